@@ -1,0 +1,32 @@
+# The front door: `make simulate` runs the main job, `make test` the tests. Both make .venv the first time.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: simulate test lint clean
+
+simulate: .venv/installed
+	$(BIN)/python -m fedlearn.simulate --clients 100 $(ARGS)
+
+test: .venv/installed-dev
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# torch and torchvision come from the registry in one go with the rest: installed apart they may not fit each other.
+.venv/installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+.venv/installed-dev: .venv/installed
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

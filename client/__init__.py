@@ -1,0 +1,1 @@
+"""The client app: what runs on a node."""

@@ -1,0 +1,69 @@
+"""The ClientApp: what a node does with each message of the server."""
+
+from __future__ import annotations
+
+from flwr.app import Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from client.learners import LEARNERS
+from client.learners.base import Learner, LocalTask
+from client.mods import active_while_training, compress
+from client.node import NodeState, examples_of, partition_id_of
+from fedlearn import wire
+from fedlearn.config import RunConfig, from_flower, per_run
+from fedlearn.data.base import Examples
+from fedlearn.models.loaded import loaded
+
+app = ClientApp()
+
+
+@app.query("ready")
+def ready(message: Message, context: Context) -> Message:
+    """Say whether this node can take part in the round that is being selected.
+
+    A node that answers is not training, so whatever it was active in is over.
+    """
+    NodeState.of(context).keep(context, active=False)
+    why_not = "" if len(examples_of(context)) else "it has no examples"
+    return wire.ready_answer(message, partition_id=partition_id_of(context), why_not=why_not)
+
+
+@app.query("round_over")
+def round_over(message: Message, context: Context) -> Message:
+    """Hear that a round is over: rejected, late, refused or abandoned."""
+    told = str(wire.read_config(message.content).get("why", ""))
+    NodeState.of(context).keep(context, active=False, told=told)
+    return Message(RecordDict(), reply_to=message)
+
+
+@app.train(mods=[active_while_training, compress])
+def train(message: Message, context: Context) -> Message:
+    """Improve the state on this node's examples."""
+    config = from_flower(context.run_config)
+    task = LocalTask(
+        train=loaded(config)[0].train,
+        indices=examples_of(context),
+        seed=config.seed,
+        round_number=wire.read_instruction(message.content).round_number,
+        partition_id=partition_id_of(context),
+        config=wire.read_config(message.content),
+    )
+    fit = _learner(config).fit(wire.read_state(message.content), task)
+    return wire.dense_report(message, fit.arrays, fit.metrics, fit.num_examples)
+
+
+@app.evaluate()
+def evaluate(message: Message, context: Context) -> Message:
+    """Evaluate the state on this node's examples."""
+    dataset, model = loaded(from_flower(context.run_config))
+    rows = examples_of(context)
+    mine = Examples(dataset.train.images[rows], dataset.train.labels[rows])
+    result = model.evaluate(wire.read_state(message.content), mine)
+    return wire.metrics_report(message, {"loss": result.loss, "accuracy": result.accuracy}, result.count)
+
+
+@per_run
+def _learner(config: RunConfig) -> Learner:
+    model = loaded(config)[1]
+    learner: Learner = LEARNERS.load(model.learner)(model, config.training, config.data)
+    return learner

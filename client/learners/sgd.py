@@ -1,0 +1,106 @@
+"""Local SGD on a torch model, with FedProx's pull if wanted.
+
+The step is that of `torch.optim.SGD` (momentum without dampening, weight decay added to the gradient), written on
+lists of tensors: an optimizer object for each node and round would cost more than it does on small partitions.
+
+Sources: McMahan et al. 2017 (arXiv:1602.05629), ClientUpdate; Li et al. 2020 (arXiv:1812.06127), eq. 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from client.learners.base import LocalFit, LocalTask
+from fedlearn.config.schema import DataSettings, TrainingSettings
+from fedlearn.models.torch_model import TorchModel
+from fedlearn.seeding import rng_for, seed_for
+from fedlearn.state import State
+
+
+class SGD:
+    """Trains one model, one node after another, in the same memory.
+
+    Parameters
+    ----------
+    model
+        Is loaded with the state before each fit.
+    training, data
+        Settings of the run.
+    """
+
+    def __init__(self, model: TorchModel, training: TrainingSettings, data: DataSettings) -> None:
+        self.model = model
+        self.training = training
+        self.augment = _augmentation() if data.augment else None
+
+    def fit(self, state: State, task: LocalTask) -> LocalFit:
+        """Return the state after ``local_epochs`` passes over the node's examples."""
+        where = {"round_number": task.round_number, "node": task.partition_id}
+        shuffle = rng_for(task.seed, purpose="shuffle", **where)
+        torch.manual_seed(seed_for(task.seed, purpose="torch", **where))  # dropout, augmentation
+        self.model.load(state)
+        self.model.module.train()
+        step = self._step_for(task)
+        loss_sum = torch.zeros(())
+        steps = 0
+        for _ in range(self.training.local_epochs):
+            order = task.indices[shuffle.permutation(len(task.indices))]
+            for start in range(0, len(order), self.training.batch_size):
+                rows = order[start : start + self.training.batch_size]
+                loss_sum += step(self._inputs(task, rows), torch.from_numpy(task.train.labels[rows]))
+                steps += 1
+        metrics = {"train_loss": loss_sum.item() / steps}
+        return LocalFit(self.model.arrays(), len(task.indices), metrics)
+
+    def _inputs(self, task: LocalTask, rows: object) -> Tensor:
+        images = task.train.images[rows]  # (B, H, W, C) bytes
+        if self.augment is not None:
+            images = self.augment(torch.from_numpy(images)).numpy()
+        return self.model.inputs(images)
+
+    def _step_for(self, task: LocalTask) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return the function that takes one SGD step and returns the batch's mean loss."""
+        settings = self.training
+        parameters = self.model.parameters
+        lr = settings.lr * settings.lr_decay ** (task.round_number - 1)
+        pull = float(task.config.get("proximal-mu", settings.proximal_mu))
+        start = [p.detach().clone() for p in parameters] if pull else []
+        velocity: list[Tensor] = []
+
+        def step(images: Tensor, labels: Tensor) -> Tensor:
+            loss = functional.cross_entropy(self.model.module(images), labels)
+            gradients = list(torch.autograd.grad(loss, parameters))
+            with torch.no_grad():
+                if settings.weight_decay:
+                    torch._foreach_add_(gradients, parameters, alpha=settings.weight_decay)
+                if pull:
+                    drift = torch._foreach_sub(parameters, start)
+                    torch._foreach_add_(gradients, drift, alpha=pull)
+                if settings.momentum:
+                    if velocity:
+                        torch._foreach_mul_(velocity, settings.momentum)
+                        torch._foreach_add_(velocity, gradients)
+                    else:
+                        velocity.extend(gradients)
+                    gradients = velocity
+                torch._foreach_add_(parameters, gradients, alpha=-lr)
+            return loss.detach()
+
+        return step
+
+
+def _augmentation() -> Callable[[Tensor], Tensor]:
+    """Return a function that flips and crops each image of a batch (B, H, W, C) on its own."""
+    from torchvision.transforms import v2
+
+    one = v2.Compose([v2.RandomCrop(32, padding=4), v2.RandomHorizontalFlip()])
+
+    def augment(images: Tensor) -> Tensor:
+        channels_first = images.permute(0, 3, 1, 2)
+        return torch.stack([one(image) for image in channels_first]).permute(0, 2, 3, 1).contiguous()
+
+    return augment

@@ -1,0 +1,51 @@
+"""What happens to every report on its way out, as Flower mods: they fit around any ClientApp's train function."""
+
+from __future__ import annotations
+
+from flwr.app import Context, Message
+from flwr.clientapp.typing import ClientAppCallable
+
+from client.node import NodeState, partition_id_of
+from fedlearn import wire
+from fedlearn.compression import Codec, load_codec
+from fedlearn.config import RunConfig, from_flower, per_run
+from fedlearn.seeding import seed_for
+
+
+def active_while_training(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """Mark the node as active until its report is made."""
+    node = NodeState.of(context)
+    node.keep(context, active=True)
+    reply = call_next(message, context)
+    node.keep(context, active=False, rounds_trained=node.rounds_trained + 1)
+    return reply
+
+
+def compress(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """Replace the dense arrays of a report by what the codec sends, and add what our server wants to know.
+
+    With ``send = "update"`` the arrays are first reduced by the state that came with the message.
+    """
+    reply = call_next(message, context)
+    if reply.has_error():
+        return reply
+    config = from_flower(context.run_config)
+    instruction = wire.read_instruction(message.content)
+    partition_id = partition_id_of(context)
+    seed = seed_for(config.seed, purpose="drop", round_number=instruction.round_number, node=partition_id)
+    if config.compression.send == "update" or config.compression.codec != "identity":
+        arrays = wire.unpack_arrays(reply.content.array_records[wire.ARRAYS])
+        if config.compression.send == "update":
+            state = wire.read_state(message.content)
+            arrays = {name: array - state[name] for name, array in arrays.items()}
+        payload = _codec(config).encode(arrays, seed=seed)
+        reply.content[wire.ARRAYS] = wire.pack_arrays(payload)
+    reply.content[wire.REPORT] = wire.report_record(
+        instruction, partition_id=partition_id, seed=seed, sends=config.compression.send
+    )
+    return reply
+
+
+@per_run
+def _codec(config: RunConfig) -> Codec:
+    return load_codec(config.compression)

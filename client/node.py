@@ -1,0 +1,74 @@
+"""What a node keeps between messages, in Flower's ``Context.state``, and what it is made of.
+
+A node is *ready*, or *active* while it trains. It becomes active with an instruction and ready again when its report
+is sent or when the server says that the round is over for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+from flwr.app import ConfigRecord, Context
+from numpy.typing import NDArray
+
+from fedlearn.config import RunConfig, from_flower, per_run
+from fedlearn.data.partitioning import PartitionTable, partition_table
+from fedlearn.errors import UsageError
+from fedlearn.models.loaded import loaded
+
+KEY = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """What outlasts a message.
+
+    Parameters
+    ----------
+    active
+        The node has an instruction and has not sent its report.
+    rounds_trained
+        Reports made so far.
+    told
+        What the server last said of the node's part in a round, as ``"rejected"``.
+    """
+
+    active: bool = False
+    rounds_trained: int = 0
+    told: str = ""
+
+    @classmethod
+    def of(cls, context: Context) -> NodeState:
+        """Return what the context holds; a new node's state if it holds nothing."""
+        record = context.state.config_records.get(KEY)
+        return cls() if record is None else cls(**record)  # type: ignore[arg-type]
+
+    def keep(self, context: Context, **changes: object) -> None:
+        """Store this state with some fields changed."""
+        context.state[KEY] = ConfigRecord(asdict(replace(self, **changes)))  # type: ignore[arg-type]
+
+
+def partition_id_of(context: Context) -> int:
+    """Return which partition the node holds; it names the node in all random streams."""
+    try:
+        return int(context.node_config["partition-id"])
+    except (KeyError, ValueError):
+        raise UsageError(
+            "node-config partition-id is missing: start the node with partition-id=0 num-partitions=..."
+        ) from None
+
+
+@per_run
+def _partitions(config: RunConfig) -> PartitionTable:
+    dataset, _ = loaded(config)
+    return partition_table(dataset, config.data, num_partitions=config.clients, seed=config.seed)
+
+
+def examples_of(context: Context) -> NDArray[np.integer]:  # type: ignore[type-arg]
+    """Return the rows of the training set that the node holds, shape (n_examples,)."""
+    config = from_flower(context.run_config)
+    partition_id = partition_id_of(context)
+    if partition_id >= config.clients:
+        raise UsageError(f"partition-id = {partition_id}: the run has clients = {config.clients} partitions, from 0")
+    return _partitions(config).indices(partition_id)

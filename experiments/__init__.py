@@ -1,0 +1,1 @@
+"""Runs worth repeating; see README.md."""

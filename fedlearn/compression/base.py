@@ -1,0 +1,50 @@
+"""What a codec is: the law that every one of them keeps.
+
+A node calls `encode`, the server calls `decode` on what arrived. The law: an entry that was sent comes back with the
+value that the codec promises (exactly, for `identity` and `drop`), an entry that was not sent comes back as null, and
+``decode`` raises `Refused` on a payload that ``encode`` cannot have made.
+
+Bytes are those of the serialised message (`wire.bytes_of`), so masks, indices, seeds and headers all count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from fedlearn.state import Array, Layout, State, Update, UpdateKind
+
+Payload = Mapping[str, Array]
+"""Named arrays as they travel."""
+
+
+class Codec(Protocol):
+    """One way to send an update."""
+
+    accepts: frozenset[UpdateKind]
+
+    def emits(self, kind: UpdateKind) -> UpdateKind:
+        """Return what an update of this kind has become when it arrives."""
+        ...
+
+    def encode(self, arrays: State, *, seed: int) -> Payload:
+        """Return what travels.
+
+        Parameters
+        ----------
+        arrays
+            The weights or their change, in the layout of the state.
+        seed
+            63 bits, unique to (run, round, node); travels beside the payload.
+        """
+        ...
+
+    def decode(self, payload: Payload, *, layout: Layout, seed: int) -> Update:
+        """Return what was sent; `seed` is the one that came with the payload.
+
+        Raises
+        ------
+        Refused
+            If the payload has the wrong names, lengths or dtypes.
+        """
+        ...

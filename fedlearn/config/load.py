@@ -1,0 +1,106 @@
+"""TOML file + ``--set`` + flags -> RunConfig, with errors that name the setting and where it came from."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from fedlearn.config.schema import RunConfig, Settings
+from fedlearn.errors import SettingError, UsageError
+
+
+def config_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
+    """Return the settings in which the dotted names of `flat` replace the defaults.
+
+    Parameters
+    ----------
+    flat
+        Dotted name -> value, as ``{"training.lr": 0.1}``.
+    source
+        Where the values came from, for the error message: a file's path, or empty.
+
+    Raises
+    ------
+    SettingError
+        For an unknown name, or a value that is not allowed; in one line.
+    """
+    tree: dict[str, Any] = {}
+    for name, value in flat.items():
+        table, _, key = name.rpartition(".")
+        branch = tree.setdefault(table, {}) if table else tree
+        if not isinstance(branch, dict):
+            raise SettingError(name, value, f"{table} is no table of settings")
+        branch[key] = value
+    try:
+        return RunConfig.model_validate(tree)
+    except ValidationError as error:
+        raise _first_error(error, source) from None
+
+
+def flat_from_file(path: Path) -> dict[str, Any]:
+    """Return the settings of a TOML file as a flat table of dotted names."""
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--config {path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"--config {path}: not valid TOML: {error}") from None
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{key}": entry for key, entry in value.items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def flat_from_assignments(assignments: Iterable[str]) -> dict[str, Any]:
+    """Return the settings of ``--set key=value`` arguments; values are TOML, bare words are strings.
+
+    >>> flat_from_assignments(["training.lr=0.1", "model.name=cnn"])
+    {'training.lr': 0.1, 'model.name': 'cnn'}
+    """
+    flat: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"--set {assignment}: write it as key=value, for example --set training.lr=0.1")
+        flat[name.strip()] = _toml_value(text.strip())
+    return flat
+
+
+def _toml_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def setting_names(settings: type[Settings] = RunConfig, prefix: str = "") -> list[str]:
+    """Return the dotted names of all settings."""
+    names: list[str] = []
+    for name, field in settings.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Settings):
+            names += setting_names(kind, f"{name}.")
+        else:
+            names.append(f"{prefix}{name}")
+    return names
+
+
+def _first_error(error: ValidationError, source: str) -> SettingError:
+    """Return the first of pydantic's complaints as one line naming the setting, the value and what is allowed."""
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"])
+    where = f" (in {source})" if source else ""
+    if first["type"] == "extra_forbidden":
+        close = get_close_matches(name, setting_names(), n=1, cutoff=0.5)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        return SettingError(name, first["input"], f"there is no such setting{hint}{where}")
+    allowed = first["msg"][0].lower() + first["msg"][1:]
+    return SettingError(name, first["input"], f"{allowed.replace('input should', 'it should')}{where}")

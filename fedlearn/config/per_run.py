@@ -1,0 +1,29 @@
+"""Things a process makes once for a run and uses for every message of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
+
+from fedlearn.config.schema import RunConfig
+
+T = TypeVar("T")
+
+
+def per_run(make: Callable[[RunConfig], T]) -> Callable[[RunConfig], T]:
+    """Keep what `make` returned for the last run's settings.
+
+    Settings are told apart by identity, which `from_flower` preserves from message to message: comparing eighty
+    settings would cost more than some messages do.
+    """
+    last: tuple[RunConfig, T] | None = None
+
+    @wraps(make)
+    def kept(config: RunConfig) -> T:
+        nonlocal last
+        if last is None or last[0] is not config:
+            last = (config, make(config))
+        return last[1]
+
+    return kept

@@ -1,0 +1,178 @@
+"""Every setting of a run: its type, default, unit, range and meaning.
+
+This is the one place where settings are declared. The command line, TOML files and Flower's run config all fill
+this schema (`load.py`, `flower.py`); an unknown key or a value out of range is an error that names the setting.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Share = Annotated[float, Field(gt=0, le=1)]
+Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Settings(BaseModel):
+    """A closed, frozen table of settings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class RoundSettings(Settings):
+    """The three phases of a round: selection, configuration, reporting."""
+
+    total: Annotated[int, Field(ge=1)] = 30
+    """How many rounds to commit."""
+    cohort: Annotated[int, Field(ge=0)] = 20
+    """Goal count: nodes wanted in each round; 0 takes every node. Never more than there are nodes."""
+    invited: Annotated[int, Field(ge=0)] = 0
+    """Nodes asked in each selection whether they are ready; 0 asks 1.3 times the goal count."""
+    selection_window: Seconds = 60.0
+    """Seconds that nodes have to say that they are ready."""
+    minimum_ready: Share = 0.8
+    """Share of the goal count that must be ready; with fewer, the server gives up and tries again."""
+    reporting_deadline: Seconds = 600.0
+    """Seconds after the last instruction at which the server stops waiting for reports."""
+    quorum: Share = 0.8
+    """Share of the cohort that must report for the round to be committed."""
+    max_attempts: Annotated[int, Field(ge=1)] = 5
+    """Attempts at one round, before the run fails."""
+    backoff: NonNegative = 1.0
+    """Seconds before the second attempt; doubled before each further one, at most 60."""
+
+
+class DataSettings(Settings):
+    """Which examples there are and how they are spread over the nodes."""
+
+    dataset: str = "auto"
+    """cifar10, digits, or auto: CIFAR-10 and, where it can be neither found nor downloaded, digits."""
+    dir: str = ""
+    """Folder of data sets, as cifar10/train.parquet; empty: the environment variable FEDLEARN_DATA."""
+    partition: Literal["iid", "dirichlet", "pathological", "shard"] = "iid"
+    """How examples are spread: equal random shares, Dirichlet label shares, few classes a node, label shards."""
+    alpha: Positive = 0.5
+    """dirichlet: concentration; small is skewed."""
+    classes_per_node: Annotated[int, Field(ge=1)] = 2
+    """pathological: classes that each node has."""
+    shards_per_node: Annotated[int, Field(ge=1)] = 2
+    """shard: label-sorted shards that each node gets."""
+    augment: bool = False
+    """Random horizontal flip and 4-pixel padded crop of training images."""
+    notice: str = ""
+    """Set by the program: why another data set is used than the one asked for."""
+
+
+class ModelSettings(Settings):
+    """What is learned."""
+
+    name: str = "cnn"
+    """cnn, cnn-large, resnet18, or module:callable that returns a torch.nn.Module."""
+
+
+class TrainingSettings(Settings):
+    """Local SGD on a node."""
+
+    local_epochs: Annotated[int, Field(ge=1)] = 5
+    """Passes over the node's examples in one round."""
+    batch_size: Annotated[int, Field(ge=1)] = 100
+    """Examples in one SGD step."""
+    lr: Positive = 0.05
+    """Learning rate of the first round."""
+    lr_decay: Share = 1.0
+    """Factor on the learning rate from one round to the next."""
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Momentum; starts from zero in each round."""
+    weight_decay: NonNegative = 0.0
+    """L2 penalty, added to the gradient as in torch.optim.SGD."""
+    proximal_mu: NonNegative = 0.0
+    """FedProx: strength of the pull towards the global state; 0 is plain FedAvg."""
+
+
+class CompressionSettings(Settings):
+    """What a node does to its update before sending it."""
+
+    codec: str = "identity"
+    """identity, drop, or module:Class."""
+    keep_ratio: Share = 0.1
+    """drop: share of the entries that is sent."""
+    granularity: Literal["entry", "tensor"] = "entry"
+    """drop: single entries, or whole tensors as in the paper's pseudocode."""
+    send: Literal["weights", "update"] = "weights"
+    """The node's new weights (as the paper), or their change."""
+
+
+class StrategySettings(Settings):
+    """How reports become the next state."""
+
+    name: str = "fedavg"
+    """fedavg, fedavgm, fedadam, median, trimmed-mean, or module:Class of any Flower strategy."""
+    weighting: Literal["examples", "uniform"] = "examples"
+    """Weight of a node in a mean: its number of examples, or one."""
+    server_lr: NonNegative = 0.0
+    """fedavgm, fedadam: step on the mean change; 0 takes the strategy's own default (1.0 and 0.01)."""
+    server_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """fedavgm: momentum; fedadam: beta 1."""
+    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    """fedadam: decay of the second moment."""
+    tau: Positive = 1e-3
+    """fedadam: degree of adaptivity, added to the root of the second moment."""
+    trim: Annotated[float, Field(ge=0, lt=0.5)] = 0.1
+    """trimmed-mean: share of values cut from each end."""
+    options: str = ""
+    """module:Class only: its constructor's keyword arguments, as a JSON object."""
+
+
+class GateSettings(Settings):
+    """What a report must satisfy before it may touch the model."""
+
+    max_norm: NonNegative = 0.0
+    """Largest allowed L2 norm of the sent values; 0 sets no limit."""
+    max_examples: Annotated[int, Field(ge=1)] = 10_000_000
+    """Largest number of examples that a node may claim."""
+
+
+class EvaluationSettings(Settings):
+    """Where and how often the global model is evaluated."""
+
+    where: Literal["server", "nodes", "none"] = "server"
+    """On the server's test set, on every node of the cohort, or not at all."""
+    every: Annotated[int, Field(ge=1)] = 1
+    """Rounds between evaluations; the last round is always evaluated."""
+
+
+class EngineSettings(Settings):
+    """How the run is executed; never changes its result."""
+
+    name: str = "embedded"
+    """embedded: worker processes and shared memory; inline: one process, for a debugger."""
+    workers: Annotated[int, Field(ge=0, le=4096)] = 0
+    """embedded: worker processes, one thread each; 0 starts one for each core."""
+
+
+class RunConfig(Settings):
+    """All settings of a run."""
+
+    clients: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+    """Number of nodes, each with its own partition of the training set."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
+    """Same seed, same bytes."""
+    out: str = ""
+    """Run folder; empty: a new one under runs/."""
+    rounds: RoundSettings = RoundSettings()
+    data: DataSettings = DataSettings()
+    model: ModelSettings = ModelSettings()
+    training: TrainingSettings = TrainingSettings()
+    compression: CompressionSettings = CompressionSettings()
+    strategy: StrategySettings = StrategySettings()
+    gate: GateSettings = GateSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    engine: EngineSettings = EngineSettings()
+
+    @property
+    def goal_count(self) -> int:
+        """Nodes wanted in each round's cohort."""
+        return min(self.rounds.cohort or self.clients, self.clients)

@@ -1,0 +1,19 @@
+"""Where examples come from, and how they are spread over the nodes.
+
+Importing this package is cheap: a data set is decoded once into the cache folder (`cache.py`) and
+mapped into memory by every process; `datasets` and `flwr_datasets` are imported only when a
+partition table is not in the cache yet.
+"""
+
+from fedlearn.data.base import Dataset, Examples
+from fedlearn.data.loading import DATASETS, load_dataset
+from fedlearn.data.partitioning import PartitionTable, partition_table
+
+__all__ = [
+    "DATASETS",
+    "Dataset",
+    "Examples",
+    "PartitionTable",
+    "load_dataset",
+    "partition_table",
+]

@@ -1,0 +1,186 @@
+"""Arrays that are made once and then mapped into memory by every process and every later run.
+
+An entry is a folder ``NAME-HASH`` of .npy files and an ``entry.json``, which says what the arrays
+must look like. It is written under another name and renamed when complete, so a reader sees a whole
+entry or none; of two processes that make the same entry at once, the second takes what the first
+has written. An entry that cannot be read as its ``entry.json`` says is made again. Deleting the
+whole folder is always safe.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.errors import UsageError
+
+log = logging.getLogger(__name__)
+
+Arrays = Mapping[str, NDArray[Any]]
+
+FORMAT = 1  # of an entry; a new number makes every older entry unknown
+OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # rename: something stands there
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """Read-only arrays mapped from the files of an entry, and the hash of their content."""
+
+    arrays: Arrays
+    content: str
+
+
+def cache_folder() -> Path:
+    """Return the folder of all entries: ``FEDLEARN_CACHE``, or the user's cache folder."""
+    named = os.environ.get("FEDLEARN_CACHE")
+    if named:
+        return Path(named).expanduser().absolute()
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("fedlearn"))
+
+
+def cached(name: str, key: str, make: Callable[[], Arrays]) -> Entry:
+    """Return the arrays of `key`, calling `make` only where no sound entry exists.
+
+    Parameters
+    ----------
+    name
+        Start of the entry's folder name, for people who look into the cache.
+    key
+        All that the arrays depend on, in any length.
+    make
+        Makes the arrays.
+    """
+    folder = _folder_of(name, key)
+    found = load(name, key)
+    if found is not None:
+        return found
+    with _cache_errors():
+        cache_folder().mkdir(parents=True, exist_ok=True)
+    arrays = make()
+    for _ in range(5):  # again only where another process took ours for the damaged one it replaces
+        with _cache_errors():
+            _store(folder, key, arrays)
+        stored = load(name, key)
+        if stored is not None:
+            return stored
+    raise UsageError(f"{folder} was written but cannot be read back; set FEDLEARN_CACHE")
+
+
+def load(name: str, key: str) -> Entry | None:
+    """Return the entry of `key`, or None where there is none or it is damaged."""
+    folder = _folder_of(name, key)
+    if not folder.exists():
+        return None
+    try:
+        return _read(folder, key)
+    except Exception as error:  # whatever it is, the answer is to make the entry again
+        log.warning("cache entry=%s damaged=%r", folder, error)
+        return None
+
+
+@contextmanager
+def _cache_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to the cache folder {cache_folder()}: {error}; "
+            "set FEDLEARN_CACHE to a folder with free space"
+        ) from error
+
+
+def _folder_of(name: str, key: str) -> Path:
+    return cache_folder() / f"{name}-{_hash(f'{FORMAT}/{key}'.encode())}"
+
+
+def _hash(*parts: bytes | memoryview) -> str:
+    digest = blake2b(digest_size=8)
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _content_hash(arrays: Arrays) -> str:
+    parts: list[bytes | memoryview] = []
+    for name, array in sorted(arrays.items()):
+        parts.append(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        parts.append(np.ascontiguousarray(array).data)
+    return _hash(*parts)
+
+
+def _read(folder: Path, key: str) -> Entry:
+    """Return the entry in `folder`; raises whatever a missing or damaged file raises."""
+    entry = json.loads((folder / "entry.json").read_text(encoding="utf-8"))
+    if entry["key"] != key:
+        raise ValueError("it belongs to another key")
+    arrays = {}
+    for name, (dtype, shape) in entry["arrays"].items():
+        mapped = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        if mapped.dtype.str != dtype or list(mapped.shape) != shape:
+            raise ValueError(f"{name} is {mapped.dtype.str} of shape {mapped.shape}")
+        arrays[name] = np.asarray(mapped)  # still the mapped file, without memmap's slow slices
+    return Entry(arrays, content=str(entry["content"]))
+
+
+def _store(folder: Path, key: str, arrays: Arrays) -> None:
+    """Write an entry beside its place and move it there; raises OSError where it cannot."""
+    written = Path(tempfile.mkdtemp(prefix=f".new-{folder.name}-", dir=folder.parent))
+    try:
+        for name, array in arrays.items():
+            with (written / f"{name}.npy").open("wb") as file:
+                np.save(file, array, allow_pickle=False)
+                os.fsync(file.fileno())
+        entry = {
+            "key": key,
+            "content": _content_hash(arrays),
+            "arrays": {name: [a.dtype.str, list(a.shape)] for name, a in arrays.items()},
+        }
+        with (written / "entry.json").open("w", encoding="utf-8") as text:
+            json.dump(entry, text, indent=1)
+            text.flush()
+            os.fsync(text.fileno())
+        _move_into_place(written, folder, key)
+    finally:
+        shutil.rmtree(written, ignore_errors=True)
+
+
+def _move_into_place(written: Path, folder: Path, key: str) -> None:
+    """Rename `written` to `folder`, unless a sound entry of another process is there by now."""
+    for _ in range(10):  # each turn more means that another process moved its own entry in
+        try:
+            written.rename(folder)
+            return
+        except OSError as error:
+            if error.errno not in OCCUPIED:
+                raise
+        try:
+            _read(folder, key)
+            return
+        except Exception:  # as in `load`
+            _remove(folder)
+
+
+def _remove(damaged: Path) -> None:
+    """Take a damaged entry out of the way; processes that have it mapped keep their mapping."""
+    aside = Path(tempfile.mkdtemp(prefix=f".old-{damaged.name}-", dir=damaged.parent))
+    try:
+        damaged.rename(aside / damaged.name)
+    except FileNotFoundError:
+        pass  # another process was faster
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)

@@ -1,0 +1,68 @@
+"""The 1,797 handwritten digits, 8 x 8 grey pixels, that scikit-learn brings along: no network.
+
+Images are scaled to 32 x 32 pixels and three equal channels, so that every model for CIFAR-10 takes
+them. There is no official split: the test split here is every fifth example of each class, in
+scikit-learn's order (355 examples; 1,442 are for training). The same writers are in both splits,
+which makes the task easy: it is for tests and first runs.
+
+Source: Alpaydin and Kaynak 1998, "Optical recognition of handwritten digits", UCI (its test part).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.data.base import Dataset, Examples
+from fedlearn.data.cache import Arrays, cached
+
+SIDE = 32  # pixels
+TEST_EVERY = 5
+MEAN = (0.3054, 0.3054, 0.3054)  # of the training images, measured once
+STD = (0.3237, 0.3237, 0.3237)
+
+
+def load(data_dir: str = "") -> Dataset:
+    """Return the digits; `data_dir` is not needed and only there because every data set has it."""
+    entry = cached("digits", "scikit-learn digits, bilinear, every 5th of a class for test", _make)
+    return Dataset(
+        name="digits",
+        train=Examples(entry.arrays["train_images"], entry.arrays["train_labels"]),
+        test=Examples(entry.arrays["test_images"], entry.arrays["test_labels"]),
+        num_classes=10,
+        mean=MEAN,
+        std=STD,
+        fingerprint=entry.content,
+    )
+
+
+def _make() -> Arrays:
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped, unused-ignore]
+
+    digits = load_digits()
+    images = np.stack([_enlarged(image) for image in digits.images])  # (1797, 32, 32, 3)
+    labels = digits.target.astype(np.int64)
+    test = held_out(labels)
+    return {
+        "train_images": images[~test],
+        "train_labels": labels[~test],
+        "test_images": images[test],
+        "test_labels": labels[test],
+    }
+
+
+def held_out(labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return the mask of the test split: every fifth example of each class."""
+    test = np.zeros(len(labels), dtype=np.bool_)
+    for label in np.unique(labels):
+        test[np.flatnonzero(labels == label)[TEST_EVERY - 1 :: TEST_EVERY]] = True
+    return test
+
+
+def _enlarged(image: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Return (32, 32, 3) from grey levels 0 to 16 of shape (8, 8)."""
+    from PIL import Image
+
+    grey = Image.fromarray(np.rint(image * (255 / 16)).astype(np.uint8))
+    enlarged = np.asarray(grey.resize((SIDE, SIDE), Image.Resampling.BILINEAR))
+    return np.repeat(enlarged[:, :, np.newaxis], 3, axis=2)

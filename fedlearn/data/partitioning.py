@@ -1,0 +1,171 @@
+"""Which node has which training examples.
+
+The schemes are flwr-datasets' partitioners (`flower_partitioners.py`); what they decide is stored
+in the cache as two arrays, so that a run imports neither `datasets` nor `flwr_datasets` (3 s)
+unless its table is new. Before any scheme the examples are put in random order, so which examples
+of a class a node gets is always random.
+
+- iid: equal random shares; sizes differ by at most one.
+- dirichlet: each class is spread by shares drawn from Dirichlet(alpha); Yurochkin et al. 2019
+  (arXiv:1905.12022). With many nodes or a small alpha **some partitions are empty**.
+- pathological: each node has exactly ``classes_per_node`` classes, the first of them its
+  ``partition_id`` modulo the number of classes, the others random; Li et al. 2021
+  (arXiv:2102.02079). A class that falls to nobody, with few nodes, is left out.
+- shard: examples sorted by class, cut into ``nodes * shards_per_node`` equal shards, dealt out at
+  random; McMahan et al. 2017 (arXiv:1602.05629). What does not fill a shard is left out.
+
+Partitions never overlap; iid and dirichlet leave no example out.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib.metadata import version
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.config.schema import DataSettings
+from fedlearn.data.base import Dataset
+from fedlearn.data.cache import Arrays, cached
+from fedlearn.errors import SettingError
+from fedlearn.seeding import rng_for, seed_for
+
+log = logging.getLogger(__name__)
+
+Rows = NDArray[np.int32]
+
+LARGEST_ALPHA = 1e100  # even shares long before; far above, their sum overflows and one node gets all
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartitionTable:
+    """The training examples of every node.
+
+    Parameters
+    ----------
+    rows
+        int32: rows of the training set, partition after partition.
+    offsets
+        int64, shape (num_partitions + 1,): partition i is ``rows[offsets[i]:offsets[i + 1]]``.
+    """
+
+    rows: Rows
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Return the number of partitions."""
+        return len(self.offsets) - 1
+
+    def indices(self, partition_id: int) -> Rows:
+        """Return the rows of one partition, in random order and read-only; may be empty.
+
+        >>> PartitionTable(np.array([4, 0, 2], np.int32), np.array([0, 1, 3])).indices(1)
+        array([0, 2], dtype=int32)
+        """
+        if not 0 <= partition_id < len(self):
+            raise IndexError(f"partition {partition_id}: there are {len(self)}, from 0")
+        return self.rows[self.offsets[partition_id] : self.offsets[partition_id + 1]]
+
+
+def partition_table(dataset: Dataset, settings: DataSettings, *, num_partitions: int, seed: int) -> PartitionTable:
+    """Return who has what: a function of the training labels, the scheme, the number and the seed.
+
+    Parameters
+    ----------
+    dataset
+        Whose training examples are spread.
+    settings
+        The scheme and its one parameter; the others are not looked at.
+    num_partitions
+        From 1 to the number of training examples.
+    seed
+        The run's seed.
+
+    Raises
+    ------
+    SettingError
+        Where the scheme cannot do this; names the setting to change.
+    """
+    labels = dataset.train.labels
+    _check(labels, settings, num_partitions)
+    parameter = {
+        "iid": None,
+        "dirichlet": settings.alpha,
+        "pathological": settings.classes_per_node,
+        "shard": settings.shards_per_node,
+    }[settings.partition]
+    # The labels are all that a scheme looks at, hashing them takes under 1 ms, and unlike a name
+    # they cannot be out of date. The versions are there since a new one may draw other numbers.
+    examples = blake2b(np.ascontiguousarray(labels).data, digest_size=16).hexdigest()
+    versions = f"numpy {version('numpy')}, flwr-datasets {version('flwr-datasets')}"
+    key = f"{settings.partition}({parameter!r}) {num_partitions=} {seed=} {examples=} {versions}"
+    entry = cached(
+        f"partitions-{settings.partition}",
+        key,
+        lambda: _computed(labels, settings, num_partitions, seed),
+    )
+    return PartitionTable(entry.arrays["rows"], entry.arrays["offsets"])
+
+
+def _check(labels: NDArray[np.int64], settings: DataSettings, num_partitions: int) -> None:
+    """Refuse what no seed could make possible."""
+    examples = len(labels)
+    if not 1 <= num_partitions <= examples:
+        allowed = f"from 1 to {examples}, the number of training examples"
+        raise SettingError("clients", num_partitions, allowed)
+    if settings.partition == "dirichlet" and settings.alpha > LARGEST_ALPHA:
+        raise SettingError("data.alpha", settings.alpha, f"at most {LARGEST_ALPHA}")
+    if settings.partition == "pathological":
+        classes = len(np.unique(labels))
+        if settings.classes_per_node > classes:
+            allowed = f"the training examples have {classes} classes"
+            raise SettingError("data.classes_per_node", settings.classes_per_node, allowed)
+        _check_pieces("data.classes_per_node", settings.classes_per_node, num_partitions, examples)
+    if settings.partition == "shard":
+        _check_pieces("data.shards_per_node", settings.shards_per_node, num_partitions, examples)
+
+
+def _check_pieces(setting: str, pieces: int, num_partitions: int, examples: int) -> None:
+    most = examples // num_partitions
+    if pieces > most:
+        allowed = f"at most {most} with {num_partitions} clients and {examples} training examples"
+        raise SettingError(setting, pieces, allowed)
+
+
+def _computed(labels: NDArray[np.int64], settings: DataSettings, num_partitions: int, seed: int) -> Arrays:
+    from fedlearn.data.flower_partitioners import Impossible, partitions
+
+    started = time.monotonic()
+    order = rng_for(seed, purpose="partition").permutation(len(labels)).astype(np.int32)
+    scheme_seed = seed_for(seed, purpose=f"partition/{settings.partition}")
+    try:
+        parts = partitions(labels, order, settings, num_partitions=num_partitions, seed=scheme_seed)
+    except Impossible as error:
+        if settings.partition != "pathological":
+            raise SettingError("data.partition", settings.partition, str(error)) from error
+        allowed = "some class falls to more nodes than it has examples; take less, or fewer clients"
+        raise SettingError("data.classes_per_node", settings.classes_per_node, allowed) from error
+    arrays = _joined(parts, examples=len(labels))
+    log.info(
+        "partition=%s nodes=%d empty=%d unused=%d seconds=%.1f",
+        settings.partition,
+        num_partitions,
+        int((np.diff(arrays["offsets"]) == 0).sum()),
+        len(labels) - len(arrays["rows"]),
+        time.monotonic() - started,
+    )
+    return arrays
+
+
+def _joined(parts: Sequence[Rows], *, examples: int) -> dict[str, Rows | NDArray[np.int64]]:
+    """Return the two arrays of a table, having checked that no example is in two partitions."""
+    rows = np.concatenate(parts).astype(np.int32, copy=False)
+    if np.bincount(rows, minlength=examples).max() > 1:
+        raise RuntimeError("a partitioner gave one example to two nodes: this is a bug")
+    sizes = np.fromiter((len(part) for part in parts), np.int64, count=len(parts))
+    return {"rows": rows, "offsets": np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])}

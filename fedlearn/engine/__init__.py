@@ -1,0 +1,11 @@
+"""How a run is executed; never what comes out of it."""
+
+from fedlearn.registry import Registry
+
+ENGINES = Registry(
+    "engine.name",
+    {
+        "embedded": "fedlearn.engine.embedded:run",
+        "inline": "fedlearn.engine.inline:run",
+    },
+)

@@ -1,0 +1,124 @@
+"""Nodes that exist only as an id and what they keep: what both simulation engines share.
+
+A million nodes cost no more than a `range`; only nodes that have kept something take memory.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.serverapp import Grid
+
+from fedlearn import flower
+from fedlearn.flower import Run
+
+FIRST_NODE_ID = 2  # Flower's server is node 1
+UNHANDLED = 2  # Flower's error code for a client that raised
+ClientCall = Callable[[Message, Context], Message]
+
+log = logging.getLogger(__name__)
+
+_ENTRY = struct.Struct("<QI")  # node id, length of what it keeps
+
+
+def partition_of(node_id: int) -> int:
+    """Return the partition that a virtual node holds."""
+    return node_id - FIRST_NODE_ID
+
+
+def run_node(
+    client_app: ClientCall, message: Message, kept: bytes, *, num_nodes: int, settings: dict[str, Any]
+) -> tuple[Message, bytes]:
+    """Let a virtual node handle a message; return its reply, and what it keeps now.
+
+    A client that raises answers with Flower's error; what it had kept until then is kept.
+    """
+    node_id = message.metadata.dst_node_id
+    context = Context(
+        run_id=flower.RUN_ID,
+        node_id=node_id,
+        node_config={"partition-id": partition_of(node_id), "num-partitions": num_nodes},
+        state=flower.from_bytes(kept) if kept else RecordDict(),
+        run_config=settings,
+    )
+    try:
+        reply = client_app(message, context)
+    except Exception as error:  # the edge of a node: whatever it raises is its failure, not the run's
+        log.exception("node=%d partition=%d type=%s", node_id, partition_of(node_id), message.metadata.message_type)
+        text = f"{type(error).__name__}: {error}"
+        reply = Message(Error(UNHANDLED, text), reply_to=message)
+    return reply, flower.to_bytes(context.state) if context.state else b""
+
+
+class VirtualNodes(Grid):
+    """The part of a Grid that does not depend on how nodes are run.
+
+    Parameters
+    ----------
+    num_nodes
+        How many nodes there are.
+    settings
+        The run's flat settings, which every node sees as its ``run_config``.
+    """
+
+    def __init__(self, num_nodes: int, settings: dict[str, Any]) -> None:
+        self.num_nodes = num_nodes
+        self.settings = settings
+        self.kept: dict[int, bytes] = {}
+        self._replies: dict[str, Message] = {}
+        self._run = flower.empty_run()
+
+    def set_run(self, run: Run) -> None:
+        """Set what `run` returns."""
+        self._run = run
+
+    @property
+    def run(self) -> Run:
+        """Flower's description of the run."""
+        return self._run
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """Return a message to a node."""
+        return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the ids of all nodes."""
+        return range(FIRST_NODE_ID, FIRST_NODE_ID + self.num_nodes)
+
+    def answer(self, messages: list[Message]) -> Iterable[Message]:
+        """Let the nodes handle the messages, and return their replies."""
+        raise NotImplementedError
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Have the messages handled, now; return their ids."""
+        sent = [flower.with_id(message) for message in messages]
+        self._replies |= {reply.metadata.reply_to_message_id: reply for reply in self.answer(sent)}
+        return [message.metadata.message_id for message in sent]
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Return the replies to these messages, each once."""
+        return [self._replies.pop(key) for key in message_ids if key in self._replies]
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """Have the messages handled and return the replies."""
+        return self.pull_messages(self.push_messages(messages))
+
+    def node_states(self) -> bytes:
+        """Return what all nodes keep, sorted by node id."""
+        return b"".join(_ENTRY.pack(node, len(data)) + data for node, data in sorted(self.kept.items()))
+
+    def restore_node_states(self, data: bytes) -> None:
+        """Give the nodes back what `node_states` returned."""
+        self.kept.clear()
+        start = 0
+        while start < len(data):
+            node_id, length = _ENTRY.unpack_from(data, start)
+            start += _ENTRY.size
+            self.kept[node_id] = data[start : start + length]
+            start += length

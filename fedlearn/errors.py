@@ -1,0 +1,73 @@
+"""The exceptions of fedlearn.
+
+```text
+FedlearnError            anything we raise on purpose; its text is one line a user can act on
+├── UsageError           what was asked for cannot be done (exit code 2)
+│   ├── SettingError     one setting has a value that is not allowed
+│   └── DataNotFound     a data set is not where it was looked for
+├── RunFailed            a run was started and could not go on (exit code 1)
+│   └── CheckpointError  what was stored cannot be read back
+└── Refused              one report was refused by the gate; the round goes on without it
+```
+"""
+
+from __future__ import annotations
+
+
+class FedlearnError(Exception):
+    """Anything fedlearn raises on purpose."""
+
+    exit_code = 1
+
+
+class UsageError(FedlearnError):
+    """What was asked for cannot be done; nothing was started."""
+
+    exit_code = 2
+
+
+class SettingError(UsageError):
+    """A setting has a value that is not allowed.
+
+    Parameters
+    ----------
+    setting
+        Its dotted name, as in ``--set training.lr=0.1``.
+    value
+        What it was set to.
+    allowed
+        What it may be set to, and what to do.
+    """
+
+    def __init__(self, setting: str, value: object, allowed: str) -> None:
+        self.setting = setting
+        super().__init__(f"{setting} = {value!r}: {allowed}")
+
+
+class DataNotFound(UsageError):
+    """A data set is in none of the places that were looked at."""
+
+
+class RunFailed(FedlearnError):
+    """A run was started and could not go on; all it had reached is stored."""
+
+
+class CheckpointError(RunFailed):
+    """A run folder is missing, damaged, or of other settings."""
+
+
+class Refused(FedlearnError):
+    """A report was refused before it could touch the model.
+
+    Parameters
+    ----------
+    reason
+        A short fixed word for tables and logs, as ``"wrong-shape"``.
+    detail
+        One line naming the parameter, what came and what was expected.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        self.reason = reason
+        self.detail = detail
+        super().__init__(f"{reason}: {detail}")

@@ -1,0 +1,68 @@
+"""Names of plugins, resolved when they are first used.
+
+A registry is a table from a short name to ``"module:attribute"``. Nothing is imported until a name is asked for, so
+that listing the models does not import torch. A full reference works wherever a name does: that is how code outside
+this repository plugs in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+from fedlearn.errors import SettingError
+
+
+def load_reference(reference: str) -> Any:
+    """Return the object that ``"module:attribute"`` names.
+
+    >>> load_reference("math:tau")
+    6.283185307179586
+    """
+    module_name, _, attribute = reference.partition(":")
+    loaded = import_module(module_name)
+    for part in attribute.split("."):
+        loaded = getattr(loaded, part)
+    return loaded
+
+
+class Registry(Mapping[str, str]):
+    """A table of plugin names.
+
+    Parameters
+    ----------
+    setting
+        The setting whose value is looked up here; it stands in the error message.
+    table
+        Name -> ``"module:attribute"``.
+    """
+
+    def __init__(self, setting: str, table: dict[str, str]) -> None:
+        self.setting = setting
+        self._table = table
+
+    def __getitem__(self, name: str) -> str:
+        """Return the reference of a name."""
+        return self._table[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        """Return how many names there are."""
+        return len(self._table)
+
+    def load(self, name: str) -> Any:
+        """Return the object behind a name or a full ``module:attribute`` reference."""
+        reference = self._table.get(name, name)
+        if ":" not in reference:
+            choices = ", ".join(self._table)
+            raise SettingError(self.setting, name, f"choose one of {choices}, or give module:attribute")
+        try:
+            return load_reference(reference)
+        except (ImportError, AttributeError, ValueError) as error:
+            if name in self._table:
+                raise  # ours must load; hiding the cause would not help anybody
+            raise SettingError(self.setting, name, f"it cannot be loaded: {error}") from error

@@ -1,0 +1,121 @@
+"""What happened in a run: frozen records that the server makes, stores and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Fate(StrEnum):
+    """What became of one node's part in a round."""
+
+    REPORTED = "reported"  # in time, accepted, counted
+    FAILED = "failed"  # the node answered with an error, or its process died
+    REFUSED = "refused"  # the gate did not let the report in
+    LATE = "late"  # nothing had come when the reporting deadline passed
+
+
+class RoundOutcome(StrEnum):
+    """How an attempt at a round ended."""
+
+    COMMITTED = "committed"  # quorum reached: there is a new state
+    ABANDONED = "abandoned"  # quorum missed: the state stays, the round is run again
+    TOO_FEW_READY = "too-few-ready"  # selection gave up; no node was sent anything
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """What a node is told about its place in a round.
+
+    Parameters
+    ----------
+    round_number, attempt
+        From 1.
+    position
+        The node's place in the cohort, from 0, cohort sorted by partition id; sums run in this order.
+    """
+
+    round_number: int
+    attempt: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyNode:
+    """A node that said it is ready."""
+
+    node_id: int
+    partition_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """What the server learned from one member of the cohort.
+
+    Parameters
+    ----------
+    bytes_up
+        Size of the serialised report; 0 where none came.
+    reason
+        Why it was not counted; empty where it was.
+    metrics
+        What the node measured, as ``{"train_loss": 1.7}``.
+    """
+
+    position: int
+    fate: Fate
+    num_examples: int = 0
+    bytes_up: int = 0
+    reason: str = ""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord:
+    """One committed round: a row of metrics.csv. Seconds are wall time, bytes are of serialised messages."""
+
+    round_number: int
+    attempts: int
+    ready: int
+    cohort: int
+    reported: int
+    failed: int
+    refused: int
+    late: int
+    bytes_down: int
+    bytes_up: int
+    bytes_protocol: int  # ready queries and answers, notices
+    selection_seconds: float
+    training_seconds: float  # configuration and reporting
+    evaluation_seconds: float
+    train_loss: float | None
+    loss: float | None
+    accuracy: float | None
+
+    def as_row(self) -> dict[str, Any]:
+        """Return the record as a flat row."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The committed rounds of a run, in order, and which one was best."""
+
+    rounds: tuple[RoundRecord, ...] = ()
+
+    def plus(self, record: RoundRecord) -> History:
+        """Return the history with one more round."""
+        return History((*self.rounds, record))
+
+    @property
+    def best(self) -> RoundRecord | None:
+        """The first round of highest accuracy, or None where nothing was evaluated."""
+        evaluated = [record for record in self.rounds if record.accuracy is not None]
+        return max(evaluated, key=lambda record: record.accuracy or 0.0, default=None)
+
+    @property
+    def evaluated(self) -> RoundRecord | None:
+        """The latest round that was evaluated, or None."""
+        return next((r for r in reversed(self.rounds) if r.accuracy is not None), None)

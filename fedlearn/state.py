@@ -1,0 +1,91 @@
+"""Named arrays: the global model (`State`), what a node sends about it (`Update`), and what may be done with it.
+
+A *null* entry is one that a node did not send. It carries no number anywhere: an `Entries` holds the values that were
+sent and the positions they belong to, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+State = Mapping[str, Array]
+"""The global model: parameter name -> array. Never changed in place: a round makes a new one."""
+
+
+class UpdateKind(StrEnum):
+    """What the entries of an update mean, and so what may be done with them."""
+
+    DENSE = "dense"  # every entry is present; any average is meaningful
+    MASKED = "masked"  # some entries are null; average each over the nodes that sent it
+    ENSEMBLE = "ensemble"  # members to be united; averaging entries is meaningless
+
+
+class Sends(StrEnum):
+    """What the values of an update are."""
+
+    WEIGHTS = "weights"  # the node's new parameters
+    UPDATE = "update"  # their change against the state that the node was sent
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """Shape and dtype of one named array."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+Layout = Mapping[str, ArraySpec]
+"""Parameter name -> its shape and dtype, in the model's own order."""
+
+
+def layout_of(state: State) -> dict[str, ArraySpec]:
+    """Return the layout of a state.
+
+    >>> layout_of({"bias": np.zeros(3, np.float32)})
+    {'bias': ArraySpec(shape=(3,), dtype='float32')}
+    """
+    return {name: ArraySpec(tuple(array.shape), str(array.dtype)) for name, array in state.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What was sent of one parameter.
+
+    Parameters
+    ----------
+    values
+        All entries in C order, shape (size,), or the sent ones, shape (n_sent,).
+    positions
+        Flat C-order positions of the sent values, ascending, shape (n_sent,); None where every entry was sent.
+    """
+
+    values: Array
+    positions: NDArray[np.int64] | None = None
+
+    def dense(self, spec: ArraySpec) -> Array:
+        """Return the parameter in its own shape; only where every entry was sent."""
+        if self.positions is not None:
+            raise ValueError("some entries are null: there is no dense array")
+        return self.values.reshape(spec.shape)
+
+
+Update = Mapping[str, Entries]
+"""Parameter name -> what was sent of it; a parameter that is absent was not sent at all."""
+
+
+def dense_update(state: State) -> dict[str, Entries]:
+    """Return the update that sends every entry of `state`."""
+    return {name: Entries(np.ascontiguousarray(array).reshape(-1)) for name, array in state.items()}

@@ -1,0 +1,1 @@
+"""The server app: one file for each phase of a round."""

@@ -1,0 +1,90 @@
+"""The ServerApp: puts the parts of a run together and runs its rounds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedlearn.checkpoint import RunStore
+from fedlearn.clock import WallClock
+from fedlearn.compression import load_codec
+from fedlearn.config import RunConfig, from_flower
+from fedlearn.engine.base import NodeKeeper
+from fedlearn.errors import SettingError
+from fedlearn.run_folder import RunFolder
+from fedlearn.state import UpdateKind
+from server.evaluation import compute
+from server.events import EventLog
+from server.rounds import Rounds
+from server.summary import write_summary
+from strategies import RoundStrategy, load_strategy
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run the rounds of a new run, or those that are left of the one in the run folder."""
+    config = from_flower(context.run_config)
+    folder = RunFolder(Path(config.out or f"runs/{datetime.now(UTC):%Y%m%d-%H%M%S}"))
+    with folder.locked(), EventLog(folder.events) as events:
+        store = RunStore(folder.path)
+        strategy = load_strategy(config.strategy)
+        _check_kinds(grid, config, strategy)
+        if store.exists:
+            folder.check_settings(config)
+            _resume(store, strategy, grid, events)
+        else:
+            folder.write_settings(config)
+            store.begin(compute(grid, config, "fedlearn.models.loaded:initial_state", {}, [()])[0])
+            events.write("started", clients=config.clients, rounds=config.rounds.total)
+        rounds = Rounds(grid, strategy, store, config, clock=WallClock(), events=events)
+        _finish(rounds, folder, config, events)
+
+
+def _resume(store: RunStore, strategy: RoundStrategy, grid: Grid, events: EventLog) -> None:
+    """Take up the run where its checkpoint stands."""
+    store.load()
+    strategy.remember(store.memory)
+    if isinstance(grid, NodeKeeper):
+        grid.restore_node_states(store.node_states)
+    events.write("resumed", round=len(store.history.rounds))
+
+
+def _finish(rounds: Rounds, folder: RunFolder, config: RunConfig, events: EventLog) -> None:
+    """Run the rounds; write the summary however they end."""
+    status, reason = "failed", ""
+    try:
+        rounds.run()
+        status = "completed"
+    except KeyboardInterrupt:
+        status = "interrupted"
+        raise
+    except BaseException as error:
+        reason = str(error) or type(error).__name__
+        raise
+    finally:
+        write_summary(folder, rounds, config, status=status, reason=reason)
+        events.write("ended", status=status, reason=reason)
+
+
+def _check_kinds(grid: Grid, config: RunConfig, strategy: RoundStrategy) -> None:
+    """Check that model, codec and strategy agree on what an update means, before anything is sent."""
+    (kind,) = compute(grid, config, "fedlearn.models.loaded:update_kind", {}, [()])
+    assert isinstance(kind, UpdateKind)
+    codec = load_codec(config.compression)
+    if kind not in codec.accepts:
+        raise SettingError(
+            "compression.codec", config.compression.codec,
+            f"it cannot send what model {config.model.name!r} makes ({kind} updates)",
+        )  # fmt: skip
+    if (sent := codec.emits(kind)) not in strategy.accepts:
+        accepted = " or ".join(sorted(strategy.accepts))
+        raise SettingError(
+            "strategy.name", config.strategy.name,
+            f"it takes {accepted} updates, but model {config.model.name!r} with codec "
+            f"{config.compression.codec!r} sends {sent} ones",
+        )  # fmt: skip

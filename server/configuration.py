@@ -1,0 +1,122 @@
+"""Configuration: one instruction for each member of the cohort, with the latest stored state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from fedlearn import wire
+from fedlearn.errors import RunFailed
+from fedlearn.flower import NodeInfo, Run
+from fedlearn.folding import Member
+from fedlearn.rounds import Instruction
+from fedlearn.state import State
+from strategies import RoundStrategy
+
+PATIENCE = 3  # looks at the cohort after which a strategy is said to wait for more nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The messages of an attempt and the members they go to, in the order of positions."""
+
+    messages: Sequence[Message]
+    members: Sequence[Member]
+
+
+def configure(
+    strategy: RoundStrategy,
+    state: State,
+    cohort: Sequence[Member],
+    grid: Grid,
+    *,
+    round_number: int,
+    attempt: int,
+    ttl: float,
+) -> Configuration:
+    """Return the strategy's messages to the cohort, each with our instruction.
+
+    Raises
+    ------
+    RunFailed
+        If the strategy writes to nodes outside the cohort, or waits for more nodes than it has.
+    """
+    arrays = wire.pack_arrays(state)
+    view = CohortGrid(grid, [member.node_id for member in cohort])
+    written = strategy.configure_train(round_number, arrays, ConfigRecord(), view)
+    by_node = {message.metadata.dst_node_id: message for message in written}
+    if strangers := by_node.keys() - {member.node_id for member in cohort}:
+        raise RunFailed(f"strategy {type(strategy).__name__} writes to nodes outside the cohort: {sorted(strangers)}")
+    # A strategy may leave nodes out (fraction_train below one): positions count those that are left.
+    addressed = [member for member in cohort if member.node_id in by_node]
+    members = [replace(member, position=position) for position, member in enumerate(addressed)]
+    messages = [
+        wire.with_instruction(by_node[member.node_id], Instruction(round_number, attempt, member.position), ttl=ttl)
+        for member in members
+    ]
+    return Configuration(messages, members)
+
+
+class CohortGrid(Grid):
+    """The cohort, as if it were the whole grid: a strategy's own sampling finds the selected nodes and no others."""
+
+    def __init__(self, grid: Grid, node_ids: list[int]) -> None:
+        self._grid = grid
+        self._node_ids = node_ids
+        self._looks = 0
+
+    def set_run(self, run: Run) -> None:
+        """Pass on to the real grid."""
+        self._grid.set_run(run)
+
+    @property
+    def run(self) -> Run:
+        """The real grid's run."""
+        return self._grid.run
+
+    def create_message(
+        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+    ) -> Message:
+        """Pass on to the real grid."""
+        return self._grid.create_message(content, message_type, dst_node_id, group_id, ttl)
+
+    def get_node_ids(self) -> Iterable[int]:
+        """Return the cohort.
+
+        Flower's sampling looks again and again, for ever, while there are fewer nodes than it wants: here it fails.
+        """
+        self._looks += 1
+        if self._looks > PATIENCE:
+            raise RunFailed(
+                f"the strategy waits for more nodes than the cohort of {len(self._node_ids)}: lower its "
+                "min_train_nodes and min_available_nodes in strategy.options, or raise rounds.cohort"
+            )
+        return list(self._node_ids)
+
+    def get_nodes(self) -> Iterable[NodeInfo]:
+        """Return the cohort."""
+        return [NodeInfo(node_id=node_id) for node_id in self._node_ids]
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Pass on to the real grid."""
+        return self._grid.push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Pass on to the real grid."""
+        return self._grid.pull_messages(message_ids)
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """Pass on to the real grid."""
+        return self._grid.send_and_receive(messages, timeout=timeout)
+
+
+def evaluation_messages(
+    strategy: RoundStrategy, state: State, cohort: Sequence[Member], grid: Grid, *, round_number: int
+) -> list[Message]:
+    """Return the strategy's messages that ask the cohort to evaluate the state."""
+    view = CohortGrid(grid, [member.node_id for member in cohort])
+    arrays: ArrayRecord = wire.pack_arrays(state)
+    return list(strategy.configure_evaluate(round_number, arrays, ConfigRecord(), view))

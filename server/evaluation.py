@@ -1,0 +1,83 @@
+"""Evaluation of the global model: on the server's test set, or through the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flwr.serverapp import Grid
+
+from fedlearn.config import RunConfig, to_flower
+from fedlearn.data import load_dataset
+from fedlearn.engine.base import WorkerGrid
+from fedlearn.folding import Member
+from fedlearn.models import Evaluation
+from fedlearn.models.loaded import evaluate_part
+from fedlearn.registry import load_reference
+from fedlearn.state import State
+from server.configuration import evaluation_messages
+from strategies import RoundStrategy
+
+PART = 1000  # test examples evaluated by one worker in one go
+EVALUATE_PART = f"{evaluate_part.__module__}:{evaluate_part.__name__}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Loss and accuracy of a state; None where not measured."""
+
+    loss: float | None = None
+    accuracy: float | None = None
+
+
+def compute(
+    grid: Grid, config: RunConfig, reference: str, state: State, arguments: Sequence[tuple[int, ...]]
+) -> list[object]:
+    """Return a function's results for each tuple of arguments: on the grid's workers, where it has some, or here."""
+    if isinstance(grid, WorkerGrid):
+        return grid.call(reference, state, arguments)
+    function = load_reference(reference)
+    return [function(to_flower(config), state, *each) for each in arguments]
+
+
+class Evaluator:
+    """Evaluates states as the settings say.
+
+    Parameters
+    ----------
+    grid, strategy
+        For evaluation through the nodes; a grid with workers also shares out the test set.
+    """
+
+    def __init__(self, grid: Grid, strategy: RoundStrategy, config: RunConfig) -> None:
+        self._grid = grid
+        self._strategy = strategy
+        self._config = config
+
+    def is_due(self, round_number: int) -> bool:
+        """Return whether the state after this round is to be evaluated."""
+        settings = self._config.evaluation
+        last = round_number == self._config.rounds.total
+        return settings.where != "none" and (last or round_number % settings.every == 0)
+
+    def evaluate(self, state: State, cohort: Sequence[Member], *, round_number: int) -> Scores:
+        """Return loss and accuracy of the state."""
+        if self._config.evaluation.where == "nodes":
+            return self._through_nodes(state, cohort, round_number)
+        count = len(load_dataset(self._config.data.dataset, self._config.data.dir).test)
+        parts = [(start, min(start + PART, count)) for start in range(0, count, PART)]
+        total = Evaluation(0.0, 0, 0)
+        for part in compute(self._grid, self._config, EVALUATE_PART, state, parts):
+            assert isinstance(part, Evaluation)
+            total += part
+        return Scores(total.loss, total.accuracy)
+
+    def _through_nodes(self, state: State, cohort: Sequence[Member], round_number: int) -> Scores:
+        messages = evaluation_messages(self._strategy, state, cohort, self._grid, round_number=round_number)
+        replies = self._grid.send_and_receive(messages, timeout=self._config.rounds.reporting_deadline)
+        metrics = self._strategy.aggregate_evaluate(round_number, replies) or {}
+        loss, accuracy = metrics.get("loss"), metrics.get("accuracy")
+        return Scores(
+            float(loss) if isinstance(loss, int | float) else None,
+            float(accuracy) if isinstance(accuracy, int | float) else None,
+        )

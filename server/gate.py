@@ -1,0 +1,123 @@
+"""What a report must be before it may touch the model.
+
+A node is not trusted: its report may be broken, stale, or hostile. Each check has a word that stands in the event log
+and in the run's table; a refused report leaves the model as it is, and the round goes on without it.
+
+| word | refused because |
+|---|---|
+| ``undecodable`` | records are missing, or bytes are no array in NumPy's format |
+| ``wrong-round``, ``wrong-attempt`` | it answers another instruction |
+| ``wrong-node`` | it claims another place in the cohort than the one it was given |
+| ``wrong-count`` | the number of examples is not a whole number from 1 to ``gate.max_examples`` |
+| ``wrong-kind`` | it sends weights where the change is expected, or the reverse |
+| ``wrong-names``, ``wrong-shape``, ``wrong-dtype`` | the payload does not fit the model |
+| ``not-finite`` | NaN or infinity among the values |
+| ``norm-too-large`` | their L2 norm exceeds ``gate.max_norm`` |
+| ``duplicate`` | the node has already reported in this attempt |
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from flwr.app import Message, RecordDict
+
+from fedlearn import wire
+from fedlearn.compression import load_codec
+from fedlearn.config import from_flower
+from fedlearn.errors import Refused
+from fedlearn.folding import FoldPlan, Member, Verdict
+from fedlearn.rounds import Fate, NodeReport
+from fedlearn.state import Update
+
+
+class ReportGate:
+    """Checks the reports of one attempt.
+
+    Parameters
+    ----------
+    plan
+        Round, attempt, layout and settings.
+    """
+
+    def __init__(self, plan: FoldPlan) -> None:
+        config = from_flower(plan.settings)
+        self._plan = plan
+        self._limits = config.gate
+        self._sends = config.compression.send
+        self._codec = load_codec(config.compression)
+        self._seen: set[int] = set()
+
+    def check(self, reply: Message, member: Member) -> Verdict:
+        """Return the verdict on what came from `member`; never raises for what a node sent."""
+        if reply.has_error():
+            reason = _first_line(reply.error.reason)
+            return Verdict(NodeReport(member.position, Fate.FAILED, reason=reason))
+        bytes_up = wire.bytes_of(reply.content)
+        try:
+            num_examples, update = self._admit(reply.content, member)
+        except Refused as refused:
+            report = NodeReport(member.position, Fate.REFUSED, bytes_up=bytes_up, reason=str(refused))
+            return Verdict(report)
+        report = NodeReport(member.position, Fate.REPORTED, num_examples, bytes_up, metrics=_metrics(reply.content))
+        return Verdict(report, update, 1 if self._plan.uniform else num_examples)
+
+    def _admit(self, content: RecordDict, member: Member) -> tuple[int, Update]:
+        self._check_place(content, member)
+        num_examples = wire.read_num_examples(content)
+        if not 1 <= num_examples <= self._limits.max_examples:
+            allowed = f"from 1 to {self._limits.max_examples}"
+            raise Refused("wrong-count", f"{num_examples} examples, allowed are {allowed}")
+        update = wire.read_update(content, codec=self._codec, layout=self._plan.layout)
+        self._check_values(update)
+        if member.position in self._seen:
+            raise Refused("duplicate", f"node {member.node_id} has already reported")
+        self._seen.add(member.position)
+        return num_examples, update
+
+    def _check_place(self, content: RecordDict, member: Member) -> None:
+        said = wire.read_report(content)
+        expected = {
+            "round_number": ("wrong-round", self._plan.round_number),
+            "attempt": ("wrong-attempt", self._plan.attempt),
+            "position": ("wrong-node", member.position),
+            "partition_id": ("wrong-node", member.partition_id),
+            "sends": ("wrong-kind", self._sends),
+        }
+        for name, (reason, value) in expected.items():
+            if said.get(name) != value:
+                raise Refused(reason, f"{name} is {said.get(name)!r}, expected {value!r}")
+
+    def _check_values(self, update: Update) -> None:
+        square = 0.0
+        for name, entries in update.items():
+            values = entries.values
+            if values.dtype.kind not in "fiub":
+                raise Refused("wrong-dtype", f"{name} has dtype {values.dtype}")
+            part = float(np.dot(values, values)) if values.dtype.kind == "f" else 0.0
+            if not math.isfinite(part):
+                # Squares of huge but finite float32 values overflow: look again before refusing.
+                if not np.isfinite(values).all():
+                    raise Refused("not-finite", f"{name} holds NaN or infinity")
+                wide = values.astype(np.float64)
+                part = float(np.dot(wide, wide))
+            square += part
+        if self._limits.max_norm and math.sqrt(square) > self._limits.max_norm:
+            detail = f"L2 norm {math.sqrt(square):.6g}, allowed is {self._limits.max_norm:g}"
+            raise Refused("norm-too-large", detail)
+
+
+def _metrics(content: RecordDict) -> dict[str, float]:
+    """Return a node's finite single metrics; the rest is of no use to a mean."""
+    metrics = next(iter(content.metric_records.values()))
+    return {
+        name: float(value)
+        for name, value in metrics.items()
+        if name != wire.NUM_EXAMPLES and isinstance(value, int | float) and math.isfinite(value)
+    }
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0][:500] if lines else "no reason given"

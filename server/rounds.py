@@ -1,0 +1,238 @@
+"""The round protocol: selection, configuration, reporting; then commit, or abandon and run again.
+
+Phases after Bonawitz et al. 2019 (arXiv:1902.01046), section 2: a round counts only if enough nodes report in time;
+otherwise it is abandoned, the state stays as it was, and the same round number is run again with a new cohort.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flwr.serverapp import Grid
+
+from fedlearn import wire
+from fedlearn.checkpoint import RunStore
+from fedlearn.clock import Clock
+from fedlearn.config import RunConfig, to_flower
+from fedlearn.engine.base import NodeKeeper
+from fedlearn.errors import RunFailed
+from fedlearn.folding import FoldPlan, Member
+from fedlearn.rounds import Fate, History, RoundOutcome, RoundRecord
+from fedlearn.state import Sends, State, layout_of
+from server.configuration import Configuration, configure
+from server.evaluation import Evaluator, Scores
+from server.events import EventLog
+from server.notices import Notices
+from server.reporting import LateReports, Reporting, collect_reports
+from server.selection import Selection, select_cohort
+from strategies import RoundStrategy
+
+LONGEST_BACKOFF = 60.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One try at a round."""
+
+    outcome: RoundOutcome
+    reason: str = ""
+    selection: Selection | None = None
+    configuration: Configuration | None = None
+    reporting: Reporting | None = None
+    selection_seconds: float = 0.0
+    training_seconds: float = 0.0
+
+
+class Rounds:
+    """Runs rounds until all are committed.
+
+    Parameters
+    ----------
+    grid
+        Any Flower grid; one with workers of its own is used better.
+    store
+        Holds the state, and takes each committed one.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        strategy: RoundStrategy,
+        store: RunStore,
+        config: RunConfig,
+        *,
+        clock: Clock,
+        events: EventLog,
+    ) -> None:
+        self.grid = grid
+        self.strategy = strategy
+        self.store = store
+        self.config = config
+        self.clock = clock
+        self.events = events
+        self.notices = Notices(grid)
+        self.late = LateReports(grid, events, self.notices)
+        self.evaluator = Evaluator(grid, strategy, config)
+        self._began = clock.now()
+        self._earlier_seconds = store.seconds
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken, over all its sessions."""
+        return self._earlier_seconds + self.clock.now() - self._began
+
+    def run(self) -> History:
+        """Commit every round that is still to come.
+
+        Raises
+        ------
+        RunFailed
+            When a round has used up its attempts; everything committed before is stored.
+        """
+        for round_number in range(len(self.store.history.rounds) + 1, self.config.rounds.total + 1):
+            self._run_round(round_number)
+        return self.store.history
+
+    def _run_round(self, round_number: int) -> None:
+        attempts = self.config.rounds.max_attempts
+        reason = ""
+        for attempt_number in range(1, attempts + 1):
+            self.events.write("round-started", round=round_number, attempt=attempt_number)
+            attempt = self._attempt(round_number, attempt_number)
+            if attempt.outcome is RoundOutcome.COMMITTED:
+                self._commit(attempt, round_number, attempt_number)
+                return
+            reason = attempt.reason
+            if attempt_number < attempts:
+                pause = min(self.config.rounds.backoff * 2 ** (attempt_number - 1), LONGEST_BACKOFF)
+                self.events.write("backing-off", round=round_number, attempt=attempt_number, seconds=pause)
+                self.clock.sleep(pause)
+        raise RunFailed(
+            f"round {round_number} was tried {attempts} times (rounds.max_attempts) and never committed; "
+            f"last reason: {reason}"
+        )
+
+    def _attempt(self, round_number: int, attempt: int) -> Attempt:
+        """Select, configure, collect; say whether the quorum was reached."""
+        begin = self.clock.now()
+        self.late.refuse()
+        self.notices.clear()
+        selection = select_cohort(
+            self.grid, self.config, round_number=round_number, attempt=attempt,
+            clock=self.clock, events=self.events, notices=self.notices,
+        )  # fmt: skip
+        selected = self.clock.now()
+        if not selection.cohort:
+            why = f"only {selection.ready} nodes were ready in the selection window"
+            return Attempt(RoundOutcome.TOO_FEW_READY, why)
+        configuration, reporting = self._train(selection.cohort, round_number, attempt)
+        self._tell(configuration.members, reporting, round_number, attempt)
+        needed = max(1, math.ceil(self.config.rounds.quorum * len(configuration.members)))
+        reported = reporting.count(Fate.REPORTED)
+        outcome, reason = RoundOutcome.COMMITTED, ""
+        if reported < needed:
+            outcome = RoundOutcome.ABANDONED
+            reason = f"{reported} of {len(configuration.members)} nodes reported, quorum is {needed}"
+            if why := next((r.reason for r in reporting.reports if r.reason), ""):
+                reason += f"; first reason: {why}"
+            self._abandon(configuration.members, reporting, round_number, attempt, reason)
+        return Attempt(
+            outcome, reason, selection, configuration, reporting,
+            selection_seconds=selected - begin, training_seconds=self.clock.now() - selected,
+        )  # fmt: skip
+
+    def _train(self, cohort: tuple[Member, ...], round_number: int, attempt: int) -> tuple[Configuration, Reporting]:
+        """Send the latest stored state to the cohort and add up its reports."""
+        state = self.store.state
+        deadline = self.config.rounds.reporting_deadline
+        configuration = configure(
+            self.strategy, state, cohort, self.grid, round_number=round_number, attempt=attempt, ttl=deadline
+        )
+        self.events.write(
+            "configured", round=round_number, attempt=attempt, cohort=len(configuration.members),
+            bytes=wire.bytes_of_all(configuration.messages),
+        )  # fmt: skip
+        plan = FoldPlan(
+            gate="server.gate:ReportGate",
+            accumulator=self.strategy.accumulator,
+            uniform=self.strategy.uniform,
+            round_number=round_number,
+            attempt=attempt,
+            layout=layout_of(state),
+            settings=to_flower(self.config),
+        )
+        reporting = collect_reports(
+            self.grid, configuration, plan,
+            deadline=deadline, clock=self.clock, events=self.events, late=self.late,
+        )  # fmt: skip
+        return configuration, reporting
+
+    def _tell(self, members: Sequence[Member], reporting: Reporting, round_number: int, attempt: int) -> None:
+        """Tell the late and the refused nodes that the round is over for them."""
+        words = {Fate.LATE: "late", Fate.REFUSED: "refused"}
+        told = {
+            members[report.position].node_id: words[report.fate] for report in reporting.reports if report.fate in words
+        }
+        self.notices.send(told, round_number=round_number, attempt=attempt)
+
+    def _abandon(
+        self, members: Sequence[Member], reporting: Reporting, round_number: int, attempt: int, reason: str
+    ) -> None:
+        """Leave the state as it is, and tell those whose reports were in time that they count for nothing."""
+        self.events.write("abandoned", round=round_number, attempt=attempt, reason=reason)
+        told = {
+            members[report.position].node_id: "abandoned"
+            for report in reporting.reports
+            if report.fate is Fate.REPORTED
+        }
+        self.notices.send(told, round_number=round_number, attempt=attempt)
+
+    def _commit(self, attempt: Attempt, round_number: int, attempt_number: int) -> None:
+        """Make the next state of the reports, evaluate it, store it."""
+        assert attempt.selection and attempt.configuration and attempt.reporting
+        begin = self.clock.now()
+        sends = Sends(self.config.compression.send)
+        state = self.strategy.next_state(
+            self.store.state, attempt.reporting.total, sends=sends, round_number=round_number
+        )
+        training_seconds = attempt.training_seconds + self.clock.now() - begin
+        begin = self.clock.now()
+        scores = self._evaluate(state, attempt.configuration, round_number)
+        record = RoundRecord(
+            round_number=round_number,
+            attempts=attempt_number,
+            ready=attempt.selection.ready,
+            cohort=len(attempt.configuration.members),
+            reported=attempt.reporting.count(Fate.REPORTED),
+            failed=attempt.reporting.count(Fate.FAILED),
+            refused=attempt.reporting.count(Fate.REFUSED),
+            late=attempt.reporting.count(Fate.LATE),
+            bytes_down=wire.bytes_of_all(attempt.configuration.messages),
+            bytes_up=sum(report.bytes_up for report in attempt.reporting.reports),
+            bytes_protocol=attempt.selection.bytes_sent + self.notices.take_bytes(),
+            selection_seconds=attempt.selection_seconds,
+            training_seconds=training_seconds,
+            evaluation_seconds=self.clock.now() - begin,
+            train_loss=attempt.reporting.mean_of("train_loss"),
+            loss=scores.loss,
+            accuracy=scores.accuracy,
+        )
+        self.store.save(
+            state, self.strategy.memory(), record,
+            node_states=self.grid.node_states() if isinstance(self.grid, NodeKeeper) else b"",
+            seconds=self.seconds,
+        )  # fmt: skip
+        self.events.write("committed", attempt=attempt_number, **_row_of(record))
+
+    def _evaluate(self, state: State, configuration: Configuration, round_number: int) -> Scores:
+        if not self.evaluator.is_due(round_number):
+            return Scores()
+        self.events.write("evaluating", round=round_number)
+        return self.evaluator.evaluate(state, configuration.members, round_number=round_number)
+
+
+def _row_of(record: RoundRecord) -> dict[str, object]:
+    row = record.as_row()
+    return {"round": row.pop("round_number"), **row}

@@ -1,0 +1,143 @@
+"""Selection: nodes say that they are ready within a window, and the server draws a cohort of them at random."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from fedlearn import wire
+from fedlearn.clock import Clock
+from fedlearn.config import RunConfig
+from fedlearn.folding import Member
+from fedlearn.rounds import ReadyNode
+from fedlearn.seeding import rng_for
+from server.events import EventLog
+from server.notices import Notices
+
+POLL = 0.05  # seconds; below this the server's polling starves training on two cores
+OVER_INVITE = 1.3  # nodes asked for each one wanted, as in FedScale's over-selection
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What came of one selection window.
+
+    Parameters
+    ----------
+    ready
+        How many nodes said in time that they are ready.
+    cohort
+        The chosen nodes, sorted by partition id; empty where too few were ready.
+    bytes_sent
+        Size of queries, answers and rejections.
+    """
+
+    ready: int
+    cohort: tuple[Member, ...]
+    bytes_sent: int
+
+
+def select_cohort(
+    grid: Grid,
+    config: RunConfig,
+    *,
+    round_number: int,
+    attempt: int,
+    clock: Clock,
+    events: EventLog,
+    notices: Notices,
+) -> Selection:
+    """Ask nodes whether they are ready, draw the cohort of those that are, and reject the rest."""
+    goal = config.goal_count
+    needed = max(1, math.ceil(config.rounds.minimum_ready * goal))
+    window = _Window(grid, config, round_number=round_number, attempt=attempt, clock=clock, events=events)
+    ready = window.run(goal=goal)
+    if len(ready) < needed:
+        why = f"{len(ready)} nodes were ready within {config.rounds.selection_window:g} s, {needed} are needed"
+        events.write("too-few-ready", round=round_number, attempt=attempt, ready=len(ready), needed=needed, reason=why)
+        return Selection(len(ready), (), window.bytes_sent)
+    rng = rng_for(config.seed, purpose="cohort", round_number=round_number, attempt=attempt)
+    drawn = set(rng.choice(len(ready), min(goal, len(ready)), replace=False).tolist())
+    chosen = [node for place, node in enumerate(ready) if place in drawn]
+    cohort = tuple(Member(n.node_id, n.partition_id, position) for position, n in enumerate(chosen))
+    rejected = [node for place, node in enumerate(ready) if place not in drawn]
+    for node in rejected:
+        events.write("rejected", round=round_number, attempt=attempt, node=node.node_id, partition=node.partition_id)
+    notices.send({node.node_id: "rejected" for node in rejected}, round_number=round_number, attempt=attempt)
+    events.write(
+        "selected", round=round_number, attempt=attempt, ready=len(ready), cohort=len(cohort),
+        rejected=len(rejected),
+    )  # fmt: skip
+    return Selection(len(ready), cohort, window.bytes_sent)
+
+
+class _Window:
+    """One selection window: who was asked, who answered."""
+
+    def __init__(
+        self, grid: Grid, config: RunConfig, *, round_number: int, attempt: int, clock: Clock, events: EventLog
+    ) -> None:
+        self._grid = grid
+        self._config = config
+        self._round = {"round_number": round_number, "attempt": attempt}
+        self._clock = clock
+        self._events = events
+        self._asked: set[int] = set()
+        self._open: dict[str, int] = {}  # message id -> node id
+        self._ready: dict[int, ReadyNode] = {}  # by partition id
+        self.bytes_sent = 0
+
+    def run(self, *, goal: int) -> list[ReadyNode]:
+        """Return the ready nodes, sorted by partition id, when all have answered or the window has passed."""
+        rounds = self._config.rounds
+        invited = min(rounds.invited or math.ceil(OVER_INVITE * goal), self._config.clients)
+        end = self._clock.now() + rounds.selection_window
+        known = 0
+        while True:
+            if len(self._ready) + len(self._open) < invited:
+                known = self._ask(invited - len(self._ready) - len(self._open), until=end)
+            self._hear()
+            may_come = len(self._ready) < goal and known < self._config.clients
+            if not (self._open or may_come) or self._clock.now() >= end:
+                return [self._ready[partition] for partition in sorted(self._ready)]
+            if self._open or may_come:
+                self._clock.sleep(min(POLL, max(end - self._clock.now(), 0)))
+
+    def _ask(self, count: int, *, until: float) -> int:
+        """Ask at most `count` nodes that were not asked before; return how many nodes there are."""
+        nodes = self._grid.get_node_ids()
+        candidates = sorted(set(nodes) - self._asked) if self._asked else sorted(nodes)
+        if candidates:
+            rng = rng_for(self._config.seed, purpose=f"invite/{len(self._asked)}", **self._round)
+            drawn = rng.choice(len(candidates), min(count, len(candidates)), replace=False)
+            self._push([candidates[place] for place in sorted(drawn.tolist())], ttl=until - self._clock.now())
+        return len(self._asked) + len(candidates)
+
+    def _push(self, node_ids: list[int], *, ttl: float) -> None:
+        queries = [wire.ready_query(node_id, **self._round, ttl=max(ttl, 1.0)) for node_id in node_ids]
+        self.bytes_sent += wire.bytes_of_all(queries)
+        self._asked.update(node_ids)
+        ids = self._grid.push_messages(queries)
+        self._open |= {message_id: node for message_id, node in zip(ids, node_ids, strict=True) if message_id}
+
+    def _hear(self) -> None:
+        for reply in self._grid.pull_messages(list(self._open)) if self._open else ():
+            node_id = self._open.pop(reply.metadata.reply_to_message_id)
+            partition_id, why_not = self._answer_of(reply)
+            where = {"round": self._round["round_number"], "attempt": self._round["attempt"], "node": node_id}
+            if not why_not and partition_id in self._ready:
+                why_not = f"partition {partition_id} is already held by node {self._ready[partition_id].node_id}"
+            if why_not:
+                self._events.write("not-ready", **where, partition=partition_id, reason=why_not)
+            else:
+                self._ready[partition_id] = ReadyNode(node_id, partition_id)
+                self._events.write("ready", **where, partition=partition_id)
+
+    def _answer_of(self, reply: Message) -> tuple[int, str]:
+        if reply.has_error():
+            return -1, reply.error.reason or "no reason given"
+        self.bytes_sent += wire.bytes_of(reply.content)
+        return wire.read_ready_answer(reply)

@@ -1,0 +1,36 @@
+"""How reports become the next state."""
+
+from __future__ import annotations
+
+from flwr.serverapp.strategy import Strategy
+
+from fedlearn.config.schema import StrategySettings
+from fedlearn.errors import SettingError
+from fedlearn.registry import Registry
+from strategies.base import RoundStrategy
+
+STRATEGIES = Registry(
+    "strategy.name",
+    {
+        "fedavg": "strategies.fedavg:FedAvg",
+        "fedavgm": "strategies.fedavg:FedAvgM",
+        "fedadam": "strategies.fedavg:FedAdam",
+        "median": "strategies.median:Median",
+        "trimmed-mean": "strategies.median:TrimmedMean",
+    },
+)
+
+
+def load_strategy(settings: StrategySettings) -> RoundStrategy:
+    """Return the strategy that the settings name; a plain Flower strategy comes wrapped."""
+    kind = STRATEGIES.load(settings.name)
+    if isinstance(kind, type) and issubclass(kind, RoundStrategy):
+        return kind.from_settings(settings)
+    if isinstance(kind, type) and issubclass(kind, Strategy):
+        from strategies.plain_flower import PlainFlower
+
+        return PlainFlower.wrap(kind, settings)
+    raise SettingError("strategy.name", settings.name, "it names no flwr.serverapp.strategy.Strategy")
+
+
+__all__ = ["STRATEGIES", "RoundStrategy", "load_strategy"]

@@ -1,0 +1,119 @@
+"""Any plain Flower strategy under our rounds, on dense updates.
+
+Selection, deadlines, quorum and the gate are ours; what the strategy makes of the replies is its own. It sees the
+cohort as the whole grid, so that its sampling finds exactly the nodes that were selected.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Strategy
+
+from fedlearn import flower, wire
+from fedlearn.config.schema import StrategySettings
+from fedlearn.errors import RunFailed, SettingError
+from fedlearn.state import Array, Sends, State, UpdateKind
+from strategies.base import RoundStrategy
+from strategies.collected import Collected
+
+
+class PlainFlower(RoundStrategy):
+    """Runs a Flower strategy that knows nothing of us.
+
+    Parameters
+    ----------
+    strategy
+        For instance ``flwr.serverapp.strategy.FedTrimmedAvg()``.
+    """
+
+    accepts = frozenset({UpdateKind.DENSE})
+    accumulator = "strategies.collected:Collected"
+
+    def __init__(self, strategy: Strategy) -> None:
+        super().__init__()
+        self.strategy = strategy
+
+    @classmethod
+    def wrap(cls, kind: type[Strategy], settings: StrategySettings) -> PlainFlower:
+        """Return the strategy of the class that ``strategy.name`` refers to."""
+        try:
+            options = json.loads(settings.options or "{}")
+            return cls(kind(**options))
+        except (TypeError, ValueError) as error:
+            raise SettingError("strategy.options", settings.options, f"{kind.__name__}: {error}") from None
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Return the strategy's own messages."""
+        # A copy: Flower's strategies write the round number into the record that they are given.
+        return self.strategy.configure_train(server_round, arrays, ConfigRecord(dict(config)), grid)
+
+    def next_state(self, state: State, reports: Collected, *, sends: Sends, round_number: int) -> State:
+        """Return the arrays that the strategy makes of the updates."""
+        replies = [
+            _reply(index, self._weights(state, update, sends), weight)
+            for index, (weight, update) in enumerate(reports.updates)
+        ]
+        arrays, _ = self.strategy.aggregate_train(round_number, replies)
+        if arrays is None:
+            raise RunFailed(f"{type(self.strategy).__name__} made no model of {len(replies)} reports")
+        after = wire.unpack_arrays(arrays)
+        return {name: after[name].astype(array.dtype).reshape(array.shape) for name, array in state.items()}
+
+    def _weights(self, state: State, update: Mapping[str, object], sends: Sends) -> State:
+        dense = {name: update[name].values.reshape(array.shape) for name, array in state.items()}  # type: ignore[attr-defined]
+        if sends is Sends.WEIGHTS:
+            return dense
+        return {name: state[name] + change for name, change in dense.items()}
+
+    def memory(self) -> dict[str, Array]:
+        """Return the strategy's attributes that are tables of arrays, as FedAdam's moments are."""
+        return {
+            f"{attribute}/{name}": array
+            for attribute, table in vars(self.strategy).items()
+            if isinstance(table, dict)
+            for name, array in table.items()
+            if isinstance(array, np.ndarray)
+        }
+
+    def remember(self, memory: Mapping[str, Array]) -> None:
+        """Put those attributes back."""
+        for key, array in memory.items():
+            attribute, _, name = key.partition("/")
+            table = getattr(self.strategy, attribute, None)
+            if not isinstance(table, dict):
+                table = {}
+                setattr(self.strategy, attribute, table)
+            table[name] = array
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Return the strategy's own messages."""
+        return self.strategy.configure_evaluate(server_round, arrays, ConfigRecord(dict(config)), grid)
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Return what the strategy itself makes of the replies."""
+        return self.strategy.aggregate_train(server_round, replies)
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Return what the strategy itself makes of the replies."""
+        return self.strategy.aggregate_evaluate(server_round, replies)
+
+
+def _reply(index: int, weights: State, num_examples: float) -> Message:
+    content = RecordDict(
+        {
+            wire.ARRAYS: wire.pack_arrays(weights),
+            wire.METRICS: MetricRecord({wire.NUM_EXAMPLES: num_examples}),
+        }
+    )
+    return flower.reply_from(node_id=index + 2, message_type="train", reply_to=str(index), content=content, error=None)
