@@ -9,6 +9,7 @@ from flwr.app import Message
 from fedlearn import flower
 from fedlearn.components import load_client_app, load_server_app
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.engine.prepare import prepared
 from fedlearn.engine.virtual_nodes import ClientCall, VirtualNodes, run_node
 
 
@@ -35,6 +36,7 @@ class InlineGrid(VirtualNodes):
 def run(config: RunConfig) -> None:
     """Run to the end in this process."""
     flower.enter_run()
+    config = prepared(config)
     settings = to_flower(config)
     grid = InlineGrid(load_client_app(), config.clients, settings)
     load_server_app()(grid, flower.server_context(settings))

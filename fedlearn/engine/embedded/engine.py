@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import os
-
 from fedlearn import flower
 from fedlearn.components import load_server_app
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool, default_size
 from fedlearn.engine.embedded.tasks import Begin
+from fedlearn.engine.prepare import prepared
 
 
-def run(config: RunConfig) -> None:
+def run_embedded(config: RunConfig) -> None:
     """Run to the end; on any way out the workers are ended."""
     flower.enter_run()
-    # Read by the workers' numeric libraries when they are imported: one process a core, one thread each.
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
+    config = prepared(config)
     settings = to_flower(config)
     pool = WorkerPool(config.engine.workers or default_size(), Begin(settings, config.clients))
     try:

@@ -23,7 +23,6 @@ from fedlearn.engine.embedded.tasks import Begin, Broken, Done, Task
 from fedlearn.engine.embedded.worker import NOBODY, work
 from fedlearn.errors import RunFailed, UsageError
 
-PRELOAD = ["fedlearn.engine.embedded.preload"]
 LONGEST_WAIT = 3600.0  # seconds; the operating system takes no infinity
 NICE_TO_JOIN = 1.0  # seconds that a killed process has to disappear
 
@@ -33,7 +32,6 @@ class Worker:
 
     def __init__(self, begin: Begin) -> None:
         context: Any = get_context("forkserver")
-        context.set_forkserver_preload(PRELOAD)
         self.pipe: Connection
         self.pipe, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=work, args=(theirs,), daemon=True)

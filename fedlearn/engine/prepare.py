@@ -1,0 +1,25 @@
+"""What every engine does before a run: find the data, and spread them over the nodes."""
+
+from __future__ import annotations
+
+import logging
+
+from fedlearn.config import RunConfig
+from fedlearn.data import load_dataset, partition_table
+
+log = logging.getLogger(__name__)
+
+
+def prepared(config: RunConfig) -> RunConfig:
+    """Return the settings with the data set that was really found.
+
+    Decodes the data set and computes the partitions, if they are not in the cache yet: all processes of the run then
+    find them there, and none of them has to look for the data set again.
+    """
+    dataset = load_dataset(config.data.dataset, config.data.dir)
+    if dataset.notice:
+        log.warning("%s", dataset.notice)
+    partition_table(dataset, config.data, num_partitions=config.clients, seed=config.seed)
+    name = config.data.dataset if ":" in config.data.dataset else dataset.name
+    found = config.data.model_copy(update={"dataset": name, "notice": dataset.notice or config.data.notice})
+    return config.model_copy(update={"data": found})
