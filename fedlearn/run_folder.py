@@ -58,9 +58,10 @@ class RunFolder:
             os.close(descriptor)
 
     def write_settings(self, config: RunConfig) -> None:
-        """Store the resolved settings and what they are run with."""
+        """Store the resolved settings, and what the run was begun with."""
         write_atomically(self.path / SETTINGS, tomli_w.dumps(config.model_dump()).encode())
-        write_atomically(self.path / ENVIRONMENT, json.dumps(environment(), indent=2).encode())
+        if not (self.path / ENVIRONMENT).exists():
+            write_atomically(self.path / ENVIRONMENT, json.dumps(environment(), indent=2).encode())
 
     def read_settings(self) -> dict[str, Any]:
         """Return the stored settings as a flat table."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from fedlearn import wire
 from fedlearn.checkpoint import RunStore
 from fedlearn.clock import WallClock
 from fedlearn.compression import load_codec
@@ -36,22 +37,39 @@ def main(grid: Grid, context: Context) -> None:
         _check_kinds(grid, config, strategy)
         if store.exists:
             folder.check_settings(config)
-            _resume(store, strategy, grid, events)
+            _resume(store, strategy, grid)
         else:
-            folder.write_settings(config)
-            store.begin(compute(grid, config, "fedlearn.models.loaded:initial_state", {}, [()])[0])
-            events.write("started", clients=config.clients, rounds=config.rounds.total)
+            (state,) = compute(grid, config, "fedlearn.models.loaded:initial_state", {}, [()])
+            store.begin(state)
+        folder.write_settings(config)
+        events.write("started", **_about(config, store))
         rounds = Rounds(grid, strategy, store, config, clock=WallClock(), events=events)
         _finish(rounds, folder, config, events)
 
 
-def _resume(store: RunStore, strategy: RoundStrategy, grid: Grid, events: EventLog) -> None:
+def _resume(store: RunStore, strategy: RoundStrategy, grid: Grid) -> None:
     """Take up the run where its checkpoint stands."""
     store.load()
     strategy.remember(store.memory)
     if isinstance(grid, NodeKeeper):
         grid.restore_node_states(store.node_states)
-    events.write("resumed", round=len(store.history.rounds))
+
+
+def _about(config: RunConfig, store: RunStore) -> dict[str, object]:
+    """Return what a watcher of the event log wants to know first."""
+    return {
+        "committed": len(store.history.rounds),
+        "rounds": config.rounds.total,
+        "clients": config.clients,
+        "cohort": config.goal_count,
+        "dataset": config.data.dataset,
+        "notice": config.data.notice,
+        "model": config.model.name,
+        "codec": config.compression.codec,
+        "strategy": config.strategy.name,
+        "seed": config.seed,
+        "plain_bytes": wire.bytes_of(wire.plain_report(store.state)),
+    }
 
 
 def _finish(rounds: Rounds, folder: RunFolder, config: RunConfig, events: EventLog) -> None:

@@ -93,6 +93,22 @@ def setting_names(settings: type[Settings] = RunConfig, prefix: str = "") -> lis
     return names
 
 
+def described(name: str) -> tuple[str, object]:
+    """Return a setting's meaning and its default.
+
+    >>> described("training.batch_size")
+    ('Examples in one SGD step.', 100)
+    """
+    settings: type[Settings] = RunConfig
+    *tables, key = name.split(".")
+    for table in tables:
+        kind = settings.model_fields[table].annotation
+        assert isinstance(kind, type)
+        settings = kind
+    field = settings.model_fields[key]
+    return (field.description or "").replace("\n", " "), field.default
+
+
 def _first_error(error: ValidationError, source: str) -> SettingError:
     """Return the first of pydantic's complaints as one line naming the setting, the value and what is allowed."""
     first = error.errors()[0]

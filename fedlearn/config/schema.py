@@ -51,9 +51,9 @@ class DataSettings(Settings):
     dataset: str = "auto"
     """cifar10, digits, or auto: CIFAR-10 and, where it can be neither found nor downloaded, digits."""
     dir: str = ""
-    """Folder of data sets, as cifar10/train.parquet; empty: the environment variable FEDLEARN_DATA."""
+    """Folder with cifar10/train.parquet and test.parquet, or cifar-10-batches-py; else the variable FEDLEARN_DATA."""
     partition: Literal["iid", "dirichlet", "pathological", "shard"] = "iid"
-    """How examples are spread: equal random shares, Dirichlet label shares, few classes a node, label shards."""
+    """iid (equal random shares), dirichlet (skewed labels), pathological (few classes a node), shard (label shards)."""
     alpha: Positive = 0.5
     """dirichlet: concentration; small is skewed."""
     classes_per_node: Annotated[int, Field(ge=1)] = 2
@@ -161,7 +161,7 @@ class RunConfig(Settings):
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 1
     """Same seed, same bytes."""
     out: str = ""
-    """Run folder; empty: a new one under runs/."""
+    """Run folder; a new one under runs/ unless given."""
     rounds: RoundSettings = RoundSettings()
     data: DataSettings = DataSettings()
     model: ModelSettings = ModelSettings()
