@@ -6,7 +6,8 @@ is sent or when the server says that the round is over for it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from flwr.app import ConfigRecord, Context
@@ -41,12 +42,13 @@ class NodeState:
     @classmethod
     def of(cls, context: Context) -> NodeState:
         """Return what the context holds; a new node's state if it holds nothing."""
-        record = context.state.config_records.get(KEY)
-        return cls() if record is None else cls(**record)  # type: ignore[arg-type]
+        record = context.state.get(KEY)
+        return cls() if record is None else cls(**record)
 
     def keep(self, context: Context, **changes: object) -> None:
         """Store this state with some fields changed."""
-        context.state[KEY] = ConfigRecord(asdict(replace(self, **changes)))  # type: ignore[arg-type]
+        now = {"active": self.active, "rounds_trained": self.rounds_trained, "told": self.told}
+        context.state[KEY] = ConfigRecord({**now, **changes})  # type: ignore[dict-item]
 
 
 def partition_id_of(context: Context) -> int:
@@ -65,7 +67,7 @@ def _partitions(config: RunConfig) -> PartitionTable:
     return partition_table(dataset, config.data, num_partitions=config.clients, seed=config.seed)
 
 
-def examples_of(context: Context) -> NDArray[np.integer]:  # type: ignore[type-arg]
+def examples_of(context: Context) -> NDArray[np.integer[Any]]:
     """Return the rows of the training set that the node holds, shape (n_examples,)."""
     config = from_flower(context.run_config)
     partition_id = partition_id_of(context)

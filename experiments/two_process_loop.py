@@ -26,7 +26,7 @@ import json
 import multiprocessing as mp
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -50,7 +50,7 @@ STD = torch.tensor([0.2470, 0.2435, 0.2616]).expand(32, 32, 3).contiguous()
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One run. ``cohort`` of None takes the workload's; ``lr_decay`` multiplies ``lr`` every round.
+    """One run. ``cohort`` of None takes the workload's; round r trains with ``lr / (1 + lr_decay (r - 1))``.
 
     A ``keep_ratio`` below 1 is the probability with which a node sends an entry of its trained
     weights. An entry is averaged over the nodes that sent it and stays as it was if none did.
@@ -66,7 +66,7 @@ class Settings:
     cohort: int | None = None
     keep_ratio: float = 1.0
     weight_decay: float = 0.0
-    lr_decay: float = 1.0
+    lr_decay: float = 0.0
     seed: int = 1
     evaluate: bool = False
     data: Path = Path(os.environ.get("FEDLEARN_DATA", "."))
@@ -151,13 +151,18 @@ class Worker:
         self.velocities = views(self.velocity, self.parameters)
         for parameter, view in zip(self.parameters, views(self.flat, self.parameters), strict=True):
             parameter.data = view
+        self.tensors: list[torch.Tensor] = list(self.parameters)
 
     def serve(self, inbox: Connection) -> None:
-        """Answer every order with (result, CPU seconds) until the order is None."""
+        """Answer every order with (correct answers, CPU seconds) until the order is None."""
         while (order := inbox.recv()) is not None:
             started = time.process_time()
-            result = self.evaluate() if order == "evaluate" else self.train(*order)
-            inbox.send((result, time.process_time() - started))
+            correct = 0
+            if order == "evaluate":
+                correct = self.evaluate()
+            else:
+                self.train(*order)
+            inbox.send((correct, time.process_time() - started))
 
     def items(self, limit: int) -> Iterator[int]:
         """Yield numbers below ``limit`` that no other worker got in this round."""
@@ -197,18 +202,18 @@ class Worker:
                 batch = order[start : start + settings.batch_size]
                 logits = self.model(as_batch(self.images[batch]))  # (B, 10)
                 loss = F.cross_entropy(logits, torch.from_numpy(self.labels[batch]))
-                self.step(torch.autograd.grad(loss, self.parameters), lr)
+                self.step(list(torch.autograd.grad(loss, self.parameters)), lr)
 
     @torch.no_grad()
-    def step(self, gradients: tuple[torch.Tensor, ...], lr: float) -> None:
+    def step(self, gradients: list[torch.Tensor], lr: float) -> None:
         """Move the parameters against the gradients; the arithmetic of ``torch.optim.SGD``."""
         if self.settings.weight_decay:
-            gradients = torch._foreach_add(gradients, self.parameters, alpha=self.settings.weight_decay)
+            torch._foreach_add_(gradients, self.tensors, alpha=self.settings.weight_decay)
         if self.settings.momentum:
             torch._foreach_mul_(self.velocities, self.settings.momentum)
             torch._foreach_add_(self.velocities, gradients)
             gradients = self.velocities
-        torch._foreach_add_(self.parameters, gradients, alpha=-lr)
+        torch._foreach_add_(self.tensors, gradients, alpha=-lr)
 
     @torch.inference_mode()
     def evaluate(self) -> int:
@@ -250,7 +255,7 @@ def run(settings: Settings) -> Report:
     report = Report()
     try:
         drive(settings, shared, pipes, report)
-        report.pss_bytes = sum(pss_bytes(pid) for pid in [os.getpid(), *(p.pid for p in processes)])
+        report.pss_bytes = pss_bytes(os.getpid()) + sum(pss_bytes(p.pid or 0) for p in processes)
     finally:
         for pipe in pipes:
             pipe.send(None)
@@ -266,7 +271,7 @@ def drive(settings: Settings, shared: Shared, pipes: list[Connection], report: R
     for round_number in range(1, settings.rounds + 1):
         started, cpu_started = time.perf_counter(), time.process_time()
         cohort = rng.choice(nodes, settings.cohort or usual_cohort, replace=False)
-        lr = settings.lr * settings.lr_decay ** (round_number - 1)
+        lr = settings.lr / (1 + settings.lr_decay * (round_number - 1))
         answers = ask(pipes, shared, (cohort, lr, round_number))
         shared.weights.copy_(mean_of_sent(settings, shared, len(cohort)))
         report.seconds.append(time.perf_counter() - started)
@@ -280,7 +285,7 @@ def drive(settings: Settings, shared: Shared, pipes: list[Connection], report: R
 
 
 def ask(pipes: list[Connection], shared: Shared, order: object) -> list[tuple[int, float]]:
-    """Give all workers the same order and return their answers, (result, CPU seconds)."""
+    """Give all workers the same order and return their answers, (correct answers, CPU seconds)."""
     shared.next_item.value = 0
     for pipe in pipes:
         pipe.send(order)
@@ -299,7 +304,7 @@ def mean_of_sent(settings: Settings, shared: Shared, cohort: int) -> torch.Tenso
 def keep_freed_memory() -> None:
     """Tell glibc to reuse freed memory rather than return it to the kernel.
 
-    Otherwise each step maps its activations anew and the page faults cost a quarter more time.
+    Otherwise each step maps its activations anew and a W1 round takes 3.6 instead of 2.7 seconds.
     """
     libc = ctypes.CDLL(None)
     trim_threshold, mmap_threshold = -1, -3  # names of options in malloc.h
@@ -326,7 +331,7 @@ def parse_arguments() -> tuple[Settings, bool]:
     parser.add_argument("--model", choices=["cnn", "cnn-large"], default=defaults.model)
     parser.add_argument("--workload", choices=list(WORKLOADS), default=defaults.workload)
     parser.add_argument("--cohort", type=int, help="nodes per round; by default the workload's 100")
-    types = dict.fromkeys(("rounds", "local_epochs", "batch_size", "seed"), int)
+    types: dict[str, Callable[[str], object]] = dict.fromkeys(("rounds", "local_epochs", "batch_size", "seed"), int)
     types |= dict.fromkeys(("lr", "momentum", "keep_ratio", "weight_decay", "lr_decay"), float)
     types |= dict.fromkeys(("data", "cache"), Path)
     for name, kind in types.items():

@@ -127,17 +127,21 @@ class RunStore:
             if manifest["format"] != FORMAT:
                 raise CheckpointError(f"{path} has format {manifest['format']}, this version reads {FORMAT}")
             history = History(tuple(RoundRecord(**row) for row in manifest["history"]))
+            self._files = dict(manifest["files"])
+            self.seconds = float(manifest["seconds"])
+            self.model_sha256 = self._files[_state_name(len(history.rounds))]
+            names = list(manifest["parameters"])
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{path} cannot be read back: {error}") from None
-        self._files = manifest["files"]
-        self.seconds = float(manifest["seconds"])
+            raise CheckpointError(f"{path} cannot be read back: {type(error).__name__}: {error}") from None
         data = {name: self._read(name) for name in self._files}
         number = len(history.rounds)
         self.history = history
-        self.state = _unpack(data[_state_name(number)])
+        state = _unpack(data[_state_name(number)])
+        if state.keys() != set(names):
+            raise CheckpointError(f"{path} names other parameters than {_state_name(number)} holds")
+        self.state = {name: state[name] for name in names}
         self.memory = _unpack(data[name]) if (name := _memory_name(number)) in data else {}
         self.node_states = data.get(_nodes_name(number), b"")
-        self.model_sha256 = self._files[_state_name(number)]
         self._publish(data[_state_name(number)])
 
     def _read(self, name: str) -> bytes:
@@ -163,6 +167,7 @@ class RunStore:
         manifest = {
             "format": FORMAT,
             "files": {name: sha256(content) for name, content in data.items()},
+            "parameters": list(state),  # safetensors forgets the model's order, in which codecs lay out what is sent
             "seconds": round(self.seconds, 3),
             "history": [record.as_row() for record in history.rounds],
         }

@@ -20,9 +20,7 @@ from fedlearn.errors import FedlearnError, UsageError
 
 INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 
-app = typer.Typer(
-    add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich", no_args_is_help=True
-)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich", no_args_is_help=True)
 
 
 @app.callback()

@@ -18,17 +18,19 @@ CLIENT_APP = "client.app:app"
 
 def load_server_app() -> ServerApp:
     """Return ``server.app:app``."""
-    return _load(SERVER_APP, ServerApp)
+    app: ServerApp = _load(SERVER_APP, ServerApp)
+    return app
 
 
-def load_client_app() -> ClientApp:
-    """Return ``client.app:app``."""
-    return _load(CLIENT_APP, ClientApp)
+def load_client_app(reference: str = CLIENT_APP) -> ClientApp:
+    """Return ``client.app:app``, or another app of the same checkout."""
+    app: ClientApp = _load(reference, ClientApp)
+    return app
 
 
 def _load(reference: str, kind: type[Any]) -> Any:
     """Return an app, after a look at whether the package is ours and not another one of the same name."""
-    package = import_module(reference.partition(".")[0])
+    package = import_module(reference.partition(":")[0].partition(".")[0])
     ours = Path(__file__).resolve().parents[1]
     found = Path(package.__file__ or "").resolve()
     if not found.is_relative_to(ours):

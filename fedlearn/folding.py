@@ -31,8 +31,12 @@ class Accumulator(Protocol):
         """Return the accumulator of no update."""
         ...
 
-    def add(self, update: Update, *, weight: float) -> None:
-        """Take in one update."""
+    def add(self, parts: Sequence[tuple[float, Update]]) -> None:
+        """Take in updates with their weights, in this order."""
+        ...
+
+    def clear(self) -> None:
+        """Forget all updates, but not the memory that they took."""
         ...
 
     def merge(self, later: Self) -> None:
@@ -117,12 +121,14 @@ class FoldPlan:
         filled: Accumulator = load_reference(self.accumulator).from_arrays(self.layout, arrays)
         return filled
 
-    def fold(self, verdicts: Iterable[Verdict]) -> Accumulator:
-        """Return the sum of one block, whose verdicts come in the order of positions."""
-        total = self.empty()
-        for verdict in verdicts:
-            if verdict.update is not None:
-                total.add(verdict.update, weight=verdict.weight)
+    def fold(self, verdicts: Iterable[Verdict], total: Accumulator | None = None) -> Accumulator:
+        """Return the sum of one block, whose verdicts come in the order of positions.
+
+        A worker gives the accumulator of the block before, whose memory is then used again.
+        """
+        total = total or self.empty()
+        total.clear()
+        total.add([(verdict.weight, verdict.update) for verdict in verdicts if verdict.update is not None])
         return total
 
 

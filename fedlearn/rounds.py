@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -23,6 +24,17 @@ class RoundOutcome(StrEnum):
     COMMITTED = "committed"  # quorum reached: there is a new state
     ABANDONED = "abandoned"  # quorum missed: the state stays, the round is run again
     TOO_FEW_READY = "too-few-ready"  # selection gave up; no node was sent anything
+
+
+def needed_of(share: float, count: int) -> int:
+    """Return how many of `count` make up a share of them, at least one.
+
+    In floating point, 0.55 * 100 is a little more than 55; that must not ask for a 56th.
+
+    >>> needed_of(0.55, 100), needed_of(0.5, 3), needed_of(0.1, 0)
+    (55, 2, 1)
+    """
+    return max(1, math.ceil(share * count - 1e-9))
 
 
 @dataclass(frozen=True, slots=True)

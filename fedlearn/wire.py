@@ -14,11 +14,11 @@ pickles are never read.
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from flwr.app import Array as FlowerArray
@@ -29,6 +29,8 @@ from fedlearn.compression import Codec, Payload
 from fedlearn.errors import Refused
 from fedlearn.rounds import Instruction
 from fedlearn.state import Array, Layout, State, Update
+
+R = TypeVar("R", ArrayRecord, MetricRecord, ConfigRecord)
 
 READY_QUERY = "query.ready"
 ROUND_OVER = "query.round_over"
@@ -58,8 +60,13 @@ def pack(array: Array) -> FlowerArray:
     """Return an array as Flower sends it."""
     contiguous = np.ascontiguousarray(array).reshape(array.shape)
     header = _npy_header(contiguous.dtype.str, contiguous.shape)
-    data = header + contiguous.tobytes()
-    return FlowerArray(str(contiguous.dtype), contiguous.shape, "numpy.ndarray", data)
+    data = b"".join((header, contiguous.data))  # one copy
+    return FlowerArray(_dtype_name(contiguous.dtype), contiguous.shape, "numpy.ndarray", data)
+
+
+@lru_cache(maxsize=64)
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    return str(dtype)  # NumPy builds it anew each time, in Python
 
 
 def unpack(packed: FlowerArray) -> Array:
@@ -78,24 +85,33 @@ def unpack(packed: FlowerArray) -> Array:
         dtype, shape = _parse_header(data[10:start])
         flat = np.frombuffer(data, dtype, offset=start)
         return flat.reshape(shape)
-    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise Refused("undecodable", str(error).splitlines()[0] if str(error) else repr(error)) from None
+
+
+# What `np.save` writes for a plain array. Matched, not evaluated: a header is bytes of a stranger.
+_HEADER = re.compile(
+    rb"\{'descr': '([<>|=]?[biuf]\d{1,2})', 'fortran_order': False, "
+    rb"'shape': \(((?:\d{1,19}, ?)*(?:\d{1,19})?)\), \} *\n"
+)
+LONGEST_HEADER = 2048  # bytes; 64 dimensions of 19 digits fit, and the cache below stays small
 
 
 @lru_cache(maxsize=4096)
 def _parse_header(header: bytes) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    fields = ast.literal_eval(header.decode("latin1"))
-    dtype, shape = np.dtype(fields["descr"]), fields["shape"]
-    if fields["fortran_order"] or dtype.hasobject or dtype.fields:
-        raise ValueError(f"arrays must be plain and C-contiguous, this one is {header!r}")
-    if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape):
-        raise ValueError(f"shape {shape!r} is none")
-    return dtype, shape
+    match = _HEADER.fullmatch(header) if len(header) <= LONGEST_HEADER else None
+    if match is None:
+        raise ValueError(f"the header is not that of a plain C-contiguous array of numbers: {header[:100]!r}")
+    descr, shape = match.groups()
+    return np.dtype(descr.decode()), tuple(int(n) for n in shape.split(b",") if n.strip())
 
 
 def pack_arrays(arrays: Payload) -> ArrayRecord:
     """Return named arrays as Flower sends them."""
-    return ArrayRecord({name: pack(array) for name, array in arrays.items()})
+    record = ArrayRecord()
+    for name, array in arrays.items():  # given a dict, ArrayRecord would make every Array once more
+        record[name] = pack(array)
+    return record
 
 
 def unpack_arrays(record: ArrayRecord) -> dict[str, Array]:
@@ -112,17 +128,24 @@ def read_state(content: RecordDict) -> State:
     The engines hand the very same record to all nodes of a round that they run in one process: it is parsed once.
     """
     global _last_state
-    record = _only(content.array_records, "ArrayRecord")
+    record = _only(content, ArrayRecord)
     if _last_state is None or _last_state[0] is not record:
         _last_state = (record, unpack_arrays(record))
     return _last_state[1]
 
 
-def _only(records: Any, kind: str) -> Any:
+def _only(content: RecordDict, kind: type[R]) -> R:
     """Return the only record of its kind: plain Flower strategies choose their own key for it."""
+    # Not `content.array_records`: Flower makes a table of its own for that, at every look.
+    records = [record for record in content.values() if isinstance(record, kind)]
     if len(records) != 1:
-        raise Refused("undecodable", f"expected one {kind}, found {len(records)}")
-    return next(iter(records.values()))
+        raise Refused("undecodable", f"expected one {kind.__name__}, found {len(records)}")
+    return records[0]
+
+
+def _config(content: RecordDict, key: str) -> ConfigRecord | None:
+    record = content.get(key)
+    return record if isinstance(record, ConfigRecord) else None
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------
@@ -194,17 +217,17 @@ def with_instruction(message: Message, instruction: Instruction, *, ttl: float) 
 
 def read_instruction(content: RecordDict) -> Instruction:
     """Return the instruction; under Flower's own ``Strategy.start`` there is only the round number."""
-    record = content.config_records.get(INSTRUCTION)
+    record = _config(content, INSTRUCTION)
     if record is not None:
-        return Instruction(**{name: int(value) for name, value in record.items()})
-    config = next(iter(content.config_records.values()), ConfigRecord())
-    return Instruction(round_number=int(config.get(SERVER_ROUND, 1)), attempt=1, position=0)
+        return Instruction(**{name: int(value) for name, value in record.items()})  # type: ignore[arg-type]
+    config = read_config(content)
+    return Instruction(round_number=int(config.get(SERVER_ROUND, 1)), attempt=1, position=0)  # type: ignore[arg-type]
 
 
 def read_config(content: RecordDict) -> ConfigRecord:
     """Return the strategy's own settings for this round, as FedProx's ``proximal-mu``."""
-    others = {name: record for name, record in content.config_records.items() if name != INSTRUCTION}
-    return next(iter(others.values()), ConfigRecord())
+    others = (record for key, record in content.items() if key != INSTRUCTION and isinstance(record, ConfigRecord))
+    return next(others, ConfigRecord())
 
 
 def dense_report(message: Message, arrays: State, metrics: dict[str, float], num_examples: int) -> Message:
@@ -220,7 +243,7 @@ def report_record(instruction: Instruction, *, partition_id: int, seed: int, sen
 
 def read_num_examples(content: RecordDict) -> int:
     """Return the number of examples that a node claims; any whole number, not yet checked for its range."""
-    metrics = _only(content.metric_records, "MetricRecord")
+    metrics = _only(content, MetricRecord)
     claimed = metrics.get(NUM_EXAMPLES)
     if type(claimed) is float and claimed.is_integer():
         return int(claimed)
@@ -237,8 +260,8 @@ def read_update(content: RecordDict, *, codec: Codec, layout: Layout) -> Update:
     Refused
         If the payload does not decode, or is none that the codec makes.
     """
-    payload = unpack_arrays(_only(content.array_records, "ArrayRecord"))
-    report = content.config_records.get(REPORT)
+    payload = unpack_arrays(_only(content, ArrayRecord))
+    report = _config(content, REPORT)
     seed = 0 if report is None else report.get("seed")
     if type(seed) is not int or seed < 0:
         raise Refused("undecodable", f"seed {seed!r} is none")
@@ -247,7 +270,7 @@ def read_update(content: RecordDict, *, codec: Codec, layout: Layout) -> Update:
 
 def read_report(content: RecordDict) -> ConfigRecord:
     """Return what came with the report: instruction, partition id, what it sends."""
-    record = content.config_records.get(REPORT)
+    record = _config(content, REPORT)
     if record is None:
         raise Refused("undecodable", f"there is no {REPORT!r} record")
     return record

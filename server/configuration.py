@@ -21,10 +21,11 @@ PATIENCE = 3  # looks at the cohort after which a strategy is said to wait for m
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The messages of an attempt and the members they go to, in the order of positions."""
+    """The messages of an attempt and the members they go to, in the order of positions; their size in bytes."""
 
     messages: Sequence[Message]
     members: Sequence[Member]
+    bytes_down: int
 
 
 def configure(
@@ -57,7 +58,7 @@ def configure(
         wire.with_instruction(by_node[member.node_id], Instruction(round_number, attempt, member.position), ttl=ttl)
         for member in members
     ]
-    return Configuration(messages, members)
+    return Configuration(messages, members, wire.bytes_of_all(messages))
 
 
 class CohortGrid(Grid):

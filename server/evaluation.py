@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite
+from typing import Any
 
+from flwr.app import Message, MetricRecord
 from flwr.serverapp import Grid
 
+from fedlearn import wire
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.data import load_dataset
 from fedlearn.engine.base import WorkerGrid
+from fedlearn.errors import Refused
 from fedlearn.folding import Member
 from fedlearn.models import Evaluation
 from fedlearn.models.loaded import evaluate_part
@@ -32,7 +38,7 @@ class Scores:
 
 def compute(
     grid: Grid, config: RunConfig, reference: str, state: State, arguments: Sequence[tuple[int, ...]]
-) -> list[object]:
+) -> list[Any]:
     """Return a function's results for each tuple of arguments: on the grid's workers, where it has some, or here."""
     if isinstance(grid, WorkerGrid):
         return grid.call(reference, state, arguments)
@@ -75,9 +81,30 @@ class Evaluator:
     def _through_nodes(self, state: State, cohort: Sequence[Member], round_number: int) -> Scores:
         messages = evaluation_messages(self._strategy, state, cohort, self._grid, round_number=round_number)
         replies = self._grid.send_and_receive(messages, timeout=self._config.rounds.reporting_deadline)
-        metrics = self._strategy.aggregate_evaluate(round_number, replies) or {}
+        sound = _sound(replies, max_examples=self._config.gate.max_examples)
+        metrics = self._strategy.aggregate_evaluate(round_number, sound) or MetricRecord()
         loss, accuracy = metrics.get("loss"), metrics.get("accuracy")
         return Scores(
             float(loss) if isinstance(loss, int | float) else None,
             float(accuracy) if isinstance(accuracy, int | float) else None,
         )
+
+
+def _sound(replies: Iterable[Message], *, max_examples: int) -> list[Message]:
+    """Return the replies that can be averaged: strategies raise for others, or let one of them spoil the mean."""
+    sound = [reply for reply in replies if reply.has_content() and _is_sound(reply, max_examples)]
+    names = Counter(frozenset(_metrics_of(reply)) for reply in sound).most_common(1)
+    return [reply for reply in sound if _metrics_of(reply).keys() == names[0][0]]
+
+
+def _is_sound(reply: Message, max_examples: int) -> bool:
+    try:
+        num_examples = wire.read_num_examples(reply.content)
+    except Refused:
+        return False
+    numbers = _metrics_of(reply).values()
+    return 1 <= num_examples <= max_examples and all(isinstance(n, int | float) and isfinite(n) for n in numbers)
+
+
+def _metrics_of(reply: Message) -> MetricRecord:
+    return next(iter(reply.content.metric_records.values()))

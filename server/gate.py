@@ -29,7 +29,7 @@ from fedlearn.config import from_flower
 from fedlearn.errors import Refused
 from fedlearn.folding import FoldPlan, Member, Verdict
 from fedlearn.rounds import Fate, NodeReport
-from fedlearn.state import Update
+from fedlearn.state import Array, Update
 
 
 class ReportGate:
@@ -52,7 +52,7 @@ class ReportGate:
     def check(self, reply: Message, member: Member) -> Verdict:
         """Return the verdict on what came from `member`; never raises for what a node sent."""
         if reply.has_error():
-            reason = _first_line(reply.error.reason)
+            reason = _first_line(reply.error.reason or "")
             return Verdict(NodeReport(member.position, Fate.FAILED, reason=reason))
         bytes_up = wire.bytes_of(reply.content)
         try:
@@ -92,20 +92,26 @@ class ReportGate:
     def _check_values(self, update: Update) -> None:
         square = 0.0
         for name, entries in update.items():
-            values = entries.values
-            if values.dtype.kind not in "fiub":
-                raise Refused("wrong-dtype", f"{name} has dtype {values.dtype}")
-            part = float(np.dot(values, values)) if values.dtype.kind == "f" else 0.0
-            if not math.isfinite(part):
-                # Squares of huge but finite float32 values overflow: look again before refusing.
-                if not np.isfinite(values).all():
-                    raise Refused("not-finite", f"{name} holds NaN or infinity")
-                wide = values.astype(np.float64)
-                part = float(np.dot(wide, wide))
-            square += part
+            if entries.values.dtype.kind not in "fiub":
+                raise Refused("wrong-dtype", f"{name} has dtype {entries.values.dtype}")
+            if entries.values.dtype.kind == "f":
+                square += _square_of(name, entries.values)
         if self._limits.max_norm and math.sqrt(square) > self._limits.max_norm:
             detail = f"L2 norm {math.sqrt(square):.6g}, allowed is {self._limits.max_norm:g}"
             raise Refused("norm-too-large", detail)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _square_of(name: str, values: Array) -> float:
+    """Return the sum of the squares; refuse NaN and infinity."""
+    square = float(np.dot(values, values))
+    if math.isfinite(square):
+        return square
+    # Squares of huge but finite values overflow: look again before refusing.
+    if not np.isfinite(values).all():
+        raise Refused("not-finite", f"{name} holds NaN or infinity")
+    wide = values.astype(np.float64)
+    return float(np.dot(wide, wide))
 
 
 def _metrics(content: RecordDict) -> dict[str, float]:

@@ -58,9 +58,10 @@ class LateReports:
     def refuse(self) -> None:
         """Refuse all that has come since."""
         for reply in self._grid.pull_messages(list(self._open)) if self._open else ():
-            member, round_number, attempt = self._open.pop(reply.metadata.reply_to_message_id)
-            if reply.has_error():
+            expected = self._open.pop(reply.metadata.reply_to_message_id, None)
+            if expected is None or reply.has_error():
                 continue
+            member, round_number, attempt = expected
             self._events.write(
                 "late-report-refused", round=round_number, attempt=attempt, node=member.node_id,
                 partition=member.partition_id, reason="it came after the reporting deadline",

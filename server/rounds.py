@@ -6,20 +6,18 @@ otherwise it is abandoned, the state stays as it was, and the same round number 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flwr.serverapp import Grid
 
-from fedlearn import wire
 from fedlearn.checkpoint import RunStore
 from fedlearn.clock import Clock
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.base import NodeKeeper
 from fedlearn.errors import RunFailed
 from fedlearn.folding import FoldPlan, Member
-from fedlearn.rounds import Fate, History, RoundOutcome, RoundRecord
+from fedlearn.rounds import Fate, History, RoundOutcome, RoundRecord, needed_of
 from fedlearn.state import Sends, State, layout_of
 from server.configuration import Configuration, configure
 from server.evaluation import Evaluator, Scores
@@ -129,7 +127,7 @@ class Rounds:
             return Attempt(RoundOutcome.TOO_FEW_READY, why)
         configuration, reporting = self._train(selection.cohort, round_number, attempt)
         self._tell(configuration.members, reporting, round_number, attempt)
-        needed = max(1, math.ceil(self.config.rounds.quorum * len(configuration.members)))
+        needed = needed_of(self.config.rounds.quorum, len(configuration.members))
         reported = reporting.count(Fate.REPORTED)
         outcome, reason = RoundOutcome.COMMITTED, ""
         if reported < needed:
@@ -152,7 +150,7 @@ class Rounds:
         )
         self.events.write(
             "configured", round=round_number, attempt=attempt, cohort=len(configuration.members),
-            bytes=wire.bytes_of_all(configuration.messages),
+            bytes=configuration.bytes_down,
         )  # fmt: skip
         plan = FoldPlan(
             gate="server.gate:ReportGate",
@@ -209,7 +207,7 @@ class Rounds:
             failed=attempt.reporting.count(Fate.FAILED),
             refused=attempt.reporting.count(Fate.REFUSED),
             late=attempt.reporting.count(Fate.LATE),
-            bytes_down=wire.bytes_of_all(attempt.configuration.messages),
+            bytes_down=attempt.configuration.bytes_down,
             bytes_up=sum(report.bytes_up for report in attempt.reporting.reports),
             bytes_protocol=attempt.selection.bytes_sent + self.notices.take_bytes(),
             selection_seconds=attempt.selection_seconds,

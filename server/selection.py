@@ -12,7 +12,7 @@ from fedlearn import wire
 from fedlearn.clock import Clock
 from fedlearn.config import RunConfig
 from fedlearn.folding import Member
-from fedlearn.rounds import ReadyNode
+from fedlearn.rounds import ReadyNode, needed_of
 from fedlearn.seeding import rng_for
 from server.events import EventLog
 from server.notices import Notices
@@ -52,7 +52,7 @@ def select_cohort(
 ) -> Selection:
     """Ask nodes whether they are ready, draw the cohort of those that are, and reject the rest."""
     goal = config.goal_count
-    needed = max(1, math.ceil(config.rounds.minimum_ready * goal))
+    needed = needed_of(config.rounds.minimum_ready, goal)
     window = _Window(grid, config, round_number=round_number, attempt=attempt, clock=clock, events=events)
     ready = window.run(goal=goal)
     if len(ready) < needed:
@@ -95,26 +95,24 @@ class _Window:
         rounds = self._config.rounds
         invited = min(rounds.invited or math.ceil(OVER_INVITE * goal), self._config.clients)
         end = self._clock.now() + rounds.selection_window
-        known = 0
         while True:
             if len(self._ready) + len(self._open) < invited:
-                known = self._ask(invited - len(self._ready) - len(self._open), until=end)
+                self._ask(invited - len(self._ready) - len(self._open), until=end)
             self._hear()
-            may_come = len(self._ready) < goal and known < self._config.clients
+            # Nodes that were not asked, or are not connected, yet.
+            may_come = len(self._ready) < goal and len(self._asked) < self._config.clients
             if not (self._open or may_come) or self._clock.now() >= end:
                 return [self._ready[partition] for partition in sorted(self._ready)]
-            if self._open or may_come:
-                self._clock.sleep(min(POLL, max(end - self._clock.now(), 0)))
+            self._clock.sleep(min(POLL, max(end - self._clock.now(), 0)))
 
-    def _ask(self, count: int, *, until: float) -> int:
-        """Ask at most `count` nodes that were not asked before; return how many nodes there are."""
+    def _ask(self, count: int, *, until: float) -> None:
+        """Ask at most `count` nodes that were not asked before."""
         nodes = self._grid.get_node_ids()
         candidates = sorted(set(nodes) - self._asked) if self._asked else sorted(nodes)
         if candidates:
             rng = rng_for(self._config.seed, purpose=f"invite/{len(self._asked)}", **self._round)
             drawn = rng.choice(len(candidates), min(count, len(candidates)), replace=False)
             self._push([candidates[place] for place in sorted(drawn.tolist())], ttl=until - self._clock.now())
-        return len(self._asked) + len(candidates)
 
     def _push(self, node_ids: list[int], *, ttl: float) -> None:
         queries = [wire.ready_query(node_id, **self._round, ttl=max(ttl, 1.0)) for node_id in node_ids]
@@ -125,7 +123,9 @@ class _Window:
 
     def _hear(self) -> None:
         for reply in self._grid.pull_messages(list(self._open)) if self._open else ():
-            node_id = self._open.pop(reply.metadata.reply_to_message_id)
+            node_id = self._open.pop(reply.metadata.reply_to_message_id, None)
+            if node_id is None:
+                continue  # a second answer: the first one stands
             partition_id, why_not = self._answer_of(reply)
             where = {"round": self._round["round_number"], "attempt": self._round["attempt"], "node": node_id}
             if not why_not and partition_id in self._ready:

@@ -94,7 +94,7 @@ class RoundStrategy(Strategy):
         for reply in answered:
             update = wire.read_update(reply.content, codec=self.codec, layout=layout)
             weight = 1 if self.uniform else wire.read_num_examples(reply.content)
-            reports.add(update, weight=weight)
+            reports.add([(weight, update)])
         state = self.next_state(self._state, reports, sends=self.sends, round_number=server_round)
         return wire.pack_arrays(state), _mean_metrics(answered)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -22,9 +22,13 @@ class Collected:
         """Return a collection of nothing."""
         return cls(layout, [])
 
-    def add(self, update: Update, *, weight: float) -> None:
-        """Keep one update."""
-        self.updates.append((weight, update))
+    def add(self, parts: Sequence[tuple[float, Update]]) -> None:
+        """Keep updates."""
+        self.updates += parts
+
+    def clear(self) -> None:
+        """Forget all updates."""
+        self.updates = []
 
     def merge(self, later: Self) -> None:
         """Keep the updates of another collection after ours."""

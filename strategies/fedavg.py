@@ -23,7 +23,11 @@ class FedAvg(RoundStrategy):
         """Return the mean, or the old state plus the mean change."""
         if sends is Sends.WEIGHTS:
             return reports.mean(otherwise=state)
-        return {name: array + change_of(name, reports, state, sends)[0] for name, array in state.items()}
+        after = {}
+        for name, array in state.items():
+            change, sent = change_of(name, reports, state, sends)
+            after[name] = np.where(sent, array + change, array)  # -0.0 + 0.0 would not be the old value
+        return after
 
 
 def change_of(name: str, reports: MaskedSum, state: State, sends: Sends) -> tuple[Array, Array]:
@@ -55,7 +59,7 @@ class ServerOptimizer(RoundStrategy):
         for name, array in state.items():
             change, sent = change_of(name, reports, state, sends)
             if array.dtype.kind != "f":
-                after[name] = array + change
+                after[name] = np.asarray(array + change)
                 continue
             step = self.server_lr * self.direction(name, change.astype(np.float64), sent)
             after[name] = np.where(sent, array + step, array).astype(array.dtype)

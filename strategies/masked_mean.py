@@ -8,7 +8,7 @@ Source: FedAvg, McMahan et al. 2017 (arXiv:1602.05629), algorithm 1, restricted 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 import numpy as np
@@ -39,8 +39,7 @@ class MaskedSum:
     >>> from fedlearn.state import ArraySpec, Entries
     >>> layout = {"w": ArraySpec((2,), "float64")}
     >>> total = MaskedSum.empty(layout)
-    >>> total.add({"w": Entries(np.array([1.0, 2.0]))}, weight=1)
-    >>> total.add({"w": Entries(np.array([5.0]), np.array([0]))}, weight=3)
+    >>> total.add([(1, {"w": Entries(np.array([1.0, 2.0]))}), (3, {"w": Entries(np.array([5.0]), np.array([0]))})])
     >>> total.mean(otherwise={"w": np.zeros(2)})
     {'w': array([4., 2.])}
     """
@@ -49,22 +48,54 @@ class MaskedSum:
         self.layout = layout
         self.totals = totals
         self.weights = weights
+        self._idle: dict[str, Float64] = {}
 
     @classmethod
     def empty(cls, layout: Layout) -> Self:
         """Return the sum of nothing."""
         return cls(layout, {}, {})
 
-    def add(self, update: Update, *, weight: float) -> None:
-        """Add ``weight`` times the sent entries of one update."""
-        for name, entries in update.items():
-            total = self._total(name)
-            if entries.positions is None:
-                _add_product(total, entries.values, weight)
-                self.weights[name] += weight
-            else:
+    def clear(self) -> None:
+        """Forget everything that was added; the memory is used again."""
+        self._idle |= self.totals
+        self.totals = {}
+        self.weights = {}
+
+    def add(self, parts: Sequence[tuple[float, Update]]) -> None:
+        """Add updates, each times its weight, in their order."""
+        for name in self.layout:
+            dense: list[tuple[float, Array]] = []
+            for weight, update in parts:
+                entries = update.get(name)
+                if entries is None:
+                    continue
+                if entries.positions is None:
+                    dense.append((weight, entries.values))
+                    continue
+                self._add_dense(name, dense)
+                dense = []
+                total = self._total(name)
                 total[entries.positions] += np.multiply(entries.values, weight, dtype=np.float64)
                 self._weights_by_entry(name)[entries.positions] += weight
+            self._add_dense(name, dense)
+
+    def _add_dense(self, name: str, parts: Sequence[tuple[float, Array]]) -> None:
+        """Add whole parameters, a chunk of all of them at a time."""
+        if not parts:
+            return
+        fresh = name not in self.totals
+        total = self._total(name, zeroed=False)
+        for weight, _ in parts:
+            self.weights[name] += weight
+        product = np.empty(min(CHUNK, len(total)))
+        for start in range(0, len(total), CHUNK):
+            chunk = total[start : start + CHUNK]
+            scaled = product[: len(chunk)]
+            for index, (weight, values) in enumerate(parts):
+                out = chunk if fresh and index == 0 else scaled
+                np.multiply(values[start : start + CHUNK], weight, out=out, dtype=np.float64)
+                if out is scaled:
+                    chunk += scaled
 
     def merge(self, later: Self) -> None:
         """Add all that another sum holds."""
@@ -90,9 +121,11 @@ class MaskedSum:
         weights = np.broadcast_to(self.weights[name], self.totals[name].shape)
         old = otherwise.reshape(-1).astype(np.float64)
         mean = np.divide(self.totals[name], weights, out=old, where=weights > 0)
-        if otherwise.dtype.kind in "iub":
-            np.rint(mean, out=mean)
-        return mean.astype(otherwise.dtype).reshape(otherwise.shape)
+        if otherwise.dtype.kind == "f":
+            return mean.astype(otherwise.dtype).reshape(otherwise.shape)
+        # Integers beyond 2^53 do not survive float64: where nobody sent, the old array itself is taken.
+        whole = np.rint(mean).astype(otherwise.dtype).reshape(otherwise.shape)
+        return np.where((weights > 0).reshape(otherwise.shape), whole, otherwise)
 
     def to_arrays(self) -> dict[str, Array]:
         """Return totals and weights under prefixed names."""
@@ -106,10 +139,14 @@ class MaskedSum:
         totals = {name: arrays[f"total/{name}"] for name in names}
         return cls(layout, totals, {name: arrays[f"weight/{name}"] for name in names})
 
-    def _total(self, name: str) -> Float64:
+    def _total(self, name: str, *, zeroed: bool = True) -> Float64:
         if name not in self.totals:
-            self.totals[name] = np.zeros(self.layout[name].size)
+            size = self.layout[name].size
+            total = self._idle.pop(name, None)
+            self.totals[name] = np.empty(size) if total is None else total
             self.weights[name] = np.zeros(1)
+            if zeroed:
+                self.totals[name].fill(0.0)
         return self.totals[name]
 
     def _weights_by_entry(self, name: str) -> Float64:
@@ -119,13 +156,3 @@ class MaskedSum:
         if len(weights) != size:
             self.weights[name] = weights = np.full(size, weights[0])
         return weights
-
-
-def _add_product(total: Float64, values: Array, weight: float) -> None:
-    """Add ``weight * values`` to `total`, in float64, without a temporary array of the parameter's size."""
-    product = np.empty(min(CHUNK, len(total)))
-    for start in range(0, len(total), CHUNK):
-        chunk = total[start : start + CHUNK]
-        scaled = product[: len(chunk)]
-        np.multiply(values[start : start + CHUNK], weight, out=scaled, dtype=np.float64)
-        chunk += scaled

@@ -34,6 +34,7 @@ class SortedColumns(RoundStrategy):
             return array
         flat = array.reshape(-1)
         after = flat.astype(np.float64)
+        touched = np.zeros(flat.size, bool)
         values = np.full((len(rows), flat.size), np.nan)  # (nodes, entries), NaN = null: sorted last
         for row, entries in zip(values, rows, strict=True):
             row[slice(None) if entries.positions is None else entries.positions] = entries.values
@@ -44,9 +45,11 @@ class SortedColumns(RoundStrategy):
             middle = self.middle(columns[:, sent], count[sent])
             part = after[start : start + COLUMNS]
             part[sent] = middle if sends is Sends.WEIGHTS else part[sent] + middle
+            touched[start : start + COLUMNS] = sent
         if array.dtype.kind in "iub":
             np.rint(after, out=after)
-        return after.astype(array.dtype).reshape(array.shape)
+        # Integers beyond 2^53 do not survive float64: where nobody sent, the old array itself is taken.
+        return np.where(touched, after.astype(array.dtype), flat).reshape(array.shape)
 
     @abstractmethod
     def middle(self, columns: NDArray[np.float64], count: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -87,4 +90,5 @@ class TrimmedMean(SortedColumns):
         cut = np.floor(self.trim * count).astype(np.intp)
         row = np.arange(len(columns))[:, np.newaxis]
         kept = (row >= cut) & (row < count - cut)
-        return np.sum(columns, axis=0, where=kept) / np.count_nonzero(kept, axis=0)
+        mean: NDArray[np.float64] = np.sum(columns, axis=0, where=kept) / np.count_nonzero(kept, axis=0)
+        return mean

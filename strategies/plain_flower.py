@@ -63,7 +63,7 @@ class PlainFlower(RoundStrategy):
         arrays, _ = self.strategy.aggregate_train(round_number, replies)
         if arrays is None:
             raise RunFailed(f"{type(self.strategy).__name__} made no model of {len(replies)} reports")
-        after = wire.unpack_arrays(arrays)
+        after = {name: packed.numpy() for name, packed in arrays.items()}  # our own process made them: any layout
         return {name: after[name].astype(array.dtype).reshape(array.shape) for name, array in state.items()}
 
     def _weights(self, state: State, update: Mapping[str, object], sends: Sends) -> State:
@@ -73,24 +73,27 @@ class PlainFlower(RoundStrategy):
         return {name: state[name] + change for name, change in dense.items()}
 
     def memory(self) -> dict[str, Array]:
-        """Return the strategy's attributes that are tables of arrays, as FedAdam's moments are."""
+        """Return the strategy's attributes that are tables of arrays, as FedAdam's moments, or lists, as FedAvgM's."""
         return {
-            f"{attribute}/{name}": array
-            for attribute, table in vars(self.strategy).items()
-            if isinstance(table, dict)
-            for name, array in table.items()
-            if isinstance(array, np.ndarray)
+            f"{attribute}/{kind}/{key}": array
+            for attribute, value in vars(self.strategy).items()
+            for kind, key, array in _arrays_in(value)
         }
 
     def remember(self, memory: Mapping[str, Array]) -> None:
         """Put those attributes back."""
-        for key, array in memory.items():
-            attribute, _, name = key.partition("/")
-            table = getattr(self.strategy, attribute, None)
-            if not isinstance(table, dict):
-                table = {}
-                setattr(self.strategy, attribute, table)
-            table[name] = array
+        tables: dict[str, dict[str, Array]] = {}
+        lists: dict[str, dict[int, Array]] = {}
+        for place, array in memory.items():
+            attribute, kind, key = place.split("/", 2)
+            if kind == "list":
+                lists.setdefault(attribute, {})[int(key)] = array
+            else:
+                tables.setdefault(attribute, {})[key] = array
+        for attribute, table in tables.items():
+            setattr(self.strategy, attribute, table)
+        for attribute, rows in lists.items():
+            setattr(self.strategy, attribute, [rows[index] for index in range(len(rows))])
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -107,6 +110,15 @@ class PlainFlower(RoundStrategy):
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Return what the strategy itself makes of the replies."""
         return self.strategy.aggregate_evaluate(server_round, replies)
+
+
+def _arrays_in(value: object) -> list[tuple[str, str, Array]]:
+    """Return (what holds it, its key, array) of every array in a table or list."""
+    if isinstance(value, dict):
+        return [("table", str(key), array) for key, array in value.items() if isinstance(array, np.ndarray)]
+    if isinstance(value, list):
+        return [("list", str(index), array) for index, array in enumerate(value) if isinstance(array, np.ndarray)]
+    return []
 
 
 def _reply(index: int, weights: State, num_examples: float) -> Message:

@@ -3,14 +3,18 @@
 The step is that of `torch.optim.SGD` (momentum without dampening, weight decay added to the gradient), written on
 lists of tensors: an optimizer object for each node and round would cost more than it does on small partitions.
 
-Sources: McMahan et al. 2017 (arXiv:1602.05629), ClientUpdate; Li et al. 2020 (arXiv:1812.06127), eq. 2.
+Sources: McMahan et al. 2017 (arXiv:1602.05629), ClientUpdate; Li et al. 2020 (arXiv:1812.06127), eq. 2, for the pull;
+Li et al. 2020 (arXiv:1907.02189), theorem 1, for a learning rate that falls as one over the round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -41,7 +45,9 @@ class SGD:
         """Return the state after ``local_epochs`` passes over the node's examples."""
         where = {"round_number": task.round_number, "node": task.partition_id}
         shuffle = rng_for(task.seed, purpose="shuffle", **where)
-        torch.manual_seed(seed_for(task.seed, purpose="torch", **where))  # dropout, augmentation
+        # For dropout and augmentation. Not `torch.manual_seed`: it also queues the seed, with a stack trace, for every
+        # accelerator that is not there.
+        torch.default_generator.manual_seed(seed_for(task.seed, purpose="torch", **where))
         self.model.load(state)
         self.model.module.train()
         step = self._step_for(task)
@@ -56,7 +62,7 @@ class SGD:
         metrics = {"train_loss": loss_sum.item() / steps}
         return LocalFit(self.model.arrays(), len(task.indices), metrics)
 
-    def _inputs(self, task: LocalTask, rows: object) -> Tensor:
+    def _inputs(self, task: LocalTask, rows: NDArray[np.integer[Any]]) -> Tensor:
         images = task.train.images[rows]  # (B, H, W, C) bytes
         if self.augment is not None:
             images = self.augment(torch.from_numpy(images)).numpy()
@@ -65,8 +71,8 @@ class SGD:
     def _step_for(self, task: LocalTask) -> Callable[[Tensor, Tensor], Tensor]:
         """Return the function that takes one SGD step and returns the batch's mean loss."""
         settings = self.training
-        parameters = self.model.parameters
-        lr = settings.lr * settings.lr_decay ** (task.round_number - 1)
+        parameters: list[Tensor] = list(self.model.parameters)
+        lr = settings.lr / (1 + settings.lr_decay * (task.round_number - 1))
         pull = float(task.config.get("proximal-mu", settings.proximal_mu))
         start = [p.detach().clone() for p in parameters] if pull else []
         velocity: list[Tensor] = []
@@ -78,8 +84,8 @@ class SGD:
                 if settings.weight_decay:
                     torch._foreach_add_(gradients, parameters, alpha=settings.weight_decay)
                 if pull:
-                    drift = torch._foreach_sub(parameters, start)
-                    torch._foreach_add_(gradients, drift, alpha=pull)
+                    torch._foreach_add_(gradients, parameters, alpha=pull)
+                    torch._foreach_add_(gradients, start, alpha=-pull)
                 if settings.momentum:
                     if velocity:
                         torch._foreach_mul_(velocity, settings.momentum)

@@ -57,7 +57,7 @@ class Drop:
         return cls(keep_ratio=settings.keep_ratio, granularity=settings.granularity)
 
     def encode(self, arrays: State, *, seed: int) -> Payload:
-        """Return the sent values: one array for each dtype, parameters in the layout's order."""
+        """Return the sent values: one array for each dtype, parameters in the order of their names."""
         by_dtype: dict[str, list[NDArray[np.generic]]] = {}
         for name, positions in self._sent(layout_of(arrays), seed).items():
             flat = arrays[name].reshape(-1)
@@ -73,12 +73,12 @@ class Drop:
             spec = layout[name]
             count = spec.size if positions is None else len(positions)
             lengths[spec.dtype] = lengths.get(spec.dtype, 0) + count
-        check_names(payload, expected=dict(lengths))
+        check_names(payload, expected=lengths)
         for dtype, length in lengths.items():
             if payload[dtype].shape != (length,):
                 detail = f"{dtype} values have shape {payload[dtype].shape}, expected ({length},)"
                 raise Refused("wrong-shape", detail)
-            check_dtype("values", str(payload[dtype].dtype), expected=dtype)
+            check_dtype("values", payload[dtype], expected=dtype)
         update: dict[str, Entries] = {}
         taken = dict.fromkeys(lengths, 0)
         for name, positions in sent.items():
@@ -90,10 +90,13 @@ class Drop:
         return update
 
     def _sent(self, layout: Layout, seed: int) -> dict[str, NDArray[np.int64] | None]:
-        """Return the sent positions of each parameter that is sent; None stands for all of them."""
+        """Return the sent positions of each parameter that is sent; None stands for all of them.
+
+        In the order of names: a node's model and a state read back from a file may list them differently.
+        """
         if self.granularity == "tensor":
             return dict.fromkeys(self._sent_tensors(layout, seed))
-        return {name: self._sent_entries(spec, seed, name) for name, spec in layout.items()}
+        return {name: self._sent_entries(layout[name], seed, name) for name in sorted(layout)}
 
     def _sent_entries(self, spec: ArraySpec, seed: int, name: str) -> NDArray[np.int64] | None:
         count = min(max(round(self.keep_ratio * spec.size), 1), spec.size)
@@ -103,7 +106,7 @@ class Drop:
         """Return the names left after dropping whole parameters until the dropped bytes pass the threshold."""
         size = {name: spec.size * np.dtype(spec.dtype).itemsize for name, spec in layout.items()}
         threshold = (1 - self.keep_ratio) * sum(size.values())
-        names = list(layout)
+        names = sorted(layout)
         dropped: set[str] = set()
         for index in rng_for(seed, purpose="tensors").permutation(len(names))[:-1]:
             if sum(size[name] for name in dropped) >= threshold:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from fedlearn.compression.base import Payload
 from fedlearn.config.schema import CompressionSettings
 from fedlearn.errors import Refused
-from fedlearn.state import Entries, Layout, State, Update, UpdateKind
+from fedlearn.state import Array, Entries, Layout, State, Update, UpdateKind
 
 
 class Identity:
@@ -36,12 +38,12 @@ class Identity:
             array = payload[name]
             if array.shape != spec.shape:
                 raise Refused("wrong-shape", f"{name} has shape {array.shape}, the model's is {spec.shape}")
-            check_dtype(name, str(array.dtype), expected=spec.dtype)
+            check_dtype(name, array, expected=spec.dtype)
             update[name] = Entries(np.ascontiguousarray(array).reshape(-1))
         return update
 
 
-def check_names(payload: Payload, *, expected: Layout | dict[str, object]) -> None:
+def check_names(payload: Payload, *, expected: Mapping[str, object]) -> None:
     """Refuse a payload whose names are not exactly the expected ones."""
     if payload.keys() != expected.keys():
         unknown = sorted(payload.keys() - expected.keys())
@@ -49,7 +51,7 @@ def check_names(payload: Payload, *, expected: Layout | dict[str, object]) -> No
         raise Refused("wrong-names", f"unknown: {unknown or 'none'}; missing: {missing or 'none'}")
 
 
-def check_dtype(name: str, dtype: str, *, expected: str) -> None:
+def check_dtype(name: str, array: Array, *, expected: str) -> None:
     """Refuse an array of another dtype."""
-    if dtype != expected:
-        raise Refused("wrong-dtype", f"{name} has dtype {dtype}, expected {expected}")
+    if array.dtype != expected:
+        raise Refused("wrong-dtype", f"{name} has dtype {array.dtype}, expected {expected}")

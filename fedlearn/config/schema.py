@@ -82,8 +82,8 @@ class TrainingSettings(Settings):
     """Examples in one SGD step."""
     lr: Positive = 0.05
     """Learning rate of the first round."""
-    lr_decay: Share = 1.0
-    """Factor on the learning rate from one round to the next."""
+    lr_decay: NonNegative = 0.1
+    """The learning rate of round r is lr / (1 + lr_decay * (r - 1)); 0 keeps it constant."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Momentum; starts from zero in each round."""
     weight_decay: NonNegative = 0.0

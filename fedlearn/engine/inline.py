@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from flwr.app import Message
+from flwr.app import Message, RecordDict
 
 from fedlearn import flower
+from fedlearn.clock import WallClock
 from fedlearn.components import load_client_app, load_server_app
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.prepare import prepared
-from fedlearn.engine.virtual_nodes import ClientCall, VirtualNodes, run_node
+from fedlearn.engine.virtual_nodes import ClientCall, VirtualNodes, expired, run_node
 
 
 class InlineGrid(VirtualNodes):
@@ -19,18 +20,31 @@ class InlineGrid(VirtualNodes):
     def __init__(self, client_app: ClientCall, num_nodes: int, settings: dict[str, bool | int | float | str]) -> None:
         super().__init__(num_nodes, settings)
         self._client_app = client_app
+        self._clock = WallClock()
 
-    def answer(self, messages: list[Message]) -> Iterable[Message]:
-        """Run the nodes in the order of the messages."""
-        for message in messages:
-            node_id = message.metadata.dst_node_id
-            reply, kept = run_node(
-                self._client_app, message, self.kept.get(node_id, b""),
-                num_nodes=self.num_nodes, settings=self.settings,
-            )  # fmt: skip
-            if kept:
-                self.kept[node_id] = kept
-            yield reply
+    def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
+        """Run the nodes in the order of the messages; a node that has begun is never interrupted."""
+        seconds = min(seconds, max((message.metadata.ttl for message in messages), default=0.0))
+        end = self._clock.now() + seconds
+        for place, message in enumerate(messages):
+            if self._clock.now() >= end:
+                yield from expired(messages[place:], seconds)
+                return
+            yield self._run_node(message)
+
+    def _run_node(self, message: Message) -> Message:
+        about = message.metadata
+        node_id = about.dst_node_id
+        # Records of its own, as if they had been sent: a strategy may give all messages the same ones.
+        delivered = flower.received(
+            RecordDict({key: record.copy() for key, record in message.content.items()}),
+            node_id=node_id, message_type=about.message_type, message_id=about.message_id, ttl=about.ttl,
+        )  # fmt: skip
+        reply, kept = run_node(
+            self._client_app, delivered, self.kept.get(node_id, b""), num_nodes=self.num_nodes, settings=self.settings
+        )
+        self.keep({node_id: kept})
+        return reply
 
 
 def run(config: RunConfig) -> None:

@@ -6,8 +6,9 @@ A million nodes cost no more than a `range`; only nodes that have kept something
 from __future__ import annotations
 
 import logging
+import math
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -18,6 +19,7 @@ from fedlearn.flower import Run
 
 FIRST_NODE_ID = 2  # Flower's server is node 1
 UNHANDLED = 2  # Flower's error code for a client that raised
+EXPIRED = 3  # and for a message that nobody answered in time
 ClientCall = Callable[[Message, Context], Message]
 
 log = logging.getLogger(__name__)
@@ -35,7 +37,7 @@ def run_node(
 ) -> tuple[Message, bytes]:
     """Let a virtual node handle a message; return its reply, and what it keeps now.
 
-    A client that raises answers with Flower's error; what it had kept until then is kept.
+    A client that raises, or asks to exit, answers with Flower's error; what it had kept until then is kept.
     """
     node_id = message.metadata.dst_node_id
     context = Context(
@@ -47,11 +49,26 @@ def run_node(
     )
     try:
         reply = client_app(message, context)
-    except Exception as error:  # the edge of a node: whatever it raises is its failure, not the run's
+        if not isinstance(reply, Message):
+            raise TypeError(f"the client app answered with {type(reply).__name__}, not with a Message")
+    except (Exception, SystemExit) as error:  # the edge of a node: whatever it raises is its failure, not the run's
         log.exception("node=%d partition=%d type=%s", node_id, partition_of(node_id), message.metadata.message_type)
-        text = f"{type(error).__name__}: {error}"
-        reply = Message(Error(UNHANDLED, text), reply_to=message)
+        reply = error_reply(message, UNHANDLED, f"{type(error).__name__}: {error}")
     return reply, flower.to_bytes(context.state) if context.state else b""
+
+
+def error_reply(message: Message, code: int, reason: str) -> Message:
+    """Return a node's answer that says what went wrong."""
+    return Message(Error(code, reason), reply_to=message)
+
+
+def expired(messages: Iterable[Message], seconds: float) -> list[Message]:
+    """Return an error for each message that nobody has answered after `seconds`, if its time is over by then."""
+    return [
+        error_reply(message, EXPIRED, f"no answer within {message.metadata.ttl:g} s")
+        for message in messages
+        if message.metadata.ttl <= seconds
+    ]
 
 
 class VirtualNodes(Grid):
@@ -87,27 +104,48 @@ class VirtualNodes(Grid):
         """Return a message to a node."""
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
-    def get_node_ids(self) -> Iterable[int]:
+    def get_node_ids(self) -> range:
         """Return the ids of all nodes."""
         return range(FIRST_NODE_ID, FIRST_NODE_ID + self.num_nodes)
 
-    def answer(self, messages: list[Message]) -> Iterable[Message]:
-        """Let the nodes handle the messages, and return their replies."""
+    def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
+        """Let the nodes handle the messages, for at most `seconds`, and return their replies.
+
+        A message is over when the longest time to live among the messages has passed: it is answered with an error.
+        """
         raise NotImplementedError
 
+    def keep(self, kept: Mapping[int, bytes]) -> None:
+        """Take over what nodes keep now."""
+        for node_id, data in kept.items():
+            self.kept.pop(node_id, None)
+            if data:
+                self.kept[node_id] = data
+
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Have the messages handled, now; return their ids."""
-        sent = [flower.with_id(message) for message in messages]
-        self._replies |= {reply.metadata.reply_to_message_id: reply for reply in self.answer(sent)}
-        return [message.metadata.message_id for message in sent]
+        """Have the messages handled, now; return their ids, empty where there is no such node."""
+        return self._push(messages, seconds=math.inf)
+
+    def _push(self, messages: Iterable[Message], *, seconds: float) -> list[str]:
+        nodes = self.get_node_ids()
+        ids = []
+        sent = []
+        for message in messages:
+            if message.metadata.dst_node_id in nodes:
+                sent.append(flower.with_id(message))
+                ids.append(message.metadata.message_id)
+            else:
+                ids.append("")
+        self._replies |= {reply.metadata.reply_to_message_id: reply for reply in self.answer(sent, seconds=seconds)}
+        return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Return the replies to these messages, each once."""
         return [self._replies.pop(key) for key in message_ids if key in self._replies]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Have the messages handled and return the replies."""
-        return self.pull_messages(self.push_messages(messages))
+        """Have the messages handled and return the replies that came within `timeout` seconds."""
+        return self.pull_messages(self._push(messages, seconds=math.inf if timeout is None else timeout))
 
     def node_states(self) -> bytes:
         """Return what all nodes keep, sorted by node id."""

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from fedlearn.data.base import Dataset, Examples
 from fedlearn.models.base import Evaluation
+from fedlearn.models.process import prepare_to_train
 from fedlearn.seeding import seed_for
 from fedlearn.state import State, UpdateKind
 
@@ -38,7 +39,7 @@ class TorchModel:
     learner = "sgd"
 
     def __init__(self, build: type[nn.Module], dataset: Dataset) -> None:
-        torch.set_num_threads(1)  # one thread a process: the same bytes on every engine
+        prepare_to_train()
         self._build = build
         with torch.random.fork_rng():
             self.module = build()
@@ -46,8 +47,10 @@ class TorchModel:
         _flatten(self.parameters)
         # Views of the module's own memory: parameters and buffers.
         self._views = {name: tensor.numpy() for name, tensor in self.module.state_dict().items()}
-        self._mean = torch.tensor(dataset.mean).view(1, -1, 1, 1) * 255
-        self._scale = 1 / (torch.tensor(dataset.std).view(1, -1, 1, 1) * 255)
+        # Repeated over the image, (H, W, C): the inner loop of the arithmetic is then long and without a stride.
+        shape = dataset.train.images.shape[1:]
+        self._mean = (torch.tensor(dataset.mean) * 255).expand(shape).contiguous()
+        self._scale = (1 / (torch.tensor(dataset.std) * 255)).expand(shape).contiguous()
 
     def initial_state(self, *, seed: int) -> State:
         """Return the module's own initialisation under a seed."""
@@ -67,8 +70,8 @@ class TorchModel:
 
     def inputs(self, images: NDArray[np.uint8]) -> Tensor:
         """Return images (B, H, W, C) as normalised float32 (B, C, H, W) in channels_last format."""
-        batch = torch.from_numpy(images).permute(0, 3, 1, 2)
-        return batch.to(torch.float32).sub_(self._mean).mul_(self._scale)
+        batch = torch.from_numpy(images).to(torch.float32).sub_(self._mean).mul_(self._scale)
+        return batch.permute(0, 3, 1, 2)
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return cross-entropy and accuracy, in float64 sums over batches of fixed size."""

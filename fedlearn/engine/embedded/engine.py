@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from fedlearn import flower
 from fedlearn.components import load_server_app
 from fedlearn.config import RunConfig, to_flower
@@ -16,7 +18,8 @@ def run_embedded(config: RunConfig) -> None:
     flower.enter_run()
     config = prepared(config)
     settings = to_flower(config)
-    pool = WorkerPool(config.engine.workers or default_size(), Begin(settings, config.clients))
+    begin = Begin(settings, config.clients, dict(os.environ))
+    pool = WorkerPool(config.engine.workers or default_size(), begin)
     try:
         load_server_app()(EmbeddedGrid(pool, config.clients, settings), flower.server_context(settings))
     finally:

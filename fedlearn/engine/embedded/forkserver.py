@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
-from multiprocessing import forkserver
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import forkserver, resource_tracker
 
 PRELOAD = ["fedlearn.engine.embedded.preload"]
 
@@ -14,4 +18,30 @@ def start() -> None:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = "1"
     forkserver.set_forkserver_preload(PRELOAD)
-    forkserver.ensure_running()
+    resource_tracker.ensure_running()  # first, as it unblocks the signal that we block
+    atexit.unregister(_stop)
+    atexit.register(_stop, os.getpid())
+    with _deaf_to_ctrl_c():
+        forkserver.ensure_running()
+
+
+def _stop(starter: int) -> None:
+    """End it with the engine, not a second later, when it would notice by itself."""
+    pid = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    if pid is not None and os.getpid() == starter:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Block SIGINT: the processes that are started meanwhile, and their children, are never interrupted by it.
+
+    A terminal sends it to all of them. The engine alone answers, and ends them.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

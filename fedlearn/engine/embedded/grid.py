@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from flwr.app import ArrayRecord, Error, Message, RecordDict
 from fedlearn import flower
 from fedlearn.clock import WallClock
 from fedlearn.engine.embedded.pool import Worker, WorkerPool
-from fedlearn.engine.embedded.sharing import Boards, Directory
+from fedlearn.engine.embedded.sharing import Board, Boards, Directory
 from fedlearn.engine.embedded.tasks import (
     Answer,
     BlockDone,
@@ -23,19 +24,18 @@ from fedlearn.engine.embedded.tasks import (
     LettersDone,
     LettersTask,
     NewPlan,
-    NewRecord,
+    NewRecords,
+    PackedRecord,
     Task,
 )
-from fedlearn.engine.virtual_nodes import VirtualNodes
-from fedlearn.errors import RunFailed
+from fedlearn.engine.virtual_nodes import VirtualNodes, error_reply, expired
 from fedlearn.folding import BlockResult, FoldPlan, Member, blocks_of
 from fedlearn.rounds import Fate, NodeReport
-from fedlearn.state import Array, State
+from fedlearn.state import State
 
 LETTERS = 16  # messages in one task; a ready query takes a tenth of a millisecond, a task's way there and back as much
 DIED = 8  # Flower's error code for a client that stopped responding
-EXPIRED = 3  # and for a message that nobody answered in time
-STATE_SLOT = -1
+RECORDS, STATE = 0, 1  # slots of our boards
 
 
 class EmbeddedGrid(VirtualNodes):
@@ -45,86 +45,93 @@ class EmbeddedGrid(VirtualNodes):
         super().__init__(num_nodes, settings)
         self._pool = pool
         self._clock = WallClock()
-        self._boards = Boards()
+        self._boards = Boards(self._announce)
+
+    def _announce(self, board: Board) -> None:
+        self._pool.announce(("board", board.slot), board)
 
     # --- any message --------------------------------------------------------------------------------------------------
 
-    def answer(self, messages: list[Message]) -> Iterable[Message]:
-        """Have workers run the nodes; a node that has not answered when its message expires answers with an error."""
+    def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
+        """Have workers run the nodes; a node over which a worker dies answers with an error."""
+        by_id = {message.metadata.message_id: message for message in messages}
         letters = self._letters(messages)
         tasks = [LettersTask(tuple(letters[i : i + LETTERS])) for i in range(0, len(letters), LETTERS)]
-        seconds = max((message.metadata.ttl for message in messages), default=0.0)
-        open_letters = {letter.message_id: letter for letter in letters}
-        for task, done, _ in self._ended(tasks, seconds):
+        seconds = min(seconds, max((message.metadata.ttl for message in messages), default=0.0))
+        for task, done, worker in self._ended(tasks, seconds):
             assert isinstance(task, LettersTask)
-            if not isinstance(done, LettersDone):
-                for letter in task.letters:
-                    del open_letters[letter.message_id]
-                    yield _error(letter, DIED, "the worker process died")
+            if isinstance(done, LettersDone):
+                self.keep(done.kept)
+                for answer in done.answers:
+                    del by_id[answer.message_id]
+                    yield _reply(answer)
                 continue
-            self._keep(done.kept)
-            for answer in done.answers:
-                del open_letters[answer.message_id]
-                yield _reply(answer)
-        for letter in open_letters.values():
-            yield _error(letter, EXPIRED, f"no answer within {seconds:g} s")
+            letters = list(task.letters)
+            lost = by_id.pop(letters.pop(worker.running).message_id)
+            self._pool.submit([LettersTask(tuple(letters))])  # the others are run again, to the same end
+            yield error_reply(lost, DIED, _how(worker))
+        yield from expired(by_id.values(), seconds)
 
     def _ended(self, tasks: Sequence[Task], seconds: float) -> Iterable[tuple[Task, Done | None, Worker]]:
         """Run tasks to their end, at most `seconds`; give them back as they end."""
         end = self._clock.now() + seconds
         self._pool.submit(tasks)
-        missing = len(tasks)
-        while missing:
+        while not self._pool.is_idle:
             left = end - self._clock.now()
             if left <= 0:
                 self._pool.cancel()
                 return
-            for ended in self._pool.wait(left):
-                missing -= 1
-                yield ended
+            yield from self._pool.wait(left)
 
     def _letters(self, messages: Sequence[Message]) -> list[Letter]:
         """Return the messages in a form that goes through a pipe; ArrayRecords go once, by shared memory."""
+        records: dict[int, ArrayRecord] = {}
         numbers: dict[int, int] = {}
-        letters = []
         for message in messages:
-            arrays = None
-            records = RecordDict()
-            for key, record in message.content.items():
-                if isinstance(record, ArrayRecord):
-                    if id(record) not in numbers:
-                        numbers[id(record)] = self._announce(record, slot=len(numbers))
-                    arrays = (key, numbers[id(record)])
-                else:
-                    records[key] = record
-            about = message.metadata
-            letters.append(
-                Letter(
-                    node_id=about.dst_node_id,
-                    message_id=about.message_id,
-                    message_type=about.message_type,
-                    ttl=about.ttl,
-                    arrays=arrays,
-                    records=flower.to_bytes(records),
-                    kept=self.kept.get(about.dst_node_id, b""),
-                )
+            for record in message.content.array_records.values():
+                numbers.setdefault(id(record), len(numbers))
+                records[id(record)] = record
+        self._share(list(records.values()))
+        return [self._letter(message, numbers) for message in messages]
+
+    def _letter(self, message: Message, numbers: Mapping[int, int]) -> Letter:
+        arrays = []
+        others = RecordDict()
+        for key, record in message.content.items():
+            if isinstance(record, ArrayRecord):
+                arrays.append((key, numbers[id(record)]))
+            else:
+                others[key] = record
+        about = message.metadata
+        return Letter(
+            node_id=about.dst_node_id,
+            message_id=about.message_id,
+            message_type=about.message_type,
+            ttl=about.ttl,
+            arrays=tuple(arrays),
+            records=flower.to_bytes(others),
+            kept=self.kept.get(about.dst_node_id, b""),
+        )
+
+    def _share(self, records: Sequence[ArrayRecord]) -> None:
+        """Put ArrayRecords on one board, one after the other, and tell the workers where each lies."""
+        if not records:
+            return
+        lying = {
+            f"{number}/{name}": np.frombuffer(array.data, np.uint8)
+            for number, record in enumerate(records)
+            for name, array in record.items()
+        }
+        directory = self._boards.write(RECORDS, lying)
+        spots = iter(directory.arrays)
+        packed = [
+            PackedRecord(
+                tuple((name, array.dtype, array.shape, array.stype) for name, array in record.items()),
+                Directory(directory.board, tuple(islice(spots, len(record)))),
             )
-        return letters
-
-    def _announce(self, record: ArrayRecord, *, slot: int) -> int:
-        """Put an ArrayRecord on a board and tell the workers; return its number."""
-        packed = tuple((name, a.dtype, a.shape, a.stype) for name, a in record.items())
-        lying = {name: np.frombuffer(array.data, np.uint8) for name, array in record.items()}
-        self._pool.announce(("record", slot), NewRecord(slot, packed, self._put(slot, lying)))
-        return slot
-
-    def _put(self, slot: int, arrays: Mapping[str, Array]) -> Directory:
-        board, directory = self._boards.write(slot, arrays)
-        self._pool.announce(("board", slot), board)
-        return directory
-
-    def _keep(self, kept: Mapping[int, bytes]) -> None:
-        self.kept.update(kept)
+            for record in records
+        ]
+        self._pool.announce("records", NewRecords(tuple(packed)))
 
     # --- blocks of a cohort -------------------------------------------------------------------------------------------
 
@@ -147,7 +154,7 @@ class EmbeddedGrid(VirtualNodes):
             if not isinstance(done, BlockDone):
                 self._pool.submit([_without_the_lost(task, worker)])
                 continue
-            self._keep(done.kept)
+            self.keep(done.kept)
             arrays = worker.boards[done.total.board].read(done.total)
             results.append(BlockResult(task.block, done.reports, arrays))
         return results
@@ -161,27 +168,26 @@ class EmbeddedGrid(VirtualNodes):
 
     def call(self, reference: str, state: State, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Return the function's results in the order of the arguments."""
-        lying = self._put(STATE_SLOT, state)
+        lying = self._boards.write(STATE, state)
         tasks = [CallTask(index, reference, lying, each) for index, each in enumerate(arguments)]
         results: dict[int, Any] = {}
         for task, done, _ in self._ended(tasks, float("inf")):
             assert isinstance(task, CallTask)
-            if not isinstance(done, CallDone):
-                raise RunFailed(f"the worker process died in {reference}")
+            assert isinstance(done, CallDone)  # it runs no node, so the pool itself has it done again
             results[task.index] = done.result
         return [results[index] for index in range(len(tasks))]
 
 
 def _without_the_lost(task: BlockTask, worker: Worker) -> BlockTask:
     """Return a block without the node whose run killed the worker; the others are run again, to the same end."""
-    lost = worker.running
-    kept = [i for i, member in enumerate(task.members) if member.position != lost]
-    reports = list(task.lost)
-    if len(kept) < len(task.members):
-        code = worker.process.exitcode
-        reports.append(NodeReport(lost, Fate.FAILED, reason=f"its worker process died (exit code {code})"))
+    report = NodeReport(worker.running, Fate.FAILED, reason=_how(worker))
+    kept = [i for i, member in enumerate(task.members) if member.position != worker.running]
     members = tuple(task.members[i] for i in kept)
-    return BlockTask(task.block, members, tuple(task.letters[i] for i in kept), tuple(reports))
+    return BlockTask(task.block, members, tuple(task.letters[i] for i in kept), (*task.lost, report))
+
+
+def _how(worker: Worker) -> str:
+    return f"its worker process died (exit code {worker.process.exitcode})"
 
 
 def _reply(answer: Answer) -> Message:
@@ -192,7 +198,3 @@ def _reply(answer: Answer) -> Message:
         content=None if answer.error else flower.from_bytes(answer.records),
         error=Error(*answer.error) if answer.error else None,
     )
-
-
-def _error(letter: Letter, code: int, reason: str) -> Message:
-    return _reply(Answer(letter.message_id, letter.node_id, letter.message_type, b"", (code, reason)))

@@ -25,26 +25,36 @@ from fedlearn.errors import RunFailed, UsageError
 
 LONGEST_WAIT = 3600.0  # seconds; the operating system takes no infinity
 NICE_TO_JOIN = 1.0  # seconds that a killed process has to disappear
+VAIN_DEATHS = 5  # in a row, of workers that ran no node: then it is the machine or the program, and no node
 
 
 class Worker:
-    """One worker process, seen from the engine."""
+    """One worker process, seen from the engine.
 
-    def __init__(self, begin: Begin) -> None:
-        context: Any = get_context("forkserver")
+    Parameters
+    ----------
+    begin
+        What it is told first.
+    start_method
+        Of `multiprocessing`.
+    """
+
+    def __init__(self, begin: Begin, start_method: str) -> None:
+        context: Any = get_context(start_method)
         self.pipe: Connection
         self.pipe, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=work, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
         self.task: Task | None = None
-        self.heard: dict[Hashable, int] = {}
-        self.boards: dict[int, Board] = {}
+        self.heard: dict[Hashable, object] = {}
+        self.boards: dict[int, Board] = {}  # those it has handed over, by slot
         status = Board(0, 8)
         self._running = np.ndarray((1,), np.int64, status.memory)
         self._running[0] = NOBODY
-        hand_over(status, self.pipe, self._pid)
-        self.pipe.send(begin)
+        with suppress(ConnectionError):  # it has died: whoever waits for it will find the closed pipe
+            hand_over(status, self.pipe, self._pid)
+            self.pipe.send(begin)
 
     @property
     def _pid(self) -> int:
@@ -54,19 +64,34 @@ class Worker:
 
     @property
     def running(self) -> int:
-        """The cohort position of the node that it runs, or NOBODY."""
+        """The place of the node that it runs, in the cohort or among a task's letters; or NOBODY."""
         return int(self._running[0])
 
-    def hear(self, announcements: dict[Hashable, tuple[int, object]]) -> None:
-        """Send what it has not heard yet."""
-        for key, (version, message) in announcements.items():
-            if self.heard.get(key) == version:
-                continue
-            if isinstance(message, Board):
-                hand_over(message, self.pipe, self._pid)
-            else:
-                self.pipe.send(message)
-            self.heard[key] = version
+    def give(self, task: Task, announcements: dict[Hashable, object]) -> None:
+        """Send a task, and before it what the worker has not heard yet."""
+        self.task = task
+        with suppress(ConnectionError):  # as above
+            for key, message in announcements.items():
+                if self.heard.get(key) is not message:
+                    self._tell(message)
+                    self.heard[key] = message
+            self.pipe.send(task)
+
+    def _tell(self, message: object) -> None:
+        if isinstance(message, Board):
+            hand_over(message, self.pipe, self._pid)
+        else:
+            self.pipe.send(message)
+
+    def hear(self) -> Done | NewBoard | None:
+        """Return what it has sent; None if it has died, were it in the middle of a word."""
+        try:
+            message: Done | NewBoard = self.pipe.recv()
+            if isinstance(message, NewBoard):
+                self.boards[message.slot] = message.receive(self.pipe)
+            return message
+        except (EOFError, OSError):
+            return None
 
     def kill(self) -> None:
         """End it at once; it holds nothing that has to be saved."""
@@ -84,19 +109,19 @@ class WorkerPool:
         Number of workers.
     begin
         What every worker is told first.
+    start_method
+        Of `multiprocessing`; with ``"spawn"`` every worker imports torch for itself.
     """
 
-    def __init__(self, size: int, begin: Begin) -> None:
+    def __init__(self, size: int, begin: Begin, *, start_method: str = "forkserver") -> None:
+        self._size = size
         self._begin = begin
-        self._workers = [Worker(begin) for _ in range(size)]
+        self._start_method = start_method
+        self._workers: list[Worker] = []
         self._queue: deque[Task] = deque()
-        self._announced: dict[Hashable, tuple[int, object]] = {}
-        self._versions = 0
-
-    @property
-    def size(self) -> int:
-        """Number of workers."""
-        return len(self._workers)
+        self._announced: dict[Hashable, object] = {}
+        self._vain_deaths = 0
+        self._hand_out()
 
     @property
     def is_idle(self) -> bool:
@@ -105,77 +130,78 @@ class WorkerPool:
 
     def announce(self, key: Hashable, message: object) -> None:
         """Have every worker hear a message before its next task; it replaces the one of the same key."""
-        self._versions += 1
         self._announced.pop(key, None)  # what is announced later is heard later
-        self._announced[key] = (self._versions, message)
+        self._announced[key] = message
 
     def submit(self, tasks: Iterable[Task]) -> None:
         """Queue tasks."""
         self._queue.extend(tasks)
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        """Start workers in place of those that are gone, and give every free one its next task."""
+        while len(self._workers) < self._size:
+            self._workers.append(self._started())
         for worker in self._workers:
             self._give(worker)
 
-    def _give(self, worker: Worker) -> None:
-        """Give a free worker its next task."""
-        if worker.task is not None or not self._queue:
-            return
-        worker.task = self._queue.popleft()
+    def _started(self) -> Worker:
         try:
-            worker.hear(self._announced)
-            worker.pipe.send(worker.task)
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # it has died: `wait` will find the closed pipe
+            return Worker(self._begin, self._start_method)
+        except (EOFError, OSError) as error:
+            why = str(error) or "the process that they are forked from has died"
+            raise RunFailed(f"no worker process can be started: {why}; see the lines above") from None
+
+    def _give(self, worker: Worker) -> None:
+        if worker.task is None and self._queue:
+            worker.give(self._queue.popleft(), self._announced)
 
     def wait(self, seconds: float) -> list[tuple[Task, Done | None, Worker]]:
         """Return tasks that have ended, at most one of each worker; wait for one at most `seconds`.
 
-        ``None`` in place of a result says that the worker died over the task; it has been replaced. The worker stands
-        beside the result for the boards that the result may lie on.
+        ``None`` in place of a result says that the worker died over one of the task's nodes; it has been replaced. The
+        worker stands beside the result for the boards that the result may lie on.
         """
-        ended = []
-        for pipe in connection.wait([worker.pipe for worker in self._workers], min(max(seconds, 0.0), LONGEST_WAIT)):
-            index = next(i for i, worker in enumerate(self._workers) if worker.pipe is pipe)
-            worker = self._workers[index]
-            message = self._hear_from(worker)
+        ended: list[tuple[Task, Done | None, Worker]] = []
+        by_pipe: dict[Any, Worker] = {worker.pipe: worker for worker in self._workers}
+        for pipe in connection.wait(list(by_pipe), min(max(seconds, 0.0), LONGEST_WAIT)):
+            worker = by_pipe[pipe]
+            message, task = worker.hear(), worker.task
             if isinstance(message, NewBoard):
                 continue
-            task = worker.task
-            if message is None:
-                self._replace(index)
-            else:
-                worker.task = None
-                self._give(worker)  # before anybody looks at the result: the worker should not wait for that
             if isinstance(message, Broken):
-                raise (UsageError if message.exit_code == 2 else RunFailed)(message.text)
+                raise (UsageError if message.exit_code == UsageError.exit_code else RunFailed)(message.text)
+            if message is None:
+                task = self._bury(worker)
+            else:
+                worker.task, self._vain_deaths = None, 0
+                self._give(worker)  # before anybody looks at the result: the worker should not wait for that
             if task is not None:
                 ended.append((task, message, worker))
         return ended
 
-    def _hear_from(self, worker: Worker) -> Done | NewBoard | None:
-        try:
-            message: Done | NewBoard = worker.pipe.recv()
-            if isinstance(message, NewBoard):
-                worker.boards[message.number] = message.receive(worker.pipe)
-            return message
-        except (EOFError, ConnectionResetError):
-            return None
-
-    def _replace(self, index: int) -> None:
-        dead = self._workers[index]
+    def _bury(self, dead: Worker) -> Task | None:
+        """Replace a dead worker; return its task if it died over a node, else have another one do it."""
         dead.kill()
-        if dead.task is None:
-            code = dead.process.exitcode
-            raise RunFailed(f"a worker process died without a task (exit code {code}); see the lines above")
-        self._workers[index] = Worker(self._begin)
-        self._give(self._workers[index])
+        self._workers.remove(dead)
+        lost = dead.task
+        if dead.running == NOBODY:
+            self._vain_deaths += 1
+            if self._vain_deaths == VAIN_DEATHS:
+                code = dead.process.exitcode
+                raise RunFailed(f"{VAIN_DEATHS} worker processes in a row died (exit code {code}); see the lines above")
+            self._queue.extendleft([] if lost is None else [lost])
+            lost = None
+        self._hand_out()
+        return lost
 
     def cancel(self) -> None:
-        """Forget what is queued, and replace the workers that are still busy."""
+        """Forget what is queued, and end the workers that are still busy; others are started with the next task."""
         self._queue.clear()
-        for index, worker in enumerate(self._workers):
-            if worker.task is not None:
-                worker.kill()
-                self._workers[index] = Worker(self._begin)
+        busy = [worker for worker in self._workers if worker.task is not None]
+        self._workers = [worker for worker in self._workers if worker.task is None]
+        for worker in busy:
+            worker.kill()
 
     def close(self) -> None:
         """End all workers."""
@@ -184,6 +210,8 @@ class WorkerPool:
                 worker.process.kill()
         for worker in self._workers:
             worker.kill()
+        self._workers.clear()
+        self._announced.clear()
 
 
 def default_size() -> int:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
@@ -45,18 +46,19 @@ class Board:
 
     Parameters
     ----------
-    number
-        Unique among the boards of its writer.
+    slot
+        Its place among the boards of its writer; a larger board of the same slot replaces it.
     size
         In bytes.
     descriptor
-        Of a board that another process made; None makes a new one.
+        Of a board that another process made; None makes a new one. The board closes it.
     """
 
-    def __init__(self, number: int, size: int, descriptor: int | None = None) -> None:
-        self.number = number
+    def __init__(self, slot: int, size: int, descriptor: int | None = None) -> None:
+        self.slot = slot
         self.size = size
         self.descriptor = _new_memory(size) if descriptor is None else descriptor
+        weakref.finalize(self, os.close, self.descriptor)  # the memory itself goes with its last view
         self.memory = mmap.mmap(self.descriptor, size)
 
     def write(self, arrays: Mapping[str, Array]) -> Directory:
@@ -68,7 +70,7 @@ class Board:
             np.copyto(self._view(spot), array)
             placed.append(spot)
             start += _aligned(array.nbytes)
-        return Directory(self.number, tuple(placed))
+        return Directory(self.slot, tuple(placed))
 
     def read(self, directory: Directory) -> dict[str, Array]:
         """Return the arrays as views of the board; they change when it is written again."""
@@ -79,27 +81,31 @@ class Board:
 
 
 class Boards:
-    """The boards that this process writes, one for each slot, grown as needed."""
+    """The boards that this process writes, one for each slot, grown as needed.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    made
+        Called with every board that is made, before anything lies on it: the readers have to get it.
+    """
+
+    def __init__(self, made: Callable[[Board], None]) -> None:
+        self._made = made
         self._boards: dict[int, Board] = {}  # by slot
-        self._made = 0
 
-    def write(self, slot: int, arrays: Mapping[str, Array]) -> tuple[Board, Directory]:
+    def write(self, slot: int, arrays: Mapping[str, Array]) -> Directory:
         """Write arrays onto the board of a slot; nobody may still be reading it."""
         needed = sum(_aligned(array.nbytes) for array in arrays.values())
         board = self._boards.get(slot)
         if board is None or board.size < needed:
-            if board is not None:
-                os.close(board.descriptor)
-            self._made += 1
-            board = self._boards[slot] = Board(self._made, max(needed, mmap.PAGESIZE))
-        return board, board.write(arrays)
+            board = self._boards[slot] = Board(slot, max(needed, mmap.PAGESIZE))
+            self._made(board)
+        return board.write(arrays)
 
 
 def hand_over(board: Board, reader: Connection, pid: int) -> None:
     """Let another process see a board; it takes it with `NewBoard.receive`."""
-    reader.send(NewBoard(board.number, board.size))
+    reader.send(NewBoard(board.slot, board.size))
     send_handle(reader, board.descriptor, pid)
 
 
@@ -107,12 +113,12 @@ def hand_over(board: Board, reader: Connection, pid: int) -> None:
 class NewBoard:
     """Announces that a file descriptor follows."""
 
-    number: int
+    slot: int
     size: int
 
     def receive(self, pipe: Connection) -> Board:
         """Return the board whose descriptor comes next."""
-        return Board(self.number, self.size, recv_handle(pipe))
+        return Board(self.slot, self.size, recv_handle(pipe))
 
 
 def _aligned(size: int) -> int:

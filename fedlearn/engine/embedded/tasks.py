@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fedlearn.components import CLIENT_APP
 from fedlearn.engine.embedded.sharing import Directory
 from fedlearn.errors import FedlearnError
 from fedlearn.folding import FoldPlan, Member
@@ -20,7 +21,7 @@ class Letter:
     Parameters
     ----------
     arrays
-        Key of the message's ArrayRecord and its number; None where it has none.
+        Key and number of each ArrayRecord; the number is its place in `NewRecords`.
     records
         All other records, serialised.
     kept
@@ -31,17 +32,25 @@ class Letter:
     message_id: str
     message_type: str
     ttl: float
-    arrays: tuple[str, int] | None
+    arrays: tuple[tuple[str, int], ...]
     records: bytes
     kept: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The first thing a worker hears: the run."""
+    """The first thing a worker hears: the run.
+
+    Parameters
+    ----------
+    environment
+        The engine's: the workers were forked from a process that may have been started before it was changed.
+    """
 
     settings: dict[str, Any]
     num_nodes: int
+    environment: dict[str, str]
+    client_app: str = CLIENT_APP
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,32 +61,42 @@ class NewPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class NewRecord:
-    """An ArrayRecord that many letters share; it lies on a board.
+class PackedRecord:
+    """An ArrayRecord that lies on a board.
 
     Parameters
     ----------
-    number
-        What the letters call it.
-    packed
+    arrays
         For each array: its name, dtype, shape and serialisation type, in Flower's words.
     bytes_at
         Where the serialised arrays lie, in the same order.
     """
 
-    number: int
-    packed: tuple[tuple[str, str, tuple[int, ...], str], ...]
+    arrays: tuple[tuple[str, str, tuple[int, ...], str], ...]
     bytes_at: Directory
 
 
 @dataclass(frozen=True, slots=True)
+class NewRecords:
+    """The ArrayRecords of the letters that follow; many letters may share one."""
+
+    records: tuple[PackedRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BlockTask:
-    """Run the nodes of one block, check their reports and add them up."""
+    """Run the nodes of one block, check their reports and add them up.
+
+    Parameters
+    ----------
+    lost
+        Reports of members that are not run again: they have killed a worker.
+    """
 
     block: int
     members: tuple[Member, ...]
     letters: tuple[Letter, ...]
-    lost: tuple[NodeReport, ...] = ()  # of members that are not run again: they killed a worker
+    lost: tuple[NodeReport, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from contextlib import suppress
 from multiprocessing import connection, parent_process
 from multiprocessing.connection import Connection
 
@@ -27,11 +28,12 @@ from fedlearn.engine.embedded.tasks import (
     LettersDone,
     LettersTask,
     NewPlan,
-    NewRecord,
+    NewRecords,
+    PackedRecord,
     Task,
 )
 from fedlearn.engine.virtual_nodes import run_node
-from fedlearn.folding import FoldPlan, Gate
+from fedlearn.folding import Accumulator, FoldPlan, Gate
 from fedlearn.registry import load_reference
 
 NOBODY = -1  # no node is running
@@ -44,11 +46,11 @@ def work(pipe: Connection) -> None:
     flower.enter_run()
     try:
         _Worker(pipe).serve()
-    except (EOFError, BrokenPipeError, ConnectionResetError):
+    except (EOFError, ConnectionError):
         return  # the engine has closed the pipe: the run is over
-    except BaseException as error:
-        pipe.send(Broken.by(error))
-        raise
+    except Exception as error:
+        with suppress(OSError):
+            pipe.send(Broken.by(error))
 
 
 def _die_with_the_engine() -> None:
@@ -61,32 +63,32 @@ def _die_with_the_engine() -> None:
 class _Worker:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
-        self._client_app = load_client_app()
-        self._theirs: dict[int, Board] = {}
-        self._records: dict[int, ArrayRecord] = {}
-        self._mine = Boards()
-        self._handed_over: set[int] = set()
+        status, begin = pipe.recv().receive(pipe), pipe.recv()
+        self._running = np.ndarray((1,), np.int64, status.memory)
+        self._begin: Begin = begin
+        os.environ.clear()
+        os.environ.update(begin.environment)
+        self._client_app = load_client_app(begin.client_app)
+        self._theirs: dict[int, Board] = {}  # by slot
+        self._packed: tuple[PackedRecord, ...] = ()
+        self._records: dict[int, ArrayRecord] = {}  # those of the last letter
+        self._mine = Boards(lambda board: hand_over(board, pipe, os.getppid()))
         self._slot = 0
         self._plan: FoldPlan | None = None
         self._gate: Gate | None = None
+        self._total: Accumulator | None = None  # of the last block: its memory is used again
 
     def serve(self) -> None:
         """Do tasks until the pipe closes."""
-        status = self._pipe.recv()
-        assert isinstance(status, NewBoard)
-        self._running = np.ndarray((1,), np.int64, status.receive(self._pipe).memory)
-        begin = self._pipe.recv()
-        assert isinstance(begin, Begin)
-        self._begin = begin
         while True:
             message = self._pipe.recv()
             match message:
                 case NewBoard():
-                    self._theirs[message.number] = message.receive(self._pipe)
+                    self._theirs[message.slot] = message.receive(self._pipe)
                 case NewPlan():
                     self._plan, self._gate = message.plan, message.plan.build_gate()
-                case NewRecord():
-                    self._records[message.number] = self._record(message)
+                case NewRecords():
+                    self._packed, self._records = message.records, {}
                 case _:
                     self._pipe.send(self._done(message))
 
@@ -114,25 +116,26 @@ class _Worker:
             reply = self._run(letter, kept)
             verdicts.append(self._gate.check(reply, member))
         self._running[0] = NOBODY
-        total = self._plan.fold(verdicts)
+        total = self._total = self._plan.fold(verdicts, self._total)
         # Two slots in turn: the engine may still be reading the block before this one.
         self._slot = 1 - self._slot
-        board, directory = self._mine.write(self._slot, total.to_arrays())
-        if board.number not in self._handed_over:
-            hand_over(board, self._pipe, os.getppid())
-            self._handed_over.add(board.number)
+        directory = self._mine.write(self._slot, total.to_arrays())
         return BlockDone([*task.lost, *(verdict.report for verdict in verdicts)], directory, kept)
 
     def _letters(self, task: LettersTask) -> LettersDone:
         kept: dict[int, bytes] = {}
-        answers = [_answer(letter, self._run(letter, kept)) for letter in task.letters]
+        answers = []
+        for place, letter in enumerate(task.letters):
+            self._running[0] = place
+            answers.append(_answer(letter, self._run(letter, kept)))
+        self._running[0] = NOBODY
         return LettersDone(answers, kept)
 
     def _run(self, letter: Letter, kept: dict[int, bytes]) -> Message:
         """Run one node; put what it keeps into `kept` if that has changed."""
         content = flower.from_bytes(letter.records)
-        if letter.arrays is not None:
-            key, number = letter.arrays
+        self._records = {number: self._record(number) for _, number in letter.arrays}
+        for key, number in letter.arrays:
             content[key] = self._records[number]
         message = flower.received(
             content, node_id=letter.node_id, message_type=letter.message_type,
@@ -146,12 +149,16 @@ class _Worker:
             kept[letter.node_id] = now_kept
         return reply
 
-    def _record(self, message: NewRecord) -> ArrayRecord:
-        lying = self._theirs[message.bytes_at.board].read(message.bytes_at)
+    def _record(self, number: int) -> ArrayRecord:
+        """Return an ArrayRecord; the very same one as for the letter before, if that had it too."""
+        if number in self._records:
+            return self._records[number]
+        packed = self._packed[number]
+        lying = self._theirs[packed.bytes_at.board].read(packed.bytes_at)
         return ArrayRecord(
             {
                 name: Array(dtype, shape, stype, data.tobytes())
-                for (name, dtype, shape, stype), data in zip(message.packed, lying.values(), strict=True)
+                for (name, dtype, shape, stype), data in zip(packed.arrays, lying.values(), strict=True)
             }
         )
 

@@ -1,0 +1,28 @@
+"""Memory of a family of processes, shared pages counted once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+
+
+def pss_of_children(pid: int) -> int:
+    """Return the proportional set size of a process and all its descendants, in bytes (Linux).
+
+    PSS divides each shared page by the number of processes that map it, so that the sum counts it once.
+    """
+    try:
+        parent = psutil.Process(pid)
+        family = [parent, *parent.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0
+    return sum(_pss(process.pid) for process in family)
+
+
+def _pss(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return 0  # it has ended meanwhile
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)

@@ -1,0 +1,28 @@
+"""What every test stands on: our place in Flower's run, a cache of its own, and repeatable hypothesis examples."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from fedlearn import flower
+
+settings.register_profile("fedlearn", max_examples=60, deadline=None, derandomize=True, database=None)
+settings.load_profile("fedlearn")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def in_a_run() -> None:
+    """Let `Message(content, node, type)` work, as inside a ServerApp."""
+    flower.enter_run()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory) -> Path:
+    """Keep decoded data sets out of the user's cache; once for the whole session."""
+    folder = tmp_path_factory.mktemp("cache")
+    os.environ["FEDLEARN_CACHE"] = str(folder)
+    return folder

@@ -1,0 +1,107 @@
+"""What every model of the table keeps: its start is reproducible, evaluating it changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from client.learners import LEARNERS
+from fedlearn.models import MODELS, load_model
+from fedlearn.models.base import Evaluation
+from fedlearn.state import UpdateKind
+from tests.oracles.images import MEAN, STD, Small, dataset
+
+NUM_PARAMETERS = {"cnn": 62_006, "cnn-large": 2_156_490, "resnet18": 11_173_962}
+PLUGIN = f"{Small.__module__}:Small"
+NAMES = [*MODELS, PLUGIN]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def model(request):
+    return load_model(request.param, dataset())
+
+
+@pytest.fixture(scope="module")
+def state(model):
+    return model.initial_state(seed=1)
+
+
+def bytes_of(state):
+    return {name: array.tobytes() for name, array in state.items()}
+
+
+def few(number=7):
+    test = dataset().test
+    return replace(test, images=test.images[:number], labels=test.labels[:number])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_number_of_parameters_is_the_documented_one(name):
+    state = load_model(name, dataset()).initial_state(seed=1)
+    assert sum(array.size for array in state.values()) == NUM_PARAMETERS[name]
+
+
+def test_initial_state_is_reproducible_and_leaves_torchs_generator_alone(model, state):
+    torch.manual_seed(3)
+    before = torch.random.get_rng_state()
+    assert bytes_of(model.initial_state(seed=1)) == bytes_of(state)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert bytes_of(model.initial_state(seed=2)) != bytes_of(state)
+
+
+def test_initial_state_is_a_copy_and_finite(model, state):
+    assert all(np.isfinite(array).all() for array in state.values())
+    assert not any(np.shares_memory(a, b) for a in state.values() for b in model.arrays().values())
+
+
+def test_evaluation_is_pure(model, state):
+    before = bytes_of(state)
+    torch.manual_seed(3)
+    generator = torch.random.get_rng_state()
+    first, again = (model.evaluate(state, few()) for _ in range(2))
+    assert first == again
+    assert bytes_of(state) == before
+    assert torch.equal(torch.random.get_rng_state(), generator)
+
+
+def test_evaluation_of_parts_adds_up_to_that_of_the_whole(model, state):
+    whole = model.evaluate(state, few(6))
+    images, labels = few(6).images, few(6).labels
+    parts = [
+        model.evaluate(state, replace(few(), images=images[i : i + 2], labels=labels[i : i + 2])) for i in (0, 2, 4)
+    ]
+    total = sum(parts, Evaluation(0.0, 0, 0))
+    assert (total.count, total.correct) == (6, whole.correct)
+    assert total.loss == pytest.approx(whole.loss, rel=1e-5)
+    assert 0 <= whole.accuracy <= 1
+    assert whole.loss == pytest.approx(np.log(10), rel=0.5)  # of an untrained classifier
+
+
+def test_kind_and_learner_are_known(model):
+    assert model.update_kind is UpdateKind.DENSE
+    assert model.learner in LEARNERS
+
+
+def test_loaded_state_is_what_the_model_holds(model, state):
+    model.load(state)
+    assert bytes_of(model.arrays()) == bytes_of(state)
+    assert list(model.arrays()) == list(state)
+
+
+def test_inputs_are_normalised_with_the_constants_of_the_data_set(model):
+    images = few().images
+    inputs = model.inputs(np.array(images))
+    assert inputs.shape == (7, 3, 32, 32)
+    assert inputs.dtype == torch.float32
+    assert inputs.is_contiguous(memory_format=torch.channels_last)
+    expected = (images / 255.0 - MEAN) / STD
+    np.testing.assert_allclose(inputs.numpy(), expected.transpose(0, 3, 1, 2), rtol=1e-5, atol=1e-5)
+
+
+def test_inputs_leave_the_images_as_they_are(model):
+    images = np.array(few().images)
+    model.inputs(images)
+    np.testing.assert_array_equal(images, few().images)

@@ -1,0 +1,165 @@
+"""Whole runs: in this process, or by the command in a process of its own that can be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from fedlearn.config import config_from
+from fedlearn.engine import ENGINES
+
+ROOT = Path(__file__).parents[2]
+PLUGINS = Path(__file__).parent / "plugins"
+collect_ignore = ["plugins"]  # one of them ends the process that imports it
+
+PATIENCE = 60.0  # seconds that a loaded machine may take for what should take one or two
+
+CHEAP = {
+    "clients": 12, "rounds.total": 2, "rounds.cohort": 5, "rounds.backoff": 0.0, "rounds.max_attempts": 2,
+    "data.dataset": "digits", "training.local_epochs": 1, "engine.workers": 2,
+}  # fmt: skip
+
+
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited {seconds:g} s for {what}"
+        time.sleep(0.01)
+
+
+@dataclass
+class Run:
+    """A run folder, and what can be read there."""
+
+    folder: Path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return json.loads((self.folder / "summary.json").read_text())
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.folder / "events.jsonl").read_text().splitlines()]
+
+    def events_of(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["event"] == kind]
+
+    @property
+    def sha(self) -> str:
+        """The model's SHA-256, after a look at whether summary and file agree."""
+        assert self.summary["model_sha256"] == sha256((self.folder / "model.safetensors").read_bytes()).hexdigest()
+        return self.summary["model_sha256"]
+
+    @property
+    def committed(self) -> int:
+        """Number of rounds in the checkpoint; -1 where there is none."""
+        try:
+            return len(json.loads((self.folder / "checkpoint.json").read_text())["history"])
+        except FileNotFoundError:
+            return -1
+
+
+@dataclass
+class Command:
+    """``python -m fedlearn.simulate`` in a process group of its own, as a terminal starts it."""
+
+    run: Run
+    process: subprocess.Popen[str]
+    seen: dict[int, psutil.Process] = field(default_factory=dict)
+
+    def look(self) -> list[psutil.Process]:
+        """Return its living children and theirs, and remember them."""
+        try:
+            children = psutil.Process(self.process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            children = []
+        self.seen |= {child.pid: child for child in children}
+        return children
+
+    def alive(self) -> list[psutil.Process]:
+        """Return those ever seen that still run."""
+        return [p for p in self.seen.values() if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+    def signal(self, number: signal.Signals, *, group: bool = False) -> float:
+        """Send a signal to the main process or to all; return the seconds until the main process has ended."""
+        self.look()
+        begin = time.monotonic()
+        (os.killpg if group else os.kill)(self.process.pid, number)
+        self.process.wait(PATIENCE)
+        return time.monotonic() - begin
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plugins() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(PLUGINS)
+        patch.delenv("FAULTS", raising=False)
+        yield
+
+
+@pytest.fixture
+def execute(tmp_path: Path) -> Callable[..., Run]:
+    """Run settings to the end in this process; each call takes a new folder unless it is given one."""
+    count = iter(range(1000))
+
+    def execute(settings: dict[str, Any] | None = None, *, engine: str = "embedded", out: Path | None = None) -> Run:
+        folder = out or tmp_path / f"run-{next(count)}"
+        flat = {**CHEAP, **(settings or {}), "engine.name": engine, "out": str(folder)}
+        ENGINES.load(engine)(config_from(flat))
+        return Run(folder)
+
+    return execute
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[Callable[..., Command]]:
+    """Start the command; whatever is left of it after the test is killed."""
+    started: list[Command] = []
+
+    def command(
+        settings: dict[str, Any] | None = None, *, resume: Path | None = None, env: dict[str, str] | None = None
+    ) -> Command:
+        folder = resume or tmp_path / "killed"
+        given = settings or {}
+        sets = [f"--set={key}={value}" for key, value in (given if resume else {**CHEAP, **given}).items()]
+        where = ["--resume", str(folder)] if resume else ["--out", str(folder)]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fedlearn.simulate", "--quiet", *where, *sets],
+            cwd=ROOT, env={**os.environ, "PYTHONPATH": str(PLUGINS), **(env or {})},
+            start_new_session=True, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        started.append(Command(Run(folder), process))
+        return started[-1]
+
+    yield command
+    for each in started:
+        each.look()
+        for left in [each.process, *each.alive()]:
+            left.kill()
+        each.process.communicate()
+
+
+@pytest.fixture
+def in_the_middle(command, tmp_path: Path) -> Callable[..., Command]:
+    """Start the command and return when a node hangs in it."""
+
+    def in_the_middle(settings: dict[str, Any], faults: str) -> Command:
+        mark = tmp_path / "mark"
+        started = command(settings, env={"FAULTS": faults, "MARK": str(mark)})
+        wait_until(lambda: mark.exists() or started.process.poll() is not None, "the node that hangs")
+        assert started.process.poll() is None, started.process.communicate()
+        return started
+
+    return in_the_middle

@@ -1,0 +1,60 @@
+"""A model whose nodes misbehave where FAULTS says so; in all else it is the cnn.
+
+FAULTS holds words ``what:partition:round``, as ``exit:3:2 raise:5:2``; ``evaluate`` instead of a partition means the
+evaluation on the server's test set. `hang` first makes the file that MARK names: whoever waits for it knows that the
+run is in the middle of that round.
+"""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from client.learners.sgd import SGD
+from fedlearn.models.cnn import CNN
+from fedlearn.models.torch_model import TorchModel
+
+
+def hang():
+    if "MARK" in os.environ:
+        Path(os.environ["MARK"]).touch()
+    time.sleep(3600)
+
+
+def fail():
+    raise RuntimeError("the disk is full\nand a second line")
+
+
+KINDS = {
+    "exit": lambda: os._exit(7),
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "quit": lambda: sys.exit("no more"),
+    "raise": fail,
+    "hang": hang,
+}
+
+
+def misbehave(where, round_number):
+    for fault in os.environ.get("FAULTS", "").split():
+        kind, place, number = fault.split(":")
+        if place == str(where) and number in (str(round_number), "*"):
+            KINDS[kind]()
+
+
+class FaultySGD(SGD):
+    def fit(self, state, task):
+        misbehave(task.partition_id, task.round_number)
+        return super().fit(state, task)
+
+
+class FaultyModel(TorchModel):
+    learner = "faulty:FaultySGD"
+
+    def evaluate(self, state, examples):
+        misbehave("evaluate", "*")
+        return super().evaluate(state, examples)
+
+
+def model(dataset):
+    return FaultyModel(CNN, dataset)

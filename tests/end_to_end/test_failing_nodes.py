@@ -1,0 +1,91 @@
+"""Nodes that raise, hang, or take their worker with them cost the run nothing but themselves."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from fedlearn.errors import RunFailed, UsageError
+
+pytestmark = pytest.mark.slow
+
+FAULTY = {"model.name": "faulty:model", "clients": 8, "rounds.cohort": 0, "rounds.quorum": 0.5}
+
+
+@pytest.fixture
+def faults(monkeypatch):
+    return lambda words: monkeypatch.setenv("FAULTS", words)
+
+
+def failed(run):
+    return {(e["round"], e["partition"]): e["reason"] for e in run.events_of("failed")}
+
+
+@pytest.mark.parametrize(("kind", "code"), [("exit", "7"), ("kill", "-9")])
+def test_a_node_that_kills_its_worker_fails_alone(execute, faults, kind, code):
+    faults("raise:2:1 raise:3:1 raise:7:2")
+    raised = execute(FAULTY, engine="inline")
+    faults(f"{kind}:2:1 {kind}:3:1 {kind}:7:2")
+    run = execute(FAULTY)
+    reason = f"its worker process died (exit code {code})"
+    assert failed(run) == {(1, 2): reason, (1, 3): reason, (2, 7): reason}
+    assert [e["reported"] for e in run.events_of("committed")] == [6, 7]
+    assert run.sha == raised.sha
+
+
+def test_a_node_that_raises_fails_with_its_reason(execute, faults):
+    faults("raise:4:1 quit:5:2")
+    runs = [execute(FAULTY), execute(FAULTY, engine="inline")]
+    for run in runs:
+        assert failed(run) == {(1, 4): "RuntimeError: the disk is full", (2, 5): "SystemExit: no more"}
+    assert runs[0].sha == runs[1].sha
+
+
+def test_a_round_whose_nodes_all_kill_their_workers_is_abandoned(execute, faults):
+    faults(" ".join(f"exit:{partition}:1" for partition in range(8)))
+    begin = time.monotonic()
+    with pytest.raises(RunFailed, match="quorum is 4; first reason: its worker process died"):
+        execute(FAULTY)
+    assert time.monotonic() - begin < 30
+
+
+def test_nobody_waits_for_a_node_that_hangs(execute, faults):
+    faults("hang:1:1")
+    run = execute({**FAULTY, "rounds.reporting_deadline": 6.0})
+    late = [(e["round"], e["partition"]) for e in run.events_of("late")]
+    # The other node of its block was never heard of either.
+    assert (1, 1) in late
+    assert all(number == 1 and partition in (0, 1) for number, partition in late)
+    assert [e["late"] for e in run.events_of("committed")] == [len(late), 0]
+    assert run.summary["status"] == "completed"
+
+
+def test_workers_that_die_over_no_node_fail_the_run_with_one_line(execute, monkeypatch):
+    monkeypatch.setenv("MAIN_PID", str(os.getpid()))
+    begin = time.monotonic()
+    with pytest.raises(RunFailed, match=r"5 worker processes in a row died \(exit code 9\)"):
+        execute({"model.name": "dies_when_imported:model"})
+    assert time.monotonic() - begin < 30
+
+
+@pytest.mark.parametrize("engine", ["embedded", "inline"])
+def test_a_model_that_cannot_be_loaded_is_one_line_of_usage(execute, engine):
+    for name, said in {
+        "cnm": "choose one of cnn, cnn-large, resnet18",
+        "nowhere:model": "it cannot be loaded: No module named 'nowhere'",
+    }.items():
+        with pytest.raises(UsageError) as error:
+            execute({"model.name": name}, engine=engine)
+        assert error.value.exit_code == 2
+        assert said in str(error.value)
+        assert "\n" not in str(error.value)
+
+
+def test_the_command_says_in_one_line_that_a_model_cannot_be_loaded(command):
+    started = command({"model.name": "nowhere:model"})
+    assert started.process.wait(60) == 2
+    said = started.process.stderr.read().strip()
+    assert "model.name = 'nowhere:model'" in said
+    assert "\n" not in said

@@ -1,0 +1,42 @@
+"""Ctrl-C ends a run at once, cleanly, and resumable."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+FAULTY = {"model.name": "faulty:model", "clients": 6, "rounds.cohort": 0}
+SOON = 2.0  # seconds
+
+
+@pytest.mark.parametrize("group", [True, False], ids=["terminal", "main-process-only"])
+@pytest.mark.parametrize("faults", ["hang:3:2", "hang:evaluate:*"], ids=["training", "evaluation"])
+def test_interrupted_it_ends_soon_and_resumes_to_the_same_bytes(in_the_middle, execute, group, faults):
+    interrupted = in_the_middle(FAULTY, faults)
+    assert interrupted.signal(signal.SIGINT, group=group) < SOON
+    time.sleep(0.2)  # multiprocessing's resource tracker sees the end of the others, and ends
+    assert interrupted.alive() == []
+    assert interrupted.process.returncode == 130
+    said = interrupted.process.stderr.read()
+    assert said.count("\n") == 1, said
+    assert f"--resume {interrupted.run.folder}" in said
+    assert interrupted.run.summary["status"] == "interrupted"
+    assert interrupted.run.events[-1]["event"] == "ended"
+    assert interrupted.run.events[-1]["status"] == "interrupted"
+    resumed = execute(FAULTY, out=interrupted.run.folder)
+    assert resumed.summary["status"] == "completed"
+    assert resumed.sha == execute(FAULTY, engine="inline").sha
+
+
+def test_interrupted_while_it_starts_it_ends_soon_and_quietly(command):
+    starting = command()
+    while not any("forkserver" in " ".join(child.cmdline()) for child in starting.look()):
+        pass
+    assert starting.signal(signal.SIGINT, group=True) < SOON
+    time.sleep(0.2)  # multiprocessing's resource tracker sees the end of the others, and ends
+    assert starting.alive() == []
+    assert "Traceback" not in starting.process.stderr.read()

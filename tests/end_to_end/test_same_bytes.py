@@ -1,0 +1,64 @@
+"""The final model does not depend on the engine or the number of workers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+VARIANTS = {
+    "plain": {},
+    "one-node": {"rounds.cohort": 1},
+    "even-cohort": {"rounds.cohort": 6},
+    "all-nodes": {"rounds.cohort": 0},
+    "uneven-data": {"data.partition": "dirichlet", "data.alpha": 0.3},
+    "uniform-weights": {"strategy.weighting": "uniform"},
+    "change-is-sent": {"compression.send": "update"},
+    "entries-dropped": {"compression.codec": "drop"},
+    "entries-of-the-change-dropped": {"compression.codec": "drop", "compression.send": "update"},
+    "tensors-dropped": {
+        "compression.codec": "drop", "compression.granularity": "tensor", "compression.keep_ratio": 0.5,
+    },
+    "median": {"strategy.name": "median"},
+    "median-of-dropped": {"strategy.name": "median", "compression.codec": "drop", "compression.keep_ratio": 0.5},
+    "adam": {"strategy.name": "fedadam"},
+    "flowers-own-strategy": {"strategy.name": "flwr.serverapp.strategy:FedAvg"},
+    "evaluated-by-nodes": {"evaluation.where": "nodes"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS)
+def test_every_engine_makes_the_same_model(execute, settings):
+    reference = execute(settings, engine="inline")
+    for workers in (1, 2, 3):
+        run = execute({**settings, "engine.workers": workers})
+        assert run.sha == reference.sha
+        for name in ("accuracy", "loss", "rounds", "bytes_up", "bytes_down", "bytes_protocol"):
+            assert run.summary[name] == reference.summary[name], name
+
+
+def test_another_seed_makes_another_model(execute):
+    assert execute().sha != execute({"seed": 2}).sha
+
+
+def test_every_engine_logs_the_same_events_but_for_their_order(execute):
+    def told(run):
+        return sorted(
+            (e["event"], e.get("round", 0), e.get("node", 0), e.get("bytes", 0)) for e in run.events
+        )  # fmt: skip
+
+    assert told(execute()) == told(execute(engine="inline"))
+
+
+def test_cifar10_makes_the_same_model_on_every_engine(execute):
+    data = os.environ.get("FEDLEARN_DATA", "")
+    if not (Path(data) / "cifar10" / "train.parquet").exists():
+        pytest.skip("FEDLEARN_DATA does not hold cifar10/train.parquet")
+    settings = {
+        "data.dataset": "cifar10", "clients": 500, "rounds.cohort": 3, "rounds.total": 1,
+        "compression.codec": "drop",
+    }  # fmt: skip
+    assert execute(settings).sha == execute(settings, engine="inline").sha

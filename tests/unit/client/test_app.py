@@ -1,0 +1,110 @@
+"""The client app as a node runs it, one message after another."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flwr.app import Message, RecordDict
+
+from client.node import NodeState
+from fedlearn import flower, wire
+from fedlearn.components import load_client_app
+from fedlearn.compression import load_codec
+from fedlearn.config import config_from, from_flower, to_flower
+from fedlearn.engine.virtual_nodes import run_node
+from fedlearn.folding import FoldPlan, Member
+from fedlearn.models.loaded import initial_state
+from fedlearn.rounds import Fate, Instruction
+from fedlearn.state import layout_of
+from server.gate import ReportGate
+
+FLAT = {"clients": 4, "data.dataset": "digits", "training.local_epochs": 1}
+
+
+class OneNode:
+    """Node 5, which holds partition 3."""
+
+    def __init__(self, **settings):
+        self.settings = to_flower(config_from(FLAT | settings))
+        self.config = from_flower(self.settings)
+        self.kept = b""
+        self.app = load_client_app()
+
+    def hears(self, message):
+        reply, self.kept = run_node(self.app, flower.with_id(message), self.kept, num_nodes=4, settings=self.settings)
+        return reply
+
+    @property
+    def state(self):
+        return NodeState(**flower.from_bytes(self.kept)["node"])
+
+
+@pytest.fixture(scope="module")
+def state():
+    return initial_state(to_flower(config_from(FLAT)), {})
+
+
+def instruction(state, round_number=1):
+    message = Message(RecordDict({wire.ARRAYS: wire.pack_arrays(state)}), 5, "train")
+    return wire.with_instruction(message, Instruction(round_number, 1, 2), ttl=60.0)
+
+
+def test_ready_node_names_its_partition():
+    answer = OneNode().hears(wire.ready_query(5, round_number=1, attempt=1, ttl=60.0))
+    assert wire.read_ready_answer(answer) == (3, "")
+
+
+@pytest.mark.parametrize("why", ["rejected", "late", "refused", "abandoned"])
+def test_node_remembers_what_it_was_told(why):
+    node = OneNode()
+    node.hears(wire.round_over(5, round_number=1, attempt=1, why=why, ttl=60.0))
+    assert (node.state.told, node.state.active) == (why, False)
+
+
+def test_node_that_has_reported_is_ready_again(state):
+    node = OneNode()
+    node.hears(instruction(state))
+    node.hears(instruction(state, 2))
+    assert (node.state.active, node.state.rounds_trained) == (False, 2)
+
+
+def test_node_whose_training_fails_answers_with_an_error_and_can_be_asked_again(state):
+    node = OneNode()
+    reply = node.hears(instruction({"no": np.zeros(3, np.float32)}))
+    assert reply.has_error()
+    assert node.state.active
+    assert wire.read_ready_answer(node.hears(wire.ready_query(5, round_number=1, attempt=2, ttl=60.0))) == (3, "")
+    assert not node.state.active
+
+
+@pytest.mark.parametrize("granularity", ["entry", "tensor"])
+@pytest.mark.parametrize("codec", ["identity", "drop"])
+@pytest.mark.parametrize("send", ["weights", "update"])
+def test_report_passes_the_gate_and_holds_what_was_learned(state, codec, send, granularity):
+    settings = {"compression.codec": codec, "compression.send": send, "compression.granularity": granularity}
+    node, dense = OneNode(**settings, **{"compression.keep_ratio": 0.5}), OneNode()
+    plan = FoldPlan("", "strategies.masked_mean:MaskedSum", False, 1, 1, layout_of(state), node.settings)
+    reply = node.hears(instruction(state))
+    verdict = ReportGate(plan).check(reply, Member(5, 3, 2))
+    assert verdict.report.fate is Fate.REPORTED, verdict.report.reason
+    assert verdict.report.num_examples == 1442 // 4
+    learned = wire.unpack_arrays(dense.hears(instruction(state)).content.array_records[wire.ARRAYS])
+    for name, entries in verdict.update.items():
+        expected = (learned[name] - state[name] if send == "update" else learned[name]).reshape(-1)
+        sent = slice(None) if entries.positions is None else entries.positions
+        np.testing.assert_array_equal(entries.values, expected[sent])
+
+
+def test_masks_differ_between_rounds(state):
+    node = OneNode(**{"compression.codec": "drop"})
+    seeds = [node.hears(instruction(state, r)).content[wire.REPORT]["seed"] for r in (1, 2)]
+    codec, layout = load_codec(node.config.compression), layout_of(state)
+    first, second = (codec._sent(layout, seed) for seed in seeds)
+    assert not np.array_equal(first["fc1.weight"], second["fc1.weight"])
+
+
+def test_partition_that_the_run_does_not_have_is_an_error_that_says_so():
+    node = OneNode(clients=2)
+    reply = node.hears(wire.ready_query(5, round_number=1, attempt=1, ttl=60.0))
+    assert reply.has_error()
+    assert "partition-id = 3" in reply.error.reason

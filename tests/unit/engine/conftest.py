@@ -1,0 +1,71 @@
+"""Grids of both engines over a small client app, which does what the messages say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from fedlearn.components import load_client_app
+from fedlearn.engine.embedded import forkserver
+from fedlearn.engine.embedded.grid import EmbeddedGrid
+from fedlearn.engine.embedded.pool import WorkerPool
+from fedlearn.engine.embedded.tasks import Begin
+from fedlearn.engine.inline import InlineGrid
+
+collect_ignore = ["plugins"]
+
+NODES = 20
+SETTINGS = {"greeting": "hello"}
+SMALL_APP = "small_app:app"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plugins() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parent / "plugins")
+        yield
+
+
+@pytest.fixture
+def pool_of() -> Iterator[Callable[..., WorkerPool]]:
+    """Make pools of workers that run the small app; they are closed after the test."""
+    made: list[WorkerPool] = []
+
+    def pool_of(size: int, *, client_app: str = SMALL_APP, start_method: str = "forkserver", **environment: str):
+        forkserver.start()
+        begin = Begin(SETTINGS, NODES, {**os.environ, **environment}, client_app)
+        made.append(WorkerPool(size, begin, start_method=start_method))
+        return made[-1]
+
+    yield pool_of
+    for pool in made:
+        pool.close()
+
+
+@pytest.fixture
+def embedded(pool_of) -> EmbeddedGrid:
+    return EmbeddedGrid(pool_of(2), NODES, SETTINGS)
+
+
+@pytest.fixture
+def inline() -> InlineGrid:
+    return InlineGrid(load_client_app(SMALL_APP), NODES, SETTINGS)
+
+
+@pytest.fixture(params=["embedded", "inline"])
+def grid(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def ask() -> Callable[..., Message]:
+    """Make a query that has a node do something."""
+
+    def ask(node_id: int, do: str = "", *, ttl: float | None = None, **records: object) -> Message:
+        return Message(RecordDict({"config": ConfigRecord({"do": do}), **records}), node_id, "query", ttl=ttl)
+
+    return ask

@@ -1,0 +1,72 @@
+"""Functions that workers call."""
+
+import os
+import time
+from pathlib import Path
+
+from fedlearn.errors import SettingError
+
+
+def total(settings, state, plus):
+    return float(state["w"].sum() + plus)
+
+
+def echo(settings, state, data):
+    return data
+
+
+def dies(settings, state, _):
+    os._exit(3)
+
+
+def dies_once(settings, state, mark):
+    try:
+        Path(mark).touch(exist_ok=False)
+    except FileExistsError:
+        return True
+    os._exit(3)
+
+
+class _Long:
+    """Pickled as a long string; the process is killed when some of it has been sent."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        if not Path(self.mark).exists():
+            Path(self.mark).touch()
+            import threading
+
+            threading.Timer(0.3, os._exit, [3]).start()
+            from multiprocessing.connection import Connection
+
+            whole = Connection._send
+
+            def slowly(self, buf):
+                for start in range(0, len(buf), 100_000):
+                    whole(self, buf[start : start + 100_000])
+                    time.sleep(0.1)
+
+            Connection._send = slowly
+        return bytes, (bytes(5_000_000),)
+
+
+def dies_while_it_answers(settings, state, mark):
+    return _Long(mark)
+
+
+def bad_setting(settings, state):
+    raise SettingError("model.name", "x", "choose another")
+
+
+def divides_by_zero(settings, state):
+    return 1 / 0
+
+
+def hangs(settings, state):
+    time.sleep(3600)
+
+
+def around(settings, state):
+    return os.environ.get("COLOR"), str(Path.cwd())

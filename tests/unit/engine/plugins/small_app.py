@@ -1,0 +1,76 @@
+"""A client app that does what the message says."""
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+app = ClientApp()
+
+
+@app.query()
+def query(message, context):
+    told = message.content["config"]
+    for action in str(told.get("do", "")).split():
+        ACTIONS[action](message, context)
+    count = context.state.config_records.get("count", ConfigRecord({"calls": 0}))["calls"] + 1
+    context.state["count"] = ConfigRecord({"calls": count})
+    if told.get("do") == "forget":
+        del context.state["count"]
+    answer = ConfigRecord(
+        {
+            "calls": count,
+            "pid": os.getpid(),
+            "partition": context.node_config["partition-id"],
+            "of": context.node_config["num-partitions"],
+            "greeting": context.run_config["greeting"],
+            "descriptors": len(list(Path("/proc/self/fd").iterdir())),
+            "mappings": Path("/proc/self/maps").read_text().count("memfd:fedlearn"),
+        }
+    )
+    return Message(RecordDict({"answer": answer, **message.content.array_records}), reply_to=message)
+
+
+def _nothing(message, context):
+    return None
+
+
+def _raise(message, context):
+    raise ValueError("no")
+
+
+def _spoil(message, context):
+    message.content["config"]["spoiled"] = True
+    assert not message.content["config"].get("was-spoiled", False)
+
+
+ACTIONS = {
+    "exit": lambda message, context: os._exit(5),
+    "raise": _raise,
+    "hang": lambda message, context: time.sleep(3600),
+    "nap": lambda message, context: time.sleep(0.3),
+    "forget": _nothing,
+    "spoil": _spoil,
+}
+
+
+@app.query("nothing")
+def nothing(message, context):
+    return None
+
+
+@app.train()
+def train(message, context):
+    record = next(iter(message.content.array_records.values()))
+    after = {name: Array(array.numpy() + np.float32(context.node_id)) for name, array in record.items()}
+    return Message(
+        RecordDict({"arrays": ArrayRecord(after), "metrics": MetricRecord({"num-examples": 1})}), reply_to=message
+    )
+
+
+@app.evaluate()
+def evaluate(message, context):
+    return Message(RecordDict({"metrics": MetricRecord({"num-examples": 1, "loss": 0.5})}), reply_to=message)

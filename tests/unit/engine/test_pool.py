@@ -1,0 +1,143 @@
+"""The pool: tasks are done whatever happens to workers, and nothing is left of those that are gone."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import time
+from multiprocessing import forkserver
+
+import numpy as np
+import psutil
+import pytest
+
+from fedlearn.engine.embedded.grid import EmbeddedGrid
+from fedlearn.engine.embedded.pool import VAIN_DEATHS
+from fedlearn.errors import RunFailed, SettingError, UsageError
+
+
+def calls(pool, function, *arguments):
+    return EmbeddedGrid(pool, 20, {}).call(f"calls:{function}", {"w": np.arange(3.0)}, arguments)
+
+
+def descriptors() -> int:
+    gc.collect()
+    return len(list(os.scandir("/proc/self/fd")))
+
+
+def test_results_come_in_the_order_of_the_arguments(pool_of):
+    assert calls(pool_of(3), "total", *[(n,) for n in range(50)]) == [3.0 + n for n in range(50)]
+    assert calls(pool_of(1), "total") == []
+
+
+def test_a_worker_that_dies_before_or_between_tasks_is_replaced(pool_of):
+    pool = pool_of(2)
+    for _ in range(3):
+        for worker in pool._workers:
+            worker.process.kill()
+        assert calls(pool, "total", (1,), (2,), (3,)) == [4.0, 5.0, 6.0]
+
+
+def test_a_call_over_which_a_worker_dies_is_made_again(pool_of, tmp_path):
+    assert calls(pool_of(2), "dies_once", (str(tmp_path / "died"),), (str(tmp_path / "died"),)) == [True, True]
+
+
+def test_calls_that_always_kill_the_worker_fail_the_run(pool_of):
+    with pytest.raises(RunFailed, match=rf"^{VAIN_DEATHS} worker processes in a row died \(exit code 3\)"):
+        calls(pool_of(2), "dies", (0,), (1,))
+
+
+def test_an_error_of_ours_comes_back_as_one_line_with_its_exit_code(pool_of):
+    with pytest.raises(UsageError, match=r"^model.name = 'x': choose another$"):
+        calls(pool_of(2), "bad_setting", ())
+    with pytest.raises(RunFailed, match=r"(?s)could not do its work:\nTraceback .*ZeroDivisionError"):
+        calls(pool_of(2), "divides_by_zero", ())
+    assert issubclass(SettingError, UsageError)
+
+
+def test_a_client_app_that_cannot_be_imported_fails_the_run(pool_of):
+    with pytest.raises(RunFailed, match="No module named 'nowhere'"):
+        calls(pool_of(2, client_app="nowhere:app"), "total", (1,))
+
+
+def test_results_larger_than_a_pipe_come_back_whole_while_tasks_go_out(pool_of):
+    sent = [(bytes(n * 300_000),) for n in range(6)]
+    assert calls(pool_of(2), "echo", *sent) == [b"".join(each) for each in sent]
+
+
+def test_a_worker_killed_in_the_middle_of_a_long_answer_is_replaced(pool_of, tmp_path):
+    (size,) = {len(each) for each in calls(pool_of(1), "dies_while_it_answers", (str(tmp_path / "died"),))}
+    assert size == 5_000_000
+
+
+def test_workers_have_the_environment_and_folder_of_the_engine_now(pool_of, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert calls(pool_of(1, COLOR="red"), "around", ()) == [("red", str(tmp_path))]
+    assert calls(pool_of(1), "around", ()) == [(None, str(tmp_path))]
+
+
+def test_cancelled_tasks_are_forgotten_and_busy_workers_ended(pool_of):
+    pool = pool_of(2)
+    grid = EmbeddedGrid(pool, 20, {})
+    processes = [worker.process for worker in pool._workers]
+    assert list(grid.call("calls:total", {"w": np.zeros(1)}, [(1,), (1,)])) == [1.0, 1.0]
+    grid._pool.submit(_hanging(grid))
+    time.sleep(0.1)
+    assert not pool.is_idle
+    pool.cancel()
+    assert pool.is_idle
+    assert sorted(process.is_alive() for process in processes) == [False, True]
+    assert calls(pool, "total", (1,), (2,)) == [4.0, 5.0]
+
+
+def _hanging(grid):
+    from fedlearn.engine.embedded.sharing import Directory
+    from fedlearn.engine.embedded.tasks import CallTask
+
+    return [CallTask(0, "calls:hangs", Directory(1, ()), ())]
+
+
+def test_workers_and_their_descriptors_are_gone_after_close(pool_of):
+    pool_of(1).close()
+    before = descriptors()
+    for _ in range(3):
+        pool = pool_of(2)
+        assert calls(pool, "total", (1,)) == [4.0]
+        pids = [worker.process.pid for worker in pool._workers]
+        pool.close()
+        del pool
+        assert not any(psutil.pid_exists(pid) for pid in pids)
+    assert descriptors() == before
+
+
+def test_replaced_workers_leave_no_descriptor(pool_of):
+    pool = pool_of(1)
+    counts = []
+    for _ in range(8):
+        pool._workers[0].process.kill()
+        assert calls(pool, "total", (1,)) == [4.0]
+        counts.append(descriptors())
+    assert len(set(counts[1:])) == 1
+
+
+def test_the_run_goes_on_when_the_workers_parent_is_gone(pool_of):
+    pool = pool_of(2)
+    assert calls(pool, "total", (1,)) == [4.0]
+    os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)
+    time.sleep(0.1)
+    assert calls(pool, "total", (1,), (2,)) == [4.0, 5.0]
+    for worker in pool._workers:
+        worker.process.kill()
+    assert calls(pool, "total", (1,)) == [4.0]
+
+
+@pytest.mark.slow
+def test_workers_can_be_spawned_too(pool_of):
+    pool = pool_of(2, start_method="spawn")
+    assert calls(pool, "total", (1,), (2,)) == [4.0, 5.0]
+    grid = EmbeddedGrid(pool, 20, {})
+    from flwr.app import ConfigRecord, Message, RecordDict
+
+    replies = grid.send_and_receive([Message(RecordDict({"config": ConfigRecord()}), n, "query") for n in (2, 3)])
+    assert [reply.content["answer"]["partition"] for reply in replies] == [0, 1]

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fedlearn.config.schema import StrategySettings
+from fedlearn.state import Entries, Sends, layout_of
+from strategies import load_strategy
+from strategies.fedavg import FedAdam, FedAvg, FedAvgM
+from strategies.masked_mean import MaskedSum
+
+STATE = {"w": np.float32([1, 2, 3])}
+
+
+def report_of(values, positions=None):
+    total = MaskedSum.empty(layout_of(STATE))
+    at = None if positions is None else np.array(positions)
+    total.add([(4, {"w": Entries(np.float32(values), at)})])
+    return total
+
+
+def after(strategy, report, sends=Sends.WEIGHTS):
+    return strategy.next_state(STATE, report, sends=sends, round_number=1)["w"].tolist()
+
+
+def test_one_node_is_local_learning():
+    assert after(FedAvg(), report_of([5, 6, 7])) == [5, 6, 7]
+
+
+def test_change_is_added_to_the_state():
+    assert after(FedAvg(), report_of([10], [1]), Sends.UPDATE) == [1, 12, 3]
+
+
+def test_momentum_without_momentum_and_a_step_of_one_is_fedavg():
+    assert after(FedAvgM(momentum=0.0), report_of([5, 6, 7])) == [5, 6, 7]
+
+
+def test_momentum_goes_on_where_the_nodes_stop():
+    strategy = FedAvgM(momentum=0.5)
+    assert after(strategy, report_of([2], [0])) == [2, 2, 3]  # velocity 1
+    assert after(strategy, report_of([1, 2, 3])) == [1.5, 2, 3]  # no change was sent; half the velocity is left
+
+
+def test_first_step_of_adam_is_bounded_by_the_learning_rate_over_the_root_of_the_decay():
+    strategy = FedAdam(server_lr=0.1, beta1=0.9, beta2=0.99, tau=1e-9)
+    np.testing.assert_allclose(after(strategy, report_of([9, 2, -9])), [1.1, 2, 2.9], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "lr"), [("fedavgm", 1.0), ("fedadam", 0.01)])
+def test_server_lr_of_zero_takes_the_default_of_the_strategy(name, lr):
+    assert load_strategy(StrategySettings(name=name)).server_lr == lr
+    assert load_strategy(StrategySettings(name=name, server_lr=0.3)).server_lr == 0.3
+
+
+def test_settings_reach_the_strategy():
+    settings = StrategySettings(name="fedadam", server_momentum=0.5, beta2=0.6, tau=0.7, weighting="uniform")
+    strategy = load_strategy(settings)
+    assert (strategy.beta1, strategy.beta2, strategy.tau, strategy.uniform) == (0.5, 0.6, 0.7, True)

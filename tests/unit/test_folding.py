@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedlearn.folding import BLOCK, FoldingTree, blocks_of
+from tests.oracles.cohorts import bytes_of, folded, made_cohort, made_state, plan_for, verdict_of
+
+PLAN = "strategies.masked_mean:MaskedSum"
+
+
+@given(size=st.integers(0, 50))
+def test_blocks_cover_the_cohort_in_order(size):
+    blocks = blocks_of(size)
+    assert [position for block in blocks for position in block] == list(range(size))
+    assert all(len(block) == BLOCK for block in blocks[:-1])
+
+
+def test_empty_cohort_adds_up_to_nothing():
+    plan = plan_for(PLAN, made_state(np.random.default_rng(0)))
+    assert FoldingTree(plan, 0).close().to_arrays() == {}
+
+
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(1, 9), data=st.data())
+def test_what_never_came_counts_as_nothing_wherever_it_is_missing(seed, size, data):
+    rng = np.random.default_rng(seed)
+    state = made_state(rng)
+    cohort = made_cohort(rng, state, size=size, density=0.5)
+    plan = plan_for(PLAN, state)
+    came = data.draw(st.lists(st.integers(0, size - 1), unique=True))
+    tree = FoldingTree(plan, size)
+    for position in came:
+        tree.place(position, verdict_of(cohort[position], position, uniform=False))
+    expected = folded(plan, [c if p in came else None for p, c in enumerate(cohort)], range(size))
+    assert bytes_of(tree.close().to_arrays()) == bytes_of(expected.to_arrays())
+
+
+def test_block_is_forgotten_when_it_is_added():
+    rng = np.random.default_rng(0)
+    state = made_state(rng)
+    cohort = [c or None for c in made_cohort(rng, state, size=8, density=0.5)]
+    tree = FoldingTree(plan_for(PLAN, state), 8)
+    for position in range(8):
+        tree.place(position, verdict_of(cohort[position], position, uniform=False))
+        assert len(tree._verdicts) + len(tree._sums) <= 1
+
+
+@pytest.mark.parametrize("accumulator", [PLAN, "strategies.collected:Collected"])
+def test_accumulator_used_again_remembers_nothing(accumulator):
+    rng = np.random.default_rng(4)
+    state = made_state(rng)
+    plan = plan_for(accumulator, state)
+    first, second = (
+        [verdict_of(report, p, uniform=False) for p, report in enumerate(made_cohort(rng, state, size=3, density=0.5))]
+        for _ in range(2)
+    )
+    first, second = ([v for v in verdicts if v] for verdicts in (first, second))
+    again = plan.fold(second, plan.fold(first))
+    assert bytes_of(again.to_arrays()) == bytes_of(plan.fold(second).to_arrays())
