@@ -157,7 +157,7 @@ def _table(view: RunView) -> Table:
 def _status(view: RunView, now: float) -> Table:
     """Return the line with the bar: which round, which phase, how many nodes, how long still."""
     done = sum(view.nodes.values())
-    text = f"round {min(view.round_number, view.rounds) or 0}/{view.rounds}  {view.phase}"
+    text = f"round {view.round_number}/{view.rounds}  {view.phase}" if view.round_number else view.phase
     if view.attempt > 1:
         text += f" (attempt {view.attempt})"
     if view.cohort:
@@ -199,9 +199,9 @@ def watched(events: Path, console: Console) -> Iterator[None]:
     view = RunView()
     begin = events.stat().st_size if events.exists() else 0
     if console.is_terminal:
-        with Live(console=console, refresh_per_second=8, get_renderable=lambda: drawing(view, time.time())):
-            with _following(events, begin, view.take):
-                yield
+        live = Live(console=console, refresh_per_second=8, get_renderable=lambda: drawing(view, time.time()))
+        with live, _following(events, begin, view.take):
+            yield
         return
     with _following(events, begin, lambda event: _print(view, event, console)):
         yield
