@@ -38,7 +38,7 @@ class Collected:
         """Return every update as arrays named by its place, what they are, and the parameter."""
         arrays: dict[str, Array] = {}
         for index, (weight, update) in enumerate(self.updates):
-            arrays[f"{index}/weight"] = np.array([weight])
+            arrays[f"{index}/weight"] = np.array([weight], np.float64)
             for name, entries in update.items():
                 arrays[f"{index}/values/{name}"] = entries.values
                 if entries.positions is not None:

@@ -44,20 +44,24 @@ def made_state(rng: np.random.Generator) -> dict[str, np.ndarray]:
     return state | {name: rng.integers(-50, 50, shape) for name, shape in COUNTS.items()}
 
 
-def made_report(rng: np.random.Generator, state: State, density: float) -> MadeReport:
+def made_report(rng: np.random.Generator, state: State, density: float, *, spread: float = 0.0) -> MadeReport:
+    """Return a report; with a `spread`, magnitudes go over that many powers of ten, and sums are never exact."""
     names = [name for name in state if rng.random() < 0.9]
     dense = {name: bool(rng.random() < 0.3) for name in names}
     values, sent = {}, {}
     for name in names:
         shape, dtype = state[name].shape, state[name].dtype
-        drawn = rng.integers(-9, 9, shape) if dtype.kind == "i" else rng.uniform(-4, 4, shape)
+        floats = rng.uniform(-4, 4, shape) * 10.0 ** rng.uniform(-spread / 2, spread / 2, shape)
+        drawn = rng.integers(-9, 9, shape) if dtype.kind == "i" else floats
         values[name] = np.asarray(drawn, dtype)
         sent[name] = np.ones(shape, bool) if dense[name] else np.asarray(rng.random(shape) < density)
     return MadeReport(int(rng.integers(1, 1000)), values, sent, dense)
 
 
-def made_cohort(rng: np.random.Generator, state: State, *, size: int, density: float) -> list[MadeReport | None]:
-    return [made_report(rng, state, density) if rng.random() < 0.85 else None for _ in range(size)]
+def made_cohort(
+    rng: np.random.Generator, state: State, *, size: int, density: float, spread: float = 0.0
+) -> list[MadeReport | None]:
+    return [made_report(rng, state, density, spread=spread) if rng.random() < 0.85 else None for _ in range(size)]
 
 
 cohort_seeds = st.tuples(
