@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from flwr.app import Message
 
@@ -56,8 +56,7 @@ class Accumulator(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """One place in a cohort."""
 
     node_id: int

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -237,7 +237,8 @@ def _following(path: Path, begin: int, take: Callable[[Event], None]) -> Iterato
                 position += len(new)
                 *lines, rest = (rest + new).split(b"\n")
                 for line in lines:
-                    take(json.loads(line))
+                    with suppress(ValueError):  # an event that a kill has cut short
+                        take(json.loads(line))
             if last:
                 return
             stop.wait(LOOK)

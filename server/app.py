@@ -37,11 +37,12 @@ def main(grid: Grid, context: Context) -> None:
         _check_kinds(grid, config, strategy)
         if store.exists:
             folder.check_settings(config)
+        folder.write_settings(config)  # first: a folder with a state can then always be resumed
+        if store.exists:
             _resume(store, strategy, grid)
         else:
             (state,) = compute(grid, config, "fedlearn.models.loaded:initial_state", {}, [()])
             store.begin(state)
-        folder.write_settings(config)
         events.write("started", **_about(config, store))
         rounds = Rounds(grid, strategy, store, config, clock=WallClock(), events=events)
         _finish(rounds, folder, config, events)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
@@ -53,7 +53,7 @@ def configure(
         raise RunFailed(f"strategy {type(strategy).__name__} writes to nodes outside the cohort: {sorted(strangers)}")
     # A strategy may leave nodes out (fraction_train below one): positions count those that are left.
     addressed = [member for member in cohort if member.node_id in by_node]
-    members = [replace(member, position=position) for position, member in enumerate(addressed)]
+    members = [member._replace(position=position) for position, member in enumerate(addressed)]
     messages = [
         wire.with_instruction(by_node[member.node_id], Instruction(round_number, attempt, member.position), ttl=ttl)
         for member in members

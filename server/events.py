@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,8 @@ class EventLog:
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8")
+        if _ends_within_a_line(path):  # a kill has cut the last event short
+            self._file.write("\n")
         self._flushed = 0.0
 
     def write(self, event: str, **fields: object) -> None:
@@ -44,3 +47,12 @@ class EventLog:
     ) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _ends_within_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size == 0:
+            return False
+        file.seek(size - 1)
+        return file.read(1) != b"\n"

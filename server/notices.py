@@ -8,7 +8,7 @@ from flwr.serverapp import Grid
 
 from fedlearn import wire
 
-TTL = 600.0  # seconds; a notice that could not be delivered by then is of no use
+TTL = 60.0  # seconds; a node that has not heard of it by then is asked again whether it is ready anyway
 
 
 class Notices:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedlearn.components import CLIENT_APP
 from fedlearn.engine.embedded.sharing import Directory
@@ -14,8 +14,7 @@ from fedlearn.folding import FoldPlan, Member
 from fedlearn.rounds import NodeReport
 
 
-@dataclass(frozen=True, slots=True)
-class Letter:
+class Letter(NamedTuple):
     """A Flower message on its way to a node.
 
     Parameters
