@@ -9,7 +9,7 @@ from client.node import NodeState, partition_id_of
 from fedlearn import wire
 from fedlearn.compression import Codec, load_codec
 from fedlearn.config import RunConfig, from_flower, per_run
-from fedlearn.seeding import seed_for
+from fedlearn.seeding import report_seed
 
 
 def active_while_training(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
@@ -32,7 +32,7 @@ def compress(message: Message, context: Context, call_next: ClientAppCallable) -
     config = from_flower(context.run_config)
     instruction = wire.read_instruction(message.content)
     partition_id = partition_id_of(context)
-    seed = seed_for(config.seed, purpose="drop", round_number=instruction.round_number, node=partition_id)
+    seed = report_seed(config.seed, round_number=instruction.round_number, node=partition_id)
     if config.compression.send == "update" or config.compression.codec != "identity":
         arrays = wire.unpack_arrays(reply.content.array_records[wire.ARRAYS])
         if config.compression.send == "update":

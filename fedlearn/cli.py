@@ -92,7 +92,7 @@ def simulate(
 ) -> None:  # fmt: skip
     """Run a federation on this machine: every node trains on its own part of the data.
 
-    Without any flag: the CIFAR-10 CNN on 100 clients, 20 of them in each of 30 rounds.
+    Without any flag: the CIFAR-10 CNN on 100 clients, 20 of them in each of 20 rounds.
     """
     flags = {
         "clients": clients, "rounds.total": rounds, "rounds.cohort": cohort, "seed": seed,

@@ -89,7 +89,7 @@ class RunView:
 
     def times_smaller(self, row: Event) -> float:
         """Return a round's compression ratio: bytes of plain reports over bytes that came."""
-        plain = float(self.about.get("plain_bytes", 0)) * row["reported"]
+        plain = float(self.about.get("plain_bytes", 0)) * row["uploads"]
         return plain / row["bytes_up"] if row["bytes_up"] else 1.0
 
 

@@ -97,7 +97,8 @@ class RoundRecord:
     refused: int
     late: int
     bytes_down: int
-    bytes_up: int
+    bytes_up: int  # of all reports that came, counted or not, over all attempts
+    uploads: int  # how many those were
     bytes_protocol: int  # ready queries and answers, notices
     selection_seconds: float
     training_seconds: float  # configuration and reporting

@@ -34,10 +34,16 @@ def seed_for(seed: int, *, purpose: str, round_number: int = 0, attempt: int = 0
     return int.from_bytes(blake2b(words, digest_size=8).digest(), "little") >> 1
 
 
+def report_seed(seed: int, *, round_number: int, node: int) -> int:
+    """Return the seed of one node's codec in one round: both sides know it, and the gate compares."""
+    return seed_for(seed, purpose="codec", round_number=round_number, node=node)
+
+
 def rng_for(seed: int, *, purpose: str, round_number: int = 0, attempt: int = 0, node: int = 0) -> np.random.Generator:
     """Return the generator of `seed_for`'s seed; the same arguments give the same numbers.
 
-    >>> rng_for(7, purpose="shuffle", node=3).integers(100) == rng_for(7, purpose="shuffle", node=3).integers(100)
+    >>> first, again = (rng_for(7, purpose="shuffle", node=3) for _ in range(2))
+    >>> bool((first.integers(100, size=9) == again.integers(100, size=9)).all())
     True
     """
     key = seed_for(seed, purpose=purpose, round_number=round_number, attempt=attempt, node=node)

@@ -76,7 +76,7 @@ class Evaluator:
         for part in compute(self._grid, self._config, EVALUATE_PART, state, parts):
             assert isinstance(part, Evaluation)
             total += part
-        return Scores(total.loss, total.accuracy)
+        return Scores(total.loss if isfinite(total.loss) else None, total.accuracy)
 
     def _through_nodes(self, state: State, cohort: Sequence[Member], round_number: int) -> Scores:
         messages = evaluation_messages(self._strategy, state, cohort, self._grid, round_number=round_number)

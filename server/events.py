@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-FLUSH = 0.1  # seconds; a watcher sees events at most this late
+FLUSH = 0.1  # seconds between flushes of events about single nodes; others are flushed at once
 
 
 class EventLog:
@@ -30,7 +30,7 @@ class EventLog:
         """Append one event."""
         now = time.time()
         self._file.write(json.dumps({"time": round(now, 3), "event": event, **fields}) + "\n")
-        if now - self._flushed > FLUSH:
+        if "node" not in fields or now - self._flushed > FLUSH:
             self.flush()
 
     def flush(self) -> None:

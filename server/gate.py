@@ -8,6 +8,7 @@ and in the run's table; a refused report leaves the model as it is, and the roun
 | ``undecodable`` | records are missing, or bytes are no array in NumPy's format |
 | ``wrong-round``, ``wrong-attempt`` | it answers another instruction |
 | ``wrong-node`` | it claims another place in the cohort than the one it was given |
+| ``wrong-seed`` | its codec drew other entries than the run's seed gives this node |
 | ``wrong-count`` | the number of examples is not a whole number from 1 to ``gate.max_examples`` |
 | ``wrong-kind`` | it sends weights where the change is expected, or the reverse |
 | ``wrong-names``, ``wrong-shape``, ``wrong-dtype`` | the payload does not fit the model |
@@ -29,6 +30,7 @@ from fedlearn.config import from_flower
 from fedlearn.errors import Refused
 from fedlearn.folding import FoldPlan, Member, Verdict
 from fedlearn.rounds import Fate, NodeReport
+from fedlearn.seeding import report_seed
 from fedlearn.state import Array, Update
 
 
@@ -44,6 +46,7 @@ class ReportGate:
     def __init__(self, plan: FoldPlan) -> None:
         config = from_flower(plan.settings)
         self._plan = plan
+        self._run_seed = config.seed
         self._limits = config.gate
         self._sends = config.compression.send
         self._codec = load_codec(config.compression)
@@ -83,11 +86,16 @@ class ReportGate:
             "attempt": ("wrong-attempt", self._plan.attempt),
             "position": ("wrong-node", member.position),
             "partition_id": ("wrong-node", member.partition_id),
+            "seed": ("wrong-seed", self._seed_of(member)),
             "sends": ("wrong-kind", self._sends),
         }
         for name, (reason, value) in expected.items():
             if said.get(name) != value:
                 raise Refused(reason, f"{name} is {said.get(name)!r}, expected {value!r}")
+
+    def _seed_of(self, member: Member) -> int:
+        """Return the codec's seed that the node must have used: it cannot choose which entries it sends."""
+        return report_seed(self._run_seed, round_number=self._plan.round_number, node=member.partition_id)
 
     def _check_values(self, update: Update) -> None:
         square = 0.0

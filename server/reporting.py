@@ -13,6 +13,7 @@ from typing import Any
 
 from flwr.serverapp import Grid
 
+from fedlearn import wire
 from fedlearn.clock import Clock
 from fedlearn.engine.base import WorkerGrid
 from fedlearn.folding import Accumulator, FoldingTree, FoldPlan, Member
@@ -50,6 +51,7 @@ class LateReports:
         self._events = events
         self._notices = notices
         self._open: dict[str, tuple[Member, int, int]] = {}
+        self._sizes: list[int] = []
 
     def expect(self, message_ids: dict[str, Member], *, round_number: int, attempt: int) -> None:
         """Watch for reports that missed the deadline of this attempt."""
@@ -62,11 +64,17 @@ class LateReports:
             if expected is None or reply.has_error():
                 continue
             member, round_number, attempt = expected
+            self._sizes.append(wire.bytes_of(reply.content))
             self._events.write(
                 "late-report-refused", round=round_number, attempt=attempt, node=member.node_id,
-                partition=member.partition_id, reason="it came after the reporting deadline",
+                partition=member.partition_id, bytes=self._sizes[-1], reason="it came after the reporting deadline",
             )  # fmt: skip
             self._notices.send({member.node_id: "late"}, round_number=round_number, attempt=attempt)
+
+    def take_sizes(self) -> list[int]:
+        """Return the size of each report that was refused since the last call."""
+        sizes, self._sizes = self._sizes, []
+        return sizes
 
 
 def collect_reports(

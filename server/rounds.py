@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from flwr.serverapp import Grid
 
 from fedlearn.checkpoint import RunStore
@@ -32,15 +33,31 @@ LONGEST_BACKOFF = 60.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try at a round."""
+    """One try at a round; a committed one has all of this, another has what it came to."""
 
     outcome: RoundOutcome
     reason: str = ""
     selection: Selection | None = None
     configuration: Configuration | None = None
     reporting: Reporting | None = None
+    state: State | None = None
     selection_seconds: float = 0.0
     training_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Bytes of serialised messages since the last commit: those of abandoned attempts count, too."""
+
+    down: int = 0
+    up: int = 0
+    uploads: int = 0  # how many reports `up` is the size of
+    protocol: int = 0
+
+    def add_reports(self, sizes: list[int]) -> None:
+        """Count reports by their sizes; a size of zero stands for none."""
+        self.up += sum(sizes)
+        self.uploads += sum(size > 0 for size in sizes)
 
 
 class Rounds:
@@ -73,6 +90,7 @@ class Rounds:
         self.notices = Notices(grid)
         self.late = LateReports(grid, events, self.notices)
         self.evaluator = Evaluator(grid, strategy, config)
+        self._traffic = Traffic()
         self._began = clock.now()
         self._earlier_seconds = store.seconds
 
@@ -91,6 +109,8 @@ class Rounds:
         """
         for round_number in range(len(self.store.history.rounds) + 1, self.config.rounds.total + 1):
             self._run_round(round_number)
+        self.late.refuse()
+        self.notices.clear()
         return self.store.history
 
     def _run_round(self, round_number: int) -> None:
@@ -122,24 +142,44 @@ class Rounds:
             clock=self.clock, events=self.events, notices=self.notices,
         )  # fmt: skip
         selected = self.clock.now()
+        self._traffic.protocol += selection.bytes_sent
         if not selection.cohort:
             why = f"only {selection.ready} nodes were ready in the selection window"
             return Attempt(RoundOutcome.TOO_FEW_READY, why)
         configuration, reporting = self._train(selection.cohort, round_number, attempt)
         self._tell(configuration.members, reporting, round_number, attempt)
-        needed = needed_of(self.config.rounds.quorum, len(configuration.members))
-        reported = reporting.count(Fate.REPORTED)
-        outcome, reason = RoundOutcome.COMMITTED, ""
-        if reported < needed:
+        state = None
+        if reason := self._missing(reporting):
             outcome = RoundOutcome.ABANDONED
-            reason = f"{reported} of {len(configuration.members)} nodes reported, quorum is {needed}"
-            if why := next((r.reason for r in reporting.reports if r.reason), ""):
-                reason += f"; first reason: {why}"
+        else:
+            outcome, state = RoundOutcome.COMMITTED, self._next_state(reporting, round_number)
+            if state is None:
+                outcome, reason = RoundOutcome.ABANDONED, "the new state would hold NaN or infinity"
+        if outcome is RoundOutcome.ABANDONED:
             self._abandon(configuration.members, reporting, round_number, attempt, reason)
         return Attempt(
-            outcome, reason, selection, configuration, reporting,
+            outcome, reason, selection, configuration, reporting, state,
             selection_seconds=selected - begin, training_seconds=self.clock.now() - selected,
         )  # fmt: skip
+
+    def _missing(self, reporting: Reporting) -> str:
+        """Return what the quorum is missed by, or nothing."""
+        cohort, reported = len(reporting.reports), reporting.count(Fate.REPORTED)
+        needed = needed_of(self.config.rounds.quorum, cohort)
+        if reported >= needed:
+            return ""
+        why = next((f"; first reason: {report.reason}" for report in reporting.reports if report.reason), "")
+        return f"{reported} of {cohort} nodes reported, quorum is {needed}{why}"
+
+    def _next_state(self, reporting: Reporting, round_number: int) -> State | None:
+        """Return the state that the reports make; None, and the strategy as it was, if that is not finite."""
+        memory = self.strategy.memory()
+        sends = Sends(self.config.compression.send)
+        state = self.strategy.next_state(self.store.state, reporting.total, sends=sends, round_number=round_number)
+        if all(np.isfinite(array).all() for array in state.values()):
+            return state
+        self.strategy.remember(memory)
+        return None
 
     def _train(self, cohort: tuple[Member, ...], round_number: int, attempt: int) -> tuple[Configuration, Reporting]:
         """Send the latest stored state to the cohort and add up its reports."""
@@ -165,6 +205,8 @@ class Rounds:
             self.grid, configuration, plan,
             deadline=deadline, clock=self.clock, events=self.events, late=self.late,
         )  # fmt: skip
+        self._traffic.down += configuration.bytes_down
+        self._traffic.add_reports([report.bytes_up for report in reporting.reports])
         return configuration, reporting
 
     def _tell(self, members: Sequence[Member], reporting: Reporting, round_number: int, attempt: int) -> None:
@@ -188,16 +230,12 @@ class Rounds:
         self.notices.send(told, round_number=round_number, attempt=attempt)
 
     def _commit(self, attempt: Attempt, round_number: int, attempt_number: int) -> None:
-        """Make the next state of the reports, evaluate it, store it."""
-        assert attempt.selection and attempt.configuration and attempt.reporting
+        """Evaluate the new state and store it."""
+        assert attempt.selection and attempt.configuration and attempt.reporting and attempt.state
         begin = self.clock.now()
-        sends = Sends(self.config.compression.send)
-        state = self.strategy.next_state(
-            self.store.state, attempt.reporting.total, sends=sends, round_number=round_number
-        )
-        training_seconds = attempt.training_seconds + self.clock.now() - begin
-        begin = self.clock.now()
-        scores = self._evaluate(state, attempt.configuration, round_number)
+        scores = self._evaluate(attempt.state, attempt.configuration, round_number)
+        traffic, self._traffic = self._traffic, Traffic()
+        traffic.add_reports(self.late.take_sizes())
         record = RoundRecord(
             round_number=round_number,
             attempts=attempt_number,
@@ -207,18 +245,19 @@ class Rounds:
             failed=attempt.reporting.count(Fate.FAILED),
             refused=attempt.reporting.count(Fate.REFUSED),
             late=attempt.reporting.count(Fate.LATE),
-            bytes_down=attempt.configuration.bytes_down,
-            bytes_up=sum(report.bytes_up for report in attempt.reporting.reports),
-            bytes_protocol=attempt.selection.bytes_sent + self.notices.take_bytes(),
+            bytes_down=traffic.down,
+            bytes_up=traffic.up,
+            uploads=traffic.uploads,
+            bytes_protocol=traffic.protocol + self.notices.take_bytes(),
             selection_seconds=attempt.selection_seconds,
-            training_seconds=training_seconds,
+            training_seconds=attempt.training_seconds,
             evaluation_seconds=self.clock.now() - begin,
             train_loss=attempt.reporting.mean_of("train_loss"),
             loss=scores.loss,
             accuracy=scores.accuracy,
         )
         self.store.save(
-            state, self.strategy.memory(), record,
+            attempt.state, self.strategy.memory(), record,
             node_states=self.grid.node_states() if isinstance(self.grid, NodeKeeper) else b"",
             seconds=self.seconds,
         )  # fmt: skip

@@ -14,7 +14,7 @@ def write_summary(folder: RunFolder, rounds: Rounds, config: RunConfig, *, statu
     history = rounds.store.history
     evaluated, best = history.evaluated, history.best
     bytes_up = sum(record.bytes_up for record in history.rounds)
-    reported = sum(record.reported for record in history.rounds)
+    uploads = sum(record.uploads for record in history.rounds)
     folder.write_summary(
         {
             "status": status,
@@ -31,7 +31,7 @@ def write_summary(folder: RunFolder, rounds: Rounds, config: RunConfig, *, statu
             "bytes_up": bytes_up,
             "bytes_down": sum(record.bytes_down for record in history.rounds),
             "bytes_protocol": sum(record.bytes_protocol for record in history.rounds),
-            "compression_ratio": _plain_bytes(rounds.store.state) * reported / bytes_up if bytes_up else None,
+            "compression_ratio": _plain_bytes(rounds.store.state) * uploads / bytes_up if bytes_up else None,
             "seconds": round(rounds.seconds, 3),
             "seed": config.seed,
             "model_sha256": rounds.store.model_sha256,

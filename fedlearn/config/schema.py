@@ -25,7 +25,7 @@ class Settings(BaseModel):
 class RoundSettings(Settings):
     """The three phases of a round: selection, configuration, reporting."""
 
-    total: Annotated[int, Field(ge=1)] = 30
+    total: Annotated[int, Field(ge=1)] = 20
     """How many rounds to commit."""
     cohort: Annotated[int, Field(ge=0)] = 20
     """Goal count: nodes wanted in each round; 0 takes every node. Never more than there are nodes."""

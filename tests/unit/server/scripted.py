@@ -18,7 +18,7 @@ from fedlearn.checkpoint import RunStore
 from fedlearn.clock import ManualClock
 from fedlearn.config import RunConfig
 from fedlearn.run_folder import RunFolder
-from fedlearn.seeding import seed_for
+from fedlearn.seeding import report_seed
 from server.events import EventLog
 from server.rounds import Rounds
 from strategies.fedavg import FedAvg
@@ -41,12 +41,12 @@ def trained(state: Mapping[str, np.ndarray], partition_id: int) -> dict[str, np.
     return {name: (array + array.dtype.type(partition_id + 1)).astype(array.dtype) for name, array in state.items()}
 
 
-def honest_content(message: Message, partition_id: int) -> RecordDict:
+def honest_content(message: Message, partition_id: int, *, run_seed: int = 1) -> RecordDict:
     """The report that our own client would send, with as many examples as ten times its place."""
     state = wire.read_state(message.content)
     instruction = wire.read_instruction(message.content)
     reply = wire.dense_report(message, trained(state, partition_id), {"train_loss": 0.5}, 10 * (partition_id + 1))
-    seed = seed_for(1, purpose="drop", round_number=instruction.round_number, node=partition_id)
+    seed = report_seed(run_seed, round_number=instruction.round_number, node=partition_id)
     reply.content[wire.REPORT] = wire.report_record(instruction, partition_id=partition_id, seed=seed, sends="weights")
     return reply.content
 
@@ -79,6 +79,7 @@ class Node:
     report: Callable[[Message, Node], list[RecordDict | Error]] | None = None
     metrics: Mapping[str, Any] = field(default_factory=lambda: {"loss": 1.0, "accuracy": 0.5})
     instructions: list[Any] = field(default_factory=list)
+    run_seed: int = 1
 
 
 class ScriptedGrid(Grid):
@@ -161,7 +162,7 @@ class ScriptedGrid(Grid):
             return [Error(2, node.failing)]
         if node.report:
             return node.report(message, node)
-        return [honest_content(message, node.partition_id)]
+        return [honest_content(message, node.partition_id, run_seed=node.run_seed)]
 
 
 class Scene:

@@ -19,6 +19,7 @@ from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.folding import FoldPlan, Member
 from fedlearn.rounds import Fate, Instruction
+from fedlearn.seeding import report_seed
 from fedlearn.state import layout_of
 from server.gate import ReportGate
 from tests.unit.server.scripted import STATE, Node, Scene, honest_content, trained
@@ -191,10 +192,10 @@ MALFORMED = {
     "no records": ("undecodable", without(wire.ARRAYS, wire.METRICS, wire.REPORT)),
     "a second ArrayRecord": ("undecodable", adding("more", wire.pack_arrays({"w": np.zeros(1)}))),
     "a second MetricRecord": ("undecodable", adding("more", MetricRecord({"x": 1.0}))),
-    "negative seed": ("undecodable", said(seed=-1)),
-    "seed as text": ("undecodable", said(seed="7")),
-    "seed as list": ("undecodable", said(seed=[7])),
-    "seed unsaid": ("undecodable", not_saying("seed")),
+    "negative seed": ("wrong-seed", said(seed=-1)),
+    "seed as text": ("wrong-seed", said(seed="7")),
+    "seed as list": ("wrong-seed", said(seed=[7])),
+    "seed unsaid": ("wrong-seed", not_saying("seed")),
     # bytes
     "no bytes": ("undecodable", with_data(lambda data: b"")),
     "magic only": ("undecodable", with_data(lambda data: data[:8])),
@@ -389,7 +390,8 @@ def test_hostile_headers_do_not_fill_the_memory():
 DROPPING = {"compression": {"codec": "drop", "keep_ratio": 0.5}}
 
 
-def dropped_content(message, seed=5):
+def dropped_content(message):
+    seed = report_seed(1, round_number=1, node=2)
     content = honest_content(message, 2)
     codec = load_codec(RunConfig.model_validate(DROPPING).compression)
     content[wire.ARRAYS] = wire.pack_arrays(codec.encode(trained(STATE, 2), seed=seed))
