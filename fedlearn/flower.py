@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from functools import lru_cache
 from uuid import uuid4
 
@@ -15,7 +16,7 @@ os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
-from flwr.app import Array, ArrayRecord, Context, Error, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.app.metadata import Metadata  # needed to name our own message ids
 from flwr.common.serde import recorddict_from_proto, recorddict_to_proto  # what the wire carries
 from flwr.proto.node_pb2 import NodeInfo as NodeInfo  # what `Grid.get_nodes` gives
@@ -91,9 +92,12 @@ def _message(metadata: Metadata, content: RecordDict | None, error: Error | None
     return message
 
 
-def to_bytes(content: RecordDict) -> bytes:
-    """Return records as Flower's transport writes them."""
-    data: bytes = recorddict_to_proto(content).SerializeToString()
+Record = ArrayRecord | MetricRecord | ConfigRecord
+
+
+def to_bytes(records: Mapping[str, Record]) -> bytes:
+    """Return records as Flower's transport writes them; any mapping will do, a RecordDict checks every entry anew."""
+    data: bytes = recorddict_to_proto(records).SerializeToString()  # type: ignore[arg-type]
     return data
 
 
@@ -102,22 +106,17 @@ def from_bytes(data: bytes) -> RecordDict:
     return recorddict_from_proto(ProtoRecordDict.FromString(data))
 
 
-def size_in_bytes(content: RecordDict) -> int:
-    """Return the length of `to_bytes` without copying any array.
+def size_in_bytes(key: str, record: Record) -> int:
+    """Return by how much one record makes `to_bytes` longer, without copying any array.
 
     Protocol Buffers write a nested message as one byte of tag, its length as a varint, and itself; an array's bytes
-    are such a field of their Array message. A test holds this equal to the length of the bytes themselves.
+    are such a field of their Array message. A test holds the sum equal to the length of the bytes themselves.
     """
-    total = 0
-    for key, record in content.items():
-        if isinstance(record, ArrayRecord):
-            arrays = sum(
-                _field(_field(len(name.encode())) + _field(_array_size(array))) for name, array in record.items()
-            )
-            total += _field(_field(len(key.encode())) + _field(arrays))
-        else:
-            total += recorddict_to_proto(RecordDict({key: record})).ByteSize()
-    return total
+    if not isinstance(record, ArrayRecord):
+        size: int = recorddict_to_proto({key: record}).ByteSize()  # type: ignore[arg-type]
+        return size
+    arrays = sum(_field(_field(len(name.encode())) + _field(_array_size(array))) for name, array in record.items())
+    return _field(_field(len(key.encode())) + _field(arrays))
 
 
 def _array_size(array: Array) -> int:

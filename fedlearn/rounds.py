@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Fate(StrEnum):
@@ -37,8 +37,7 @@ def needed_of(share: float, count: int) -> int:
     return max(1, math.ceil(share * count - 1e-9))
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(NamedTuple):
     """What a node is told about its place in a round.
 
     Parameters
@@ -62,8 +61,7 @@ class ReadyNode:
     partition_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReport:
+class NodeReport(NamedTuple):
     """What the server learned from one member of the cohort.
 
     Parameters
@@ -81,7 +79,7 @@ class NodeReport:
     num_examples: int = 0
     bytes_up: int = 0
     reason: str = ""
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = {}  # never changed
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -153,23 +152,19 @@ def _config(content: RecordDict, key: str) -> ConfigRecord | None:
 
 def bytes_of(content: RecordDict) -> int:
     """Return the size of a message's serialised records, in bytes: what crosses the network."""
-    return flower.size_in_bytes(content)
+    return sum(flower.size_in_bytes(key, record) for key, record in content.items())
 
 
 def bytes_of_all(messages: Sequence[Message]) -> int:
-    """Return the size of many messages; a state that goes to many nodes is measured once and counted for each."""
-    sizes: dict[int, int] = {}
+    """Return the size of many messages; a record that goes to many nodes is measured once and counted for each."""
+    sizes: dict[tuple[str, int], int] = {}
     total = 0
     for message in messages:
-        small = RecordDict()
         for key, record in message.content.items():
-            if not isinstance(record, ArrayRecord):
-                small[key] = record
-                continue
-            if id(record) not in sizes:
-                sizes[id(record)] = bytes_of(RecordDict({key: record}))
-            total += sizes[id(record)]
-        total += bytes_of(small)
+            known = (key, id(record))
+            if known not in sizes:
+                sizes[known] = flower.size_in_bytes(key, record)
+            total += sizes[known]
     return total
 
 
@@ -211,7 +206,8 @@ def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: 
 
 def with_instruction(message: Message, instruction: Instruction, *, ttl: float) -> Message:
     """Return the strategy's message with our instruction beside its records."""
-    content = RecordDict({**message.content, INSTRUCTION: ConfigRecord(asdict(instruction))})
+    content = message.content.copy()
+    content[INSTRUCTION] = ConfigRecord(instruction._asdict())
     return Message(content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
 
 
@@ -238,7 +234,7 @@ def dense_report(message: Message, arrays: State, metrics: dict[str, float], num
 
 def report_record(instruction: Instruction, *, partition_id: int, seed: int, sends: str) -> ConfigRecord:
     """Return what our server wants to know beside a plain Flower report."""
-    return ConfigRecord(asdict(instruction) | {"partition_id": partition_id, "seed": seed, "sends": sends})
+    return ConfigRecord(instruction._asdict() | {"partition_id": partition_id, "seed": seed, "sends": sends})
 
 
 def read_num_examples(content: RecordDict) -> int:

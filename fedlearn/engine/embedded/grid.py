@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Error, Message, RecordDict
+from flwr.app import ArrayRecord, Error, Message
 
 from fedlearn import flower
 from fedlearn.clock import WallClock
@@ -96,7 +96,7 @@ class EmbeddedGrid(VirtualNodes):
 
     def _letter(self, message: Message, numbers: Mapping[int, int]) -> Letter:
         arrays = []
-        others = RecordDict()
+        others: dict[str, flower.Record] = {}
         for key, record in message.content.items():
             if isinstance(record, ArrayRecord):
                 arrays.append((key, numbers[id(record)]))
