@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flwr.app import Context, Message
+from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp.typing import ClientAppCallable
 
 from client.node import NodeState, partition_id_of
@@ -34,7 +34,7 @@ def compress(message: Message, context: Context, call_next: ClientAppCallable) -
     partition_id = partition_id_of(context)
     seed = report_seed(config.seed, round_number=instruction.round_number, node=partition_id)
     if config.compression.send == "update" or config.compression.codec != "identity":
-        arrays = wire.unpack_arrays(reply.content.array_records[wire.ARRAYS])
+        arrays = wire.unpack_arrays(wire.only(reply.content, ArrayRecord))
         if config.compression.send == "update":
             state = wire.read_state(message.content)
             arrays = {name: array - state[name] for name, array in arrays.items()}

@@ -100,12 +100,12 @@ class Shared:
 def build_model(name: str) -> nn.Module:
     """Return ``cnn`` (62,006 parameters) or ``cnn-large`` (2,156,490)."""
     if name == "cnn":
-        convolutions = [nn.Conv2d(3, 6, 5), nn.ReLU(), nn.MaxPool2d(2)]
-        convolutions += [nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+        convolutions = [nn.Conv2d(3, 6, 5), nn.MaxPool2d(2), nn.ReLU()]
+        convolutions += [nn.Conv2d(6, 16, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten()]
         head = [nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)]
     else:
-        convolutions = [nn.Conv2d(3, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)]
-        convolutions += [nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+        convolutions = [nn.Conv2d(3, 32, 5, padding=2), nn.MaxPool2d(2), nn.ReLU()]
+        convolutions += [nn.Conv2d(32, 64, 5, padding=2), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten()]
         head = [nn.Linear(4096, 512), nn.ReLU(), nn.Linear(512, 10)]
     return nn.Sequential(*convolutions, *head)
 

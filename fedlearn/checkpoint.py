@@ -172,8 +172,9 @@ class RunStore:
             "history": [record.as_row() for record in history.rounds],
         }
         write_atomically(self.folder / CHECKPOINT, json.dumps(manifest).encode())
-        for name in self._files.keys() - data.keys():
-            (self.folder / name).unlink(missing_ok=True)
+        for path in (self.folder / "checkpoint").iterdir():  # of the round before, and what a kill has left behind
+            if f"checkpoint/{path.name}" not in data:
+                path.unlink()
         self.state, self.memory, self.node_states, self.history = state, memory, node_states, history
         self._files = manifest["files"]  # type: ignore[assignment]
         self.model_sha256 = self._files[_state_name(number)]

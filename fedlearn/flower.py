@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import TypeVar
 from uuid import uuid4
 
 # Flower and Ray phone home unless told otherwise before they are imported.
@@ -93,6 +94,16 @@ def _message(metadata: Metadata, content: RecordDict | None, error: Error | None
 
 
 Record = ArrayRecord | MetricRecord | ConfigRecord
+R = TypeVar("R", ArrayRecord, MetricRecord, ConfigRecord)
+
+
+def records_of(content: RecordDict, kind: type[R]) -> list[R]:
+    """Return the records of one kind.
+
+    Not ``content.array_records``: Flower makes a table for that which refers to itself and to the content, so that a
+    report's arrays stay in memory until Python happens to look for cycles, some hundred MB later.
+    """
+    return [record for record in content.values() if isinstance(record, kind)]
 
 
 def to_bytes(records: Mapping[str, Record]) -> bytes:

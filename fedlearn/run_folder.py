@@ -59,7 +59,8 @@ class RunFolder:
 
     def write_settings(self, config: RunConfig) -> None:
         """Store the resolved settings, and what the run was begun with."""
-        write_atomically(self.path / SETTINGS, tomli_w.dumps(config.model_dump()).encode())
+        anywhere = config.model_copy(update={"out": ""})  # so that --config can read it for another run
+        write_atomically(self.path / SETTINGS, tomli_w.dumps(anywhere.model_dump()).encode())
         if not (self.path / ENVIRONMENT).exists():
             write_atomically(self.path / ENVIRONMENT, json.dumps(environment(), indent=2).encode())
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from flwr.app import Array as FlowerArray
@@ -28,8 +28,6 @@ from fedlearn.compression import Codec, Payload
 from fedlearn.errors import Refused
 from fedlearn.rounds import Instruction
 from fedlearn.state import Array, Layout, State, Update
-
-R = TypeVar("R", ArrayRecord, MetricRecord, ConfigRecord)
 
 READY_QUERY = "query.ready"
 ROUND_OVER = "query.round_over"
@@ -127,16 +125,15 @@ def read_state(content: RecordDict) -> State:
     The engines hand the very same record to all nodes of a round that they run in one process: it is parsed once.
     """
     global _last_state
-    record = _only(content, ArrayRecord)
+    record = only(content, ArrayRecord)
     if _last_state is None or _last_state[0] is not record:
         _last_state = (record, unpack_arrays(record))
     return _last_state[1]
 
 
-def _only(content: RecordDict, kind: type[R]) -> R:
+def only(content: RecordDict, kind: type[flower.R]) -> flower.R:
     """Return the only record of its kind: plain Flower strategies choose their own key for it."""
-    # Not `content.array_records`: Flower makes a table of its own for that, at every look.
-    records = [record for record in content.values() if isinstance(record, kind)]
+    records = flower.records_of(content, kind)
     if len(records) != 1:
         raise Refused("undecodable", f"expected one {kind.__name__}, found {len(records)}")
     return records[0]
@@ -239,7 +236,7 @@ def report_record(instruction: Instruction, *, partition_id: int, seed: int, sen
 
 def read_num_examples(content: RecordDict) -> int:
     """Return the number of examples that a node claims; any whole number, not yet checked for its range."""
-    metrics = _only(content, MetricRecord)
+    metrics = only(content, MetricRecord)
     claimed = metrics.get(NUM_EXAMPLES)
     if type(claimed) is float and claimed.is_integer():
         return int(claimed)
@@ -256,7 +253,7 @@ def read_update(content: RecordDict, *, codec: Codec, layout: Layout) -> Update:
     Refused
         If the payload does not decode, or is none that the codec makes.
     """
-    payload = unpack_arrays(_only(content, ArrayRecord))
+    payload = unpack_arrays(only(content, ArrayRecord))
     report = _config(content, REPORT)
     seed = 0 if report is None else report.get("seed")
     if type(seed) is not int or seed < 0:

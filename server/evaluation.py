@@ -107,4 +107,4 @@ def _is_sound(reply: Message, max_examples: int) -> bool:
 
 
 def _metrics_of(reply: Message) -> MetricRecord:
-    return next(iter(reply.content.metric_records.values()))
+    return wire.only(reply.content, MetricRecord)

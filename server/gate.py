@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from flwr.app import Message, RecordDict
+from flwr.app import Message, MetricRecord, RecordDict
 
 from fedlearn import wire
 from fedlearn.compression import load_codec
@@ -124,7 +124,7 @@ def _square_of(name: str, values: Array) -> float:
 
 def _metrics(content: RecordDict) -> dict[str, float]:
     """Return a node's finite single metrics; the rest is of no use to a mean."""
-    metrics = next(iter(content.metric_records.values()))
+    metrics = wire.only(content, MetricRecord)
     return {
         name: float(value)
         for name, value in metrics.items()

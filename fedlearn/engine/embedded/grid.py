@@ -88,7 +88,7 @@ class EmbeddedGrid(VirtualNodes):
         records: dict[int, ArrayRecord] = {}
         numbers: dict[int, int] = {}
         for message in messages:
-            for record in message.content.array_records.values():
+            for record in flower.records_of(message.content, ArrayRecord):
                 numbers.setdefault(id(record), len(numbers))
                 records[id(record)] = record
         self._share(list(records.values()))

@@ -39,5 +39,7 @@ if sys.platform == "linux":
 @atexit.register
 def _remove_socket() -> None:
     address = forkserver._forkserver._forkserver_address  # type: ignore[attr-defined]
+    if forkserver._forkserver._forkserver_pid is not None:  # type: ignore[attr-defined]
+        return  # this is the engine, where something has imported this module
     if address and Path(address).parent.name.startswith("pymp-"):  # the folder that multiprocessing made for it
         shutil.rmtree(Path(address).parent, ignore_errors=True)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
-from flwr.app import Message, RecordDict
+from flwr.app import ArrayRecord, Message, RecordDict
 
 from client.node import NodeState
 from fedlearn import flower, wire
@@ -93,6 +96,20 @@ def test_report_passes_the_gate_and_holds_what_was_learned(state, codec, send, g
         expected = (learned[name] - state[name] if send == "update" else learned[name]).reshape(-1)
         sent = slice(None) if entries.positions is None else entries.positions
         np.testing.assert_array_equal(entries.values, expected[sent])
+
+
+def test_a_report_is_freed_with_its_last_reader_not_when_python_looks_for_cycles(state):
+    node = OneNode(**{"compression.codec": "drop"})
+    plan = FoldPlan("", "strategies.masked_mean:MaskedSum", False, 1, 1, layout_of(state), node.settings)
+    gc.disable()
+    try:
+        reply = node.hears(instruction(state))
+        arrays = weakref.ref(wire.only(reply.content, ArrayRecord))
+        assert ReportGate(plan).check(reply, Member(5, 3, 2)).report.fate is Fate.REPORTED
+        del reply
+        assert arrays() is None
+    finally:
+        gc.enable()
 
 
 def test_masks_differ_between_rounds(state):
