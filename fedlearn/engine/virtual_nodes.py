@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import struct
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -108,12 +109,12 @@ class VirtualNodes(Grid):
         """Return the ids of all nodes."""
         return range(FIRST_NODE_ID, FIRST_NODE_ID + self.num_nodes)
 
+    @abstractmethod
     def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
         """Let the nodes handle the messages, for at most `seconds`, and return their replies.
 
         A message is over when the longest time to live among the messages has passed: it is answered with an error.
         """
-        raise NotImplementedError
 
     def keep(self, kept: Mapping[int, bytes]) -> None:
         """Take over what nodes keep now."""
