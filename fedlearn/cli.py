@@ -189,7 +189,7 @@ def _result(summary: dict[str, Any], folder: Path) -> Table:
         ratio = f"({summary['compression_ratio']:.2f} times smaller than plain)"
         table.add_row("upload", f"{size(summary['bytes_up'])} {ratio}")
     table.add_row("download", size(summary["bytes_down"]))
-    table.add_row("model SHA-256", summary["model_sha256"])
+    table.add_row("SHA-256", summary["model_sha256"])
     table.add_row("results", str(_short(folder)))
     return table
 
