@@ -109,6 +109,12 @@ def plugins() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c() -> None:
+    """Let what we start hear Ctrl-C: a shell's background job ignores it, and so would its children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.fixture
 def execute(tmp_path: Path) -> Callable[..., Run]:
     """Run settings to the end in this process; each call takes a new folder unless it is given one."""
