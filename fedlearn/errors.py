@@ -4,7 +4,8 @@
 FedlearnError            anything we raise on purpose; its text is one line a user can act on
 ├── UsageError           what was asked for cannot be done (exit code 2)
 │   ├── SettingError     one setting has a value that is not allowed
-│   └── DataNotFound     a data set is not where it was looked for
+│   ├── DataNotFound     a data set is not where it was looked for
+│   └── BudgetExceeded   the privacy budget does not cover what was asked for
 ├── RunFailed            a run was started and could not go on (exit code 1)
 │   └── CheckpointError  what was stored cannot be read back
 └── Refused              one report was refused by the gate; the round goes on without it
@@ -46,6 +47,25 @@ class SettingError(UsageError):
 
 class DataNotFound(UsageError):
     """A data set is in none of the places that were looked at."""
+
+
+class BudgetExceeded(UsageError):
+    """The privacy budget does not cover what was asked for; no data was touched and nothing was booked.
+
+    Parameters
+    ----------
+    what
+        What the budget was asked for.
+    epsilon
+        What it would have cost.
+    remaining
+        What is left of the budget.
+    """
+
+    def __init__(self, what: str, *, epsilon: float, remaining: float) -> None:
+        self.epsilon = epsilon
+        self.remaining = remaining
+        super().__init__(f"{what}: needs epsilon {epsilon:g}, {remaining:g} is left: ask for less or stop here")
 
 
 class RunFailed(FedlearnError):

@@ -1,0 +1,22 @@
+"""Differential privacy: budgets, the accountant, noise, mechanisms. The auditor is ``fedlearn.privacy.audit``."""
+
+from fedlearn.privacy.accountant import PrivacyAccountant
+from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine
+from fedlearn.privacy.mechanisms import exponential, geometric, laplace, noisy_quantile, permute_and_flip
+from fedlearn.privacy.noise import Noise, secure_noise, seeded_noise
+
+__all__ = [
+    "NeighboringRelation",
+    "Noise",
+    "PrivacyAccountant",
+    "PrivacySpent",
+    "PrivacyUnit",
+    "SpentLine",
+    "exponential",
+    "geometric",
+    "laplace",
+    "noisy_quantile",
+    "permute_and_flip",
+    "secure_noise",
+    "seeded_noise",
+]

@@ -1,0 +1,115 @@
+"""The account of one privacy budget, asked before the data is touched.
+
+Pure epsilon. Sequential composition adds (Dwork, Roth 2014, theorem 3.16); mechanisms on disjoint parts of the data
+cost the maximum (McSherry 2009, theorem 4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from fedlearn.errors import BudgetExceeded
+from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine, as_plain
+
+SLACK = 1e-9  # relative; shares of a budget, added up again, miss it by some 1e-16 each
+
+
+class PrivacyAccountant:
+    """Keeps one budget; refuses what does not fit, before anything is published.
+
+    Parameters
+    ----------
+    budget
+        The ceiling, an epsilon > 0 in nats; ``math.inf`` for none.
+    relation, unit
+        What the budget is counted in; stands in every report.
+
+    >>> accountant = PrivacyAccountant(1.0)
+    >>> accountant.spend(0.4, what="root split", level=0)
+    >>> accountant.spend_parallel([0.1, 0.6], what="two disjoint children", level=1)
+    >>> accountant.remaining
+    0.0
+    """
+
+    def __init__(
+        self,
+        budget: float,
+        relation: NeighboringRelation = NeighboringRelation.ADD_REMOVE,
+        unit: PrivacyUnit = PrivacyUnit.RECORD,
+    ) -> None:
+        if not budget > 0:
+            raise ValueError(f"budget = {budget!r}: must be an epsilon above 0 (math.inf for no ceiling)")
+        self.budget = float(budget)
+        self.relation = NeighboringRelation(relation)
+        self.unit = PrivacyUnit(unit)
+        self._lines: list[SpentLine] = []
+
+    def spend(self, epsilon: float, *, what: str, level: int | None = None, is_secure: bool = False) -> None:
+        """Book epsilon on top of all that was booked; raise ``BudgetExceeded`` and book nothing if it does not fit.
+
+        ``is_secure`` says whether the noise to be drawn is secure (``noise.is_secure``); it stands in the report.
+        """
+        if not epsilon >= 0:
+            raise ValueError(f"epsilon = {epsilon!r} for {what}: must be 0 or more")
+        if self.would_exceed(epsilon):
+            raise BudgetExceeded(what, epsilon=float(epsilon), remaining=self.remaining)
+        self._lines.append(SpentLine(what, float(epsilon), level, is_secure))
+
+    def spend_parallel(
+        self,
+        epsilons: Iterable[float],
+        *,
+        what: str,
+        level: int | None = None,
+        is_secure: bool = False,
+        fixed_parts: bool = False,
+    ) -> None:
+        """Book what mechanisms on disjoint parts of the data cost together.
+
+        A record that is added or removed lies in one part: the maximum. A record that is *replaced* leaves one part
+        and may enter another: the two largest add up, unless ``fixed_parts``, that is unless the part of a record is
+        fixed by something that replacing does not change, as its row number.
+        """
+        largest = sorted((float(epsilon) for epsilon in epsilons), reverse=True)[:2]
+        if not largest or not largest[-1] >= 0 or math.isnan(sum(largest)):
+            raise ValueError(f"epsilons for {what}: must be at least one number, each 0 or more")
+        moves = self.relation is NeighboringRelation.REPLACE and not fixed_parts
+        self.spend(sum(largest) if moves else largest[0], what=what, level=level, is_secure=is_secure)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PrivacyAccountant:
+        """Return the account itself: an estimator that scikit-learn clones spends from the same budget, not another."""
+        return self
+
+    def would_exceed(self, epsilon: float) -> bool:
+        """Whether booking epsilon would go over the budget."""
+        return self._total(epsilon) > self.budget * (1 + SLACK)
+
+    @property
+    def remaining(self) -> float:
+        """What is left of the budget, never below 0."""
+        return math.inf if math.isinf(self.budget) else max(self.budget - self._total(), 0.0)
+
+    @property
+    def spent(self) -> PrivacySpent:
+        """What has been booked so far; secure only if every line was."""
+        is_secure = all(line.is_secure for line in self._lines)
+        return PrivacySpent(self._total(), self.relation, self.unit, is_secure, tuple(self._lines))
+
+    def _total(self, *more: float) -> float:
+        return math.fsum([*(line.epsilon for line in self._lines), *more])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values to store; ``from_dict`` goes on with the same account."""
+        return {"budget": as_plain(self.budget), "spent": self.spent.to_dict()}
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> PrivacyAccountant:
+        """Read back what ``to_dict`` wrote, lines included."""
+        spent = PrivacySpent.from_dict(stored["spent"])
+        accountant = cls(float(stored["budget"]), spent.relation, spent.unit)
+        accountant._lines = list(spent.lines)
+        if accountant._total() > accountant.budget * (1 + SLACK):
+            raise ValueError(f"spent = {accountant._total():g}: more than the stored budget {accountant.budget:g}")
+        return accountant

@@ -1,0 +1,80 @@
+"""What the auditor is shown of each mechanism: two neighboring inputs that use up its whole sensitivity.
+
+Every case is the worst one known: where the mechanism's loss is its claim, so that any slip shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.privacy.mechanisms import exponential, geometric, laplace, noisy_quantile, permute_and_flip
+from fedlearn.privacy.noise import Noise
+
+Release: TypeAlias = Callable[[int, Noise], NDArray[Any]]  # (draws, noise) -> (draws,) or (draws, k) outputs
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCase:
+    """A claim, and how to draw outputs on two neighboring data sets."""
+
+    claimed: float  # nats
+    first: Release
+    second: Release
+    cost: int = 1  # of one draw, beside a vectorised mechanism's: as many times fewer are made
+
+
+def _laplace(values: list[float]) -> Release:
+    return lambda draws, noise: laplace(np.tile(values, (draws, 1)), sensitivity=1.0, epsilon=1.0, noise=noise)
+
+
+def _geometric(counts: list[int]) -> Release:
+    return lambda draws, noise: geometric(np.tile(counts, (draws, 1)), epsilon=1.0, noise=noise)
+
+
+def _exponential(utilities: list[float], *, monotone: bool) -> Release:
+    return lambda draws, noise: exponential(
+        np.tile(utilities, (draws, 1)), sensitivity=1.0, epsilon=1.0, noise=noise, monotone=monotone
+    )
+
+
+def _permute_and_flip(utilities: list[float], *, monotone: bool) -> Release:
+    return lambda draws, noise: permute_and_flip(
+        np.tile(utilities, (draws, 1)), sensitivity=1.0, epsilon=1.0, noise=noise, monotone=monotone
+    )
+
+
+def _median(values: list[float]) -> Release:
+    def one(noise: Noise) -> float:
+        return noisy_quantile(values, quantile=0.5, bounds=(0.0, 1.0), epsilon=1.0, noise=noise, candidates=2)
+
+    return lambda draws, noise: np.array([one(noise) for _ in range(draws)])
+
+
+_MANY = [0.0] * 30  # others, beside which the one that moves is unlikely: the loss nears the claim as it gets rare
+
+MECHANISM_CASES: dict[str, AuditCase] = {
+    "laplace, one number": AuditCase(1.0, _laplace([0.0]), _laplace([1.0])),
+    "laplace, two sums": AuditCase(1.0, _laplace([0.0, 0.0]), _laplace([0.5, 0.5])),
+    "geometric": AuditCase(1.0, _geometric([3, 0]), _geometric([4, 0])),
+    "exponential": AuditCase(
+        1.0, _exponential([*_MANY, 0.0], monotone=False), _exponential([*[-1.0] * 30, 1.0], monotone=False)
+    ),
+    "exponential, monotone": AuditCase(
+        1.0, _exponential([*_MANY, 0.0], monotone=True), _exponential([*_MANY, 1.0], monotone=True)
+    ),
+    # Two candidates: the lower one wins with probability exp(-gap / scale) / 2, so the loss is the claim itself.
+    "permute-and-flip": AuditCase(
+        1.0, _permute_and_flip([0.0, 2.0], monotone=False), _permute_and_flip([1.0, 1.0], monotone=False)
+    ),
+    "permute-and-flip, monotone": AuditCase(
+        1.0, _permute_and_flip([0.0, 1.0], monotone=True), _permute_and_flip([0.0, 0.0], monotone=True)
+    ),
+    # Two candidates, 0 and 1, equally good for a lone value between them. A record added at 1 makes 0 worse by a half
+    # and 1 better by a half: the case above.
+    "noisy quantile": AuditCase(1.0, _median([0.5]), _median([0.5, 1.0]), cost=5),
+}

@@ -1,0 +1,105 @@
+"""What a budget is counted in, and what has been spent of it.
+
+An epsilon says nothing alone. It bounds the privacy loss between *neighboring* data sets; which pairs are neighbors is
+the relation, and whose data makes the difference is the unit. The three travel together in ``PrivacySpent``.
+
+Source: Dwork, Roth 2014, definition 2.4; Kifer, Machanavajjhala 2011 for bounded (replace) against unbounded (add or
+remove).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+
+class NeighboringRelation(StrEnum):
+    """Which data sets differ by one unit."""
+
+    ADD_REMOVE = "add or remove one record"
+    REPLACE = "replace one record"
+
+
+class PrivacyUnit(StrEnum):
+    """Whose data makes two data sets neighbors."""
+
+    RECORD = "record"
+    NODE = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class SpentLine:
+    """One entry of the account."""
+
+    what: str  # what the budget paid for, in words
+    epsilon: float  # nats, >= 0
+    level: int | None = None  # the tree level it was spent on, root = 0; None if it belongs to no level
+    is_secure: bool = False  # whether the noise came from secure randomness
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacySpent:
+    """What has been spent, in which currency, with the lines that make it up.
+
+    >>> spent = PrivacySpent(1.0, NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, is_secure=True)
+    >>> print(spent)
+    epsilon = 1 (add or remove one record; unit: record)
+    >>> print(spent.under(NeighboringRelation.REPLACE))
+    epsilon = 2 (replace one record; unit: record)
+    """
+
+    epsilon: float  # nats; pure differential privacy
+    relation: NeighboringRelation
+    unit: PrivacyUnit
+    is_secure: bool  # False: the noise can be drawn again from its seed, so it protects nobody
+    lines: tuple[SpentLine, ...] = ()
+
+    def under(self, relation: NeighboringRelation) -> PrivacySpent:
+        """Return the same spending as it counts under another relation.
+
+        To replace a record is to remove one and to add one, so epsilon doubles (group privacy of two). The way back
+        does not exist: a mechanism that is private under replacement may publish the number of records.
+        """
+        if relation is self.relation:
+            return self
+        if relation is NeighboringRelation.ADD_REMOVE:
+            raise ValueError(
+                f"relation = {relation.value!r}: a bound under {self.relation.value!r} says nothing about it; "
+                "account under 'add or remove one record' from the start"
+            )
+        doubled = tuple(replace(line, epsilon=2 * line.epsilon) for line in self.lines)
+        return replace(self, epsilon=2 * self.epsilon, relation=relation, lines=doubled)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that any JSON or TOML writer takes; an infinite epsilon is the string "inf"."""
+        lines = [{**asdict(line), "epsilon": as_plain(line.epsilon)} for line in self.lines]
+        return {
+            "epsilon": as_plain(self.epsilon),
+            "relation": self.relation.value,
+            "unit": self.unit.value,
+            "is_secure": self.is_secure,
+            "lines": lines,
+        }
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> PrivacySpent:
+        """Read back what ``to_dict`` wrote."""
+        lines = tuple(SpentLine(**{**line, "epsilon": float(line["epsilon"])}) for line in stored["lines"])
+        return cls(
+            epsilon=float(stored["epsilon"]),
+            relation=NeighboringRelation(stored["relation"]),
+            unit=PrivacyUnit(stored["unit"]),
+            is_secure=bool(stored["is_secure"]),
+            lines=lines,
+        )
+
+    def __str__(self) -> str:
+        warning = "" if self.is_secure else "; not secure: protects nobody"
+        return f"epsilon = {self.epsilon:g} ({self.relation.value}; unit: {self.unit.value}{warning})"
+
+
+def as_plain(epsilon: float) -> float | str:
+    """Return epsilon as JSON can hold it."""
+    return "inf" if math.isinf(epsilon) else epsilon

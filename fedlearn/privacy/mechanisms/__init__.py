@@ -1,0 +1,9 @@
+"""Mechanisms: one pure function per file, each with its sensitivity, norm, relation, source and proof."""
+
+from fedlearn.privacy.mechanisms.exponential import exponential
+from fedlearn.privacy.mechanisms.geometric import geometric
+from fedlearn.privacy.mechanisms.laplace import laplace
+from fedlearn.privacy.mechanisms.noisy_quantile import noisy_quantile
+from fedlearn.privacy.mechanisms.permute_and_flip import permute_and_flip
+
+__all__ = ["exponential", "geometric", "laplace", "noisy_quantile", "permute_and_flip"]

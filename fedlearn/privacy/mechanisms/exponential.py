@@ -1,0 +1,33 @@
+"""The exponential mechanism: choose a candidate, likelier the higher its utility.
+
+Source: McSherry, Talwar 2007 (the mechanism and its privacy); Dwork, Roth 2014, definition 3.4 and theorem 3.10. The
+proof below covers the one-sided case, too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedlearn.privacy.mechanisms.scale import noise_scale
+from fedlearn.privacy.noise import Noise
+
+
+def exponential(
+    utilities: ArrayLike, *, sensitivity: float, epsilon: ArrayLike, noise: Noise, monotone: bool = False
+) -> NDArray[np.int64]:
+    """Return one candidate per row, (rows,), from ``utilities`` (rows, candidates); -inf = not a candidate.
+
+    P(r) is proportional to exp(epsilon u_r / (2 sensitivity)), or exp(epsilon u_r / sensitivity) if ``monotone``.
+
+    *Sensitivity*: the largest change of any one candidate's utility (maximum norm). *Monotone*: adding a record moves
+    all utilities of a row the same way (or not at all), as counts do. *Relation*: the one for which the two hold;
+    replacing a record is never monotone. *Loss*: epsilon per row, pure; one number or one per row; infinite = the
+    first of the best. Which candidates are -inf must not depend on the data.
+
+    *Proof.* Going to a neighbor, exp(u_r / scale) changes by a factor of at most exp(s / scale), and the normalizing
+    sum by at most the same the other way: a loss of 2 s / scale. If all utilities move the same way, by 0 to s,
+    numerator and sum move the same way, too, and their quotient changes by at most exp(s / scale).
+    """
+    reach = sensitivity if monotone else 2 * sensitivity
+    return noise.gumbel_max(utilities, noise_scale(reach, epsilon))

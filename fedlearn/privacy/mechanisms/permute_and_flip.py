@@ -1,0 +1,36 @@
+"""Permute-and-flip: private selection that is never worse than the exponential mechanism.
+
+Source: McKenna, Sheldon 2020 (arXiv:2010.12603), algorithm 1: the mechanism, its privacy, and that its expected error
+is never above the exponential mechanism's. As report noisy max with one-sided exponential noise: Ding, Kifer,
+Saghaian, Steinke, Wang, Xiao, Zhang 2021 (arXiv:2105.07260).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedlearn.privacy.mechanisms.scale import noise_scale
+from fedlearn.privacy.noise import Noise
+
+
+def permute_and_flip(
+    utilities: ArrayLike, *, sensitivity: float, epsilon: ArrayLike, noise: Noise, monotone: bool = False
+) -> NDArray[np.int64]:
+    """Return one candidate per row, (rows,), from ``utilities`` (rows, candidates); -inf = not a candidate.
+
+    The noisy maximum under one-sided exponential noise of scale 2 sensitivity / epsilon, or sensitivity / epsilon if
+    ``monotone``.
+
+    *Sensitivity*: the largest change of any one candidate's utility (maximum norm). *Monotone*: adding a record moves
+    all utilities of a row the same way (or not at all), as counts do. *Relation*: the one for which the two hold;
+    replacing a record is never monotone. *Loss*: epsilon per row, pure; one number or one per row; infinite = the
+    first of the best. Which candidates are -inf must not depend on the data.
+
+    *Proof.* Fix the noise of all candidates but r, and let t be the largest of their noisy utilities: r wins if its
+    own noise exceeds t - u_r. Going to a neighbor, t - u_r grows by at most 2 s (by s if all utilities move the same
+    way), and P(noise > a + b) >= exp(-b / scale) P(noise > a) for every a and every b >= 0, the exponential
+    distribution being memoryless. Averaging over the fixed noise gives the claim.
+    """
+    reach = sensitivity if monotone else 2 * sensitivity
+    return noise.permute_and_flip(utilities, noise_scale(reach, epsilon))

@@ -1,0 +1,162 @@
+"""Where randomness that protects comes from: one interface, two sources.
+
+*Secure*: OpenDP's exact samplers and the operating system's randomness; nobody can draw the same noise again.
+*Seeded*: numpy; whoever knows the seed subtracts the noise, so it protects nobody, and says so in ``notice``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedlearn.privacy import exact
+
+Shape: TypeAlias = int | tuple[int, ...]
+LAPLACE_BITS = 40  # the secure continuous Laplace lies on a grid of scale * 2^-40
+
+
+class Noise(Protocol):
+    """A source of noise. ``scale`` broadcasts to the shape (selection: over the rows); 0 = no noise."""
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the noise can be relied on to hide anything."""
+
+    @property
+    def notice(self) -> str:
+        """What every result must say about this source; empty if there is nothing to say."""
+
+    def laplace(self, scale: ArrayLike, shape: Shape) -> NDArray[np.float64]:
+        """Return noise of density exp(-abs(z) / scale) / (2 scale).
+
+        Added to values in float64 this leaks through rounding (Mironov 2012); ``mechanisms.laplace`` does not.
+        """
+
+    def discrete_laplace(self, scale: ArrayLike, shape: Shape) -> NDArray[np.int64]:
+        """Return integers with probability proportional to exp(-abs(z) / scale)."""
+
+    def permute_and_flip(self, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
+        """Return the noisy argmax of each row, (rows,), under one-sided exponential noise of ``scale``.
+
+        ``utilities`` is (rows, candidates); -inf = not a candidate; scale 0 = the first argmax.
+        """
+
+    def gumbel_max(self, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
+        """Return one candidate per row, (rows,), with probability proportional to exp(utility / scale)."""
+
+
+def secure_noise() -> Noise:
+    """Return the noise for real data: unpredictable, exact, a few microseconds a draw."""
+    return _SecureNoise()
+
+
+def seeded_noise(seed: int | np.random.SeedSequence | np.random.Generator) -> Noise:
+    """Return reproducible noise for experiments and tests; a Generator is used as it is, and moved on."""
+    return _SeededNoise(np.random.default_rng(seed))
+
+
+class _SecureNoise:
+    """OpenDP for noise on numbers, ``exact`` for selection; holds no state, so it can be pickled and shared."""
+
+    is_secure = True
+    notice = ""
+
+    def laplace(self, scale: ArrayLike, shape: Shape) -> NDArray[np.float64]:
+        """See Noise; the noise lies on a grid of scale * 2^-40."""
+        wide = _scales(scale, shape)
+        unit = self.discrete_laplace(2.0**LAPLACE_BITS, wide.shape)
+        return np.asarray(np.ldexp(unit.astype(np.float64), -LAPLACE_BITS) * wide)
+
+    def discrete_laplace(self, scale: ArrayLike, shape: Shape) -> NDArray[np.int64]:
+        """See Noise; beyond 2^63 it saturates."""
+        wide = _scales(scale, shape)
+        drawn = np.zeros(wide.shape, np.int64)
+        for each in np.unique(wide[wide > 0]):
+            here = wide == each
+            drawn[here] = _opendp_laplace(float(each))(np.zeros(int(here.sum()), np.int64))
+        return drawn
+
+    def permute_and_flip(self, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
+        """See Noise and ``exact.permute_and_flip``."""
+        return _select(exact.permute_and_flip, utilities, scale)
+
+    def gumbel_max(self, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
+        """See Noise and ``exact.exponential``."""
+        return _select(exact.exponential, utilities, scale)
+
+
+class _SeededNoise:
+    """numpy's samplers on float64."""
+
+    is_secure = False
+    notice = "seeded noise: reproducible, protects nobody"
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+
+    def laplace(self, scale: ArrayLike, shape: Shape) -> NDArray[np.float64]:
+        """See Noise."""
+        wide = _scales(scale, shape)
+        return np.asarray(self._rng.laplace(size=wide.shape) * wide)
+
+    def discrete_laplace(self, scale: ArrayLike, shape: Shape) -> NDArray[np.int64]:
+        """See Noise; the difference of two geometric numbers (Ghosh et al. 2012)."""
+        wide = _scales(scale, shape)
+        with np.errstate(divide="ignore"):
+            stop = -np.expm1(-1 / wide)  # 1 where the scale is 0: both numbers are then 1
+        return np.asarray(self._rng.geometric(stop, wide.shape) - self._rng.geometric(stop, wide.shape))
+
+    def permute_and_flip(self, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
+        """See Noise; literally the noisy maximum."""
+        return _select(self._noisy_max(self._rng.standard_exponential), utilities, scale)
+
+    def gumbel_max(self, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
+        """See Noise; literally the maximum under Gumbel noise."""
+        return _select(self._noisy_max(lambda size: self._rng.gumbel(size=size)), utilities, scale)
+
+    @staticmethod
+    def _noisy_max(draw: Callable[[tuple[int, ...]], NDArray[np.float64]]) -> _Selection:
+        return lambda utilities, scale: np.argmax(utilities + scale[:, None] * draw(utilities.shape), axis=1)
+
+
+_Selection: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.int64]]
+
+
+def _select(selection: _Selection, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
+    """Check the utilities; let the selection choose in rows with noise, take the first argmax in the others."""
+    table = np.asarray(utilities, np.float64)
+    if table.ndim != 2:
+        raise ValueError(f"utilities has {table.ndim} dimensions: must be (rows, candidates)")
+    wide = _scales(scale, len(table))
+    if not table.size:
+        if len(table):
+            raise ValueError("utilities has no candidates: give each row at least one")
+        return np.empty(0, np.int64)
+    top = table.max(axis=1)
+    if not np.isfinite(top).all():  # the maximum of a row with a NaN is NaN
+        raise ValueError("utilities: each row must have a finite maximum (no NaN, no +inf, not all -inf)")
+    chosen: NDArray[np.int64] = table.argmax(axis=1)
+    noisy = wide > 0
+    chosen[noisy] = selection(table[noisy], wide[noisy])
+    return chosen
+
+
+def _scales(scale: ArrayLike, shape: Shape) -> NDArray[np.float64]:
+    wide = np.broadcast_to(np.asarray(scale, np.float64), shape)
+    if not (np.isfinite(wide) & (wide >= 0)).all():
+        raise ValueError("scale: must be finite and 0 or more (0 = no noise)")
+    return wide
+
+
+@lru_cache(maxsize=256)
+def _opendp_laplace(scale: float) -> Callable[[NDArray[np.int64]], Any]:
+    """Return OpenDP's exact discrete Laplace on vectors; imported here because the import takes seconds."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")  # OpenDP's word for: proved by its contributors, not yet vetted by its committee
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    return dp.m.make_laplace(*space, scale=scale)

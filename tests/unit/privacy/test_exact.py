@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedlearn.privacy import exact
+
+# exp(-1) = 0.36787944117144232159552377016146086744581113103176783...
+INVERSE_E = 36787944117144232159552377016146086744581113103176783, 10**53
+
+
+def words(*fixed):
+    """Bits that have been written down; running out of them is an error."""
+    rest = list(fixed)
+
+    def draw(count):
+        taken, rest[:count] = rest[:count], []
+        assert len(taken) == count, "more bits drawn than needed"
+        return np.array(taken, np.uint64)
+
+    return draw
+
+
+def test_the_coin_looks_at_no_more_bits_than_it_needs():
+    assert exact.coin(Fraction(1), 2**62, words())  # a quarter is below 1 / e
+    assert not exact.coin(Fraction(1), 2**63, words())  # a half is above
+
+
+@pytest.mark.parametrize(("beside", "heads"), [(-(2**8), True), (2**8, False)])
+def test_the_coin_draws_more_bits_until_the_two_numbers_part(beside, heads):
+    numerator, denominator = INVERSE_E
+    number = numerator * 2**128 // denominator + beside  # the first 64 bits of 1 / e, and where it goes from there
+    assert exact.coin(Fraction(1), number >> 64, words(number % 2**64)) is heads
+
+
+@given(x=st.fractions(Fraction(0), Fraction(60)), word=st.integers(0, 2**64 - 1))
+def test_the_coin_agrees_with_float64_wherever_float64_can_tell(x, word):
+    distance = word * 2.0**-64 - math.exp(-x)
+    if abs(distance) > 1e-15:
+        assert exact.coin(x, word, words()) is (distance < 0)
+
+
+def test_a_sure_coin_always_shows_heads_and_a_hopeless_one_ends():
+    assert exact.coin(Fraction(0), 2**64 - 1, words())
+    assert not exact.coin(Fraction(10) ** 300, 0, words(0, 5))
+
+
+def test_a_word_next_to_the_probability_is_decided_exactly():
+    numerator, denominator = INVERSE_E
+    word = numerator * 2**64 // denominator
+    utilities, scale = np.array([[-1.0, 0.0]]), np.array([1.0])
+    for second, heads in [(0, True), (2**64 - 1, False)]:
+        # words: two coins, more bits for the first (and none for the sure one), one choice among the heads
+        drawn = words(word, 0, second, 0)
+        assert exact.permute_and_flip(utilities, scale, drawn).tolist() == [0 if heads else 1]
+
+
+@given(bounds=st.lists(st.integers(1, 2**40), min_size=1, max_size=50), seed=st.integers(0, 2**32))
+def test_a_uniform_number_lies_below_its_bound(bounds, seed):
+    rng = np.random.default_rng(seed)
+    drawn = exact.uniform_below(np.array(bounds), lambda count: rng.integers(0, 2**64, count, dtype=np.uint64))
+    assert ((drawn >= 0) & (drawn < bounds)).all()
+
+
+def test_words_of_the_last_incomplete_block_are_drawn_again():
+    # 2^64 = 3 * 6148914691236517205 + 1: the very last word would make 0 likelier than 1 and 2.
+    assert exact.uniform_below(np.array([3]), words(2**64 - 1, 7)).tolist() == [1]
+    assert exact.uniform_below(np.array([3]), words(2**64 - 2)).tolist() == [2]
+    assert exact.uniform_below(np.array([2**63]), words(2**64 - 1)).tolist() == [2**63 - 1]
+
+
+def test_many_rows_are_worked_on_in_parts(monkeypatch):
+    monkeypatch.setattr(exact, "ENTRIES", 64)
+    utilities = np.full((100, 10), -1e9)
+    best = np.arange(100) % 10
+    utilities[np.arange(100), best] = 0.0
+    for select in (exact.permute_and_flip, exact.exponential):
+        np.testing.assert_array_equal(select(utilities, np.ones(100)), best)
