@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import pytest
+
+from fedlearn.privacy.audit import Verdict, audit_everything
+from fedlearn.trees.audits import PLANTED_BUGS, TREE_CASES
+from fedlearn.trees.class_audits import CLASS_PLANTED_BUGS, CLASS_TREE_CASES
+
+SOUND = TREE_CASES | CLASS_TREE_CASES
+BUGS = PLANTED_BUGS | CLASS_PLANTED_BUGS
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_the_auditor_does_not_refute(name):
+    (result,) = audit_everything(40_000, seed=5, cases={name: SOUND[name]})
+    assert result.verdict is Verdict.NOT_REFUTED, str(result)
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_the_auditor_refutes(name):
+    (result,) = audit_everything(100_000, seed=5, cases={name: BUGS[name]})
+    assert result.verdict is Verdict.REFUTED, str(result)
