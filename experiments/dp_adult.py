@@ -56,6 +56,11 @@ TITLES = {
     "edprf": "natural test rows, complete data, by budget",
 }
 AXES = {"5": "rate", "6": "epsilon", "edprf": "epsilon"}  # the others: size
+WORDS = {
+    "size": "records trained on",
+    "rate": "share of values that are missing",
+    "epsilon": "epsilon of the whole fit",
+}
 
 
 @dataclass(frozen=True)
@@ -265,8 +270,13 @@ def draw(done: dict[Run, tuple[float, float]], figure: str, out: Path) -> None:
     picture, axes = pyplot.subplots(figsize=(6, 4))
     for method, by_point in curves(done, figure).items():
         points = sorted(by_point)
-        axes.plot(points, [100 * mean(a for a, _ in by_point[p]) for p in points], marker="o", label=method)
-    axes.set(title=TITLES[figure], xlabel=AXES.get(figure, "size"), ylabel="accuracy, %")
+        accuracies = [[100 * accuracy for accuracy, _ in by_point[point]] for point in points]
+        spread = [stdev(each) if len(each) > 1 else 0.0 for each in accuracies]
+        label = method.replace("_", "-")
+        axes.errorbar(points, [mean(each) for each in accuracies], spread, marker="o", capsize=3, label=label)
+    axes.set(
+        title=TITLES[figure], xlabel=WORDS[AXES.get(figure, "size")], ylabel="accuracy, % (bars: spread of repeats)"
+    )
     if AXES.get(figure) == "epsilon":
         axes.set_xscale("log")
     axes.legend(fontsize="small")
