@@ -8,10 +8,9 @@ from flwr.clientapp import ClientApp
 from client.learners import LEARNERS
 from client.learners.base import Learner, LocalTask
 from client.mods import active_while_training, compress
-from client.node import NodeState, examples_of, partition_id_of
+from client.node import NodeState, examples_of, keep_memory, memory_of, partition_id_of
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower, per_run
-from fedlearn.data.base import Examples
 from fedlearn.models.loaded import loaded
 
 app = ClientApp()
@@ -24,7 +23,10 @@ def ready(message: Message, context: Context) -> Message:
     A node that answers is not training, so whatever it was active in is over.
     """
     NodeState.of(context).keep(context, active=False)
-    why_not = "" if len(examples_of(context)) else "it has no examples"
+    if len(examples_of(context)):
+        why_not = _learner(from_flower(context.run_config)).why_not(memory_of(context))
+    else:
+        why_not = "it has no examples"
     return wire.ready_answer(message, partition_id=partition_id_of(context), why_not=why_not)
 
 
@@ -47,8 +49,12 @@ def train(message: Message, context: Context) -> Message:
         round_number=wire.read_instruction(message.content).round_number,
         partition_id=partition_id_of(context),
         config=wire.read_config(message.content),
+        memory=memory_of(context),
     )
-    fit = _learner(config).fit(wire.read_state(message.content), task)
+    try:
+        fit = _learner(config).fit(wire.read_state(message.content), task)
+    finally:
+        keep_memory(context, task.memory)  # what a fit has spent is spent, even if it failed
     return wire.dense_report(message, fit.arrays, fit.metrics, fit.num_examples)
 
 
@@ -56,14 +62,12 @@ def train(message: Message, context: Context) -> Message:
 def evaluate(message: Message, context: Context) -> Message:
     """Evaluate the state on this node's examples."""
     dataset, model = loaded(from_flower(context.run_config))
-    rows = examples_of(context)
-    mine = Examples(dataset.train.images[rows], dataset.train.labels[rows])
-    result = model.evaluate(wire.read_state(message.content), mine)
-    return wire.metrics_report(message, {"loss": result.loss, "accuracy": result.accuracy}, result.count)
+    result = model.evaluate(wire.read_state(message.content), dataset.train.at(examples_of(context)))
+    return wire.metrics_report(message, result.means, result.count)
 
 
 @per_run
 def _learner(config: RunConfig) -> Learner:
     model = loaded(config)[1]
-    learner: Learner = LEARNERS.load(model.learner)(model, config.training, config.data)
+    learner: Learner = LEARNERS.load(model.learner).from_settings(model, config)
     return learner

@@ -6,6 +6,7 @@ is sent or when the server says that the round is over for it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,21 @@ class NodeState:
         """Store this state with some fields changed."""
         now = {"active": self.active, "rounds_trained": self.rounds_trained, "told": self.told}
         context.state[KEY] = ConfigRecord({**now, **changes})  # type: ignore[dict-item]
+
+
+MEMORY = "memory"
+
+
+def memory_of(context: Context) -> dict[str, str]:
+    """Return the texts that the node's learner keeps; none at first."""
+    record = context.state.get(MEMORY)
+    return {} if record is None else {name: str(text) for name, text in record.items()}
+
+
+def keep_memory(context: Context, memory: Mapping[str, str]) -> None:
+    """Store them; nothing where there is nothing to keep."""
+    if memory:
+        context.state[MEMORY] = ConfigRecord(dict(memory))
 
 
 def partition_id_of(context: Context) -> int:

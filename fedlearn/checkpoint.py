@@ -25,7 +25,6 @@ import io
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,8 @@ from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
 from fedlearn.errors import CheckpointError
-from fedlearn.rounds import History, RoundRecord
+from fedlearn.metrics import NEURAL_CLASSIFIER, Metrics
+from fedlearn.rounds import COLUMNS, History, RoundRecord
 from fedlearn.state import Array, State
 
 CHECKPOINT = "checkpoint.json"
@@ -75,14 +75,17 @@ class RunStore:
     ----------
     folder
         The run folder.
+    metrics
+        What is measured: further columns of the table, and which round is best.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, metrics: Metrics = NEURAL_CLASSIFIER) -> None:
         self.folder = folder
+        self.metrics = metrics
         self.state: State = {}
         self.memory: Mapping[str, Array] = {}
         self.node_states = b""
-        self.history = History()
+        self.history = History(metrics=metrics)
         self.model_sha256 = ""
         self.seconds = 0.0
         self._files: dict[str, str] = {}  # file name -> SHA-256, of the checkpoint that stands
@@ -94,7 +97,7 @@ class RunStore:
 
     def begin(self, state: State) -> None:
         """Store the state before round 1."""
-        self._write(state, {}, b"", History())
+        self._write(state, {}, b"", History(metrics=self.metrics))
 
     def save(
         self, state: State, memory: Mapping[str, Array], record: RoundRecord, *, node_states: bytes, seconds: float
@@ -126,7 +129,7 @@ class RunStore:
             manifest = json.loads(path.read_text(encoding="utf-8"))
             if manifest["format"] != FORMAT:
                 raise CheckpointError(f"{path} has format {manifest['format']}, this version reads {FORMAT}")
-            history = History(tuple(RoundRecord(**row) for row in manifest["history"]))
+            history = History(tuple(map(RoundRecord.from_row, manifest["history"])), self.metrics)
             self._files = dict(manifest["files"])
             self.seconds = float(manifest["seconds"])
             self.model_sha256 = self._files[_state_name(len(history.rounds))]
@@ -210,9 +213,9 @@ def _unpack(data: bytes) -> dict[str, Array]:
 
 def _as_csv(history: History) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, [field.name for field in fields(RoundRecord)], lineterminator="\n")
+    writer = csv.DictWriter(text, [*COLUMNS, *history.metrics.columns], lineterminator="\n")
     writer.writeheader()
     for record in history.rounds:
-        row: dict[str, Any] = {k: round(v, 6) if isinstance(v, float) else v for k, v in asdict(record).items()}
+        row: dict[str, Any] = {k: round(v, 6) if isinstance(v, float) else v for k, v in record.as_row().items()}
         writer.writerow(row)
     return text.getvalue()

@@ -47,6 +47,7 @@ RUN, LEARNING, SENDING, RUNNING = "Rounds", "Data, model, training", "Reports", 
             "Examples:",
             "fedlearn simulate --clients 100 --compression drop --keep-ratio 0.1",
             "fedlearn simulate --dataset digits --clients 10 --rounds 5 --set training.momentum=0.5",
+            "fedlearn simulate --clients 25 --model dp-forest --dataset california --epsilon 1",
             "fedlearn simulate --resume runs/20261121-101500",
         ]
     )
@@ -62,6 +63,7 @@ def simulate(
     model: Annotated[str | None, _flag("--model", "model.name", "NAME", LEARNING)] = None,
     local_epochs: Annotated[str | None, _flag("--local-epochs", "training.local_epochs", "N", LEARNING)] = None,
     batch_size: Annotated[str | None, _flag("--batch-size", "training.batch_size", "N", LEARNING)] = None,
+    epsilon: Annotated[str | None, _flag("--epsilon", "privacy.epsilon", "X", LEARNING)] = None,
     lr: Annotated[str | None, _flag("--lr", "training.lr", "X", LEARNING)] = None,
     compression: Annotated[str | None, _flag("--compression", "compression.codec", "NAME", SENDING)] = None,
     keep_ratio: Annotated[str | None, _flag("--keep-ratio", "compression.keep_ratio", "X", SENDING)] = None,
@@ -98,6 +100,7 @@ def simulate(
         "clients": clients, "rounds.total": rounds, "rounds.cohort": cohort, "seed": seed,
         "data.dataset": dataset, "data.dir": data_dir, "data.partition": partition, "model.name": model,
         "training.local_epochs": local_epochs, "training.batch_size": batch_size, "training.lr": lr,
+        "privacy.epsilon": epsilon,
         "compression.codec": compression, "compression.keep_ratio": keep_ratio, "compression.send": send,
         "strategy.name": strategy, "engine.name": engine, "engine.workers": workers, "out": out,
     }  # fmt: skip
@@ -172,22 +175,33 @@ class Interrupted(FedlearnError):
 
 def _result(summary: dict[str, Any], folder: Path) -> Table:
     """Return the table at the end of a run."""
-    from fedlearn.live import size
+    from fedlearn.live import number, size
+    from fedlearn.metrics import title_of
 
     table = Table(title="result", title_justify="left", show_header=False, title_style="bold")
     table.add_column(style="dim")
     table.add_column(overflow="fold")
-    if summary["dataset_notice"]:
-        table.add_row("NOTE", f"[bold yellow]{summary['dataset_notice']}[/]")
-    if summary["accuracy"] is not None:
-        best = f"(best {summary['best_accuracy']:.4f} in round {summary['best_round']})"
-        table.add_row("accuracy", f"[bold green]{summary['accuracy']:.4f}[/] {best}")
-        table.add_row("loss", f"{summary['loss']:.4f}")
+    for notice in (summary["dataset_notice"], summary.get("noise_notice")):
+        if notice:
+            table.add_row("NOTE", f"[bold yellow]{notice}[/]")
+    for name in ("accuracy", "mae", "mae_scaled", "loss"):
+        if summary.get(name) is None:
+            continue
+        value = number(summary[name])
+        if f"best_{name}" in summary:
+            best = f"(best {number(summary[f'best_{name}'])} in round {summary['best_round']})"
+            table.add_row(title_of(name), f"[bold green]{value}[/] {best}")
+        else:
+            table.add_row(title_of(name), value)
+    if summary.get("epsilon") is not None:
+        table.add_row("privacy spent", f"epsilon {summary['epsilon']:g} per record ({summary['neighboring']})")
     table.add_row("data", f"{summary['dataset']}, {summary['clients']} clients")
     table.add_row("rounds", f"{summary['rounds']} in {summary['seconds']:.1f} s")
     if summary["compression_ratio"]:
         ratio = f"({summary['compression_ratio']:.2f} times smaller than plain)"
         table.add_row("upload", f"{size(summary['bytes_up'])} {ratio}")
+    elif summary["bytes_up"]:
+        table.add_row("upload", size(summary["bytes_up"]))
     table.add_row("download", size(summary["bytes_down"]))
     table.add_row("SHA-256", summary["model_sha256"])
     table.add_row("results", str(_short(folder)))

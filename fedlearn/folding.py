@@ -18,7 +18,7 @@ from flwr.app import Message
 
 from fedlearn.registry import load_reference
 from fedlearn.rounds import NodeReport
-from fedlearn.state import Array, Layout, Update
+from fedlearn.state import Array, Layout, Update, UpdateKind
 
 BLOCK = 2  # positions; small, so that the last block to end keeps few workers waiting
 
@@ -95,6 +95,8 @@ class FoldPlan:
         Every node weighs one; else its number of examples.
     settings
         The run's flat settings.
+    kind
+        What an update of the run's model means.
     """
 
     gate: str
@@ -104,6 +106,7 @@ class FoldPlan:
     attempt: int
     layout: Layout
     settings: Mapping[str, Any]
+    kind: UpdateKind = UpdateKind.DENSE
 
     def build_gate(self) -> Gate:
         """Return the gate of this attempt."""

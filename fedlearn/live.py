@@ -20,6 +20,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from fedlearn.metrics import title_of
+from fedlearn.rounds import COLUMNS
+
 LOOK = 0.1  # seconds between looks at the log
 SHOWN_ROUNDS = 10
 PHASES = {
@@ -29,6 +32,7 @@ PHASES = {
     "evaluating": "evaluation",
     "backing-off": "waiting",
 }
+BOLD = ("accuracy", "mae")
 ENDED = ("reported", "failed", "refused", "late")
 
 Event = dict[str, Any]
@@ -87,10 +91,18 @@ class RunView:
         pace = (last - self._began) / done
         return max((self.rounds - self.committed) * pace - (now - last), 0.0)
 
-    def times_smaller(self, row: Event) -> float:
-        """Return a round's compression ratio: bytes of plain reports over bytes that came."""
+    def times_smaller(self, row: Event) -> float | None:
+        """Return a round's compression ratio: bytes of plain reports over bytes that came; None of ensembles."""
         plain = float(self.about.get("plain_bytes", 0)) * row["uploads"]
+        if not self.about.get("plain_bytes", 1):
+            return None
         return plain / row["bytes_up"] if row["bytes_up"] else 1.0
+
+    @property
+    def measured(self) -> list[str]:
+        """Names of the columns that depend on the model, in their order."""
+        known = {*COLUMNS, "time", "event", "round", "attempt"}
+        return [name for name in (self.rows[-1] if self.rows else ()) if name not in known]
 
 
 def headline(view: RunView) -> str:
@@ -112,11 +124,9 @@ def plain_line(view: RunView, row: Event) -> str:
         "failed": row["failed"],
         "refused": row["refused"],
         "late": row["late"],
-        "train_loss": _number(row["train_loss"]),
-        "loss": _number(row["loss"]),
-        "accuracy": _number(row["accuracy"]),
+        **{name: number(row[name]) for name in view.measured},
         "bytes_up": row["bytes_up"],
-        "compression_ratio": f"{view.times_smaller(row):.2f}",
+        **({} if (ratio := view.times_smaller(row)) is None else {"compression_ratio": f"{ratio:.2f}"}),
         "seconds": f"{_seconds(row):.2f}",
     }
     return " ".join(f"{name}={value}" for name, value in parts.items())
@@ -137,18 +147,18 @@ def drawing(view: RunView, now: float) -> RenderableType:
 
 def _table(view: RunView) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for title in ("round", "reported", "train loss", "loss", "accuracy", "upload", "smaller", "seconds"):
+    measured, averaged = view.measured, view.times_smaller(view.rows[-1]) is not None
+    smaller = ["smaller"] if averaged else []
+    for title in ("round", "reported", *map(title_of, measured), "upload", *smaller, "seconds"):
         table.add_column(title, justify="right")
     for row in view.rows:
         reported = f"{row['reported']}/{row['cohort']}"
         table.add_row(
             str(row["round"]),
             reported if row["reported"] == row["cohort"] else f"[yellow]{reported}[/]",
-            _number(row["train_loss"]),
-            _number(row["loss"]),
-            f"[bold green]{_number(row['accuracy'])}[/]",
+            *(f"[bold green]{number(row[name])}[/]" if name in BOLD else number(row[name]) for name in measured),
             size(row["bytes_up"]),
-            f"{view.times_smaller(row):.1f}x",
+            *([f"{view.times_smaller(row):.1f}x"] if averaged else []),
             f"{_seconds(row):.1f}",
         )
     return table
@@ -172,8 +182,15 @@ def _status(view: RunView, now: float) -> Table:
     return line
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+def number(value: float | None) -> str:
+    """Return a measured value for people.
+
+    >>> number(0.48713), number(49325.123), number(None)
+    ('0.4871', '49325.1', '-')
+    """
+    if value is None:
+        return "-"
+    return f"{value:.4f}" if abs(value) < 1000 else f"{value:.1f}"
 
 
 def _seconds(row: Event) -> float:

@@ -27,7 +27,9 @@ SUMMARY = "summary.json"
 FREE_TO_CHANGE = ("engine.", "out", "data.dir", "data.notice", "rounds.total", "evaluation.")
 """Settings that a resumed run may have other values of: none of them changes the bytes of a committed round."""
 
-REPORTED_PACKAGES = ("fedlearn", "flwr", "flwr-datasets", "torch", "torchvision", "numpy", "scikit-learn")
+REPORTED_PACKAGES = (
+    "fedlearn", "flwr", "flwr-datasets", "torch", "torchvision", "numpy", "numba", "opendp", "scikit-learn",
+)  # fmt: skip
 
 
 class RunFolder:

@@ -261,6 +261,17 @@ def read_update(content: RecordDict, *, codec: Codec, layout: Layout) -> Update:
     return codec.decode(payload, layout=layout, seed=seed)
 
 
+def read_members(content: RecordDict) -> State:
+    """Return the members of an ensemble that a node sent, not yet checked for what they hold.
+
+    Raises
+    ------
+    Refused
+        If the payload does not decode.
+    """
+    return unpack_arrays(only(content, ArrayRecord))
+
+
 def read_report(content: RecordDict) -> ConfigRecord:
     """Return what came with the report: instruction, partition id, what it sends."""
     record = _config(content, REPORT)

@@ -11,16 +11,17 @@ from flwr.serverapp import Grid, ServerApp
 from fedlearn import wire
 from fedlearn.checkpoint import RunStore
 from fedlearn.clock import WallClock
-from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig, from_flower
 from fedlearn.engine.base import NodeKeeper
-from fedlearn.errors import SettingError
+from fedlearn.metrics import EPSILON
+from fedlearn.models.loaded import Traits
 from fedlearn.run_folder import RunFolder
 from fedlearn.state import UpdateKind
 from server.evaluation import compute
 from server.events import EventLog
+from server.fitting import check_fitting
 from server.rounds import Rounds
-from server.summary import write_summary
+from server.summary import noise_notice, write_summary
 from strategies import RoundStrategy, load_strategy
 
 app = ServerApp()
@@ -32,9 +33,11 @@ def main(grid: Grid, context: Context) -> None:
     config = from_flower(context.run_config)
     folder = RunFolder(Path(config.out or f"runs/{datetime.now(UTC):%Y%m%d-%H%M%S}"))
     with folder.locked(), EventLog(folder.events) as events:
-        store = RunStore(folder.path)
         strategy = load_strategy(config.strategy)
-        _check_kinds(grid, config, strategy)
+        (traits,) = compute(grid, config, "fedlearn.models.loaded:traits", {}, [()])
+        assert isinstance(traits, Traits)
+        check_fitting(config, traits, strategy)
+        store = RunStore(folder.path, traits.metrics)
         if store.exists:
             folder.check_settings(config)
         folder.write_settings(config)  # first: a folder with a state can then always be resumed
@@ -43,8 +46,8 @@ def main(grid: Grid, context: Context) -> None:
         else:
             (state,) = compute(grid, config, "fedlearn.models.loaded:initial_state", {}, [()])
             store.begin(state)
-        events.write("started", **_about(config, store))
-        rounds = Rounds(grid, strategy, store, config, clock=WallClock(), events=events)
+        events.write("started", **_about(config, store, traits))
+        rounds = Rounds(grid, strategy, store, config, clock=WallClock(), events=events, kind=traits.update_kind)
         _finish(rounds, folder, config, events)
 
 
@@ -56,20 +59,25 @@ def _resume(store: RunStore, strategy: RoundStrategy, grid: Grid) -> None:
         grid.restore_node_states(store.node_states)
 
 
-def _about(config: RunConfig, store: RunStore) -> dict[str, object]:
-    """Return what a watcher of the event log wants to know first."""
+def _about(config: RunConfig, store: RunStore, traits: Traits) -> dict[str, object]:
+    """Return what a watcher of the event log wants to know first.
+
+    An ensemble grows, so there is no plain report that all others could be compared with.
+    """
+    averaged = traits.update_kind is not UpdateKind.ENSEMBLE
+    notices = [config.data.notice, noise_notice(config) if EPSILON in traits.metrics.reported else ""]
     return {
         "committed": len(store.history.rounds),
         "rounds": config.rounds.total,
         "clients": config.clients,
         "cohort": config.goal_count,
         "dataset": config.data.dataset,
-        "notice": config.data.notice,
+        "notice": " ".join(notice for notice in notices if notice),
         "model": config.model.name,
         "codec": config.compression.codec,
         "strategy": config.strategy.name,
         "seed": config.seed,
-        "plain_bytes": wire.bytes_of(wire.plain_report(store.state)),
+        "plain_bytes": wire.bytes_of(wire.plain_report(store.state)) if averaged else 0,
     }
 
 
@@ -88,22 +96,3 @@ def _finish(rounds: Rounds, folder: RunFolder, config: RunConfig, events: EventL
     finally:
         write_summary(folder, rounds, config, status=status, reason=reason)
         events.write("ended", status=status, reason=reason)
-
-
-def _check_kinds(grid: Grid, config: RunConfig, strategy: RoundStrategy) -> None:
-    """Check that model, codec and strategy agree on what an update means, before anything is sent."""
-    (kind,) = compute(grid, config, "fedlearn.models.loaded:update_kind", {}, [()])
-    assert isinstance(kind, UpdateKind)
-    codec = load_codec(config.compression)
-    if kind not in codec.accepts:
-        raise SettingError(
-            "compression.codec", config.compression.codec,
-            f"it cannot send what model {config.model.name!r} makes ({kind} updates)",
-        )  # fmt: skip
-    if (sent := codec.emits(kind)) not in strategy.accepts:
-        accepted = " or ".join(sorted(strategy.accepts))
-        raise SettingError(
-            "strategy.name", config.strategy.name,
-            f"it takes {accepted} updates, but model {config.model.name!r} with codec "
-            f"{config.compression.codec!r} sends {sent} ones",
-        )  # fmt: skip

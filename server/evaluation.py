@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -13,12 +12,12 @@ from flwr.serverapp import Grid
 
 from fedlearn import wire
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.data import load_dataset
 from fedlearn.engine.base import WorkerGrid
 from fedlearn.errors import Refused
 from fedlearn.folding import Member
-from fedlearn.models import Evaluation
-from fedlearn.models.loaded import evaluate_part
+from fedlearn.metrics import Measured
+from fedlearn.models import NOTHING, Evaluation
+from fedlearn.models.loaded import dataset_of, evaluate_part
 from fedlearn.registry import load_reference
 from fedlearn.state import State
 from server.configuration import evaluation_messages
@@ -26,14 +25,6 @@ from strategies import RoundStrategy
 
 PART = 1000  # test examples evaluated by one worker in one go
 EVALUATE_PART = f"{evaluate_part.__module__}:{evaluate_part.__name__}"
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Loss and accuracy of a state; None where not measured."""
-
-    loss: float | None = None
-    accuracy: float | None = None
 
 
 def compute(
@@ -66,28 +57,32 @@ class Evaluator:
         last = round_number == self._config.rounds.total
         return settings.where != "none" and (last or round_number % settings.every == 0)
 
-    def evaluate(self, state: State, cohort: Sequence[Member], *, round_number: int) -> Scores:
-        """Return loss and accuracy of the state."""
+    def evaluate(self, state: State, cohort: Sequence[Member], names: Sequence[str], *, round_number: int) -> Measured:
+        """Return what `names` are for the state; None for what is not finite or was not measured."""
         if self._config.evaluation.where == "nodes":
-            return self._through_nodes(state, cohort, round_number)
-        count = len(load_dataset(self._config.data.dataset, self._config.data.dir).test)
+            means = self._through_nodes(state, cohort, round_number)
+        else:
+            means = self._on_test_set(state)
+        values = {name: means.get(name) for name in names}
+        return {
+            name: float(value) if isinstance(value, int | float) and isfinite(value) else None
+            for name, value in values.items()
+        }
+
+    def _on_test_set(self, state: State) -> Mapping[str, object]:
+        count = len(dataset_of(self._config).test)
         parts = [(start, min(start + PART, count)) for start in range(0, count, PART)]
-        total = Evaluation(0.0, 0, 0)
+        total = NOTHING
         for part in compute(self._grid, self._config, EVALUATE_PART, state, parts):
             assert isinstance(part, Evaluation)
             total += part
-        return Scores(total.loss if isfinite(total.loss) else None, total.accuracy)
+        return total.means
 
-    def _through_nodes(self, state: State, cohort: Sequence[Member], round_number: int) -> Scores:
+    def _through_nodes(self, state: State, cohort: Sequence[Member], round_number: int) -> Mapping[str, object]:
         messages = evaluation_messages(self._strategy, state, cohort, self._grid, round_number=round_number)
         replies = self._grid.send_and_receive(messages, timeout=self._config.rounds.reporting_deadline)
         sound = _sound(replies, max_examples=self._config.gate.max_examples)
-        metrics = self._strategy.aggregate_evaluate(round_number, sound) or MetricRecord()
-        loss, accuracy = metrics.get("loss"), metrics.get("accuracy")
-        return Scores(
-            float(loss) if isinstance(loss, int | float) else None,
-            float(accuracy) if isinstance(accuracy, int | float) else None,
-        )
+        return self._strategy.aggregate_evaluate(round_number, sound) or MetricRecord()
 
 
 def _sound(replies: Iterable[Message], *, max_examples: int) -> list[Message]:

@@ -15,6 +15,17 @@ and in the run's table; a refused report leaves the model as it is, and the roun
 | ``not-finite`` | NaN or infinity among the values |
 | ``norm-too-large`` | their L2 norm exceeds ``gate.max_norm`` |
 | ``duplicate`` | the node has already reported in this attempt |
+
+Of trees the model itself says whether they are sound (`fedlearn.models.forest`); beside names, shapes and dtypes:
+
+| word | refused because |
+|---|---|
+| ``bad-child`` | a child or root lies outside the table, before its parent (as in a cycle), or has two parents |
+| ``bad-feature`` | a node tests a feature that is not declared |
+| ``bad-threshold`` | a threshold is NaN or infinite, or stands where none belongs |
+| ``bad-value`` | a value is not finite, or outside the bounds of the target |
+| ``bad-weight`` | the weights of the trees do not sum to 1 |
+| ``too-deep``, ``too-large`` | a path is longer than ``gate.max_depth``, there are more than ``gate.max_nodes`` |
 """
 
 from __future__ import annotations
@@ -29,9 +40,11 @@ from fedlearn.compression import load_codec
 from fedlearn.config import from_flower
 from fedlearn.errors import Refused
 from fedlearn.folding import FoldPlan, Member, Verdict
+from fedlearn.models.base import Ensemble
+from fedlearn.models.loaded import loaded
 from fedlearn.rounds import Fate, NodeReport
 from fedlearn.seeding import report_seed
-from fedlearn.state import Array, Update
+from fedlearn.state import Array, Update, UpdateKind, dense_update
 
 
 class ReportGate:
@@ -46,6 +59,7 @@ class ReportGate:
     def __init__(self, plan: FoldPlan) -> None:
         config = from_flower(plan.settings)
         self._plan = plan
+        self._config = config
         self._run_seed = config.seed
         self._limits = config.gate
         self._sends = config.compression.send
@@ -72,12 +86,25 @@ class ReportGate:
         if not 1 <= num_examples <= self._limits.max_examples:
             allowed = f"from 1 to {self._limits.max_examples}"
             raise Refused("wrong-count", f"{num_examples} examples, allowed are {allowed}")
-        update = wire.read_update(content, codec=self._codec, layout=self._plan.layout)
-        self._check_values(update)
+        update = self._members(content) if self._plan.kind is UpdateKind.ENSEMBLE else self._update(content)
         if member.position in self._seen:
             raise Refused("duplicate", f"node {member.node_id} has already reported")
         self._seen.add(member.position)
         return num_examples, update
+
+    def _update(self, content: RecordDict) -> Update:
+        update = wire.read_update(content, codec=self._codec, layout=self._plan.layout)
+        self._check_values(update)
+        return update
+
+    def _members(self, content: RecordDict) -> Update:
+        """Return the members of an ensemble; only the model itself can tell whether they are sound."""
+        members = wire.read_members(content)
+        model = loaded(self._config)[1]
+        assert isinstance(model, Ensemble)
+        limits = self._limits
+        model.check_members(members, before=self._plan.layout, max_depth=limits.max_depth, max_nodes=limits.max_nodes)
+        return dense_update(members)
 
     def _check_place(self, content: RecordDict, member: Member) -> None:
         said = wire.read_report(content)

@@ -42,6 +42,10 @@ class Reporting:
         weight = sum(num_examples for num_examples, _ in rows)
         return sum(n * value for n, value in rows) / weight if weight else None
 
+    def largest(self, metric: str) -> float | None:
+        """Return the largest value of a metric; None where none measured it."""
+        return max((r.metrics[metric] for r in self.reports if metric in r.metrics), default=None)
+
 
 class LateReports:
     """Messages whose reports did not come in time; what arrives later is refused and the node told so."""

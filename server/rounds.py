@@ -18,10 +18,11 @@ from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.base import NodeKeeper
 from fedlearn.errors import RunFailed
 from fedlearn.folding import FoldPlan, Member
+from fedlearn.metrics import EPSILON, Measured
 from fedlearn.rounds import Fate, History, RoundOutcome, RoundRecord, needed_of
-from fedlearn.state import Sends, State, layout_of
+from fedlearn.state import Sends, State, UpdateKind, layout_of
 from server.configuration import Configuration, configure
-from server.evaluation import Evaluator, Scores
+from server.evaluation import Evaluator
 from server.events import EventLog
 from server.notices import Notices
 from server.reporting import LateReports, Reporting, collect_reports
@@ -69,6 +70,8 @@ class Rounds:
         Any Flower grid; one with workers of its own is used better.
     store
         Holds the state, and takes each committed one.
+    kind
+        What an update of the model means.
     """
 
     def __init__(
@@ -80,6 +83,7 @@ class Rounds:
         *,
         clock: Clock,
         events: EventLog,
+        kind: UpdateKind = UpdateKind.DENSE,
     ) -> None:
         self.grid = grid
         self.strategy = strategy
@@ -87,6 +91,7 @@ class Rounds:
         self.config = config
         self.clock = clock
         self.events = events
+        self.kind = kind
         self.notices = Notices(grid)
         self.late = LateReports(grid, events, self.notices)
         self.evaluator = Evaluator(grid, strategy, config)
@@ -144,7 +149,8 @@ class Rounds:
         selected = self.clock.now()
         self._traffic.protocol += selection.bytes_sent
         if not selection.cohort:
-            why = f"only {selection.ready} nodes were ready in the selection window"
+            first = f"; first reason: {selection.why_not}" if selection.why_not else ""
+            why = f"only {selection.ready} nodes were ready in the selection window{first}"
             return Attempt(RoundOutcome.TOO_FEW_READY, why)
         configuration, reporting = self._train(selection.cohort, round_number, attempt)
         self._tell(configuration.members, reporting, round_number, attempt)
@@ -200,6 +206,7 @@ class Rounds:
             attempt=attempt,
             layout=layout_of(state),
             settings=to_flower(self.config),
+            kind=self.kind,
         )
         reporting = collect_reports(
             self.grid, configuration, plan,
@@ -252,9 +259,7 @@ class Rounds:
             selection_seconds=attempt.selection_seconds,
             training_seconds=attempt.training_seconds,
             evaluation_seconds=self.clock.now() - begin,
-            train_loss=attempt.reporting.mean_of("train_loss"),
-            loss=scores.loss,
-            accuracy=scores.accuracy,
+            measured={**self._reported(attempt.reporting), **scores},
         )
         self.store.save(
             attempt.state, self.strategy.memory(), record,
@@ -263,11 +268,21 @@ class Rounds:
         )  # fmt: skip
         self.events.write("committed", attempt=attempt_number, **_row_of(record))
 
-    def _evaluate(self, state: State, configuration: Configuration, round_number: int) -> Scores:
+    def _reported(self, reporting: Reporting) -> Measured:
+        """Return what the nodes have measured: their mean, or of the privacy spent the largest so far."""
+        measured = {name: reporting.mean_of(name) for name in self.store.metrics.reported}
+        if EPSILON in measured:
+            before = [record.measured.get(EPSILON) for record in self.store.history.rounds[-1:]]
+            spent = [value for value in (*before, reporting.largest(EPSILON)) if value is not None]
+            measured[EPSILON] = max(spent, default=None)
+        return measured
+
+    def _evaluate(self, state: State, configuration: Configuration, round_number: int) -> Measured:
+        names = self.store.metrics.evaluated
         if not self.evaluator.is_due(round_number):
-            return Scores()
+            return dict.fromkeys(names)
         self.events.write("evaluating", round=round_number)
-        return self.evaluator.evaluate(state, configuration.members, round_number=round_number)
+        return self.evaluator.evaluate(state, configuration.members, names, round_number=round_number)
 
 
 def _row_of(record: RoundRecord) -> dict[str, object]:

@@ -33,11 +33,14 @@ class Selection:
         The chosen nodes, sorted by partition id; empty where too few were ready.
     bytes_sent
         Size of queries, answers and rejections.
+    why_not
+        What the first node that was not ready said.
     """
 
     ready: int
     cohort: tuple[Member, ...]
     bytes_sent: int
+    why_not: str = ""
 
 
 def select_cohort(
@@ -58,7 +61,7 @@ def select_cohort(
     if len(ready) < needed:
         why = f"{len(ready)} nodes were ready within {config.rounds.selection_window:g} s, {needed} are needed"
         events.write("too-few-ready", round=round_number, attempt=attempt, ready=len(ready), needed=needed, reason=why)
-        return Selection(len(ready), (), window.bytes_sent)
+        return Selection(len(ready), (), window.bytes_sent, window.why_not)
     rng = rng_for(config.seed, purpose="cohort", round_number=round_number, attempt=attempt)
     drawn = set(rng.choice(len(ready), min(goal, len(ready)), replace=False).tolist())
     chosen = [node for place, node in enumerate(ready) if place in drawn]
@@ -89,6 +92,7 @@ class _Window:
         self._open: dict[str, int] = {}  # message id -> node id
         self._ready: dict[int, ReadyNode] = {}  # by partition id
         self.bytes_sent = 0
+        self.why_not = ""
 
     def run(self, *, goal: int) -> list[ReadyNode]:
         """Return the ready nodes, sorted by partition id, when all have answered or the window has passed."""
@@ -131,6 +135,7 @@ class _Window:
             if not why_not and partition_id in self._ready:
                 why_not = f"partition {partition_id} is already held by node {self._ready[partition_id].node_id}"
             if why_not:
+                self.why_not = self.why_not or why_not
                 self._events.write("not-ready", **where, partition=partition_id, reason=why_not)
             else:
                 self._ready[partition_id] = ReadyNode(node_id, partition_id)

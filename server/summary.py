@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from fedlearn import wire
 from fedlearn.config import RunConfig
+from fedlearn.metrics import EPSILON
+from fedlearn.rounds import History
 from fedlearn.run_folder import RunFolder
-from fedlearn.state import State
+from fedlearn.state import State, UpdateKind
 from server.rounds import Rounds
 
 
 def write_summary(folder: RunFolder, rounds: Rounds, config: RunConfig, *, status: str, reason: str) -> None:
     """Write what came of the run, however it ended; all numbers are of committed rounds."""
     history = rounds.store.history
-    evaluated, best = history.evaluated, history.best
     bytes_up = sum(record.bytes_up for record in history.rounds)
     uploads = sum(record.uploads for record in history.rounds)
     folder.write_summary(
@@ -22,21 +23,58 @@ def write_summary(folder: RunFolder, rounds: Rounds, config: RunConfig, *, statu
             "dataset": config.data.dataset,
             "dataset_notice": config.data.notice,
             "model": config.model.name,
-            "accuracy": evaluated.accuracy if evaluated else None,
-            "loss": evaluated.loss if evaluated else None,
-            "best_accuracy": best.accuracy if best else None,
-            "best_round": best.round_number if best else None,
+            **_scores(history),
+            **_privacy(history, config),
             "rounds": len(history.rounds),
             "clients": config.clients,
             "bytes_up": bytes_up,
             "bytes_down": sum(record.bytes_down for record in history.rounds),
             "bytes_protocol": sum(record.bytes_protocol for record in history.rounds),
-            "compression_ratio": _plain_bytes(rounds.store.state) * uploads / bytes_up if bytes_up else None,
+            "compression_ratio": _ratio(rounds, uploads, bytes_up),
             "seconds": round(rounds.seconds, 3),
             "seed": config.seed,
             "model_sha256": rounds.store.model_sha256,
         }
     )
+
+
+def _scores(history: History) -> dict[str, object]:
+    """Return the latest evaluation, the one that counts first, and the best."""
+    metrics, evaluated, best = history.metrics, history.evaluated, history.best
+    names = [metrics.best_by, *(name for name in metrics.evaluated if name != metrics.best_by)]
+    latest = {name: evaluated.measured.get(name) if evaluated else None for name in names}
+    return {
+        **latest,
+        f"best_{metrics.best_by}": best.measured[metrics.best_by] if best else None,
+        "best_round": best.round_number if best else None,
+    }
+
+
+def _privacy(history: History, config: RunConfig) -> dict[str, object]:
+    """Return what a record has lost, of models that count it."""
+    if EPSILON not in history.metrics.reported:
+        return {}
+    spent = history.rounds[-1].measured.get(EPSILON) if history.rounds else None
+    return {
+        EPSILON: spent,
+        "neighboring": "add or remove one record",
+        "noise": "seeded" if config.privacy.noise == "seeded" else "secure",
+        "noise_notice": noise_notice(config),
+    }
+
+
+def noise_notice(config: RunConfig) -> str:
+    """Return what every result of a private model must say about its noise; empty if there is nothing to say."""
+    from fedlearn.privacy import seeded_noise
+
+    return seeded_noise(0).notice if config.privacy.noise == "seeded" else ""
+
+
+def _ratio(rounds: Rounds, uploads: int, bytes_up: int) -> float | None:
+    """Return the compression ratio; None where nothing came, or where a plain report has no size, as of ensembles."""
+    if not bytes_up or rounds.kind is UpdateKind.ENSEMBLE:
+        return None
+    return _plain_bytes(rounds.store.state) * uploads / bytes_up
 
 
 def _plain_bytes(state: State) -> int:

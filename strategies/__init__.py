@@ -17,6 +17,8 @@ STRATEGIES = Registry(
         "fedadam": "strategies.fedavg:FedAdam",
         "median": "strategies.median:Median",
         "trimmed-mean": "strategies.median:TrimmedMean",
+        "forest_union": "strategies.forest_union:ForestUnion",
+        "relay": "strategies.relay:Relay",
     },
 )
 

@@ -21,7 +21,7 @@ from fedlearn.compression.identity import Identity
 from fedlearn.config.schema import StrategySettings
 from fedlearn.folding import Accumulator
 from fedlearn.registry import load_reference
-from fedlearn.state import Array, Sends, State, UpdateKind, layout_of
+from fedlearn.state import Array, Layout, Sends, State, Update, UpdateKind, layout_of
 
 AVERAGES = frozenset({UpdateKind.DENSE, UpdateKind.MASKED})
 
@@ -39,6 +39,7 @@ class RoundStrategy(Strategy):
 
     accepts: ClassVar[frozenset[UpdateKind]] = AVERAGES
     accumulator: ClassVar[str] = "strategies.masked_mean:MaskedSum"
+    sums: ClassVar[bool] = False  # of ensembles: whether members are added up; else their mean counts
 
     def __init__(self, *, uniform: bool = False, codec: Codec | None = None, sends: Sends = Sends.WEIGHTS) -> None:
         self.uniform = uniform
@@ -92,11 +93,15 @@ class RoundStrategy(Strategy):
         layout = layout_of(self._state)
         reports: Accumulator = load_reference(self.accumulator).empty(layout)
         for reply in answered:
-            update = wire.read_update(reply.content, codec=self.codec, layout=layout)
+            update = self.read(reply.content, layout)
             weight = 1 if self.uniform else wire.read_num_examples(reply.content)
             reports.add([(weight, update)])
         state = self.next_state(self._state, reports, sends=self.sends, round_number=server_round)
         return wire.pack_arrays(state), _mean_metrics(answered)
+
+    def read(self, content: RecordDict, layout: Layout) -> Update:
+        """Return what a reply sends, under ``Strategy.start``; raises Refused."""
+        return wire.read_update(content, codec=self.codec, layout=layout)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

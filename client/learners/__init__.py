@@ -2,4 +2,10 @@
 
 from fedlearn.registry import Registry
 
-LEARNERS = Registry("model.name", {"sgd": "client.learners.sgd:SGD"})
+LEARNERS = Registry(
+    "model.name",
+    {
+        "sgd": "client.learners.sgd:SGD",
+        "tree": "client.learners.tree:TreeLearner",
+    },
+)

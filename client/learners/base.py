@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import Examples
+from fedlearn.data.base import AnyExamples
 from fedlearn.state import State
 
 
@@ -24,15 +24,18 @@ class LocalTask:
     seed, round_number, partition_id
         Name the streams of random numbers.
     config
-        What a plain Flower strategy told its nodes, as FedProx's ``proximal-mu``.
+        What a strategy told its nodes, as FedProx's ``proximal-mu``.
+    memory
+        Texts that the node keeps from message to message, whether or not the fit succeeds; to be changed in place.
     """
 
-    train: Examples
+    train: AnyExamples
     indices: NDArray[np.integer[Any]]
     seed: int
     round_number: int
     partition_id: int
     config: Mapping[str, Any]
+    memory: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,4 +65,8 @@ class Learner(Protocol):
 
         The same state, task and seed give the same bytes.
         """
+        ...
+
+    def why_not(self, memory: Mapping[str, str]) -> str:
+        """Return why the node cannot learn any more, empty if it can; `memory` is that of its tasks."""
         ...

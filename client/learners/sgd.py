@@ -9,8 +9,8 @@ Li et al. 2020 (arXiv:1907.02189), theorem 1, for a learning rate that falls as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -19,7 +19,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from client.learners.base import LocalFit, LocalTask
+from fedlearn.config import RunConfig
 from fedlearn.config.schema import DataSettings, TrainingSettings
+from fedlearn.data.base import Examples
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.seeding import rng_for, seed_for
 from fedlearn.state import State
@@ -41,8 +43,19 @@ class SGD:
         self.training = training
         self.augment = _augmentation() if data.augment else None
 
+    @classmethod
+    def from_settings(cls, model: TorchModel, config: RunConfig) -> Self:
+        """Return the learner of a run."""
+        return cls(model, config.training, config.data)
+
+    def why_not(self, memory: Mapping[str, str]) -> str:
+        """Return nothing: it can always learn."""
+        return ""
+
     def fit(self, state: State, task: LocalTask) -> LocalFit:
         """Return the state after ``local_epochs`` passes over the node's examples."""
+        assert isinstance(task.train, Examples)
+        train = task.train
         where = {"round_number": task.round_number, "node": task.partition_id}
         shuffle = rng_for(task.seed, purpose="shuffle", **where)
         # For dropout and augmentation. Not `torch.manual_seed`: it also queues the seed, with a stack trace, for every
@@ -57,13 +70,13 @@ class SGD:
             order = task.indices[shuffle.permutation(len(task.indices))]
             for start in range(0, len(order), self.training.batch_size):
                 rows = order[start : start + self.training.batch_size]
-                loss_sum += step(self._inputs(task, rows), torch.from_numpy(task.train.labels[rows]))
+                loss_sum += step(self._inputs(train, rows), torch.from_numpy(train.labels[rows]))
                 steps += 1
         metrics = {"train_loss": loss_sum.item() / steps}
         return LocalFit(self.model.arrays(), len(task.indices), metrics)
 
-    def _inputs(self, task: LocalTask, rows: NDArray[np.integer[Any]]) -> Tensor:
-        images = task.train.images[rows]  # (B, H, W, C) bytes
+    def _inputs(self, train: Examples, rows: NDArray[np.integer[Any]]) -> Tensor:
+        images = train.images[rows]  # (B, H, W, C) bytes
         if self.augment is not None:
             images = self.augment(torch.from_numpy(images)).numpy()
         return self.model.inputs(images)

@@ -10,12 +10,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fedlearn.config.presets import with_presets
 from fedlearn.config.schema import RunConfig, Settings
 from fedlearn.errors import SettingError, UsageError
 
 
 def config_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
-    """Return the settings in which the dotted names of `flat` replace the defaults.
+    """Return the settings in which the dotted names of `flat` replace the defaults and the model's presets.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ def config_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
         For an unknown name, or a value that is not allowed; in one line.
     """
     tree: dict[str, Any] = {}
-    for name, value in flat.items():
+    for name, value in with_presets(flat).items():
         table, _, key = name.rpartition(".")
         branch = tree.setdefault(table, {}) if table else tree
         if not isinstance(branch, dict):

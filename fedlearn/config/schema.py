@@ -49,9 +49,12 @@ class DataSettings(Settings):
     """Which examples there are and how they are spread over the nodes."""
 
     dataset: str = "auto"
-    """cifar10, digits, or auto: CIFAR-10 and, where it can be neither found nor downloaded, digits."""
+    """cifar10, digits; tables for tree models: california, diabetes, adult, or a .toml file that describes one.
+    auto: CIFAR-10 or, where it can be neither found nor downloaded, digits; for tree models california, else diabetes,
+    and adult for classifiers."""
     dir: str = ""
-    """Folder with cifar10/train.parquet and test.parquet, or cifar-10-batches-py; else the variable FEDLEARN_DATA."""
+    """Folder with cifar10/train.parquet and test.parquet, or cifar-10-batches-py; california_housing.parquet,
+    adult.parquet; else the variable FEDLEARN_DATA."""
     partition: Literal["iid", "dirichlet", "pathological", "shard"] = "iid"
     """iid (equal random shares), dirichlet (skewed labels), pathological (few classes a node), shard (label shards)."""
     alpha: Positive = 0.5
@@ -70,7 +73,10 @@ class ModelSettings(Settings):
     """What is learned."""
 
     name: str = "cnn"
-    """cnn, cnn-large, resnet18, or module:callable that returns a torch.nn.Module."""
+    """cnn, cnn-large, resnet18; on tables dp-forest, dp-relay, dp-classifier, dp-random-forest, pf-forest; or
+    module:callable that returns a torch.nn.Module."""
+    options: str = ""
+    """Tree models only: further parameters of the estimator in fedlearn.trees, as a JSON object."""
 
 
 class TrainingSettings(Settings):
@@ -92,6 +98,18 @@ class TrainingSettings(Settings):
     """FedProx: strength of the pull towards the global state; 0 is plain FedAvg."""
 
 
+class PrivacySettings(Settings):
+    """What a record may lose, for models that are differentially private."""
+
+    epsilon: Positive = 1.0
+    """Budget of each node for the whole run: pure epsilon, per record, add or remove one. A tree spends all of it."""
+    noise: Literal["auto", "seeded", "secure"] = "auto"
+    """secure: protects, never twice the same. seeded: same seed, same bytes, protects nobody. auto: seeded in a
+    simulation, secure elsewhere."""
+    public_sizes: bool = False
+    """Everybody knows how many examples a node holds: trees are weighed by it, and no budget goes to estimating it."""
+
+
 class CompressionSettings(Settings):
     """What a node does to its update before sending it."""
 
@@ -109,7 +127,8 @@ class StrategySettings(Settings):
     """How reports become the next state."""
 
     name: str = "fedavg"
-    """fedavg, fedavgm, fedadam, median, trimmed-mean, or module:Class of any Flower strategy."""
+    """fedavg, fedavgm, fedadam, median, trimmed-mean, or module:Class of any Flower strategy; tree models take
+    forest_union, dp-relay takes relay, unless another is given."""
     weighting: Literal["examples", "uniform"] = "examples"
     """Weight of a node in a mean: its number of examples, or one."""
     server_lr: NonNegative = 0.0
@@ -133,6 +152,10 @@ class GateSettings(Settings):
     """Largest allowed L2 norm of the sent values; 0 sets no limit."""
     max_examples: Annotated[int, Field(ge=1)] = 10_000_000
     """Largest number of examples that a node may claim."""
+    max_depth: Annotated[int, Field(ge=1)] = 32
+    """Tree models: edges on the longest path of a reported tree."""
+    max_nodes: Annotated[int, Field(ge=1)] = 1_000_000
+    """Tree models: nodes of all trees in one report."""
 
 
 class EvaluationSettings(Settings):
@@ -166,6 +189,7 @@ class RunConfig(Settings):
     data: DataSettings = DataSettings()
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()
+    privacy: PrivacySettings = PrivacySettings()
     compression: CompressionSettings = CompressionSettings()
     strategy: StrategySettings = StrategySettings()
     gate: GateSettings = GateSettings()

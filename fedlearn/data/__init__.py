@@ -5,15 +5,20 @@ mapped into memory by every process; `datasets` and `flwr_datasets` are imported
 partition table is not in the cache yet.
 """
 
-from fedlearn.data.base import Dataset, Examples
+from fedlearn.data.base import AnyDataset, AnyExamples, Dataset, Examples, TableDataset, TableExamples, TableSchema
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.partitioning import PartitionTable, partition_table
 
 __all__ = [
     "DATASETS",
+    "AnyDataset",
+    "AnyExamples",
     "Dataset",
     "Examples",
     "PartitionTable",
+    "TableDataset",
+    "TableExamples",
+    "TableSchema",
     "load_dataset",
     "partition_table",
 ]

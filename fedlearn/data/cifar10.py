@@ -19,14 +19,12 @@ from __future__ import annotations
 
 import io
 import logging
-import os
-import socket
 import tarfile
 import time
 import urllib.request
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
@@ -40,7 +38,8 @@ from numpy.typing import NDArray
 from fedlearn.data.base import Dataset, Examples
 from fedlearn.data.cache import Arrays, cache_folder, cached
 from fedlearn.data.cache import load as load_entry
-from fedlearn.errors import DataNotFound, SettingError, UsageError
+from fedlearn.data.folder import NETWORK_TIMEOUT, data_folder, identity, one_line, socket_timeout
+from fedlearn.errors import DataNotFound, UsageError
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +49,6 @@ MEAN = (0.4914, 0.4822, 0.4465)  # of the original training images; the values e
 STD = (0.2470, 0.2435, 0.2616)
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
 ARCHIVE_MD5 = "c58f30108f718f92721af3b95e74349a"  # as in torchvision.datasets.CIFAR10.tgz_md5
-NETWORK_TIMEOUT = 20.0  # seconds without an answer
 BATCHES = "cifar-10-batches-py"
 TO_GET_IT = (
     "To get it, put cifar10/train.parquet and cifar10/test.parquet "
@@ -82,7 +80,7 @@ def load(data_dir: str) -> Dataset:
     UsageError
         Where there is one, but it cannot be read.
     """
-    folder, looked_at = _data_folder(data_dir)
+    folder, looked_at = data_folder(data_dir, wanted=f"cifar10/train.parquet and {BATCHES} are")
     source = _find(folder) if folder else None
     if source is None:
         source = _downloadable(looked_at)
@@ -98,19 +96,6 @@ def load(data_dir: str) -> Dataset:
     )
 
 
-def _data_folder(data_dir: str) -> tuple[Path | None, str]:
-    """Return the data folder, and in words where CIFAR-10 is looked for in it."""
-    named = data_dir or os.environ.get("FEDLEARN_DATA", "")
-    if not named:
-        return None, "data.dir and FEDLEARN_DATA are not set"
-    folder = Path(named).expanduser().absolute()
-    if data_dir and not folder.is_dir():
-        raise SettingError("data.dir", data_dir, "there is no such folder")
-    if not folder.is_dir():
-        return None, f"FEDLEARN_DATA = {named} is not a folder"
-    return folder, f"cifar10/train.parquet and {BATCHES} are not in {folder}"
-
-
 def _find(folder: Path) -> Source | None:
     train, test = (folder / "cifar10" / f"{split}.parquet" for split in ("train", "test"))
     if train.exists() or test.exists():
@@ -118,19 +103,14 @@ def _find(folder: Path) -> Source | None:
             if not path.is_file():
                 raise UsageError(f"{path} is missing, though {other.name} is there")
         return Source(
-            key=_identity(train, test),
+            key=identity(train, test),
             read=lambda: _read_parquet(train, "train") | _read_parquet(test, "test"),
         )
     for root in (folder, folder / "cifar10"):
         if (root / BATCHES).is_dir():
             files = sorted(path for path in (root / BATCHES).iterdir() if path.is_file())
-            return Source(key=_identity(*files), read=partial(_read_batches, root))
+            return Source(key=identity(*files), read=partial(_read_batches, root))
     return None
-
-
-def _identity(*paths: Path) -> str:
-    """Return what changes when a file is replaced: its real path, size and time of change."""
-    return "\n".join(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths)
 
 
 def _decode(source: Source) -> Arrays:
@@ -163,7 +143,7 @@ def _read_parquet(path: Path, split: str) -> dict[str, NDArray[Any]]:
                     images[row] = _image(path, row, encoded)
                     row += 1
     except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{path} is not a readable Parquet file: {_one_line(error)}") from error
+        raise UsageError(f"{path} is not a readable Parquet file: {one_line(error)}") from error
     if row == 0 or row != len(images):
         raise UsageError(f"{path} holds {row} of {len(images)} examples")
     return {f"{split}_images": images, f"{split}_labels": labels}
@@ -208,7 +188,7 @@ def _image(path: Path, row: int, encoded: bytes | None) -> NDArray[np.uint8]:
                 raise ValueError(f"its size is {image.size}, not {(SIDE, SIDE)}")
             return np.asarray(image.convert("RGB"), dtype=np.uint8)
     except (OSError, ValueError, SyntaxError) as error:  # SyntaxError: Pillow on broken PNG
-        raise UsageError(f"{path}: image {row} cannot be read: {_one_line(error)}") from error
+        raise UsageError(f"{path}: image {row} cannot be read: {one_line(error)}") from error
 
 
 # torchvision's folder of pickles, and its download
@@ -252,30 +232,15 @@ def _download(looked_at: str) -> Arrays:
     log.info("dataset=cifar10 downloading=%s", URL)
     try:
         with TemporaryDirectory(prefix=".download-", dir=cache_folder()) as root:
-            with _socket_timeout(NETWORK_TIMEOUT), redirect_stdout(io.StringIO()):
+            with socket_timeout(NETWORK_TIMEOUT), redirect_stdout(io.StringIO()):
                 CIFAR10(root, download=True)
             return _read_batches(Path(root))
     except (OSError, HTTPException, RuntimeError, tarfile.TarError) as error:
         raise _not_found(looked_at, error) from error
 
 
-@contextmanager
-def _socket_timeout(seconds: float) -> Iterator[None]:
-    """Give sockets of this process a timeout: torchvision has no parameter for it."""
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(seconds)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(before)
-
-
 def _not_found(looked_at: str, error: Exception) -> DataNotFound:
-    reason = _one_line(error)
+    reason = one_line(error)
     return DataNotFound(
         f"CIFAR-10 was not found: {looked_at}, and the download from {URL} failed ({reason}). {TO_GET_IT}"
     )
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

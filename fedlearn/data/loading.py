@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fedlearn.data.base import Dataset
+from fedlearn.data.base import AnyDataset, Dataset, TableDataset
 from fedlearn.errors import DataNotFound, SettingError
 from fedlearn.registry import Registry
 
@@ -14,24 +14,32 @@ DATASETS = Registry(
         "auto": "fedlearn.data.loading:load_auto",
         "cifar10": "fedlearn.data.cifar10:load",
         "digits": "fedlearn.data.digits:load",
+        "california": "fedlearn.data.california:load",
+        "diabetes": "fedlearn.data.diabetes:load",
+        "adult": "fedlearn.data.adult:load",
+        "auto-regression": "fedlearn.data.loading:load_auto_regression",
     },
 )
 
 
-def load_dataset(name: str, data_dir: str) -> Dataset:
+def load_dataset(name: str, data_dir: str) -> AnyDataset:
     """Return a data set.
 
     Parameters
     ----------
     name
-        A name in `DATASETS`, or ``module:callable``; the callable takes `data_dir` and returns a
-        `Dataset`.
+        A name in `DATASETS`, the path of a TOML file that describes a table (see `tables.py`), or ``module:callable``;
+        the callable takes `data_dir` and returns a `Dataset` or a `TableDataset`.
     data_dir
         The setting ``data.dir``: the folder of data sets; empty means FEDLEARN_DATA.
     """
+    if name.endswith(".toml"):
+        from fedlearn.data.tables import load_schema_file
+
+        return load_schema_file(name, data_dir)
     loaded = DATASETS.load(name)(data_dir)
-    if not isinstance(loaded, Dataset):
-        wanted = "it must return a fedlearn.data.Dataset"
+    if not isinstance(loaded, Dataset | TableDataset):
+        wanted = "it must return a fedlearn.data.Dataset or TableDataset"
         raise SettingError("data.dataset", name, f"{wanted}, not {type(loaded).__name__}")
     return loaded
 
@@ -48,3 +56,14 @@ def load_auto(data_dir: str) -> Dataset:
     except DataNotFound as error:
         instead = "USING THE SMALL DATA SET 'digits' INSTEAD OF CIFAR-10, of which it says nothing."
         return replace(digits.load(data_dir), notice=f"{instead} {error}")
+
+
+def load_auto_regression(data_dir: str) -> TableDataset:
+    """Return California Housing or, where there is none at all, the diabetes patients with a notice."""
+    from fedlearn.data import california, diabetes
+
+    try:
+        return california.load(data_dir)
+    except DataNotFound as error:
+        instead = "USING THE SMALL DATA SET 'diabetes' INSTEAD OF CALIFORNIA HOUSING, of which it says nothing."
+        return replace(diabetes.load(data_dir), notice=f"{instead} {error}")

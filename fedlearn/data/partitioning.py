@@ -14,6 +14,8 @@ of a class a node gets is always random.
 - shard: examples sorted by class, cut into ``nodes * shards_per_node`` equal shards, dealt out at
   random; McMahan et al. 2017 (arXiv:1602.05629). What does not fill a shard is left out.
 
+In a regression, "class" means the tenth of the targets that an example is in.
+
 Partitions never overlap; iid and dirichlet leave no example out.
 """
 
@@ -30,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.config.schema import DataSettings
-from fedlearn.data.base import Dataset
+from fedlearn.data.base import AnyDataset
 from fedlearn.data.cache import Arrays, cached
 from fedlearn.errors import SettingError
 from fedlearn.seeding import rng_for, seed_for
@@ -72,7 +74,7 @@ class PartitionTable:
         return self.rows[self.offsets[partition_id] : self.offsets[partition_id + 1]]
 
 
-def partition_table(dataset: Dataset, settings: DataSettings, *, num_partitions: int, seed: int) -> PartitionTable:
+def partition_table(dataset: AnyDataset, settings: DataSettings, *, num_partitions: int, seed: int) -> PartitionTable:
     """Return who has what: a function of the training labels, the scheme, the number and the seed.
 
     Parameters

@@ -5,21 +5,26 @@ from __future__ import annotations
 import logging
 
 from fedlearn.config import RunConfig
-from fedlearn.data import load_dataset, partition_table
+from fedlearn.config.presets import TREE_MODELS
+from fedlearn.data import partition_table
+from fedlearn.models.loaded import dataset_of
 
 log = logging.getLogger(__name__)
 
 
 def prepared(config: RunConfig) -> RunConfig:
-    """Return the settings with the data set that was really found.
+    """Return the settings with the data set that was really found; for trees, with seeded noise in place of auto.
 
     Decodes the data set and computes the partitions, if they are not in the cache yet: all processes of the run then
     find them there, and none of them has to look for the data set again.
     """
-    dataset = load_dataset(config.data.dataset, config.data.dir)
+    dataset = dataset_of(config)
     if dataset.notice:
         log.warning("%s", dataset.notice)
     partition_table(dataset, config.data, num_partitions=config.clients, seed=config.seed)
     name = config.data.dataset if ":" in config.data.dataset else dataset.name
     found = config.data.model_copy(update={"dataset": name, "notice": dataset.notice or config.data.notice})
-    return config.model_copy(update={"data": found})
+    privacy = config.privacy
+    if privacy.noise == "auto" and config.model.name in TREE_MODELS:
+        privacy = privacy.model_copy(update={"noise": "seeded"})
+    return config.model_copy(update={"data": found, "privacy": privacy})

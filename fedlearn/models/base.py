@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from fedlearn.data.base import Examples
-from fedlearn.state import State, UpdateKind
+from fedlearn.data.base import AnyExamples
+from fedlearn.metrics import Metrics
+from fedlearn.state import Layout, State, UpdateKind
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Sums over examples, so that parts of a test set can be evaluated apart and added.
+    """Sums over examples of what a model measures, so that parts of a test set can be evaluated apart and added.
 
-    >>> (Evaluation(12.0, 3, 4) + Evaluation(8.0, 2, 6)).accuracy
-    0.5
+    >>> parts = Evaluation({"accuracy": 3}, 4) + Evaluation({"accuracy": 2}, 6)
+    >>> parts.means
+    {'accuracy': 0.5}
     """
 
-    loss_sum: float
-    correct: int
+    sums: Mapping[str, float]
     count: int
 
     def __add__(self, other: Evaluation) -> Evaluation:
         """Return the evaluation of both sets of examples."""
-        return Evaluation(self.loss_sum + other.loss_sum, self.correct + other.correct, self.count + other.count)
+        names = [*self.sums, *(name for name in other.sums if name not in self.sums)]
+        sums = {name: self.sums.get(name, 0) + other.sums.get(name, 0) for name in names}
+        return Evaluation(sums, self.count + other.count)
 
     @property
-    def loss(self) -> float:
-        """Mean loss per example (cross-entropy in nats, for classifiers)."""
-        return self.loss_sum / self.count
+    def means(self) -> dict[str, float]:
+        """Mean per example of each: loss (cross-entropy in nats), accuracy, mae."""
+        return {name: total / self.count for name, total in self.sums.items()}
 
-    @property
-    def accuracy(self) -> float:
-        """Share of examples classified correctly."""
-        return self.correct / self.count
+
+NOTHING = Evaluation({}, 0)
 
 
 class Model(Protocol):
@@ -45,15 +47,46 @@ class Model(Protocol):
         What an update of it means.
     learner
         The name of the learner that improves it on a node; see `client/learners`.
+    metrics
+        What `evaluate` and the learner measure.
     """
 
     update_kind: UpdateKind
     learner: str
+    metrics: Metrics
 
     def initial_state(self, *, seed: int) -> State:
         """Return the state before round 1; the same seed gives the same state."""
         ...
 
-    def evaluate(self, state: State, examples: Examples) -> Evaluation:
+    def evaluate(self, state: State, examples: AnyExamples) -> Evaluation:
         """Return how well `state` does on `examples`; changes nothing."""
+        ...
+
+
+@runtime_checkable
+class Ensemble(Protocol):
+    """What a model whose updates are members to be united must do beside all others.
+
+    Attributes
+    ----------
+    sums
+        Whether it is the sum of its members; else their weighted mean.
+    """
+
+    sums: bool
+
+    def check_members(self, arrays: State, *, before: Layout, max_depth: int, max_nodes: int) -> None:
+        """Accept what a node sent in silence.
+
+        Parameters
+        ----------
+        before
+            The layout of the state that the node was sent.
+
+        Raises
+        ------
+        Refused
+            With a word for the reason, if no honest node can have made it.
+        """
         ...

@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data import load_dataset
-from fedlearn.data.base import Dataset
-from fedlearn.models import Evaluation, Model, load_model
+from fedlearn.data.base import AnyDataset
+from fedlearn.metrics import Metrics
+from fedlearn.models import AUTO_DATASETS, Evaluation, Model, load_model
+from fedlearn.models.base import Ensemble
 from fedlearn.state import State, UpdateKind
 
 
+def dataset_of(config: RunConfig) -> AnyDataset:
+    """Return the run's data set; never imports what its model needs."""
+    name = config.data.dataset
+    if name == "auto":
+        name = AUTO_DATASETS.get(config.model.name, name)
+    return load_dataset(name, config.data.dir)
+
+
 @per_run
-def loaded(config: RunConfig) -> tuple[Dataset, Model]:
+def loaded(config: RunConfig) -> tuple[AnyDataset, Model]:
     """Return the run's data set and model."""
-    dataset = load_dataset(config.data.dataset, config.data.dir)
-    return dataset, load_model(config.model.name, dataset)
+    dataset = dataset_of(config)
+    return dataset, load_model(config.model.name, dataset, config.model.options)
 
 
-def update_kind(settings: Mapping[str, Any], state: State) -> UpdateKind:
-    """Return what an update of the run's model means."""
-    return loaded(from_flower(settings))[1].update_kind
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What the server needs to know of a model, without importing what the model needs."""
+
+    update_kind: UpdateKind
+    metrics: Metrics
+    sums: bool = False
+
+
+def traits(settings: Mapping[str, Any], state: State) -> Traits:
+    """Return the traits of the run's model."""
+    model = loaded(from_flower(settings))[1]
+    return Traits(model.update_kind, model.metrics, isinstance(model, Ensemble) and model.sums)
 
 
 def initial_state(settings: Mapping[str, Any], state: State) -> State:
@@ -34,5 +54,4 @@ def initial_state(settings: Mapping[str, Any], state: State) -> State:
 def evaluate_part(settings: Mapping[str, Any], state: State, start: int, stop: int) -> Evaluation:
     """Return how `state` does on the test examples from `start` to `stop`; parts are added in order."""
     dataset, model = loaded(from_flower(settings))
-    test = dataset.test
-    return model.evaluate(state, replace(test, images=test.images[start:stop], labels=test.labels[start:stop]))
+    return model.evaluate(state, dataset.test.at(slice(start, stop)))

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedlearn.data.base import Dataset, Examples
-from fedlearn.models.base import Evaluation
+from fedlearn.data.base import AnyExamples, Dataset, Examples
+from fedlearn.metrics import NEURAL_CLASSIFIER
+from fedlearn.models.base import NOTHING, Evaluation
 from fedlearn.models.process import prepare_to_train
 from fedlearn.seeding import seed_for
 from fedlearn.state import State, UpdateKind
@@ -37,6 +38,7 @@ class TorchModel:
 
     update_kind = UpdateKind.DENSE
     learner = "sgd"
+    metrics = NEURAL_CLASSIFIER
 
     def __init__(self, build: type[nn.Module], dataset: Dataset) -> None:
         prepare_to_train()
@@ -73,11 +75,12 @@ class TorchModel:
         batch = torch.from_numpy(images).to(torch.float32).sub_(self._mean).mul_(self._scale)
         return batch.permute(0, 3, 1, 2)
 
-    def evaluate(self, state: State, examples: Examples) -> Evaluation:
+    def evaluate(self, state: State, examples: AnyExamples) -> Evaluation:
         """Return cross-entropy and accuracy, in float64 sums over batches of fixed size."""
+        assert isinstance(examples, Examples)
         self.load(state)
         self.module.eval()
-        total = Evaluation(0.0, 0, 0)
+        total = NOTHING
         with torch.inference_mode():
             for start in range(0, len(examples), EVALUATION_BATCH):
                 batch = slice(start, start + EVALUATION_BATCH)
@@ -85,7 +88,7 @@ class TorchModel:
                 labels = torch.from_numpy(np.array(examples.labels[batch]))  # (B,)
                 loss = functional.cross_entropy(logits, labels, reduction="sum")
                 correct = (logits.argmax(1) == labels).sum()
-                total += Evaluation(loss.item(), int(correct), len(labels))
+                total += Evaluation({"loss": loss.item(), "accuracy": int(correct)}, len(labels))
         return total
 
 

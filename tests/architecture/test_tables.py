@@ -36,6 +36,9 @@ def imported_by(statement):
         ("import server.app", {"torch", "datasets", "sklearn", "ray"}),
         ("import client.app", {"torch", "datasets", "sklearn", "ray"}),
         ("import strategies", {"torch"}),
+        ("import server.app, client.app, fedlearn.engine.embedded.worker", {"numba", "opendp", "fedlearn.trees"}),
+        ("import fedlearn.models.torch_model, client.learners.sgd", {"numba", "opendp", "fedlearn.trees", "sklearn"}),
+        ("import fedlearn.engine.embedded.preload_trees", {"torch", "datasets", "flwr_datasets", "opendp"}),
     ],
 )
 def test_import_is_cheap(statement, unwanted):

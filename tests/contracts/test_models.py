@@ -1,4 +1,4 @@
-"""What every model of the table keeps: its start is reproducible, evaluating it changes nothing."""
+"""What every neural model of the table keeps: its start is reproducible, evaluating it changes nothing."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import pytest
 import torch
 
 from client.learners import LEARNERS
+from fedlearn.config.presets import TREE_MODELS
 from fedlearn.models import MODELS, load_model
-from fedlearn.models.base import Evaluation
+from fedlearn.models.base import NOTHING
 from fedlearn.state import UpdateKind
 from tests.oracles.images import MEAN, STD, Small, dataset
 
 NUM_PARAMETERS = {"cnn": 62_006, "cnn-large": 2_156_490, "resnet18": 11_173_962}
 PLUGIN = f"{Small.__module__}:Small"
-NAMES = [*MODELS, PLUGIN]
+NEURAL = [name for name in MODELS if name not in TREE_MODELS]  # trees: test_tree_models.py
+NAMES = [*NEURAL, PLUGIN]
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -38,7 +40,7 @@ def few(number=7):
     return replace(test, images=test.images[:number], labels=test.labels[:number])
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", NEURAL)
 def test_number_of_parameters_is_the_documented_one(name):
     state = load_model(name, dataset()).initial_state(seed=1)
     assert sum(array.size for array in state.values()) == NUM_PARAMETERS[name]
@@ -73,11 +75,11 @@ def test_evaluation_of_parts_adds_up_to_that_of_the_whole(model, state):
     parts = [
         model.evaluate(state, replace(few(), images=images[i : i + 2], labels=labels[i : i + 2])) for i in (0, 2, 4)
     ]
-    total = sum(parts, Evaluation(0.0, 0, 0))
-    assert (total.count, total.correct) == (6, whole.correct)
-    assert total.loss == pytest.approx(whole.loss, rel=1e-5)
-    assert 0 <= whole.accuracy <= 1
-    assert whole.loss == pytest.approx(np.log(10), rel=0.5)  # of an untrained classifier
+    total = sum(parts, NOTHING)
+    assert (total.count, total.sums["accuracy"]) == (6, whole.sums["accuracy"])
+    assert total.means["loss"] == pytest.approx(whole.means["loss"], rel=1e-5)
+    assert 0 <= whole.means["accuracy"] <= 1
+    assert whole.means["loss"] == pytest.approx(np.log(10), rel=0.5)  # of an untrained classifier
 
 
 def test_kind_and_learner_are_known(model):

@@ -22,7 +22,8 @@ def record(number, accuracy=0.5):
         ["ready", "cohort", "reported", "failed", "refused", "late", "bytes_down", "bytes_up", "uploads"], 3
     )
     seconds = dict.fromkeys(["selection_seconds", "training_seconds", "evaluation_seconds"], 0.25)
-    return RoundRecord(number, 1, **counts, bytes_protocol=3, **seconds, train_loss=1.0, loss=2.0, accuracy=accuracy)
+    measured = {"train_loss": 1.0, "loss": 2.0, "accuracy": accuracy}
+    return RoundRecord(number, 1, **counts, bytes_protocol=3, **seconds, measured=measured)
 
 
 def state_of(number):

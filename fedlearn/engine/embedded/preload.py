@@ -1,19 +1,13 @@
-"""Imported once by the process that all workers are forked from; imports only, nothing else may run here.
+"""Imported once by the process that all workers are forked from; imports only, nothing else may run here."""
 
-But for one thing: that process is the last to end, even if the engine was killed, and removes its own socket then. The
-workers do not: they end without `atexit`.
-"""
-
-import atexit
 import ctypes
-import shutil
 import sys
-from multiprocessing import forkserver
 from pathlib import Path
 
 import numpy  # noqa: F401
 import torch  # noqa: F401
 
+import fedlearn.engine.embedded.tidying
 import fedlearn.engine.embedded.worker
 import fedlearn.models.torch_model  # noqa: F401
 
@@ -34,12 +28,3 @@ def _forget_library_code() -> None:
 
 if sys.platform == "linux":
     _forget_library_code()
-
-
-@atexit.register
-def _remove_socket() -> None:
-    address = forkserver._forkserver._forkserver_address  # type: ignore[attr-defined]
-    if forkserver._forkserver._forkserver_pid is not None:  # type: ignore[attr-defined]
-        return  # this is the engine, where something has imported this module
-    if address and Path(address).parent.name.startswith("pymp-"):  # the folder that multiprocessing made for it
-        shutil.rmtree(Path(address).parent, ignore_errors=True)

@@ -112,6 +112,26 @@ def test_a_report_is_freed_with_its_last_reader_not_when_python_looks_for_cycles
         gc.enable()
 
 
+def test_a_node_that_has_grown_its_trees_is_never_ready_again():
+    node = OneNode(**{"model.name": "dp-forest", "data.dataset": "diabetes", "privacy.noise": "seeded"})
+    forest = initial_state(node.settings, {})
+    asked = wire.ready_query(5, round_number=1, attempt=1, ttl=60.0)
+    assert wire.read_ready_answer(node.hears(asked)) == (3, "")
+    assert not node.hears(instruction(forest)).has_error()
+    kept = flower.from_bytes(node.kept)["memory"]
+    assert set(kept) == {"account"}
+    assert wire.read_ready_answer(node.hears(asked)) == (3, "budget spent: 1 of epsilon 1")
+    again = node.hears(instruction(forest, 2))  # a server that asks for more all the same
+    assert again.error.reason.startswith("BudgetExceeded: ")
+    assert flower.from_bytes(node.kept)["memory"] == kept
+
+
+def test_a_node_that_has_nothing_to_remember_keeps_nothing_more_than_its_state(state):
+    node = OneNode()
+    node.hears(instruction(state))
+    assert set(flower.from_bytes(node.kept)) == {"node"}
+
+
 def test_masks_differ_between_rounds(state):
     node = OneNode(**{"compression.codec": "drop"})
     seeds = [node.hears(instruction(state, r)).content[wire.REPORT]["seed"] for r in (1, 2)]

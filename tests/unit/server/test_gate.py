@@ -318,7 +318,7 @@ def test_unusual_but_valid_report_is_counted(scene, spoil):
     assert run.store.history.rounds[0].reported == 5
     assert not run.events("refused")
     assert all(np.isfinite(array).all() for array in run.state.values())
-    assert run.store.history.rounds[0].train_loss == 0.5
+    assert run.store.history.rounds[0].measured["train_loss"] == 0.5
 
 
 @pytest.mark.parametrize(("value", "fate"), [(1000.0, Fate.REPORTED), (1000.1, Fate.REFUSED)])

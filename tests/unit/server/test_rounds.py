@@ -43,7 +43,7 @@ def test_round_commits_the_mean_of_all_reports(scene):
     assert_state(run.state, mean_of(range(4)))
     (record,) = run.store.history.rounds
     assert (record.ready, record.cohort, record.reported, record.attempts) == (4, 4, 4, 1)
-    assert record.train_loss == 0.5
+    assert record.measured["train_loss"] == 0.5
 
 
 def test_next_round_starts_from_the_committed_state(scene):
@@ -409,8 +409,8 @@ def test_state_is_evaluated_every_k_rounds_and_in_the_last(scene, every, total, 
     run = scene(nodes_of(3), rounds={"total": total}, evaluation={"where": "nodes", "every": every}).run()
     assert [e["round"] for e in run.events("evaluating")] == evaluated
     records = run.store.history.rounds
-    assert [r.round_number for r in records if r.accuracy is not None] == evaluated
-    assert records[-1].loss == 1.0
+    assert [r.round_number for r in records if r.measured["accuracy"] is not None] == evaluated
+    assert records[-1].measured["loss"] == 1.0
 
 
 def test_evaluation_through_nodes_asks_the_cohort_and_no_others(scene):
@@ -433,4 +433,4 @@ def test_evaluation_through_nodes_asks_the_cohort_and_no_others(scene):
 def test_one_bad_evaluation_neither_ends_the_run_nor_spoils_the_mean(scene, metrics):
     run = scene(nodes_of(5, n2=Node(2, metrics=metrics)), evaluation={"where": "nodes"}).run()
     record = run.store.history.rounds[0]
-    assert (record.loss, record.accuracy) == (1.0, 0.5)
+    assert (record.measured["loss"], record.measured["accuracy"]) == (1.0, 0.5)

@@ -139,7 +139,7 @@ def test_rounds_commit(tmp_path, name):
     with run.log:
         run.run()
     assert len(run.store.history.rounds) == 2
-    assert run.store.history.rounds[-1].accuracy == 0.5
+    assert run.store.history.rounds[-1].measured["accuracy"] == 0.5
     assert not np.array_equal(run.state["w"], state["w"])
 
 

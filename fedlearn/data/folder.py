@@ -1,0 +1,53 @@
+"""The user's folder of data sets, and what tells one version of a file from another."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fedlearn.errors import SettingError
+
+NETWORK_TIMEOUT = 20.0  # seconds without an answer
+
+
+def data_folder(data_dir: str, *, wanted: str) -> tuple[Path | None, str]:
+    """Return the data folder, or None; and in words that `wanted` is not in it.
+
+    Parameters
+    ----------
+    data_dir
+        The setting ``data.dir``; empty means the environment variable FEDLEARN_DATA.
+    """
+    named = data_dir or os.environ.get("FEDLEARN_DATA", "")
+    if not named:
+        return None, "data.dir and FEDLEARN_DATA are not set"
+    folder = Path(named).expanduser().absolute()
+    if data_dir and not folder.is_dir():
+        raise SettingError("data.dir", data_dir, "there is no such folder")
+    if not folder.is_dir():
+        return None, f"FEDLEARN_DATA = {named} is not a folder"
+    return folder, f"{wanted} not in {folder}"
+
+
+def identity(*paths: Path) -> str:
+    """Return what changes when a file is replaced: its real path, size and time of change."""
+    return "\n".join(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths)
+
+
+@contextmanager
+def socket_timeout(seconds: float) -> Iterator[None]:
+    """Give sockets of this process a timeout, for downloads by libraries that have no parameter for it."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(seconds)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+def one_line(error: Exception) -> str:
+    """Return what an error says, in one line."""
+    return " ".join(str(error).split()) or type(error).__name__

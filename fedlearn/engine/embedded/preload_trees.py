@@ -1,0 +1,7 @@
+"""What `preload` does, for models of trees: numba and scikit-learn, which take a second, and no torch."""
+
+import fedlearn.engine.embedded.tidying
+import fedlearn.engine.embedded.worker
+import fedlearn.models.relay
+import fedlearn.trees.classification
+import fedlearn.trees.permute_and_flip_forest  # noqa: F401

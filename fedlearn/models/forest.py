@@ -1,0 +1,261 @@
+"""Ensembles of differentially private trees as models: the seam between `fedlearn.trees` and our named arrays.
+
+A state holds the columns of a `NodeTable` under their own names. There is one difference: where a node has no threshold
+(leaves, and categorical nodes, whose children are numbered by category) the table has NaN, the state has 0, so that a
+state is finite like that of any other model. Before round 1 it holds no tree, and the prediction is the middle of
+the target's bounds, or every class alike.
+
+Everything that an estimator must know before it sees data comes from the data set's schema; `model.options` sets its
+other parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.data.base import AnyDataset, AnyExamples, TableDataset, TableExamples, TableSchema
+from fedlearn.errors import Refused, SettingError
+from fedlearn.metrics import PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
+from fedlearn.models.base import Evaluation
+from fedlearn.registry import load_reference
+from fedlearn.state import Array, Layout, State, UpdateKind
+from fedlearn.trees.categorical import MISSING
+from fedlearn.trees.domain import Domain
+from fedlearn.trees.encoding import Encoding
+from fedlearn.trees.nodes import DTYPES, LEAF, NodeTable
+from fedlearn.trees.plan import plan_for
+from fedlearn.trees.predicting import predict
+from fedlearn.trees.regression import predict_target
+from fedlearn.trees.relay import centre_of
+
+NOT_FOR_USERS = {
+    "epsilon", "noise", "random_state", "accountant", "bounds_from_data", "n_declared", "ensemble",
+    "mode", "min_split", "min_leaf", "reading",
+}  # fmt: skip
+"""Parameters of estimators that other settings decide, or that would not be private."""
+BINS = 8  # into which classifiers, which take categories only, sort a number; public, from the declared bounds
+SMALLEST_SHARE = float(np.finfo(np.float64).eps)  # of a class, in a logarithm; as in scikit-learn's log_loss
+
+
+def state_of(table: NodeTable) -> dict[str, Array]:
+    """Return the state that holds these trees."""
+    arrays = table.to_arrays()
+    return {**arrays, "threshold": np.where(np.isnan(table.threshold), 0.0, table.threshold)}
+
+
+def empty_state(outputs: int) -> dict[str, Array]:
+    """Return the state that holds no tree."""
+    return {name: np.zeros((0, outputs) if name == "value" else (0,), dtype) for name, dtype in DTYPES.items()}
+
+
+class ForestModel:
+    """What regression and classification have in common.
+
+    Parameters
+    ----------
+    estimator
+        ``module:Class`` of the estimator that grows a node's trees.
+    options
+        The user's choice of its parameters.
+    """
+
+    update_kind = UpdateKind.ENSEMBLE
+    learner = "tree"
+    sizes: Sequence[int] | None = None  # of each feature, how many categories; None: all tests are against thresholds
+    sums = False  # whether the prediction is the sum over the trees; else their weighted mean
+    outputs = 1
+    counts_records = False  # whether the estimator wants to know how many there are, and pays for it unless it is told
+
+    def __init__(self, estimator: str, schema: TableSchema, options: Mapping[str, Any]) -> None:
+        self._build = load_reference(estimator)
+        self.schema = schema
+        self.options = options
+        known = self._build().get_params().keys() - self.declared().keys() - NOT_FOR_USERS
+        if unknown := sorted(options.keys() - known):
+            raise SettingError("model.options", unknown[0], f"choose of {', '.join(sorted(known))}")
+
+    def initial_state(self, *, seed: int) -> State:
+        """Return the empty ensemble, whatever the seed."""
+        return empty_state(self.outputs)
+
+    def estimator(self, state: State, **parameters: Any) -> Any:
+        """Return the estimator with what the schema declares, the user's options, and what the run decides."""
+        return self._build(**self.options, **self.declared(), **self.given(state), **parameters)
+
+    def declared(self) -> dict[str, Any]:
+        """Return what the schema says, as parameters of the estimator."""
+        raise NotImplementedError
+
+    def table_of(self, state: State) -> NodeTable:
+        """Return the trees of a state, with NaN again where there is no threshold."""
+        feature, threshold = state["feature"], state["threshold"]
+        unused = feature == LEAF
+        if self.sizes is not None:
+            known = (feature >= 0) & (feature < len(self.sizes))
+            unused = unused | (np.asarray(self.sizes)[np.where(known, feature, 0)] > 0)
+        return NodeTable.from_arrays({**state, "threshold": np.where(unused, np.nan, threshold)})
+
+    def given(self, state: State) -> dict[str, Any]:
+        """Return what the estimator is to know of the state that the node received."""
+        return {}
+
+    def check_members(self, arrays: State, *, before: Layout, max_depth: int, max_nodes: int) -> None:
+        """Refuse trees that cannot have been grown under the schema."""
+        checked = NodeTable.from_arrays(arrays)
+        if checked.threshold.shape != checked.feature.shape:
+            raise Refused("wrong-shape", "columns 'feature' and 'threshold' are not equally long")
+        table = self.table_of(arrays)
+        if not np.isfinite(checked.threshold).all() or checked.threshold[np.isnan(table.threshold)].any():
+            raise Refused("bad-threshold", "a threshold is not finite, or stands where none belongs")
+        table.validate(
+            num_features=len(self.schema.features), outputs=self.outputs, value_bounds=self.value_bounds(before),
+            max_depth=max_depth, max_nodes=max_nodes, categories=self.sizes,
+        )  # fmt: skip
+        # A distribution of more than 1 would count as that many trees.
+        if self.outputs > 1 and not np.allclose(table.value[table.is_leaf].sum(axis=1), 1, rtol=0, atol=1e-9):
+            raise Refused("bad-value", "a leaf's distribution does not sum to 1")
+
+    def value_bounds(self, before: Layout) -> tuple[float, float]:
+        """Return between which numbers every value of a tree lies that improves a state of this layout."""
+        raise NotImplementedError
+
+
+class ForestRegressor(ForestModel):
+    """Trees that predict a number; median leaves hold its distribution over even knots of its bounds."""
+
+    metrics = PRIVATE_REGRESSOR
+    counts_records = True
+
+    def __init__(self, estimator: str, schema: TableSchema, options: Mapping[str, Any]) -> None:
+        super().__init__(estimator, schema, options)
+        self.domain = Domain.declare(num_features=len(schema.features), **self.declared())
+        leaf = self._build(**options).get_params().get("leaf", "mean")
+        self.outputs = plan_for(1.0, greedy_levels=0, random_levels=0).knots if leaf == "median" else 1
+
+    def declared(self) -> dict[str, Any]:
+        """Return bounds, categories (taken in their declared order) and target bounds."""
+        schema = self.schema
+        return {
+            "bounds": dict(enumerate(schema.bounds.values())),
+            "categories": {len(schema.bounds) + i: len(words) for i, words in enumerate(schema.categories.values())},
+            "target_bounds": schema.target_bounds,
+        }
+
+    def value_bounds(self, before: Layout) -> tuple[float, float]:
+        """Return the target's bounds, or those of a share."""
+        return (0.0, 1.0) if self.outputs > 1 else self.domain.target_bounds
+
+    def predict(self, state: State, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return (rows,) predictions in the target's unit, inside its bounds."""
+        if not len(state["root"]):
+            return np.full(len(features), centre_of(self.domain))
+        return predict_target(self.table_of(state), features, self.domain)
+
+    def evaluate(self, state: State, examples: AnyExamples) -> Evaluation:
+        """Return the absolute error in the target's unit, and as a share of the width of its bounds."""
+        assert isinstance(examples, TableExamples)
+        low, high = self.domain.target_bounds
+        error = float(np.abs(self.predict(state, examples.features) - examples.targets).sum())
+        return Evaluation({"mae": error, "mae_scaled": error / (high - low)}, len(examples))
+
+
+class ForestClassifier(ForestModel):
+    """Trees that predict a class; features are categories, numbers are sorted into `BINS` bins."""
+
+    metrics = PRIVATE_CLASSIFIER
+
+    def __init__(self, estimator: str, schema: TableSchema, options: Mapping[str, Any]) -> None:
+        super().__init__(estimator, schema, options)
+        self.outputs = len(schema.classes)
+        declared = self.declared()
+        self._encoding = Encoding.declare(
+            len(schema.features), categories=declared["categories"], bins=declared["bins"]
+        )
+        self.sizes = [int(size) for size in self._encoding.sizes]
+
+    def declared(self) -> dict[str, Any]:
+        """Return categories, bins between the declared bounds, and classes."""
+        schema = self.schema
+        return {
+            "bins": {i: _edges(*bound) for i, bound in enumerate(schema.bounds.values())},
+            "categories": {len(schema.bounds) + i: len(words) for i, words in enumerate(schema.categories.values())},
+            "classes": tuple(range(len(schema.classes))),
+        }
+
+    def value_bounds(self, before: Layout) -> tuple[float, float]:
+        """Return those of a share."""
+        return 0.0, 1.0
+
+    def shares(self, state: State, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return (rows, classes) what the trees say of each class, 1 in all."""
+        if not len(state["root"]):
+            return np.full((len(features), self.outputs), 1 / self.outputs)
+        codes = self._encoding.encode(features)
+        coded = np.where(codes == MISSING, np.nan, codes)
+        votes = predict(self.table_of(state), coded)
+        total = votes.sum(axis=1, keepdims=True)
+        return np.asarray(np.divide(votes, total, out=np.full_like(votes, 1 / self.outputs), where=total > 0))
+
+    def evaluate(self, state: State, examples: AnyExamples) -> Evaluation:
+        """Return cross-entropy and accuracy."""
+        assert isinstance(examples, TableExamples)
+        shares = self.shares(state, examples.features)
+        of_truth = shares[np.arange(len(examples)), examples.targets.astype(np.int64)]
+        loss = float(-np.log(np.maximum(of_truth, SMALLEST_SHARE)).sum())
+        correct = int((shares.argmax(axis=1) == examples.targets).sum())
+        return Evaluation({"loss": loss, "accuracy": correct}, len(examples))
+
+
+def _edges(low: float, high: float, scale: str = "linear") -> list[float]:
+    """Return the edges between `BINS` bins of equal width, in the logarithm for heavy tails."""
+    edges = np.geomspace(low, high, BINS + 1) if scale == "log" else np.linspace(low, high, BINS + 1)
+    return [float(edge) for edge in edges[1:-1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Which trees a model is made of, and what they predict."""
+
+    model: type[ForestModel]
+    estimator: str
+    wants_classes: bool
+
+    def of(self, name: str, dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
+        """Return the model for a data set, if it is one of the right kind."""
+        kind, known = ("classes", "adult") if self.wants_classes else ("numbers", "california, diabetes")
+        if not isinstance(dataset, TableDataset):
+            raise SettingError("model.name", name, f"it learns from tables, and {dataset.name!r} holds images")
+        if bool(dataset.schema.classes) != self.wants_classes:
+            target = f"{dataset.schema.target!r} of {dataset.name!r}"
+            raise SettingError(
+                "model.name", name, f"the target {target} does not fit; it predicts {kind}: {known}, or a .toml file"
+            )
+        return self.model(self.estimator, dataset.schema, options)
+
+
+def dp_forest(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
+    """Return private regression trees, one of each node."""
+    return Kind(ForestRegressor, "fedlearn.trees.regression:DPRegressionTree", False).of("dp-forest", dataset, options)
+
+
+def dp_classifier(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
+    """Return private ID3 trees, one of each node."""
+    kind = Kind(ForestClassifier, "fedlearn.trees.classification:DPClassificationTree", True)
+    return kind.of("dp-classifier", dataset, options)
+
+
+def dp_random_forest(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
+    """Return random decision trees with private leaves, a small forest of each node."""
+    kind = Kind(ForestClassifier, "fedlearn.trees.classification:DPRandomForestClassifier", True)
+    return kind.of("dp-random-forest", dataset, options)
+
+
+def pf_forest(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
+    """Return permute-and-flip trees, a small forest of each node."""
+    kind = Kind(ForestClassifier, "fedlearn.trees.permute_and_flip_forest:PermuteAndFlipForest", True)
+    return kind.of("pf-forest", dataset, options)

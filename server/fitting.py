@@ -1,0 +1,71 @@
+"""Whether model, codec, strategy and settings fit together; asked before anything is sent."""
+
+from __future__ import annotations
+
+from fedlearn.compression import load_codec
+from fedlearn.config import RunConfig
+from fedlearn.errors import SettingError
+from fedlearn.metrics import EPSILON
+from fedlearn.models.loaded import Traits
+from fedlearn.state import UpdateKind
+from strategies import STRATEGIES, RoundStrategy
+
+PRODUCES = {
+    UpdateKind.DENSE: "dense updates",
+    UpdateKind.MASKED: "masked updates",
+    UpdateKind.ENSEMBLE: "ensembles",
+}
+
+
+def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy) -> None:
+    """Raise SettingError, with what to take instead, where two parts mean different things by an update."""
+    kind, model = traits.update_kind, config.model.name
+    codec = load_codec(config.compression)
+    if kind not in codec.accepts:
+        raise SettingError(
+            "compression.codec", config.compression.codec,
+            f"it cannot send what model {model!r} produces ({PRODUCES[kind]}): use 'identity'",
+        )  # fmt: skip
+    sent = codec.emits(kind)
+    if sent not in strategy.accepts:
+        averaged = " or ".join(sorted(str(each) for each in strategy.accepts - {UpdateKind.ENSEMBLE}))
+        does = f"averages {averaged} updates" if averaged else "unites ensembles"
+        with_codec = "" if sent is kind else f" with codec {config.compression.codec!r}"
+        raise SettingError(
+            "strategy.name", config.strategy.name,
+            f"strategy {config.strategy.name!r} {does}; model {model!r}{with_codec} produces {PRODUCES[sent]}: "
+            f"use {_fitting(sent, traits)}",
+        )  # fmt: skip
+    if strategy.sums is not traits.sums:
+        does, instead = ("adds up trees", "'forest_union'") if strategy.sums else ("takes the mean of trees", "'relay'")
+        is_made_of = "a sum" if traits.sums else "a mean"
+        raise SettingError(
+            "strategy.name", config.strategy.name,
+            f"strategy {config.strategy.name!r} {does}; model {model!r} is {is_made_of}: use {instead}"
+            + (", or model 'dp-relay'" if strategy.sums else ""),
+        )  # fmt: skip
+    if kind is UpdateKind.ENSEMBLE:
+        _check_ensemble(config, model)
+    if EPSILON in traits.metrics.reported and config.evaluation.where == "nodes":
+        raise SettingError(
+            "evaluation.where", "nodes",
+            f"nodes would send what they measured on data that model {model!r} keeps private, and no budget covers "
+            "that: use 'server' or 'none'",
+        )  # fmt: skip
+
+
+def _check_ensemble(config: RunConfig, model: str) -> None:
+    if config.compression.send != "weights":
+        raise SettingError(
+            "compression.send", config.compression.send, f"the trees of model {model!r} have no change: use 'weights'"
+        )
+    if config.gate.max_norm:
+        raise SettingError(
+            "gate.max_norm", config.gate.max_norm, f"the trees of model {model!r} have bounded values anyway: use 0"
+        )
+
+
+def _fitting(sent: UpdateKind, traits: Traits) -> str:
+    """Return the strategies of the table that fit."""
+    kinds = {name: STRATEGIES.load(name) for name in STRATEGIES}
+    return " or ".join(repr(name) for name, kind in kinds.items() if sent in kind.accepts and kind.sums is traits.sums)

@@ -1,0 +1,33 @@
+"""Relay boosting: each round one node adds one tree, fitted to what the ensemble that it received still gets wrong.
+
+The order of the turns is that in which the server draws its cohorts, fixed by the run's seed. Nodes of a round with a
+larger cohort share a turn: all have seen the same ensemble, and the mean of their trees is added.
+
+Source: gradient boosting, Friedman 2001 (doi:10.1214/aos/1013203451); `fedlearn.trees.relay` has the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fedlearn.state import Sends, State, UpdateKind
+from strategies.collected import Collected
+from strategies.forest_union import ForestUnion, members
+
+
+class Relay(ForestUnion):
+    """A sum of trees that grows by one turn in each round."""
+
+    accepts = frozenset({UpdateKind.ENSEMBLE})
+    sums = True
+
+    def next_state(self, state: State, reports: Collected, *, sends: Sends, round_number: int) -> State:
+        """Return the state's trees, and the reported ones divided by their number; weights of nodes do not matter."""
+        from fedlearn.trees.nodes import NodeTable, union
+
+        turn = [NodeTable.from_arrays(members(update, state)) for _, update in reports.updates]
+        if not turn:
+            return state
+        shared = [replace(table, value=table.value / len(turn)) for table in turn]
+        before = [NodeTable.from_arrays(state)] if len(state["root"]) else []
+        return union([*before, *shared]).to_arrays()

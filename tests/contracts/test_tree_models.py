@@ -1,0 +1,192 @@
+"""What every tree model of the table keeps: any schema will do, what nodes send passes its own gate, no torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from client.learners.base import LocalTask
+from client.learners.tree import TreeLearner
+from fedlearn.checkpoint import pack_state
+from fedlearn.config import RunConfig, config_from
+from fedlearn.config.presets import TREE_MODELS
+from fedlearn.data.base import TableExamples
+from fedlearn.errors import BudgetExceeded, SettingError
+from fedlearn.models import AUTO_DATASETS, MODELS, load_model
+from fedlearn.models.base import NOTHING, Ensemble
+from fedlearn.models.forest import ForestClassifier, empty_state
+from fedlearn.state import UpdateKind, layout_of
+from tests.oracles import images
+from tests.oracles.forests import CLASSIFICATION, REGRESSION, dataset
+
+CLASSIFIERS = {"dp-classifier", "dp-random-forest", "pf-forest"}
+LIMITS = {"max_depth": 32, "max_nodes": 1_000_000}
+EPSILON = 0.5
+
+
+def schema_of(name):
+    return CLASSIFICATION if name in CLASSIFIERS else REGRESSION
+
+
+@pytest.fixture(params=TREE_MODELS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def model(name):
+    return load_model(name, dataset(schema_of(name)))
+
+
+def learner_of(model, **settings):
+    return TreeLearner(model, config_from({"privacy.epsilon": EPSILON, "privacy.noise": "seeded"} | settings))
+
+
+def task_of(model, *, seed=1, partition_id=0, memory=None, rows=100):
+    return LocalTask(
+        dataset(model.schema).train, np.arange(rows), seed, 1, partition_id, {}, {} if memory is None else memory
+    )
+
+
+def bytes_of(state):
+    return {name: array.tobytes() for name, array in state.items()}
+
+
+def test_every_model_of_trees_is_in_all_tables():
+    assert set(TREE_MODELS) == set(AUTO_DATASETS) <= set(MODELS)
+
+
+def test_kind_learner_and_metrics(model, name):
+    assert model.update_kind is UpdateKind.ENSEMBLE
+    assert isinstance(model, Ensemble)
+    assert model.learner == "tree"
+    assert model.metrics.best_by == ("accuracy" if name in CLASSIFIERS else "mae")
+
+
+def test_initial_state_is_finite_empty_and_predicts_what_nobody_has_to_learn(model):
+    state = model.initial_state(seed=1)
+    assert all(array.size == 0 for array in state.values())
+    means = model.evaluate(state, dataset(model.schema).test).means
+    assert set(means) == set(model.metrics.evaluated)
+
+
+def test_evaluation_of_parts_adds_up_to_that_of_the_whole(model):
+    state = learner_of(model).fit(model.initial_state(seed=1), task_of(model)).arrays
+    test = dataset(model.schema).test
+    whole = model.evaluate(state, test)
+    parts = sum((model.evaluate(state, test.at(slice(i, i + 20))) for i in (0, 20, 40)), NOTHING)
+    assert parts.count == whole.count == 60
+    assert parts.means == pytest.approx(whole.means)
+
+
+def test_what_a_node_sends_is_finite_survives_storing_and_passes_the_gate(model):
+    before = model.initial_state(seed=1)
+    fit = learner_of(model).fit(before, task_of(model))
+    assert all(np.isfinite(array).all() for array in fit.arrays.values())
+    assert fit.num_examples == 1
+    assert fit.metrics == {"epsilon": pytest.approx(EPSILON)}
+    model.check_members(fit.arrays, before=layout_of(before), **LIMITS)
+    pack_state(fit.arrays)
+
+
+def test_same_seed_same_bytes_and_another_for_each_node(model):
+    state = model.initial_state(seed=1)
+    first, again, other = (learner_of(model).fit(state, task_of(model, partition_id=p)).arrays for p in (0, 0, 1))
+    assert bytes_of(first) == bytes_of(again)
+    assert bytes_of(first) != bytes_of(other)
+
+
+def test_secure_noise_is_never_twice_the_same(model):
+    state = model.initial_state(seed=1)
+    first, again = (
+        learner_of(model, **{"privacy.noise": "secure"}).fit(state, task_of(model, rows=20)).arrays for _ in range(2)
+    )
+    assert bytes_of(first) != bytes_of(again)
+
+
+def test_noise_is_secure_unless_somebody_said_seeded(model):
+    assert TreeLearner(model, RunConfig()).noise == "secure"
+
+
+def test_a_node_spends_its_whole_budget_once(model):
+    learner, memory = learner_of(model), {}
+    state = model.initial_state(seed=1)
+    assert learner.why_not(memory) == ""
+    learner.fit(state, task_of(model, memory=memory))
+    assert learner.why_not(memory) == "budget spent: 0.5 of epsilon 0.5"
+    with pytest.raises(BudgetExceeded):
+        learner.fit(state, task_of(model, memory=memory))
+
+
+def test_what_was_spent_stays_spent_when_the_fit_fails(model):
+    class Broken(TableExamples):
+        def at(self, rows):
+            return TableExamples(np.empty((0, 3)), self.targets[:0])  # no estimator takes no rows
+
+    learner, memory = learner_of(model), {}
+    train = dataset(model.schema).train
+    task = LocalTask(Broken(train.features, train.targets), np.arange(3), 1, 1, 0, {}, memory)
+    with pytest.raises(ValueError):
+        learner.fit(model.initial_state(seed=1), task)
+    assert "account" in memory
+
+
+def test_public_sizes_are_reported(model):
+    learner = learner_of(model, **{"privacy.public_sizes": True})
+    assert learner.fit(model.initial_state(seed=1), task_of(model)).num_examples == 100
+
+
+@pytest.mark.parametrize("name", sorted({"dp-forest", *CLASSIFIERS}))
+def test_leaves_with_more_than_one_vote_are_refused(name):
+    model = load_model(name, dataset(schema_of(name)))
+    before = model.initial_state(seed=1)
+    arrays = dict(learner_of(model).fit(before, task_of(model)).arrays)
+    arrays["value"] = np.ones_like(arrays["value"])
+    with pytest.raises(Exception, match="bad-value: a leaf's distribution does not sum to 1"):
+        model.check_members(arrays, before=layout_of(before), **LIMITS)
+
+
+@pytest.mark.parametrize(
+    "option", ["epsilon", "mode", "bounds_from_data", "accountant", "bounds", "classes", "nonsense"]
+)
+def test_options_that_are_not_the_users_are_refused(name, option):
+    with pytest.raises(SettingError, match=r"model\.options = .*choose of"):
+        load_model(name, dataset(schema_of(name)), f'{{"{option}": 3}}')
+
+
+def test_options_reach_the_estimator(name):
+    option = "max_depth" if name in CLASSIFIERS else "candidates"
+    model = load_model(name, dataset(schema_of(name)), f'{{"{option}": 2}}')
+    assert model.estimator(empty_state(1)).get_params()[option] == 2
+
+
+def test_images_and_the_wrong_kind_of_target_are_refused(name):
+    with pytest.raises(SettingError, match="learns from tables, and 'made' holds images"):
+        load_model(name, images.dataset())
+    other = REGRESSION if name in CLASSIFIERS else CLASSIFICATION
+    with pytest.raises(SettingError, match="the target 'y' of 'made' does not fit"):
+        load_model(name, dataset(other))
+
+
+def test_neural_models_refuse_tables():
+    with pytest.raises(SettingError, match="it takes images, and 'made' is a table"):
+        load_model("cnn", dataset(REGRESSION))
+
+
+def test_classifiers_never_leave_the_probability_simplex():
+    model = load_model("dp-random-forest", dataset(CLASSIFICATION))
+    assert isinstance(model, ForestClassifier)
+    state = learner_of(model).fit(model.initial_state(seed=1), task_of(model)).arrays
+    shares = model.shares(state, dataset(CLASSIFICATION).test.features)
+    assert shares.min() >= 0
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("module", ["fedlearn.models.forest", "fedlearn.models.relay", "client.learners.tree"])
+def test_trees_import_no_torch(module):
+    program = f"import sys, {module}; print({{'torch', 'flwr_datasets', 'opendp'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,167 @@
+"""Private forests as whole runs: the same bytes on every engine and after a kill, and never more than the budget."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import time
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from fedlearn.config import config_from
+from fedlearn.data import diabetes, load_dataset, partition_table
+from fedlearn.errors import RunFailed, SettingError
+from fedlearn.seeding import seed_for
+from fedlearn.trees import Domain, DPRegressionTree, union
+from fedlearn.trees.regressor import sources
+from fedlearn.trees.relay import add_turn, grow_relay_tree, relay_plan
+from tests.end_to_end.conftest import Run
+
+pytestmark = pytest.mark.slow
+
+UNION = {
+    "model.name": "dp-forest", "data.dataset": "diabetes", "strategy.name": "forest_union", "clients": 7,
+    "rounds.cohort": 0, "rounds.total": 1,
+}  # fmt: skip
+RELAY = {
+    "model.name": "dp-relay", "data.dataset": "diabetes", "strategy.name": "relay", "clients": 7, "rounds.cohort": 1,
+    "rounds.invited": 7, "rounds.total": 7,
+}  # fmt: skip
+VARIANTS = {
+    "union": UNION,
+    "relay": RELAY,
+    "uneven": {**UNION, "data.partition": "dirichlet", "data.alpha": 0.3, "privacy.public_sizes": True},
+    "over-several-rounds": {**UNION, "rounds.cohort": 2, "rounds.total": 3},
+    "shared-turns": {**RELAY, "rounds.cohort": 3, "rounds.total": 2},
+    "mean-leaves": {**UNION, "model.options": '{"leaf": "mean"}'},
+}
+
+
+@pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS)
+def test_every_engine_makes_the_same_forest(execute, settings):
+    reference = execute(settings, engine="inline")
+    for workers in (1, 2):
+        run = execute({**settings, "engine.workers": workers})
+        assert run.sha == reference.sha
+        for name in ("mae", "mae_scaled", "epsilon", "rounds", "bytes_up", "bytes_down", "bytes_protocol"):
+            assert run.summary[name] == reference.summary[name], name
+
+
+def test_results_are_in_the_unit_of_the_target_and_say_what_was_spent(execute):
+    run = execute({**UNION, "privacy.epsilon": 3.0})
+    low, high = diabetes.SCHEMA.target_bounds
+    assert run.summary["mae"] == pytest.approx(run.summary["mae_scaled"] * (high - low))
+    assert (run.summary["epsilon"], run.summary["compression_ratio"]) == (3.0, None)
+    assert run.summary["noise_notice"] == "seeded noise: reproducible, protects nobody"
+    with (run.folder / "metrics.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (float(row["epsilon"]), float(row["mae"])) == (3.0, pytest.approx(run.summary["mae"]))
+    assert "accuracy" not in row
+    (committed,) = run.events_of("committed")
+    assert committed["mae"] == run.summary["mae"]
+
+
+def test_the_forest_is_that_of_the_library_on_the_same_shards(execute):
+    run = execute(UNION)
+    config, schema = config_from(UNION), diabetes.SCHEMA
+    dataset = load_dataset("diabetes", "")
+    shards = partition_table(dataset, config.data, num_partitions=7, seed=config.seed)
+    trees = []
+    for node in range(7):
+        mine = dataset.train.at(shards.indices(node))
+        tree = DPRegressionTree(
+            epsilon=1.0, bounds=list(schema.bounds.values()), target_bounds=schema.target_bounds, noise="seeded",
+            random_state=seed_for(config.seed, purpose="trees", round_number=1, node=node) % 2**32,
+        )  # fmt: skip
+        trees.append(tree.fit(mine.features, mine.targets).table_)
+    expected = union(trees, [1.0] * 7).to_arrays()
+    found = load_file(run.folder / "model.safetensors")
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], np.nan_to_num(array), err_msg=name)
+
+
+def test_the_relay_is_that_of_the_library_on_the_same_shards_in_the_same_order(execute):
+    settings = {**RELAY, "privacy.public_sizes": True}
+    run = execute(settings)
+    turns = [event["partition"] for event in run.events_of("reported")]
+    assert sorted(turns) == list(range(7))
+    config, schema = config_from(settings), diabetes.SCHEMA
+    dataset = load_dataset("diabetes", "")
+    shards = partition_table(dataset, config.data, num_partitions=7, seed=config.seed)
+    domain = Domain.declare(num_features=10, bounds=list(schema.bounds.values()), target_bounds=schema.target_bounds)
+    ensemble = None
+    for turn, node in enumerate(turns, start=1):
+        mine = dataset.train.at(shards.indices(node))
+        noise, rng = sources("seeded", seed_for(config.seed, purpose="trees", round_number=turn, node=node) % 2**32)
+        plan = relay_plan(1.0, len(mine))
+        tree = grow_relay_tree(ensemble, mine.features, mine.targets, domain=domain, plan=plan, noise=noise, rng=rng)
+        ensemble = add_turn(ensemble, tree)
+    found = load_file(run.folder / "model.safetensors")
+    for name, array in ensemble.to_arrays().items():
+        np.testing.assert_array_equal(found[name], np.nan_to_num(array), err_msg=name)
+
+
+def test_secure_noise_makes_another_forest_each_time(execute):
+    secure = {**UNION, "privacy.noise": "secure", "clients": 2}
+    first, again = execute(secure), execute(secure)
+    assert first.sha != again.sha
+    assert first.summary["noise_notice"] == ""
+
+
+def test_a_node_takes_one_turn_and_is_not_ready_for_another(execute):
+    run = execute({**RELAY, "rounds.total": 3})
+    turns = [event["partition"] for event in run.events_of("reported")]
+    assert len(set(turns)) == 3
+    refusals = {(e["round"], e["partition"]): e["reason"] for e in run.events_of("not-ready")}
+    assert set(refusals) == {(2, turns[0]), (3, turns[0]), (3, turns[1])}
+    assert set(refusals.values()) == {"budget spent: 1 of epsilon 1"}
+
+
+def test_the_budget_stays_spent_across_a_resume(execute):
+    run = execute(UNION)
+    with pytest.raises(RunFailed, match=r"only 0 nodes were ready .*; first reason: budget spent: 1 of epsilon 1"):
+        execute({**UNION, "rounds.total": 2}, out=run.folder)
+    assert run.committed == 1
+    assert run.summary["epsilon"] == 1.0
+
+
+def test_a_resumed_run_cannot_raise_its_budget(execute):
+    run = execute(UNION)
+    with pytest.raises(SettingError, match=r"privacy\.epsilon = 2\.0: the run in .* was begun with 1\.0"):
+        execute({**UNION, "rounds.total": 2, "privacy.epsilon": 2.0}, out=run.folder)
+
+
+def test_killed_between_turns_it_resumes_to_the_same_bytes(command, execute):
+    killed = command(RELAY)
+    while killed.run.committed < 3 and killed.process.poll() is None:
+        time.sleep(0.002)
+    killed.signal(signal.SIGKILL)
+    assert Run(killed.run.folder).committed < 7
+    resumed = execute(RELAY, out=killed.run.folder)
+    assert resumed.sha == execute(RELAY, engine="inline").sha
+    assert resumed.summary["epsilon"] == 1.0
+    turns = [e["partition"] for e in resumed.events_of("committed") if "partition" in e]
+    assert len(turns) == len(set(turns))
+
+
+def test_a_strategy_that_averages_is_refused_before_round_1(execute):
+    with pytest.raises(SettingError, match="produces ensembles: use 'forest_union'"):
+        execute({**UNION, "strategy.name": "fedavg"})
+
+
+@pytest.mark.parametrize("model", ["dp-classifier", "dp-random-forest", "pf-forest"])
+def test_classifiers_report_loss_and_accuracy(execute, tmp_path, model):
+    rng = np.random.default_rng(1)
+    job, age = rng.integers(0, 3, 400), rng.integers(0, 100, 400)
+    rows = [f"{'abc'[j]},{a},{'yes' if j == 1 or a > 60 else 'no'}" for j, a in zip(job, age, strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["job,age,rich", *rows]))
+    (tmp_path / "t.toml").write_text(
+        'data = "t.csv"\ntarget = "rich"\nclasses = ["no", "yes"]\n[bounds]\nage = [0, 100]\n'
+        '[categories]\njob = ["a", "b", "c"]\n'
+    )
+    settings = {**UNION, "clients": 4, "model.name": model, "data.dataset": str(tmp_path / "t.toml")}
+    run = execute({**settings, "privacy.epsilon": 5.0})
+    assert run.summary["accuracy"] > 0.7
+    assert run.sha == execute({**settings, "privacy.epsilon": 5.0}, engine="inline").sha

@@ -1,0 +1,238 @@
+"""Tables: what a schema declares, how files are read, which rows are for testing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fedlearn.config.schema import DataSettings
+from fedlearn.data import california as california_module
+from fedlearn.data import load_dataset, partition_table
+from fedlearn.data.base import TableExamples
+from fedlearn.data.california import SCHEMA as CALIFORNIA
+from fedlearn.errors import DataNotFound, UsageError
+
+SCHEMA = """
+data = "people.csv"
+target = "income"
+classes = ["low", "high"]
+[bounds]
+age = [0, 120]
+wealth = [1, 1e6, "log"]
+[categories]
+job = ["clerk", "farmer"]
+code = ["1", "2"]
+"""
+ROWS = """id,job,age,income,wealth,code
+7,clerk,31,low,10.5,1
+8,pilot,,high,20,2
+9,farmer,44,,30,1
+10,?,NA,low,1e3,3
+11,farmer,50,high,7,2
+"""
+
+
+@pytest.fixture
+def people(tmp_path):
+    def write(schema=SCHEMA, rows=ROWS):
+        (tmp_path / "people.csv").write_text(rows)
+        (tmp_path / "people.toml").write_text(schema)
+        return str(tmp_path / "people.toml")
+
+    return write
+
+
+def everything(found):
+    features = np.vstack([found.train.features, found.test.features])
+    targets = np.concatenate([found.train.targets, found.test.targets])
+    order = np.argsort(features[:, 1])
+    return features[order], targets[order]
+
+
+def test_a_csv_file_becomes_codes_and_numbers_with_nan_for_what_is_missing(people):
+    found = load_dataset(people(), "")
+    features, targets = everything(found)
+    nan = np.nan
+    assert found.schema.features == ("age", "wealth", "job", "code")
+    np.testing.assert_array_equal(features, [[50, 7, 1, 1], [31, 10.5, 0, 0], [nan, 20, nan, 1], [nan, 1000, nan, nan]])
+    assert targets.tolist() == [1, 0, 1, 0]  # the row without a target is not there
+    assert targets.dtype == np.int64
+
+
+def test_a_parquet_file_and_a_regression(people, tmp_path):
+    table = pa.table({"x": pa.array([1, 2, None, 4]), "y": [0.5, 1.5, 2.5, float("nan")], "job": ["a", None, "b", "a"]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    schema = (
+        'data = "t.parquet"\ntarget = "y"\ntarget_bounds = [0, 3]\nbounds = {x = [0, 5]}\ncategories = {job = ["a"]}'
+    )
+    path = people(schema)
+    features, targets = everything(load_dataset(path, ""))
+    assert len(targets) == 3
+    assert targets.dtype == np.float64
+    assert sorted(features[:, 0].tolist(), key=str) == [1.0, 2.0, pytest.approx(np.nan, nan_ok=True)]
+
+
+def test_the_file_is_looked_for_in_the_data_folder_too(people, tmp_path):
+    people()
+    assert load_dataset("people.toml", str(tmp_path)).name == str(tmp_path / "people.toml")
+
+
+def test_a_changed_file_is_read_again(people):
+    first = load_dataset(people(), "")
+    again = load_dataset(people(rows=ROWS.replace("31", "39.25")), "")
+    assert first.fingerprint != again.fingerprint
+
+
+def test_the_test_rows_are_a_fifth_and_the_same_in_every_process_and_for_every_seed():
+    found = load_dataset("diabetes", "")
+    assert (len(found.train), len(found.test)) == (354, 88)
+    assert found.fingerprint == load_dataset("diabetes", "").fingerprint
+    both = np.vstack([found.train.features, found.test.features])
+    assert len(np.unique(both, axis=0)) == 442
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("classes = [", "clases = ["), "clases: Extra inputs"),
+        (('target = "income"', ""), "target: Field required"),
+        (('classes = ["low", "high"]', ""), "either target_bounds"),
+        (('classes = ["low", "high"]', 'classes = ["low"]'), "either target_bounds"),
+        (('classes = ["low", "high"]', 'classes = ["low", "high"]\ntarget_bounds = [0, 1]'), "either target_bounds"),
+        (("age = [0, 120]", "age = [120, 0]"), "age = [120.0, 0.0]: the lower bound comes first"),
+        (("[1, 1e6", "[0, 1e6"), 'with "log" it is above 0'),
+        (("age = [0, 120]", "age = [0, inf]"), "bounds.age"),
+        (('"log"', '"cubic"'), "bounds.wealth"),
+        (('job = ["clerk", "farmer"]', "job = []"), "categories.job"),
+        (('job = ["clerk", "farmer"]', 'age = ["clerk", "farmer"]'), "age is declared twice"),
+        (("age = [0, 120]", "height = [0, 120]"), "has no column 'height'; it has id, job, age"),
+        (("[bounds]\nage", "[bounds]\njob = [0, 1]\nage"), "job is declared twice"),
+        (('code = ["1", "2"]', ""), None),
+        (("[bounds]", "[bounds"), "not valid TOML"),
+        (('"high"]', '"highest"]'), "'high' is none of the classes"),
+        (('data = "people.csv"', 'data = "others.csv"'), "there is no file"),
+    ],
+)
+def test_what_is_wrong_with_a_schema_is_said_in_one_line(people, change, said):
+    path = people(SCHEMA.replace(*change))
+    if said is None:
+        load_dataset(path, "")
+        return
+    with pytest.raises(UsageError) as error:
+        load_dataset(path, "")
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_text_in_a_numeric_column_is_an_error_that_names_the_file(people):
+    with pytest.raises(UsageError, match=r"people\.csv cannot be read as the table that was declared"):
+        load_dataset(people(rows=ROWS.replace("31", "old")), "")
+
+
+def test_a_schema_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(DataNotFound, match=r"gone\.toml"):
+        load_dataset(str(tmp_path / "gone.toml"), "")
+
+
+# --- data sets of the table -------------------------------------------------------------------------------------------
+
+
+def made_california(rng, number=50):
+    columns = {name: rng.uniform(*bound[:2], number) for name, bound in CALIFORNIA.bounds.items()}
+    return columns | {CALIFORNIA.target: rng.uniform(*CALIFORNIA.target_bounds, number)}
+
+
+def test_california_is_taken_from_the_data_folder(tmp_path):
+    columns = made_california(np.random.default_rng(1))
+    pq.write_table(pa.table(columns), tmp_path / california_module.FILE)
+    found = load_dataset("california", str(tmp_path))
+    assert found.schema is CALIFORNIA
+    assert (len(found.train), len(found.test)) == (40, 10)
+    assert load_dataset("auto-regression", str(tmp_path)).notice == ""
+
+
+def test_downloaded_california_holds_the_same_totals(monkeypatch, cache):
+    cache.mkdir()
+    rng = np.random.default_rng(2)
+    raw = {name: np.floor(column) for name, column in made_california(rng).items()}
+    per = raw["households"]
+    order = ["median_income", "housing_median_age", "total_rooms", "total_bedrooms", "population", "households"]
+    data = np.column_stack([*(raw[name] for name in order), raw["latitude"], raw["longitude"]])
+    data[:, 2] /= per
+    data[:, 3] /= per
+    data[:, 5] = raw["population"] / per
+
+    class Fetched:
+        pass
+
+    fetched = Fetched()
+    fetched.data, fetched.target = data, raw["median_house_value"] / 100_000
+    monkeypatch.setattr("sklearn.datasets.fetch_california_housing", lambda **_: fetched)
+    columns = california_module._download("nowhere")
+    assert columns.keys() == raw.keys()
+    for name, column in raw.items():
+        np.testing.assert_allclose(columns[name], column, err_msg=name)
+
+
+def test_without_network_auto_takes_the_diabetes_patients_and_says_so(tmp_path):
+    found = load_dataset("auto-regression", str(tmp_path))
+    assert found.name == "diabetes"
+    for part in ("INSTEAD OF CALIFORNIA", "not found", str(tmp_path), "download", "FEDLEARN_DATA"):
+        assert part in found.notice
+    assert "\n" not in found.notice
+
+
+def test_adult_that_is_not_there_says_how_to_get_it(tmp_path):
+    with pytest.raises(DataNotFound, match=r"adult\.parquet is not in .*--data-dir"):
+        load_dataset("adult", str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["california", "diabetes", "adult"])
+def test_bounds_are_declared_for_every_feature(name):
+    module = __import__(f"fedlearn.data.{name}", fromlist=["SCHEMA"])
+    assert all(bound[0] < bound[1] for bound in module.SCHEMA.bounds.values())
+    assert bool(module.SCHEMA.classes) != bool(module.SCHEMA.target_bounds)
+    assert all(len(set(words)) == len(words) > 1 for words in module.SCHEMA.categories.values())
+
+
+# --- partitions -------------------------------------------------------------------------------------------------------
+
+
+def test_labels_of_a_regression_are_tenths_of_the_targets():
+    targets = np.random.default_rng(1).normal(size=1000)
+    labels = TableExamples(np.zeros((1000, 1)), targets).labels
+    assert np.bincount(labels).tolist() == [100] * 10
+    assert all(targets[labels == k].max() < targets[labels == k + 1].min() for k in range(9))
+
+
+def test_labels_of_a_constant_target_are_one_class():
+    assert set(TableExamples(np.zeros((9, 1)), np.full(9, 3.0)).labels) == {0}
+
+
+@pytest.mark.parametrize("scheme", ["dirichlet", "pathological", "shard"])
+def test_skewed_partitions_skew_the_target_of_a_regression(scheme):
+    found = load_dataset("diabetes", "")
+
+    def spread(partition):
+        settings = DataSettings(partition=partition, alpha=0.1)
+        table = partition_table(found, settings, num_partitions=10, seed=1)
+        means = [found.train.targets[table.indices(i)].mean() for i in range(10) if len(table.indices(i))]
+        return np.std(means)
+
+    assert spread(scheme) > 1.5 * spread("iid")
+
+
+@pytest.mark.parametrize(
+    ("features", "targets"),
+    [
+        (np.zeros((3, 2), np.float32), np.zeros(3)),
+        (np.zeros(3), np.zeros(3)),
+        (np.zeros((3, 2)), np.zeros(2)),
+        (np.zeros((3, 2)), np.zeros(3, np.int32)),
+    ],
+)
+def test_examples_of_the_wrong_kind_are_refused(features, targets):
+    with pytest.raises(ValueError, match="must be"):
+        TableExamples(features, targets)

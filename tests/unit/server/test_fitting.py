@@ -1,0 +1,87 @@
+"""What does not fit together is said before anything is sent, with what to take instead."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedlearn.config import config_from
+from fedlearn.errors import SettingError
+from fedlearn.metrics import NEURAL_CLASSIFIER, PRIVATE_REGRESSOR
+from fedlearn.models.loaded import Traits
+from fedlearn.state import UpdateKind
+from server.fitting import check_fitting
+from strategies import load_strategy
+
+CNN = Traits(UpdateKind.DENSE, NEURAL_CLASSIFIER)
+FOREST = Traits(UpdateKind.ENSEMBLE, PRIVATE_REGRESSOR)
+RELAY = Traits(UpdateKind.ENSEMBLE, PRIVATE_REGRESSOR, sums=True)
+
+
+def check(traits, **flat):
+    config = config_from({name.replace("__", "."): value for name, value in flat.items()})
+    check_fitting(config, traits, load_strategy(config.strategy))
+
+
+@pytest.mark.parametrize(
+    ("traits", "flat"),
+    [
+        (CNN, {}),
+        (CNN, {"compression__codec": "drop"}),
+        (CNN, {"compression__codec": "drop", "strategy__name": "median", "evaluation__where": "nodes"}),
+        (FOREST, {"model__name": "dp-forest"}),
+        (RELAY, {"model__name": "dp-relay"}),
+        (FOREST, {"model__name": "dp-forest", "evaluation__where": "none"}),
+    ],
+)
+def test_what_fits_passes(traits, flat):
+    check(traits, **flat)
+
+
+@pytest.mark.parametrize(
+    ("traits", "flat", "said"),
+    [
+        (
+            FOREST,
+            {"model__name": "dp-forest", "strategy__name": "fedavg"},
+            "strategy 'fedavg' averages dense or masked updates; model 'dp-forest' produces ensembles: "
+            "use 'forest_union'",
+        ),
+        (
+            CNN,
+            {"strategy__name": "forest_union"},
+            "strategy 'forest_union' unites ensembles; model 'cnn' produces dense updates: use 'fedavg'",
+        ),
+        (
+            CNN,
+            {"strategy__name": "flwr.serverapp.strategy:FedAvg", "compression__codec": "drop"},
+            "averages dense updates; model 'cnn' with codec 'drop' produces masked updates: use 'fedavg'",
+        ),
+        (
+            FOREST,
+            {"model__name": "dp-forest", "strategy__name": "relay"},
+            "strategy 'relay' adds up trees; model 'dp-forest' is a mean: use 'forest_union', or model 'dp-relay'",
+        ),
+        (
+            RELAY,
+            {"model__name": "dp-relay", "strategy__name": "forest_union"},
+            "strategy 'forest_union' takes the mean of trees; model 'dp-relay' is a sum: use 'relay'",
+        ),
+        (
+            FOREST,
+            {"model__name": "dp-forest", "compression__codec": "drop"},
+            "compression.codec = 'drop': it cannot send what model 'dp-forest' produces (ensembles): use 'identity'",
+        ),
+        (FOREST, {"model__name": "dp-forest", "compression__send": "update"}, "have no change: use 'weights'"),
+        (FOREST, {"model__name": "dp-forest", "gate__max_norm": 1.0}, "gate.max_norm = 1.0: "),
+        (
+            FOREST,
+            {"model__name": "dp-forest", "evaluation__where": "nodes"},
+            "keeps private, and no budget covers that",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_said_in_one_line(traits, flat, said):
+    with pytest.raises(SettingError) as error:
+        check(traits, **flat)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
