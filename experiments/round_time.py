@@ -10,7 +10,8 @@ All systems do the same SGD steps on CIFAR-10 (batch 100, one local epoch, lr 0.
 They run in turn, A B C A B C, because other load on the machine comes and goes; a repeat's figure is its median round
 after the first, and what is quoted is the median over repeats of the ratio to the loop *in the same repeat*. Seconds
 are of the training part (instructions out to new state made), without evaluation. Start-up is from process start to
-the end of round 1, less one steady round. Memory is the largest PSS of all processes seen while it ran.
+the end of round 1, less one steady round. Memory is the largest PSS of all processes, looked at in a run of its own
+that is not timed: every look stops the processes that it looks at.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ from experiments.memory import pss_of_children
 
 WORKLOADS = {"w1": (100, 100), "w2": (1000, 100)}  # (clients, cohort)
 LOOK = 0.25  # seconds between looks at memory
+MEMORY_ROUNDS = 2
 
 Figures = dict[str, float]
 
 
-def run_ours(workload: str, model: str, rounds: int, extra: list[str]) -> Figures:
+def run_ours(workload: str, model: str, rounds: int, extra: list[str], *, look: bool) -> Figures:
     """Run `fedlearn simulate` and read its run folder."""
     clients, cohort = WORKLOADS[workload]
     out = Path(tempfile.mkdtemp()) / "run"
@@ -49,7 +51,7 @@ def run_ours(workload: str, model: str, rounds: int, extra: list[str]) -> Figure
     command += ["--local-epochs", "1", "--batch-size", "100", "--lr", "0.1", "--workers", "2"]
     command += ["--set", "training.momentum=0.0", "--set", "training.lr_decay=0.0", *extra]
     command += ["--set", "evaluation.where=none"]
-    began, pss, _ = _run(command)
+    began, pss, _ = _run(command, look=look)
     events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
     first = next(event["time"] for event in events if event["event"] == "committed")
     with (out / "metrics.csv").open() as file:
@@ -60,28 +62,28 @@ def run_ours(workload: str, model: str, rounds: int, extra: list[str]) -> Figure
     return {"round": steady, "with selection": whole, "startup": first - began - whole, "pss": pss}
 
 
-def run_script(script: list[str], workload: str, model: str, rounds: int) -> Figures:
+def run_script(script: list[str], workload: str, model: str, rounds: int, *, look: bool) -> Figures:
     """Run one of the other systems, which print JSON."""
     command = [sys.executable, *script, "--workload", workload, "--model", model, "--rounds", str(rounds), "--json"]
-    _, pss, output = _run(command)
+    _, pss, output = _run(command, look=look)
     result: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
     return {
         "round": result["median_steady_seconds"],
         "startup": result["startup_seconds"],
-        "pss": max(pss, result["pss_bytes"]),
+        "pss": pss,
     }
 
 
-def _run(command: list[str]) -> tuple[float, float, str]:
-    """Run a command; return when it began, the largest memory seen, and what it printed."""
+def _run(command: list[str], *, look: bool) -> tuple[float, float, str]:
+    """Run a command; return when it began, the largest memory seen if it was looked at, and what it printed."""
     began = time.time()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[1])
         pss = 0
-        while process.poll() is None:
+        while look and process.poll() is None:
             time.sleep(LOOK)
             pss = max(pss, pss_of_children(process.pid))
-        if process.returncode:
+        if process.wait():
             raise RuntimeError(f"exit code {process.returncode}: {' '.join(command)}")
         output.seek(0)
         return began, pss, output.read()
@@ -98,22 +100,25 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="settings for our runs only")
     options = parser.parse_args()
     extra = [part for setting in options.set for part in ("--set", setting)]
-    where = (options.workload, options.model, options.rounds)
-    systems: dict[str, Callable[[], Figures]] = {
-        "loop": lambda: run_script(["experiments/two_process_loop.py"], *where),
-        "fedlearn": lambda: run_ours(*where, extra),
+    what = (options.workload, options.model)
+    systems: dict[str, Callable[[int, bool], Figures]] = {
+        "loop": lambda rounds, look: run_script(["experiments/two_process_loop.py"], *what, rounds, look=look),
+        "fedlearn": lambda rounds, look: run_ours(*what, rounds, extra, look=look),
     }
     if options.ray:
-        systems["flower-ray"] = lambda: run_script(["-m", "experiments.flower_ray"], *where)
+        systems["flower-ray"] = lambda rounds, look: run_script(
+            ["-m", "experiments.flower_ray"], *what, rounds, look=look
+        )
+    pss = {name: run(MEMORY_ROUNDS, True)["pss"] for name, run in systems.items()}
     figures: dict[str, list[Figures]] = {name: [] for name in systems}
     for repeat in range(options.repeats):
         for name, run in systems.items():
-            figures[name].append(run())
+            figures[name].append(run(options.rounds, False))
             print(f"repeat {repeat + 1} {name}: {figures[name][-1]}", file=sys.stderr, flush=True)
-    print_table(figures, title=f"{options.workload}, {options.model}, {os.cpu_count()} cores")
+    print_table(figures, pss, title=f"{options.workload}, {options.model}, {os.cpu_count()} cores")
 
 
-def print_table(figures: dict[str, list[Figures]], *, title: str) -> None:
+def print_table(figures: dict[str, list[Figures]], pss: dict[str, float], *, title: str) -> None:
     """Print medians, and the ratios to the loop pair by pair."""
     table = Table(title=title)
     for name in ("system", "s/round", "x loop (min-max)", "start-up s", "PSS GB"):
@@ -125,7 +130,7 @@ def print_table(figures: dict[str, list[Figures]], *, title: str) -> None:
             f"{median(row['round'] for row in rows):.3f}",
             f"{median(ratios):.3f} ({min(ratios):.3f}-{max(ratios):.3f})",
             f"{median(row['startup'] for row in rows):.2f}",
-            f"{max(row['pss'] for row in rows) / 1e9:.2f}",
+            f"{pss[name] / 1e9:.2f}",
         )
     Console(width=100).print(table)
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from fedlearn.errors import RunFailed, UsageError
 
 LONGEST_WAIT = 3600.0  # seconds; the operating system takes no infinity
 NICE_TO_JOIN = 1.0  # seconds that a killed process has to disappear
+SMALL = 4096  # bytes of a task; what a pipe takes at least, on any system, while nobody reads
 VAIN_DEATHS = 5  # in a row, of workers that ran no node: then it is the machine or the program, and no node
 
 
@@ -46,7 +48,8 @@ class Worker:
         self.process: BaseProcess = context.Process(target=work, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
-        self.task: Task | None = None
+        self.tasks: deque[Task] = deque()  # the one that it does, and at most one ahead
+        self.taken: Task | None = None  # one of these that another worker does in its place
         self.heard: dict[Hashable, object] = {}
         self.boards: dict[int, Board] = {}  # those it has handed over, by slot
         status = Board(0, 8)
@@ -69,13 +72,39 @@ class Worker:
 
     def give(self, task: Task, announcements: dict[Hashable, object]) -> None:
         """Send a task, and before it what the worker has not heard yet."""
-        self.task = task
+        self.tasks.append(task)
         with suppress(ConnectionError):  # as above
             for key, message in announcements.items():
                 if self.heard.get(key) is not message:
                     self._tell(message)
                     self.heard[key] = message
             self.pipe.send(task)
+
+    def give_ahead(self, task: Task, announcements: dict[Hashable, object]) -> bool:
+        """Send a task to one that is busy.
+
+        Not if it could fill the pipe, as both sides might then wait for each other, nor if it needs an announcement.
+        """
+        packed = ForkingPickler.dumps(task)
+        if len(packed) > SMALL or any(self.heard.get(key) is not message for key, message in announcements.items()):
+            return False
+        self.tasks.append(task)
+        with suppress(ConnectionError):  # as above
+            self.pipe.send_bytes(packed)
+        return True
+
+    def finished(self) -> Task | None:
+        """Return the task that has ended; None if another worker does it."""
+        task = self.tasks.popleft()
+        if task is not self.taken:
+            return task
+        self.taken = None
+        return None
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether it does anything that counts."""
+        return any(task is not self.taken for task in self.tasks)
 
     def _tell(self, message: object) -> None:
         if isinstance(message, Board):
@@ -126,7 +155,7 @@ class WorkerPool:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is queued or running."""
-        return not self._queue and all(worker.task is None for worker in self._workers)
+        return not self._queue and not any(worker.is_needed for worker in self._workers)
 
     def announce(self, key: Hashable, message: object) -> None:
         """Have every worker hear a message before its next task; it replaces the one of the same key."""
@@ -153,8 +182,23 @@ class WorkerPool:
             raise RunFailed(f"no worker process can be started: {why}; see the lines above") from None
 
     def _give(self, worker: Worker) -> None:
-        if worker.task is None and self._queue:
-            worker.give(self._queue.popleft(), self._announced)
+        """Give it a task, and one ahead as long as there are enough for all: it need not wait for us then."""
+        task = None if worker.tasks else self._next()
+        if task is not None:
+            worker.give(task, self._announced)
+        ahead = self._queue[0] if len(self._queue) > self._size and len(worker.tasks) == 1 else None
+        if ahead is not None and worker.give_ahead(ahead, self._announced):
+            self._queue.popleft()
+
+    def _next(self) -> Task | None:
+        """Return what is to be done next: at the end, what waits behind a task that takes long or hangs."""
+        if self._queue:
+            return self._queue.popleft()
+        for worker in self._workers:
+            if len(worker.tasks) > 1 and worker.taken is None:
+                worker.taken = worker.tasks[-1]
+                return worker.taken
+        return None
 
     def wait(self, seconds: float) -> list[tuple[Task, Done | None, Worker]]:
         """Return tasks that have ended, at most one of each worker; wait for one at most `seconds`.
@@ -166,15 +210,16 @@ class WorkerPool:
         by_pipe: dict[Any, Worker] = {worker.pipe: worker for worker in self._workers}
         for pipe in connection.wait(list(by_pipe), min(max(seconds, 0.0), LONGEST_WAIT)):
             worker = by_pipe[pipe]
-            message, task = worker.hear(), worker.task
+            message = worker.hear()
             if isinstance(message, NewBoard):
                 continue
-            if isinstance(message, Broken):
+            counts = not worker.tasks or worker.tasks[0] is not worker.taken
+            if isinstance(message, Broken) and counts:
                 raise (UsageError if message.exit_code == UsageError.exit_code else RunFailed)(message.text)
             if message is None:
                 task = self._bury(worker)
             else:
-                worker.task, self._vain_deaths = None, 0
+                task, self._vain_deaths = worker.finished(), 0
                 self._give(worker)  # before anybody looks at the result: the worker should not wait for that
             if task is not None:
                 ended.append((task, message, worker))
@@ -184,7 +229,8 @@ class WorkerPool:
         """Replace a dead worker; return its task if it died over a node, else have another one do it."""
         dead.kill()
         self._workers.remove(dead)
-        lost = dead.task
+        lost = dead.finished() if dead.tasks else None
+        self._queue.extendleft(task for task in dead.tasks if task is not dead.taken)
         if dead.running == NOBODY:
             self._vain_deaths += 1
             if self._vain_deaths == VAIN_DEATHS:
@@ -198,8 +244,8 @@ class WorkerPool:
     def cancel(self) -> None:
         """Forget what is queued, and end the workers that are still busy; others are started with the next task."""
         self._queue.clear()
-        busy = [worker for worker in self._workers if worker.task is not None]
-        self._workers = [worker for worker in self._workers if worker.task is None]
+        busy = [worker for worker in self._workers if worker.tasks]
+        self._workers = [worker for worker in self._workers if not worker.tasks]
         for worker in busy:
             worker.kill()
 

@@ -117,8 +117,8 @@ class _Worker:
             verdicts.append(self._gate.check(reply, member))
         self._running[0] = NOBODY
         total = self._total = self._plan.fold(verdicts, self._total)
-        # Two slots in turn: the engine may still be reading the block before this one.
-        self._slot = 1 - self._slot
+        # Three slots in turn: the engine may still be reading the block before the last, and has given us one ahead.
+        self._slot = (self._slot + 1) % 3
         directory = self._mine.write(self._slot, total.to_arrays())
         return BlockDone([*task.lost, *(verdict.report for verdict in verdicts)], directory, kept)
 

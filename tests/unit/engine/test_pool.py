@@ -14,6 +14,8 @@ import pytest
 
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import VAIN_DEATHS
+from fedlearn.engine.embedded.sharing import Boards
+from fedlearn.engine.embedded.tasks import CallTask
 from fedlearn.errors import RunFailed, SettingError, UsageError
 
 
@@ -54,6 +56,30 @@ def test_an_error_of_ours_comes_back_as_one_line_with_its_exit_code(pool_of):
     with pytest.raises(RunFailed, match=r"(?s)could not do its work:\nTraceback .*ZeroDivisionError"):
         calls(pool_of(2), "divides_by_zero", ())
     assert issubclass(SettingError, UsageError)
+
+
+@pytest.mark.parametrize("ending", ["it ends", "its worker is killed"])
+def test_what_waits_behind_a_task_that_hangs_is_done_by_another_worker_and_counts_once(pool_of, tmp_path, ending):
+    pool = pool_of(2)
+    lying = Boards(lambda board: pool.announce(("board", board.slot), board)).write(1, {"w": np.arange(3.0)})
+    go = tmp_path / "go"
+    tasks = [CallTask(0, "calls:waits_for", lying, (str(go),))]
+    tasks += [CallTask(index, "calls:total", lying, (index,)) for index in range(1, 12)]
+    pool.submit(tasks)
+    (hanging,) = [worker for worker in pool._workers if tasks[0] in worker.tasks]
+    assert len(hanging.tasks) == 2
+    results = {}
+    while len(results) < 11:
+        results |= {task.index: done.result for task, done, _ in pool.wait(10.0)}
+    assert results == {index: 3.0 + index for index in range(1, 12)}
+    assert not pool.is_idle
+    go.touch()
+    if ending == "its worker is killed":
+        hanging.process.kill()
+    while not pool.is_idle:
+        for task, done, _ in pool.wait(10.0):
+            assert (task.index, done.result) == (0, "waited")
+    assert calls(pool, "total", *[(n,) for n in range(9)]) == [3.0 + n for n in range(9)]
 
 
 def test_a_client_app_that_cannot_be_imported_fails_the_run(pool_of):

@@ -70,3 +70,9 @@ def hangs(settings, state):
 
 def around(settings, state):
     return os.environ.get("COLOR"), str(Path.cwd())
+
+
+def waits_for(settings, state, path):
+    while not Path(path).exists():
+        time.sleep(0.01)
+    return "waited"
