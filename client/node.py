@@ -14,6 +14,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Context
 from numpy.typing import NDArray
 
+from fedlearn import flower
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data.partitioning import PartitionTable, partition_table
 from fedlearn.errors import UsageError
@@ -49,7 +50,7 @@ class NodeState:
     def keep(self, context: Context, **changes: object) -> None:
         """Store this state with some fields changed."""
         now = {"active": self.active, "rounds_trained": self.rounds_trained, "told": self.told}
-        context.state[KEY] = ConfigRecord({**now, **changes})  # type: ignore[dict-item]
+        context.state[KEY] = flower.filled(ConfigRecord(), {**now, **changes})
 
 
 MEMORY = "memory"

@@ -58,7 +58,7 @@ def pack(array: Array) -> FlowerArray:
     contiguous = np.ascontiguousarray(array).reshape(array.shape)
     header = _npy_header(contiguous.dtype.str, contiguous.shape)
     data = b"".join((header, contiguous.data))  # one copy
-    return FlowerArray(_dtype_name(contiguous.dtype), contiguous.shape, "numpy.ndarray", data)
+    return flower.array_of(_dtype_name(contiguous.dtype), contiguous.shape, "numpy.ndarray", data)
 
 
 @lru_cache(maxsize=64)
@@ -105,10 +105,7 @@ def _parse_header(header: bytes) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
 def pack_arrays(arrays: Payload) -> ArrayRecord:
     """Return named arrays as Flower sends them."""
-    record = ArrayRecord()
-    for name, array in arrays.items():  # given a dict, ArrayRecord would make every Array once more
-        record[name] = pack(array)
-    return record
+    return flower.filled(ArrayRecord(), {name: pack(array) for name, array in arrays.items()})
 
 
 def unpack_arrays(record: ArrayRecord) -> dict[str, Array]:
@@ -170,13 +167,13 @@ def bytes_of_all(messages: Sequence[Message]) -> int:
 
 def ready_query(node_id: int, *, round_number: int, attempt: int, ttl: float) -> Message:
     """Ask a node whether it is ready; the question expires with the selection window."""
-    asked = ConfigRecord({"round_number": round_number, "attempt": attempt})
+    asked = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt})
     return Message(RecordDict({CONFIG: asked}), node_id, READY_QUERY, ttl=ttl)
 
 
 def ready_answer(query: Message, *, partition_id: int, why_not: str = "") -> Message:
     """Say that this node is ready, or why it is not."""
-    answer = ConfigRecord({"partition_id": partition_id, "why_not": why_not})
+    answer = flower.filled(ConfigRecord(), {"partition_id": partition_id, "why_not": why_not})
     return Message(RecordDict({CONFIG: answer}), reply_to=query)
 
 
@@ -194,7 +191,7 @@ def read_ready_answer(reply: Message) -> tuple[int, str]:
 
 def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: float) -> Message:
     """Tell a node that a round is over for it: rejected, late, refused, or abandoned."""
-    told = ConfigRecord({"round_number": round_number, "attempt": attempt, "why": why})
+    told = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt, "why": why})
     return Message(RecordDict({CONFIG: told}), node_id, ROUND_OVER, ttl=ttl)
 
 
@@ -204,7 +201,7 @@ def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: 
 def with_instruction(message: Message, instruction: Instruction, *, ttl: float) -> Message:
     """Return the strategy's message with our instruction beside its records."""
     content = message.content.copy()
-    content[INSTRUCTION] = ConfigRecord(instruction._asdict())
+    content[INSTRUCTION] = flower.filled(ConfigRecord(), instruction._asdict())
     return Message(content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
 
 
@@ -231,7 +228,9 @@ def dense_report(message: Message, arrays: State, metrics: dict[str, float], num
 
 def report_record(instruction: Instruction, *, partition_id: int, seed: int, sends: str) -> ConfigRecord:
     """Return what our server wants to know beside a plain Flower report."""
-    return ConfigRecord(instruction._asdict() | {"partition_id": partition_id, "seed": seed, "sends": sends})
+    return flower.filled(
+        ConfigRecord(), instruction._asdict() | {"partition_id": partition_id, "seed": seed, "sends": sends}
+    )
 
 
 def read_num_examples(content: RecordDict) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -55,7 +55,7 @@ class EmbeddedGrid(VirtualNodes):
     def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
         """Have workers run the nodes; a node over which a worker dies answers with an error."""
         by_id = {message.metadata.message_id: message for message in messages}
-        letters = self._letters(messages)
+        letters = list(self._letters(messages))
         tasks = [LettersTask(tuple(letters[i : i + LETTERS])) for i in range(0, len(letters), LETTERS)]
         seconds = min(seconds, max((message.metadata.ttl for message in messages), default=0.0))
         for task, done, worker in self._ended(tasks, seconds):
@@ -83,8 +83,11 @@ class EmbeddedGrid(VirtualNodes):
                 return
             yield from self._pool.wait(left)
 
-    def _letters(self, messages: Sequence[Message]) -> list[Letter]:
-        """Return the messages in a form that goes through a pipe; ArrayRecords go once, by shared memory."""
+    def _letters(self, messages: Sequence[Message]) -> Iterator[Letter]:
+        """Return the messages in a form that goes through a pipe; ArrayRecords go once, by shared memory.
+
+        The records are shared at once, the letters made as they are asked for.
+        """
         records: dict[int, ArrayRecord] = {}
         numbers: dict[int, int] = {}
         for message in messages:
@@ -92,7 +95,7 @@ class EmbeddedGrid(VirtualNodes):
                 numbers.setdefault(id(record), len(numbers))
                 records[id(record)] = record
         self._share(list(records.values()))
-        return [self._letter(message, numbers) for message in messages]
+        return (self._letter(message, numbers) for message in messages)
 
     def _letter(self, message: Message, numbers: Mapping[int, int]) -> Letter:
         arrays = []
@@ -141,10 +144,9 @@ class EmbeddedGrid(VirtualNodes):
         """Begin to run a cohort, block by block."""
         letters = self._letters([flower.with_id(message) for message in messages])
         self._pool.announce("plan", NewPlan(plan))
-        self._pool.submit(
-            BlockTask(index, tuple(members[p] for p in block), tuple(letters[p] for p in block))
-            for index, block in enumerate(blocks_of(len(members)))
-        )
+        for index, block in enumerate(blocks_of(len(members))):  # one by one: workers begin while we write the rest
+            addressed = tuple(islice(letters, len(block)))
+            self._pool.submit([BlockTask(index, tuple(members[p] for p in block), addressed)])
 
     def pull_blocks(self, *, seconds: float) -> list[BlockResult]:
         """Return the blocks that have ended; wait for one at most `seconds`."""
