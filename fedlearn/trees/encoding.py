@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numba
@@ -86,6 +87,21 @@ class Encoding:
         """(features,) number of codes."""
         pairs = zip(self.categories, self.edges, strict=True)
         return np.array([_size(categories, edges) for categories, edges in pairs], np.int64)
+
+    def words(self, feature: int, name: str) -> list[str]:
+        """Return what each code says of a feature of that name.
+
+        >>> Encoding.declare(2, categories={0: ["a", "b"]}, bins={1: [18, 65]}).words(1, "age")
+        ['age <= 18', '18 < age <= 65', 'age > 65']
+        """
+        categories, edges = self.categories[feature], self.edges[feature]
+        if edges is None:
+            assert categories is not None
+            return [f"{name} = {one}" for one in (range(categories) if isinstance(categories, int) else categories)]
+        if not edges:
+            return [f"{name}: any"]
+        inner = [f"{low:g} < {name} <= {high:g}" for low, high in pairwise(edges)]
+        return [f"{name} <= {edges[0]:g}", *inner, f"{name} > {edges[-1]:g}"]
 
     def encode(self, X: Any) -> NDArray[np.uint8]:
         """Return (n, features) codes of X: a DataFrame, or an array of objects or numbers."""

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from fedlearn.errors import BudgetExceeded
 from fedlearn.privacy import Noise, PrivacyAccountant, secure_noise, seeded_noise
 from fedlearn.trees.categorical import MISSING, ONE, IntArray, Records
+from fedlearn.trees.drawing import Drawable, Words
 from fedlearn.trees.encoding import Encoding
 from fedlearn.trees.nodes import NodeTable
 from fedlearn.trees.predicting import leaf_of_rows, predict
@@ -29,7 +30,7 @@ from fedlearn.trees.predicting import leaf_of_rows, predict
 FloatArray = NDArray[np.float64]
 
 
-class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier over categorical features, private for each record: add or remove one record, pure epsilon."""
 
     epsilon: float
@@ -101,6 +102,11 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         likeliest = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[likeliest])
 
+    def _words(self, decimals: int) -> Words:
+        names = self._names() or [f"feature {feature}" for feature in range(self.n_features_in_)]
+        codes = [self._encoding_.words(feature, name) for feature, name in enumerate(names)]
+        return Words(names, codes, [str(each) for each in self.classes_], decimals)
+
     def _vote_where_complete(self, coded: FloatArray) -> FloatArray:
         leaves = leaf_of_rows(self.table_, coded)  # (n, trees), -1 = a value was missing on the way
         votes = np.where((leaves >= 0)[:, :, None], self.table_.value[leaves], 0.0).sum(axis=1)
@@ -165,8 +171,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _encoding(self, X: Any) -> Encoding:
         if self.categories is None and self.bins is None and self.bounds_from_data:
             return Encoding.from_data(X)
-        names = list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-        return Encoding.declare(self.n_features_in_, categories=self.categories, bins=self.bins, names=names)
+        return Encoding.declare(self.n_features_in_, categories=self.categories, bins=self.bins, names=self._names())
 
     def _classes(self, y: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
         """Return the classes in order, and (n,) the position of each label."""

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, geometric, secure_noise, seeded_noise
 from fedlearn.privacy.noise import Noise
-from fedlearn.trees import drawing
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.domain import Domain
+from fedlearn.trees.drawing import Drawable
 from fedlearn.trees.histograms import Rows, arrange, parts_of
 from fedlearn.trees.nodes import NodeTable
 from fedlearn.trees.plan import N_SHARE, ask_for
@@ -48,7 +48,7 @@ class Records:
         return arrange(self.grid.codes(self.X), parts_of(unit_target), tree_of_row, trees)
 
 
-class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the private regressors: subclasses build ``table_`` in ``_grow``."""
 
     epsilon: float
@@ -86,7 +86,7 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             accountant.spend(math.inf, what=NOT_DECLARED)
         noise, rng = sources(self.noise, self.random_state)
         records = self._records(X, y)
-        self.table_: NodeTable = self._grow(records, accountant, noise, rng)
+        self.table_ = self._grow(records, accountant, noise, rng)
         self.domain_ = records.domain
         self.notice_ = "; ".join(filter(None, [noise.notice, "" if records.domain.is_declared else NOT_DECLARED]))
         self.privacy_spent_: Any = self._spent(accountant)
@@ -98,24 +98,10 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         checked = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         return self._predict(np.asarray(checked))
 
-    def export_text(self, *, tree: int = 0, decimals: int = 2) -> str:
-        """Return one tree as indented text."""
-        check_is_fitted(self, "table_")
-        return drawing.export_text(self._drawn(), tree=tree, feature_names=self._names(), decimals=decimals)
-
-    def plot(self, *, tree: int = 0, max_depth: int = 4, ax: Any = None) -> Any:
-        """Draw one tree with matplotlib and return the axes."""
-        check_is_fitted(self, "table_")
-        return drawing.plot(self._drawn(), tree=tree, feature_names=self._names(), max_depth=max_depth, ax=ax)
-
     def _grow(
         self, records: Records, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
     ) -> NodeTable:
         raise TypeError(f"{type(self).__name__} does not say how it grows")
-
-    def _drawn(self) -> NodeTable:
-        """Return the table with one value for each node, as text and pictures show it."""
-        return self.table_
 
     def _predict(self, X: FloatArray) -> FloatArray:
         low, high = self.domain_.target_bounds
@@ -176,10 +162,6 @@ class PrivateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         accountant.spend(share, what="number of records", is_secure=noise.is_secure)
         released = geometric(np.array([len(records.y)]), sensitivity=1, epsilon=share, noise=noise)
         return max(float(released[0]), 1.0), self.epsilon - share
-
-    def _names(self) -> list[str] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else [str(name) for name in names]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
