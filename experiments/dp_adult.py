@@ -17,7 +17,6 @@ is missing.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import math
 import os
@@ -34,6 +33,7 @@ from typing import Any
 import numpy as np
 from pyarrow import parquet
 
+from experiments.stored_rows import StoredRows
 from fedlearn.trees.classification import DPClassificationTree, DPRandomForestClassifier
 from fedlearn.trees.permute_and_flip_forest import PermuteAndFlipForest
 
@@ -194,41 +194,33 @@ def fit_ours(run: Run, data: Data, weights: dict[str, float] | None) -> tuple[fl
     return float((model.predict(data.test_X) == data.test_y).mean()), seconds
 
 
-def read(path: Path) -> dict[Run, tuple[float, float]]:
+def results_of(stored: StoredRows) -> dict[Run, tuple[float, float]]:
     """Return what is stored: accuracy and seconds of each run."""
-    if not path.exists():
-        return {}
-    with path.open() as file:
-        rows = list(csv.DictReader(file))
     return {
         Run(r["figure"], r["method"], int(r["size"]), float(r["rate"]), float(r["epsilon"]), int(r["repeat"])): (
             float(r["accuracy"]),
             float(r["seconds"]),
         )
-        for r in rows
+        for r in stored.rows
     }
 
 
-def measure(options: argparse.Namespace, path: Path, fit_theirs: Callable[..., tuple[float, float]] | None) -> None:
+def measure(
+    options: argparse.Namespace, stored: StoredRows, fit_theirs: Callable[..., tuple[float, float]] | None
+) -> None:
     """Do what is not stored yet, one line a run, written at once."""
     whole = load(options.data_dir)
-    done = read(path)
+    done = results_of(stored)
     weights = None if options.unweighted else WEIGHTS
-    is_new = not path.exists()
     first = next(runs(quick=True, repeats=1))
     fit_ours(first, prepare(whole, first), weights)  # compiles
-    with path.open("a", newline="") as file:
-        writer = csv.writer(file)
-        if is_new:
-            writer.writerow([field.name for field in fields(Run)] + ["accuracy", "seconds"])
-        for run in runs(quick=options.quick, repeats=options.repeats):
-            if run in done or (run.method.startswith("diffprivlib") and fit_theirs is None):
-                continue
-            data = prepare(whole, run)
-            theirs = fit_theirs if run.method.startswith("diffprivlib") else None
-            result = theirs(run, data) if theirs else fit_ours(run, data, weights)
-            writer.writerow([*asdict(run).values(), *result])
-            file.flush()
+    for run in runs(quick=options.quick, repeats=options.repeats):
+        if run in done or (run.method.startswith("diffprivlib") and fit_theirs is None):
+            continue
+        data = prepare(whole, run)
+        theirs = fit_theirs if run.method.startswith("diffprivlib") else None
+        result = theirs(run, data) if theirs else fit_ours(run, data, weights)
+        stored.add({**asdict(run), "accuracy": result[0], "seconds": result[1]})
 
 
 def curves(done: dict[Run, tuple[float, float]], figure: str) -> dict[str, dict[float, list[tuple[float, float]]]]:
@@ -310,13 +302,12 @@ def main() -> None:
     if options.data_dir is None:
         sys.exit("--data-dir: say where adult.parquet is, or set FEDLEARN_DATA")
     options.repeats = options.repeats or (1 if options.quick else 5)
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / "results.csv"
+    stored = StoredRows(options.out / "results.csv", [*(field.name for field in fields(Run)), "accuracy", "seconds"])
     neighbor = Neighbor(options.diffprivlib_python) if options.diffprivlib_python else None
-    measure(options, path, neighbor.fit if neighbor else None)
+    measure(options, stored, neighbor.fit if neighbor else None)
     if neighbor:
         neighbor.close()
-    done = read(path)
+    done = results_of(stored)
     for figure in TITLES:
         print(write_table(done, figure, options.out), end="\n\n")
         draw(done, figure, options.out)

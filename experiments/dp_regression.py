@@ -10,7 +10,6 @@ are declared here, once, from what the columns mean; the scaling of the error is
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import time
 from collections import defaultdict
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as parquet
 
+from experiments.stored_rows import StoredRows
 from fedlearn.seeding import seed_for
 from fedlearn.trees import DPRegressionForest, DPRegressionTree, DPRelayForest, DPVotedForest
 
@@ -64,7 +64,8 @@ def main() -> None:
     options = parser.parse_args()
     frame = parquet.read_table(options.data_dir / "california_housing.parquet").to_pandas()
     X, y = frame[list(BOUNDS)], frame[TARGET].to_numpy(np.float64)
-    done = read(options.out)
+    stored = StoredRows(options.out, COLUMNS)
+    done = cells_of(stored)
     wanted = [
         (model, epsilon, repeat, fold)
         for model in options.models
@@ -72,16 +73,10 @@ def main() -> None:
         for repeat in range(options.repeats)
         for fold in range(10)
     ]
-    with options.out.open("a", newline="") as file:
-        writer = csv.writer(file)
-        if not done:
-            writer.writerow(COLUMNS)
-        for cell in wanted:
-            if cell not in done:
-                mae, *more = run(X, y, *cell)
-                writer.writerow((*cell, mae, *more))
-                file.flush()
-                done[cell] = mae
+    for cell in wanted:
+        if cell not in done:
+            stored.add(dict(zip(COLUMNS, (*cell, *run(X, y, *cell)), strict=True)))
+    done = cells_of(stored)
     print(text_of({cell: done[cell] for cell in wanted}))
 
 
@@ -100,12 +95,9 @@ def run(X: Any, y: np.ndarray[Any, Any], model: str, epsilon: float, repeat: int
     return float(error), float(estimator.privacy_spent_.epsilon), seconds
 
 
-def read(path: Path) -> dict[tuple[str, float, int, int], float]:
+def cells_of(stored: StoredRows) -> dict[tuple[str, float, int, int], float]:
     """Return the errors of the cells that are done."""
-    if not path.exists():
-        return {}
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = stored.rows
     return {(r["model"], float(r["epsilon"]), int(r["repeat"]), int(r["fold"])): float(r["mae"]) for r in rows}
 
 
