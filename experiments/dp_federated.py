@@ -220,7 +220,7 @@ def print_table(lines: list[list[str]], epsilons: Sequence[float], task: Task) -
     Console(width=120).print(table)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run what is missing, then print, write and draw the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--out", type=Path, default=Path("runs/dp_federated.csv"), help="keeps every run")
@@ -230,7 +230,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="runs of each setup")
     parser.add_argument("--quick", action="store_true", help="25 clients, epsilon 1 and 8, two seeds")
     parser.add_argument("--data-dir", help="folder of the data; default: FEDLEARN_DATA")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.quick:
         options.clients, options.epsilons, options.seeds = (25,), (1.0, 8.0), 2
     if options.data_dir:

@@ -213,6 +213,16 @@ class Results:
             self._errors[key] = errors
         return self._errors[key]
 
+    def score_of(self, column: str, epsilon: float) -> Score | None:
+        """Return the score over all stored repeats of a cell of Table 3, or None; nothing is run.
+
+        Trees of the paper: the fitted reading with its choice rate, 25 trees to a forest.
+        """
+        reading, rate = ("-", 0.0) if column == "DPMean" else ("fitted", CHOICE_RATE)
+        start = self._key(Cell(column, epsilon, 0, reading=reading, rate=rate))
+        errors = [folds for key, folds in self._errors.items() if key[:5] == start[:5] and key[6] == start[6]]
+        return Score.of(errors) if errors else None
+
     def _key(self, cell: Cell) -> tuple[str, ...]:
         values = (cell.column, f"{cell.epsilon:g}", cell.trees, cell.reading, f"{cell.rate:g}", cell.repeat, self.seed)
         return tuple(map(str, values))
