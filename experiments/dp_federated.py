@@ -203,7 +203,7 @@ def draw(path: Path, setups: dict[Setup, list[dict[str, str]]], task: Task) -> N
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel(task.words, fontsize=9)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(CLIENTS), fontsize=8, frameon=False)
     figure.savefig(path, dpi=160)
     plt.close(figure)
 
@@ -227,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--task", choices=TASKS, default="california", help="the data set, and with it the models")
     parser.add_argument("--clients", nargs="+", type=int, choices=CLIENTS, default=CLIENTS)
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
-    parser.add_argument("--seeds", type=int, default=5, help="runs of each setup")
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each setup")
     parser.add_argument("--quick", action="store_true", help="25 clients, epsilon 1 and 8, two seeds")
     parser.add_argument("--data-dir", help="folder of the data; default: FEDLEARN_DATA")
     options = parser.parse_args(arguments)

@@ -1,7 +1,9 @@
 """What the auditor is shown of the regression trees: neighboring records whose outputs differ the most we know of.
 
 *Isolated* cases run one step of the tree's own code on many copies of one small node at once, so a hundred thousand
-draws take a second. *Whole* cases fit an estimator again and again, and show what one leaf says of a lone record.
+draws take a second. *Whole* cases grow as many trees at once, and look at all that is published on the path of one
+record: the event that every single thing there came out on the side that the record makes unlikely. Each of them then
+loses its whole share of epsilon, so the tree loses all of it.
 
 The planted bugs are for the auditor itself: it must refute them.
 """
@@ -20,27 +22,39 @@ from fedlearn.trees.binning import Grid
 from fedlearn.trees.domain import Domain
 from fedlearn.trees.growing import grow, noisy_sums
 from fedlearn.trees.histograms import Rows, arrange, parts_of
-from fedlearn.trees.leaves import hat_counts, median_of_shares, plain_means, smoothed_means, smoothed_shares
+from fedlearn.trees.leaves import hat_counts, plain_means
 from fedlearn.trees.paper_mode import PaperSettings, grow_paper_forest
 from fedlearn.trees.plan import Plan, plan_for
 from fedlearn.trees.relay import relay_plan
 from fedlearn.trees.splitting import Cells, choose
 
 GRID = Grid.of(Domain.declare(num_features=1, bounds=(0, 1)), candidates=2)
-Record = tuple[float, float]  # (x, y), both in [0, 1]
+PATH_GRID = Grid.of(Domain.declare(num_features=3, bounds=(0, 1)), candidates=1)
+Record = tuple[float | tuple[float, ...], float]  # (x, y), all in [0, 1]
 
 # One candidate tells the record's side from the crowd's, the other does not: the record moves the first one alone.
 CROWD: list[Record] = [(0.1, 0.0)]
 LONE: list[Record] = [*CROWD, (0.5, 1.0)]  # the last record is the one that is added or removed
+MANY: list[Record] = [(0.1, 0.0)] * 20  # squared errors: the more there are, the more one other adds to their sum
+ONE_OTHER: list[Record] = [*MANY, (0.5, 1.0)]
 EMPTY: list[Record] = []
 ONE: list[Record] = [(0.9, 1.0)]
 
+# The last record goes left wherever it is asked. The bystanders are such that the votes of all three features are even
+# without it. With it those of features 0 and 2 have one more, and so has that of feature 0 to the left of feature 1:
+# a root on feature 1 with a left child on feature 2 are unlikely by both choices' whole epsilon.
+BYSTANDERS: list[Record] = [((0.9, 0.1, 0.1), 0.0), ((0.9, 0.9, 0.1), 1.0), ((0.9, 0.9, 0.9), 0.0)]
+ONE_MORE: list[Record] = [*BYSTANDERS, ((0.1, 0.1, 0.1), 1.0)]
+UNLIKELY_FEATURES = (1, 2)  # of the first two levels
+ONES_BEFORE = (1, 0)  # on the path of these two levels without the last record, and 0 in the leaf
 
-def copies(records: list[Record], slots: int) -> Rows:
+
+def copies(records: list[Record], slots: int, grid: Grid = GRID) -> Rows:
     """Return the same records in each of many slots."""
-    x, y = (np.tile([record[i] for record in records], slots) for i in range(2))
+    x = np.array([record[0] for record in records], np.float64).reshape(-1, len(grid.count))
+    y = np.array([record[1] for record in records], np.float64)
     slot = np.repeat(np.arange(slots), len(records))
-    return arrange(GRID.codes(x.reshape(-1, 1)), parts_of(y), slot, slots)
+    return arrange(grid.codes(np.tile(x, (slots, 1))), parts_of(np.tile(y, slots)), slot, slots)
 
 
 def _sums(records: list[Record], epsilon: float) -> Release:
@@ -73,16 +87,29 @@ def _leaves(values: list[NDArray[np.float64]], trees: int) -> NDArray[np.float64
     return values[-1].reshape(trees, -1)
 
 
-def _means(grown: Any, plan: Plan) -> NDArray[np.float64]:
-    return _leaves(smoothed_means(grown.sums, plan.spreads, plan.within), grown.trees)
-
-
 def _plain(grown: Any, plan: Plan) -> NDArray[np.float64]:
     return _leaves(plain_means(grown.sums), grown.trees)
 
 
-def _medians(grown: Any, plan: Plan) -> NDArray[np.float64]:
-    return _leaves([median_of_shares(smoothed_shares(grown.hats, plan.depth)[-1])], grown.trees)
+def _against(records: list[Record], plan: Plan) -> Release:
+    """Return (trees,) 1 where all that is published on the last record's path speaks against its being there."""
+
+    def draw(draws: int, noise: Noise) -> NDArray[Any]:
+        rows = copies(records, draws, PATH_GRID)
+        grown = grow(rows, PATH_GRID, plan, noise=noise, rng=np.random.default_rng(0))
+        leaf_ones = grown.sums[-1].sums[:, 1] if grown.hats is None else grown.hats.counts[:, -1]
+        all_against = _leftmost(leaf_ones, draws) <= 0
+        for level in range(plan.greedy_levels):
+            all_against &= _leftmost(grown.sums[level].sums[:, 1], draws) <= ONES_BEFORE[level]
+            all_against &= _leftmost(grown.feature[level], draws) == UNLIKELY_FEATURES[level]
+        return all_against
+
+    return draw
+
+
+def _leftmost(of_slots: NDArray[Any], trees: int) -> NDArray[Any]:
+    """Return (trees,) what the first slot of each tree has."""
+    return of_slots.reshape(trees, -1)[:, 0]
 
 
 def _published(grown: Any, plan: Plan) -> NDArray[np.float64]:
@@ -94,6 +121,10 @@ def _published(grown: Any, plan: Plan) -> NDArray[np.float64]:
 
 def _pair(show: Callable[[Any, Plan], NDArray[Any]], plan: Plan, claimed: float = 1.0, cost: int = 5) -> AuditCase:
     return AuditCase(claimed, _tree(EMPTY, plan, show), _tree(ONE, plan, show), cost=cost)
+
+
+def _path(plan: Plan, cost: int = 1) -> AuditCase:
+    return AuditCase(1.0, _against(BYSTANDERS, plan), _against(ONE_MORE, plan), cost=cost)
 
 
 def _printed(targets: list[float], epsilon: float) -> Release:
@@ -113,20 +144,19 @@ def _printed(targets: list[float], epsilon: float) -> Release:
     return draw
 
 
-_TREE = plan_for(1.0, greedy_levels=2, random_levels=0)
-
 TREE_CASES: dict[str, AuditCase] = {
     "tree, noisy sums": AuditCase(1.0, _sums(EMPTY, 1.0), _sums(ONE, 1.0)),
     "tree, histogram of a leaf": AuditCase(1.0, _hats(EMPTY, 1.0), _hats(ONE, 1.0)),
     "tree, choice by vote": AuditCase(1.0, _choice(CROWD, "vote", 1.0), _choice(LONE, "vote", 1.0)),
-    "tree, choice by squared error": AuditCase(1.0, _choice(CROWD, "squared", 1.0), _choice(LONE, "squared", 1.0)),
+    "tree, choice by squared error": AuditCase(1.0, _choice(MANY, "squared", 1.0), _choice(ONE_OTHER, "squared", 1.0)),
     "tree, choice by absolute error": AuditCase(1.0, _choice(CROWD, "absolute", 1.0), _choice(LONE, "absolute", 1.0)),
-    "regression tree, all it publishes": _pair(_published, _TREE),
-    "regression tree, plain means": _pair(_plain, _TREE),
-    "regression tree, smoothed means": _pair(_means, _TREE),
-    "regression tree, medians": _pair(_medians, plan_for(1.0, greedy_levels=2, random_levels=0, leaf="median")),
+    "regression tree, path of a record, means": _path(plan_for(1.0, greedy_levels=2, random_levels=0), cost=2),
+    "regression tree, path of a record, medians": _path(
+        plan_for(1.0, greedy_levels=2, random_levels=0, leaf="median"), cost=2
+    ),
+    "random tree, path of a record": _path(plan_for(1.0, greedy_levels=0, random_levels=2)),
+    "relay turn, path of a record": _path(relay_plan(1.0, 200.0), cost=2),
     "random tree, means": _pair(_plain, plan_for(1.0, greedy_levels=0, random_levels=2)),
-    "relay turn, means": _pair(_means, relay_plan(1.0, 200.0)),
 }
 """Each must stay below its claim."""
 

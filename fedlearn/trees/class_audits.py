@@ -28,7 +28,7 @@ TOLD_APART: list[Record] = [*CROWD, (1, 0, 1)]
 INCOMPLETE: list[Record] = [(MISSING, MISSING, 0)]  # goes to both children, with half its weight each
 
 
-def copies(records: list[Record], trees: int) -> Records:
+def copies(records: list[Record], trees: int, sizes: tuple[int, int] = (2, 2)) -> Records:
     """Return the same records for each of many trees."""
     rows = np.tile(np.array(records, np.int64).reshape(-1, 3), (trees, 1))
     return Records(
@@ -36,7 +36,7 @@ def copies(records: list[Record], trees: int) -> Records:
         labels=rows[:, 2],
         weights=np.full(len(rows), ONE),
         tree=np.repeat(np.arange(trees), len(records)),
-        sizes=np.array([2, 2]),
+        sizes=np.array(sizes),
         num_classes=2,
     )
 
@@ -74,13 +74,17 @@ def _leaf_counts(records: list[Record], *, depth: int) -> Release:
 
 
 def _noisy_histograms(records: list[Record]) -> Release:
-    """Return (draws, 1 + counts) what SuLQ-ID3 publishes of one level: the feature, and the counts it is chosen by."""
+    """Return (draws,) 1 where SuLQ-ID3 counts no record of class 0 by either of two features of one category.
 
-    def one(noise: Noise) -> NDArray[Any]:
-        growth, counts = growing.grow_by_counts(
-            copies(records, 1), depth=1, epsilon=1.0, criterion="information_gain", noise=noise
+    A node's counts are the mean of those by the two features, its child's are those by the feature that was chosen.
+    """
+
+    def one(noise: Noise) -> bool:
+        _, counts = growing.grow_by_counts(
+            copies(records, 1, sizes=(1, 1)), depth=1, epsilon=1.0, criterion="information_gain", noise=noise
         )
-        return np.concatenate([growth.feature[0], counts[0]])
+        root, child = counts[:, 0]
+        return bool(child <= 0 and 2 * root - child <= 0)
 
     return lambda draws, noise: np.array([one(noise) for _ in range(draws)])
 
@@ -101,7 +105,7 @@ CLASS_TREE_CASES: dict[str, AuditCase] = {
     "classification, split and labels, values missing": _case(_TREE, _WITHOUT_VALUES, cost=2),
     "classification, counts of random leaves": _case(_LEAVES, _ONE_MORE),
     "classification, counts of random leaves, values missing": _case(_LEAVES, _WITHOUT_VALUES),
-    "classification, noisy histograms": _case(_noisy_histograms, _SPLIT, cost=50),
+    "classification, noisy histograms": _case(_noisy_histograms, _ONE_MORE, cost=20),
 }
 """Each must stay below its claim."""
 

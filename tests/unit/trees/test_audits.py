@@ -20,3 +20,9 @@ def test_the_auditor_does_not_refute(name):
 def test_the_auditor_refutes(name):
     (result,) = audit_everything(100_000, seed=5, cases={name: BUGS[name]})
     assert result.verdict is Verdict.REFUTED, str(result)
+
+
+@pytest.mark.parametrize("name", [name for name in SOUND if "path of a record" in name])
+def test_the_path_of_a_record_shows_a_good_part_of_what_a_tree_may_lose(name):
+    (result,) = audit_everything(100_000, seed=6, cases={name: SOUND[name]})
+    assert result.measured > 0.35 * result.claimed, str(result)
