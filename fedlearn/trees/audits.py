@@ -20,13 +20,14 @@ from fedlearn.privacy.audit_cases import AuditCase, Release
 from fedlearn.privacy.noise import Noise
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.domain import Domain
-from fedlearn.trees.growing import grow, noisy_sums
+from fedlearn.trees.growing import Grown, grow, noisy_sums
 from fedlearn.trees.histograms import Rows, arrange, parts_of
 from fedlearn.trees.leaves import hat_counts, plain_means
 from fedlearn.trees.paper_mode import PaperSettings, grow_paper_forest
 from fedlearn.trees.plan import Plan, plan_for
 from fedlearn.trees.relay import relay_plan
 from fedlearn.trees.splitting import Cells, choose
+from fedlearn.trees.voted import grow_voted
 
 GRID = Grid.of(Domain.declare(num_features=1, bounds=(0, 1)), candidates=2)
 PATH_GRID = Grid.of(Domain.declare(num_features=3, bounds=(0, 1)), candidates=1)
@@ -91,12 +92,12 @@ def _plain(grown: Any, plan: Plan) -> NDArray[np.float64]:
     return _leaves(plain_means(grown.sums), grown.trees)
 
 
-def _against(records: list[Record], plan: Plan) -> Release:
+def _against(records: list[Record], plan: Plan, grower: Callable[..., Grown]) -> Release:
     """Return (trees,) 1 where all that is published on the last record's path speaks against its being there."""
 
     def draw(draws: int, noise: Noise) -> NDArray[Any]:
         rows = copies(records, draws, PATH_GRID)
-        grown = grow(rows, PATH_GRID, plan, noise=noise, rng=np.random.default_rng(0))
+        grown = grower(rows, PATH_GRID, plan, noise=noise, rng=np.random.default_rng(0))
         leaf_ones = grown.sums[-1].sums[:, 1] if grown.hats is None else grown.hats.counts[:, -1]
         all_against = _leftmost(leaf_ones, draws) <= 0
         for level in range(plan.greedy_levels):
@@ -123,8 +124,13 @@ def _pair(show: Callable[[Any, Plan], NDArray[Any]], plan: Plan, claimed: float 
     return AuditCase(claimed, _tree(EMPTY, plan, show), _tree(ONE, plan, show), cost=cost)
 
 
-def _path(plan: Plan, cost: int = 1) -> AuditCase:
-    return AuditCase(1.0, _against(BYSTANDERS, plan), _against(ONE_MORE, plan), cost=cost)
+def _path(plan: Plan, cost: int = 1, grower: Callable[..., Grown] = grow) -> AuditCase:
+    return AuditCase(1.0, _against(BYSTANDERS, plan, grower), _against(ONE_MORE, plan, grower), cost=cost)
+
+
+def _alone_in_its_group(rows: Rows, grid: Grid, plan: Plan, **randomness: Any) -> Grown:
+    """Return the shared trees of groups of one node: what a node publishes is what its group says."""
+    return grow_voted(rows, grid, plan, groups=rows.slots, **randomness)
 
 
 def _printed(targets: list[float], epsilon: float) -> Release:
@@ -156,6 +162,9 @@ TREE_CASES: dict[str, AuditCase] = {
     ),
     "random tree, path of a record": _path(plan_for(1.0, greedy_levels=0, random_levels=2)),
     "relay turn, path of a record": _path(relay_plan(1.0, 200.0), cost=2),
+    "voted forest, path of a record": _path(
+        plan_for(1.0, greedy_levels=2, random_levels=0), cost=2, grower=_alone_in_its_group
+    ),
     "random tree, means": _pair(_plain, plan_for(1.0, greedy_levels=0, random_levels=2)),
 }
 """Each must stay below its claim."""
