@@ -35,8 +35,15 @@ from fedlearn.run_folder import RunFolder
 
 CLIENTS = (25, 100)
 EPSILONS = (0.25, 1.0, 4.0, 8.0)
-MEASURED = ("mae", "mae_scaled", "accuracy", "epsilon", "rounds", "seconds", "model_sha256")
-"""What is kept of a run's summary, as column ``spent`` for ``epsilon``; empty where a model has no such metric."""
+MEASURED = {  # column -> key of the run's summary; empty where a model has no such metric
+    "mae": "mae",
+    "mae_scaled": "mae_scaled",
+    "accuracy": "accuracy",
+    "spent": "epsilon",
+    "rounds": "rounds",
+    "seconds": "seconds",
+    "model_sha256": "model_sha256",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +96,7 @@ class Cell:
         }
 
 
-COLUMNS = tuple(field.name for field in fields(Cell)) + tuple(name.replace("epsilon", "spent") for name in MEASURED)
+COLUMNS = (*(field.name for field in fields(Cell)), *MEASURED)
 Setup = tuple[str, int, str, float]  # (model, clients, shards, epsilon)
 
 
@@ -109,8 +116,7 @@ def run(cell: Cell) -> dict[str, Any]:
         config = config_from(cell.settings(folder))
         ENGINES.load(config.engine.name)(config)
         summary = RunFolder(Path(folder)).read_summary()
-    measured = {name.replace("epsilon", "spent"): summary.get(name, "") for name in MEASURED}
-    return {**asdict(cell), **measured}
+    return {**asdict(cell), **{column: summary.get(key, "") for column, key in MEASURED.items()}}
 
 
 def cell_of(row: dict[str, str]) -> Cell:
