@@ -1,0 +1,97 @@
+"""What the ray engine says before it starts anything, and what it removes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import sys
+import time
+
+import pytest
+
+from fedlearn.config import config_from
+from fedlearn.engine import ENGINES
+from fedlearn.engine.ray_runtime import cluster, folder
+from fedlearn.errors import SettingError, UsageError
+
+
+def settings(**engine):
+    return config_from({f"engine.{name}": value for name, value in engine.items()}).engine
+
+
+def test_without_ray_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
+    with pytest.raises(UsageError, match=r"Ray is not installed: pip install 'fedlearn\[ray\]'"):
+        ENGINES.load("ray")(config_from({"data.dataset": "digits"}))
+
+
+@pytest.mark.parametrize("address", ["auto", "ray://head:10001", "head", ":6379", "head:port"])
+def test_an_address_is_host_and_port(address):
+    with (
+        pytest.raises(SettingError, match="must be HOST:PORT, as `ray start --head` prints it"),
+        cluster.connected(settings(address=address)),
+    ):
+        pass
+
+
+def test_an_address_where_nobody_listens_is_refused_at_once():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # not listening
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        begin = time.monotonic()
+        with pytest.raises(SettingError, match="nothing answers there"), cluster.connected(settings(address=address)):
+            pass
+        assert time.monotonic() - begin < 10
+
+
+def test_the_environment_is_as_it_was_afterwards():
+    before = dict(os.environ)
+    with pytest.raises(SettingError), cluster.connected(settings(address="nowhere")):
+        pass
+    assert dict(os.environ) == before
+
+
+def test_a_client_fits_where_one_machine_has_all_that_it_takes():
+    actors = pytest.importorskip("fedlearn.engine.ray_runtime.actors", reason="Ray is not installed")
+    machine = {"CPU": 4.0, "GPU": 1.0}
+    for taken, fitting in [((1, 0), 4), ((3, 0), 1), ((5, 0), 0), ((0.5, 0), 8), ((1, 0.5), 2), ((1, 2), 0)]:
+        assert actors.fitting(machine, settings(client_cpus=taken[0], client_gpus=taken[1])) == fitting
+    assert actors.fitting({"CPU": 4.0}, settings(client_gpus=0.5)) == 0
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(folder, "LONGEST", 1000)
+    return tmp_path
+
+
+def test_a_folder_is_gone_afterwards_with_all_that_is_in_it(place):
+    with folder.own_folder() as own:
+        (own / "session").mkdir()
+        (own / "session" / "log").write_text("x")
+    assert list(place.iterdir()) == []
+
+
+def test_folders_of_killed_runs_are_removed_and_those_of_running_ones_are_not(place):
+    long_ago = time.time() - 3600
+    for name in ("killed", "running", "unlocked"):
+        (place / f"{folder.PREFIX}{name}").mkdir()
+        (place / f"{folder.PREFIX}{name}" / folder.LOCK).touch()
+    (place / f"{folder.PREFIX}unlocked" / folder.LOCK).unlink()
+    (place / "somebody-elses").mkdir()
+    for path in place.iterdir():
+        os.utime(path, (long_ago, long_ago))
+    (place / f"{folder.PREFIX}just-made").mkdir()
+    with (place / f"{folder.PREFIX}running" / folder.LOCK).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder.remove_abandoned(place)
+    left = {path.name.removeprefix(folder.PREFIX) for path in place.iterdir()}
+    assert left == {"running", "somebody-elses", "just-made"}
+
+
+def test_in_a_long_temporary_folder_sockets_would_not_fit(place, monkeypatch):
+    monkeypatch.setattr(folder, "LONGEST", 3)
+    with folder.own_folder() as own:
+        assert own.parent.name == "tmp"
