@@ -15,7 +15,7 @@ from typing import Any
 
 from fedlearn.config.schema import EngineSettings
 from fedlearn.engine.embedded.pool import default_size
-from fedlearn.engine.ray_runtime.folder import own_folder
+from fedlearn.engine.ray_runtime.folder import guarded_folder
 from fedlearn.errors import RunFailed, SettingError, UsageError
 
 KNOCK = 5.0  # seconds for a running cluster to accept a connection
@@ -52,7 +52,7 @@ def _started(engine: EngineSettings) -> Iterator[None]:
     if ray.is_initialized():
         raise UsageError("this process is connected to a Ray cluster already: ray.shutdown() first")
     cpus = math.ceil(engine.workers * engine.client_cpus) or default_size()
-    with own_folder() as folder:
+    with guarded_folder() as folder:
         try:
             # What we start inherits the variables.
             with _variables(FOR_CLIENTS | {"PYTHONPATH": os.pathsep.join(sys.path)}), warnings.catch_warnings():

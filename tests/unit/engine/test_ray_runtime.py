@@ -1,13 +1,15 @@
-"""What the ray engine says before it starts anything, and what it removes."""
+"""What the ray engine says before it starts anything, and what it leaves: nothing."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
+import subprocess
 import sys
 import time
+from pathlib import Path
 
+import psutil
 import pytest
 
 from fedlearn.config import config_from
@@ -68,30 +70,35 @@ def place(tmp_path, monkeypatch):
 
 
 def test_a_folder_is_gone_afterwards_with_all_that_is_in_it(place):
-    with folder.own_folder() as own:
+    with folder.guarded_folder() as own:
         (own / "session").mkdir()
         (own / "session" / "log").write_text("x")
+        assert list(place.iterdir()) == [own]
     assert list(place.iterdir()) == []
 
 
-def test_folders_of_killed_runs_are_removed_and_those_of_running_ones_are_not(place):
-    long_ago = time.time() - 3600
-    for name in ("killed", "running", "unlocked"):
-        (place / f"{folder.PREFIX}{name}").mkdir()
-        (place / f"{folder.PREFIX}{name}" / folder.LOCK).touch()
-    (place / f"{folder.PREFIX}unlocked" / folder.LOCK).unlink()
-    (place / "somebody-elses").mkdir()
-    for path in place.iterdir():
-        os.utime(path, (long_ago, long_ago))
-    (place / f"{folder.PREFIX}just-made").mkdir()
-    with (place / f"{folder.PREFIX}running" / folder.LOCK).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        folder.remove_abandoned(place)
-    left = {path.name.removeprefix(folder.PREFIX) for path in place.iterdir()}
-    assert left == {"running", "somebody-elses", "just-made"}
+KILLED = """
+import os, subprocess, sys
+from fedlearn.engine.ray_runtime.folder import guarded_folder
+with guarded_folder() as own:
+    log = (own / "log").open("w")
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdout=log)
+    print(child.pid, own, flush=True)
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_after_a_kill_the_folder_is_gone_and_who_wrote_there():
+    killed = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True)
+    child, own = killed.stdout.split()
+    end = time.monotonic() + 30
+    while (psutil.pid_exists(int(child)) or Path(own).exists()) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not psutil.pid_exists(int(child))
+    assert not Path(own).exists()
 
 
 def test_in_a_long_temporary_folder_sockets_would_not_fit(place, monkeypatch):
     monkeypatch.setattr(folder, "LONGEST", 3)
-    with folder.own_folder() as own:
-        assert own.parent.name == "tmp"
+    with folder.guarded_folder() as own:
+        assert own.parent == Path("/tmp")
