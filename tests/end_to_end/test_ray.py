@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -142,4 +141,6 @@ def test_a_running_cluster_is_joined_and_left_as_it_was(command, execute, enviro
         wait_until(lambda: not any("ClientAppActor" in p.name() for p in below(cluster)), SOON)
         assert {"gcs_server", "raylet"} <= {p.name() for p in below(cluster)}
     finally:
-        os.killpg(cluster.pid, signal.SIGKILL)
+        for process in [*below(cluster), psutil.Process(cluster.pid)]:
+            process.kill()
+        cluster.wait()

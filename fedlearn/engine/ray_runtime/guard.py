@@ -16,8 +16,11 @@ from pathlib import Path
 
 def main(folder: Path) -> None:
     """Wait until standard input is closed, which the system does for a process that was killed, too."""
+    starter = os.getppid()
     sys.stdin.buffer.read()
     for process in writers(folder):
+        if process == starter:
+            continue  # Ray's log is still open in it, where it goes on after Ray
         with suppress(OSError):
             os.kill(process, signal.SIGKILL)
     shutil.rmtree(folder, ignore_errors=True)

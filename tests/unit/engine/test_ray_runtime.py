@@ -77,6 +77,13 @@ def test_a_folder_is_gone_afterwards_with_all_that_is_in_it(place):
     assert list(place.iterdir()) == []
 
 
+def test_the_process_that_made_the_folder_goes_on_even_if_it_still_writes_there(place):
+    with folder.guarded_folder() as own:
+        log = (own / "log").open("w")
+    assert list(place.iterdir()) == []
+    log.close()
+
+
 KILLED = """
 import os, subprocess, sys
 from fedlearn.engine.ray_runtime.folder import guarded_folder
