@@ -19,6 +19,7 @@ from fedlearn.engine.ray_runtime.folder import guarded_folder
 from fedlearn.errors import RunFailed, SettingError, UsageError
 
 KNOCK = 5.0  # seconds for a running cluster to accept a connection
+LOCAL = ("127.0.0.1", "localhost", "[::1]")
 QUIET: dict[str, Any] = {"logging_level": logging.ERROR}
 
 FOR_CLIENTS = {
@@ -66,9 +67,11 @@ def _started(engine: EngineSettings) -> Iterator[None]:
 @contextmanager
 def _joined(address: str) -> Iterator[None]:
     """Join a running cluster, and leave it as it was."""
-    _knock(address)
+    host, port = _knock(address)
     import ray
 
+    if host in LOCAL:  # Ray would look for it at this machine's address in the network, and wait there for ever
+        _knock(f"{ray.util.get_node_ip_address()}:{port}")
     # What a machine of the cluster cannot find at our paths, it takes from what is installed there.
     variables = FOR_CLIENTS | {"PYTHONPATH": os.pathsep.join(sys.path)} | _ours(os.environ)
     try:
@@ -85,8 +88,8 @@ def _ours(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name.startswith("FEDLEARN_")}
 
 
-def _knock(address: str) -> None:
-    """Refuse an address at which nobody listens: Ray itself would try for a long time."""
+def _knock(address: str) -> tuple[str, str]:
+    """Return host and port; refuse an address at which nobody listens, as Ray itself would try for a long time."""
     host, _, port = address.rpartition(":")
     if not (host and port.isdecimal()) or "/" in host:
         raise SettingError("engine.address", address, "must be HOST:PORT, as `ray start --head` prints it")
@@ -94,8 +97,11 @@ def _knock(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), KNOCK).close()
     except (OSError, OverflowError) as error:
         raise SettingError(
-            "engine.address", address, f"nothing answers there ({error}); start a cluster by `ray start --head`"
+            "engine.address",
+            address,
+            f"nothing answers there ({error}); give the address that `ray start --head` prints",
         ) from None
+    return host, port
 
 
 @contextmanager

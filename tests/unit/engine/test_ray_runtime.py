@@ -47,6 +47,18 @@ def test_an_address_where_nobody_listens_is_refused_at_once():
         assert time.monotonic() - begin < 10
 
 
+def test_a_cluster_that_ray_would_look_for_elsewhere_is_refused_at_once(monkeypatch):
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "127.0.0.2")
+    with socket.create_server(("127.0.0.1", 0)) as only_here:
+        address = f"127.0.0.1:{only_here.getsockname()[1]}"
+        with (
+            pytest.raises(SettingError, match=r"'127\.0\.0\.2:.* nothing answers"),
+            cluster.connected(settings(address=address)),
+        ):
+            pass
+
+
 def test_the_environment_is_as_it_was_afterwards():
     before = dict(os.environ)
     with pytest.raises(SettingError), cluster.connected(settings(address="nowhere")):
