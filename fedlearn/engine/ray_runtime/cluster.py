@@ -32,6 +32,7 @@ FOR_CLIENTS = {
 }
 FOR_RAY = {
     "RAY_ENABLE_AUTO_CONNECT": "0",  # else a call after the end would start another cluster
+    "RAY_DEDUP_LOGS": "0",  # else the lines of two clients' tracebacks are mixed
     "RAY_worker_niceness": "0",  # Ray's default is 15: whatever else the machine does would go first
 }
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # as Ray does on those: else it listens on all interfaces
