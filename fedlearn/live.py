@@ -38,6 +38,28 @@ ENDED = ("reported", "failed", "refused", "late")
 Event = dict[str, Any]
 
 
+class EventTail:
+    """Reads a log that still grows: each event once, as soon as its line is complete."""
+
+    def __init__(self, path: Path, begin: int = 0) -> None:
+        self._path = path
+        self._position = begin
+        self._rest = b""
+
+    def read(self) -> Iterator[Event]:
+        """Yield what was appended since the last call; a line that a kill has cut short is left out."""
+        with suppress(FileNotFoundError), self._path.open("rb") as file:
+            file.seek(self._position)
+            new = file.read()
+            self._position += len(new)
+            *lines, self._rest = (self._rest + new).split(b"\n")
+            for line in lines:
+                with suppress(ValueError):
+                    event = json.loads(line)
+                    if isinstance(event, dict) and "event" in event:
+                        yield event
+
+
 class RunView:
     """What is known of a run, event by event."""
 
@@ -244,18 +266,11 @@ def _following(path: Path, begin: int, take: Callable[[Event], None]) -> Iterato
     stop = threading.Event()
 
     def follow() -> None:
-        position, rest = begin, b""
+        tail = EventTail(path, begin)
         while True:
             last = stop.is_set()
-            if path.exists():
-                with path.open("rb") as file:
-                    file.seek(position)
-                    new = file.read()
-                position += len(new)
-                *lines, rest = (rest + new).split(b"\n")
-                for line in lines:
-                    with suppress(ValueError):  # an event that a kill has cut short
-                        take(json.loads(line))
+            for event in tail.read():
+                take(event)
             if last:
                 return
             stop.wait(LOOK)

@@ -1,0 +1,308 @@
+"""The page: sections of HTML made of runs, put together with one style sheet and one small script.
+
+The same sections serve the file on disk, which holds everything and asks no network, and the live page, whose stream
+sends those that have changed. Whatever comes from a run folder is escaped, and the page's content policy lets no other
+script run than its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from fedlearn.live import number, size
+from fedlearn.metrics import title_of
+from fedlearn.report import charts
+from fedlearn.report.charts import FATES, PHASES, Chart, HeatMap
+from fedlearn.report.points import (
+    NO_DIFFERENCE,
+    Point,
+    best,
+    compression_ratio,
+    differing,
+    main_metric,
+    metrics_of,
+    points_of,
+    seconds_of,
+    shown,
+)
+from fedlearn.report.skew import skew_of
+from fedlearn.report.stored import StoredRun
+from fedlearn.report.svg import COLORS, svg_of
+from fedlearn.report.tables import points_table, ratio, runs_table, seconds, sha_of
+
+MOST_BY_ROUND = 24  # runs whose rounds are drawn one by one
+MOST_SKEWS = 6
+MOST_REASONS = 40
+
+Link = Callable[[StoredRun, str], str]
+"""A run and the name of one of its files -> its address, as seen from the page."""
+
+
+def sections_of(runs: Sequence[StoredRun], *, title: str, link: Link, live: bool = False) -> dict[str, str]:
+    """Return the page's sections by name, in order; those with nothing to show are empty."""
+    points = points_of(runs)
+    return {
+        "head": _head(runs, title, live=live),
+        "results": _results(runs, points),
+        "curves": _curves(points),
+        "pareto": _pareto(points),
+        "rounds": _rounds(runs),
+        "skew": _skew(runs),
+        "trouble": _trouble(runs),
+        "settings": _settings(runs),
+        "environment": _environment(runs),
+        "files": _files(runs, link),
+    }
+
+
+def page_of(sections: Mapping[str, str], *, title: str, stream: str = "") -> str:
+    """Return the whole page.
+
+    Parameters
+    ----------
+    stream
+        Where the live page listens for sections that have changed; empty in a file.
+    """
+    style, script = _resource("page.css"), _resource("page.js")
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src "
+        f"{'self' if not stream else chr(39) + 'self' + chr(39)}; script-src 'sha256-{_hash(script)}'"
+    )
+    if not stream:
+        policy = policy.replace("connect-src self; ", "")
+    body = "".join(f'<section id="{name}">{inside}</section>' for name, inside in sections.items())
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
+        '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
+        f"<title>{escape(title)} - fedlearn</title><style>{style}</style></head>"
+        f'<body data-stream="{escape(stream)}"><main>{body}</main>'
+        f'<div id="hint" hidden></div><script>{script}</script></body></html>\n'
+    )
+
+
+def _resource(name: str) -> str:
+    return (files("fedlearn.report") / name).read_text(encoding="utf-8")
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _figure(chart: Chart, note: str = "") -> str:
+    caption = f"<figcaption>{escape(note)}</figcaption>" if note else ""
+    return f"<figure><h3>{escape(chart.title)}</h3>{svg_of(chart)}{caption}</figure>"
+
+
+def _legend(names: Sequence[tuple[str, str]]) -> str:
+    """Return colour and name side by side; of a single one there is nothing to tell apart."""
+    if len(names) < 2:
+        return ""
+    items = "".join(f'<li><i class="{kind}"></i>{escape(name)}</li>' for name, kind in names)
+    return f'<ul class="legend">{items}</ul>'
+
+
+# --- head and results -------------------------------------------------------------------------------------------------
+
+
+def _head(runs: Sequence[StoredRun], title: str, *, live: bool) -> str:
+    notices = dict.fromkeys(str(run.log.view.about.get("notice") or "") for run in runs)
+    problems = [problem for run in runs for problem in run.problems] if not live else []
+    said = [("notice", notice) for notice in notices if notice] + [("problem", problem) for problem in problems]
+    said += [("problem", f"{run.name} failed: {run.reason}") for run in runs if run.reason]
+    lines = "".join(f'<p class="{kind}">{escape(text)}</p>' for kind, text in said)
+    about = f'<p class="about">{escape(_about(runs))}</p>'
+    state = _progress(runs) if live else ""
+    return f'<p class="brand">fedlearn</p><h1>{escape(title)}</h1>{about}{state}{lines}'
+
+
+def _about(runs: Sequence[StoredRun]) -> str:
+    if not runs:
+        return "waiting for the run to begin"
+    if len(runs) > 1:
+        return f"{len(runs)} runs, {sum(run.status == 'completed' for run in runs)} completed"
+    get = runs[0].settings.get
+    return (
+        f"{shown(get('model.name'))} on {shown(get('data.dataset'))}, {shown(get('clients'))} clients, "
+        f"{shown(get('strategy.name'))}, {shown(get('compression.codec'))}, seed {shown(get('seed'))}: {runs[0].status}"
+    )
+
+
+def _progress(runs: Sequence[StoredRun]) -> str:
+    """Return a line with a bar for each run that has not ended."""
+    return "".join(_bar(run) for run in runs if run.status == "unfinished" and run.log.seen)
+
+
+def _bar(run: StoredRun) -> str:
+    view = run.log.view
+    total, done = max(view.rounds, 1), min(len(run.rounds), view.rounds)
+    text = f"{run.name}: round {view.round_number} of {view.rounds}, {view.phase}"
+    if view.cohort:
+        text += f", {sum(view.nodes.values())} of {view.cohort} nodes"
+        text += "".join(f", {count} {fate}" for fate, count in view.nodes.items() if count and fate != "reported")
+    warning = f'<p class="notice">{escape(view.warning)}</p>' if view.warning else ""
+    return f'<p class="progress"><progress max="{total}" value="{done}"></progress>{escape(text)}</p>{warning}'
+
+
+def _results(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
+    if not any(run.rounds for run in runs):
+        return '<p class="empty">No round has been committed yet.</p>' if runs else ""
+    if len(runs) == 1:
+        return f'<div class="tiles">{"".join(_tile(*tile) for tile in _tiles(runs[0]))}</div>'
+    repeated = any(len(point.runs) > 1 for point in points)
+    means = f"<h2>Means over seeds</h2>{points_table(points).as_html()}" if repeated else ""
+    return f"{means}<h2>Runs</h2>{runs_table(runs).as_html()}"
+
+
+def _tile(title: str, value: str, note: str) -> str:
+    return f"<div><dt>{escape(title)}</dt><dd>{escape(value)}</dd><p>{escape(note)}</p></div>"
+
+
+def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
+    """Return what a single run comes to: (title, value, note)."""
+    tiles = []
+    main = main_metric([run])
+    if main is not None:
+        top, round_number = best(run, main) or (None, 0)
+        tiles.append((title_of(main), number(run.latest(main)), f"best {number(top)} in round {round_number}"))
+    others = [name for name in metrics_of([run]) if name not in (main, "train_loss")]
+    notes = {"epsilon": "spent per record", "mae_scaled": "of the declared bounds", "loss": "on held-out examples"}
+    tiles += [(title_of(name), number(run.latest(name)), notes.get(name, "")) for name in others]
+    smaller = compression_ratio(run)
+    tiles.append(("uploaded", size(run.total("bytes_up")), f"{ratio(smaller)} smaller than plain" if smaller else ""))
+    tiles.append(("downloaded", size(run.total("bytes_down")), f"and {size(run.total('bytes_protocol'))} of protocol"))
+    each = seconds(seconds_of(run) / len(run.rounds))
+    tiles.append(("time", seconds(seconds_of(run)), f"{len(run.rounds)} rounds, {each} each"))
+    if sha := sha_of(run):
+        tiles.append(("SHA-256", sha[:10], "of the final model"))
+    return tiles
+
+
+# --- charts -----------------------------------------------------------------------------------------------------------
+
+
+def _curves(points: Sequence[Point]) -> str:
+    drawn = "".join(_figure(chart) for chart in charts.curves(points) if chart.lines)
+    if not drawn:
+        return ""
+    names = [(point.label, f"c{point.slot % COLORS} d{point.slot // COLORS % 3}") for point in points]
+    several = any(len(point.runs) > 1 for point in points)
+    note = '<p class="note">Lines are means over seeds, bands reach from the lowest to the highest.</p>' if several else ""
+    return f'<h2>Learning</h2>{note}{_legend(names)}<div class="grid-3">{drawn}</div>'
+
+
+def _pareto(points: Sequence[Point]) -> str:
+    chart = charts.pareto(points)
+    if chart is None:
+        return ""
+    note = "Filled: on the Pareto front, no other point is better with as few bytes."
+    return f'<h2>What the bytes buy</h2><div class="grid-1">{_figure(chart, note)}</div>'
+
+
+def _rounds(runs: Sequence[StoredRun]) -> str:
+    begun = [run for run in runs if run.rounds]
+    if not begun:
+        return ""
+    if len(begun) > MOST_BY_ROUND:
+        return f"<h2>Rounds</h2><p>Drawn for up to {MOST_BY_ROUND} runs; report on fewer to see each.</p>"
+    names = [(name, f"f-{name} box") for name in (*PHASES, *FATES)]
+    parts = []
+    for run in begun:
+        both = f'<div class="grid-2">{_figure(charts.phases(run))}{_figure(charts.fates(run))}</div>'
+        head = f"<summary>{escape(run.name)}</summary>"
+        opened = " open" if len(begun) <= 3 else ""
+        parts.append(both if len(begun) == 1 else f'<details id="r-{escape(run.name)}"{opened}>{head}{both}</details>')
+    return f"<h2>Rounds</h2>{_legend(names)}{''.join(parts)}"
+
+
+def _skew(runs: Sequence[StoredRun]) -> str:
+    """Return who has which labels, once for each way in which these runs spread them (over seeds: the first)."""
+    ways: dict[str, StoredRun] = {}
+    for run in runs:
+        if run.rounds and run.settings:  # from the first round on the data are in the cache
+            way = {k: v for k, v in run.settings.items() if k.startswith("data.") and k not in NO_DIFFERENCE}
+            ways.setdefault(repr([way, run.settings.get("clients")]), run)
+    if not ways:
+        return ""
+    found = {run.name: skew_of(run.settings) for run in list(ways.values())[:MOST_SKEWS]}
+    drawn = "".join(_figure(chart, _emptiness(chart)) for chart in found.values() if isinstance(chart, HeatMap))
+    words = "".join(f'<p class="note">No picture of {escape(n)}: {escape(w)}</p>' for n, w in found.items() if isinstance(w, str))
+    more = f'<p class="note">The first {MOST_SKEWS} of {len(ways)}.</p>' if len(ways) > MOST_SKEWS else ""
+    return f'<h2>Who has which data</h2>{more}<div class="grid-2">{drawn}</div>{words}'
+
+
+def _emptiness(chart: HeatMap) -> str:
+    sizes = chart.counts.sum(axis=0)
+    empty = int((sizes == 0).sum())
+    text = f"Examples a node: {sizes.min()} to {sizes.max()}, darkest cell {chart.counts.max()}."
+    return text + (f" {empty} nodes have none." if empty else "")
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+
+def _trouble(runs: Sequence[StoredRun]) -> str:
+    """Return what went wrong in rounds, the most frequent first."""
+    rows = [(count, run.name, *what) for run in runs for what, count in run.log.wrong.items()]
+    rows.sort(key=lambda row: -row[0])
+    if not rows:
+        return ""
+    body = "".join(
+        f'<tr><td class="num">{count}</td><td>{escape(name)}</td><td>{escape(what)}</td><td>{escape(reason)}</td></tr>'
+        for count, name, what, reason in rows[:MOST_REASONS]
+    )
+    more = f"<p>{len(rows) - MOST_REASONS} further reasons are in the logs.</p>" if len(rows) > MOST_REASONS else ""
+    head = '<tr><th class="num">times</th><th>run</th><th>what</th><th>reason</th></tr>'
+    return f'<h2>What went wrong</h2><div class="wide"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>{more}'
+
+
+def _settings(runs: Sequence[StoredRun]) -> str:
+    """Return the settings that all runs share; where they differ, the table of runs has them."""
+    different = set(differing(runs)) if len(runs) > 1 else set()
+    shared = {k: v for run in runs for k, v in run.settings.items() if k not in different and k != "out"}
+    if not shared:
+        return ""
+    word = "Settings that all runs share" if len(runs) > 1 else "Settings"
+    return f'<h2>{word}</h2><div class="columns">{_pairs(shared)}</div>'
+
+
+def _environment(runs: Sequence[StoredRun]) -> str:
+    """Return versions and machine, once for each that differs."""
+    kinds: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
+    for run in runs:
+        if run.environment:
+            kinds.setdefault(repr(run.environment), (run.environment, []))[1].append(run.name)
+    parts = []
+    for environment, names in kinds.values():
+        packages = environment.get("packages")
+        flat = {k: v for k, v in environment.items() if k != "packages"}
+        flat |= packages if isinstance(packages, dict) else {}
+        whose = f'<p class="note">{escape(", ".join(names))}</p>' if len(kinds) > 1 else ""
+        parts.append(f'{whose}<div class="columns">{_pairs(flat)}</div>')
+    return f"<h2>Environment</h2>{''.join(parts)}" if parts else ""
+
+
+def _pairs(table: Mapping[str, Any]) -> str:
+    rows = "".join(f"<tr><th>{escape(str(k))}</th><td>{escape(shown(v))}</td></tr>" for k, v in table.items())
+    return f'<table class="pairs"><tbody>{rows}</tbody></table>'
+
+
+def _files(runs: Sequence[StoredRun], link: Link) -> str:
+    parts = []
+    for run in runs:
+        items = "".join(
+            f'<li><a href="{escape(link(run, name))}">{escape(name)}</a> <small>{size(count)}</small></li>'
+            for name, count in run.files.items()
+        )
+        parts.append(f'<h3>{escape(run.name)}</h3><ul class="files">{items}</ul>')
+    if not parts:
+        return ""
+    inside = "".join(parts)
+    whole = f'<details id="all-files"><summary>of {len(parts)} runs</summary>{inside}</details>' if len(parts) > 3 else inside
+    return f"<h2>Raw files</h2>{whole}"
