@@ -239,10 +239,10 @@ def watched(events: Path, console: Console) -> Iterator[None]:
     begin = events.stat().st_size if events.exists() else 0
     if console.is_terminal:
         live = Live(console=console, refresh_per_second=8, get_renderable=lambda: drawing(view, time.time()))
-        with live, _following(events, begin, view.take):
+        with live, following(events, begin, view.take):
             yield
         return
-    with _following(events, begin, lambda event: _print(view, event, console)):
+    with following(events, begin, lambda event: _print(view, event, console)):
         yield
 
 
@@ -261,7 +261,7 @@ def _print(view: RunView, event: Event, console: Console) -> None:
 
 
 @contextmanager
-def _following(path: Path, begin: int, take: Callable[[Event], None]) -> Iterator[None]:
+def following(path: Path, begin: int, take: Callable[[Event], None]) -> Iterator[None]:
     """Call `take` with every event that is appended to a log, in a thread of its own, until the block ends."""
     stop = threading.Event()
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-ROUND_STEPS = (1, 2, 2.5, 5, 10)
+ROUND_STEPS = (1, 2, 2.5, 5, 10, 100, 1000)  # the last two where 1 is the least
 NO_SPAN = 1e-12
 
 
@@ -26,7 +26,9 @@ class Axis:
         return (value - self.low) / (self.high - self.low)
 
 
-def axis_of(values: Iterable[float], *, count: int = 5, from_zero: bool = False, tight: bool = False) -> Axis:
+def axis_of(
+    values: Iterable[float], *, count: int = 5, from_zero: bool = False, tight: bool = False, whole: bool = False
+) -> Axis:
     """Return an axis that holds the values.
 
     Parameters
@@ -35,6 +37,8 @@ def axis_of(values: Iterable[float], *, count: int = 5, from_zero: bool = False,
         About how many ticks.
     tight
         End at the outermost values, not at a tick beyond them.
+    whole
+        The values are counts: no tick in between.
 
     >>> axis_of([0.1, 0.74]).ticks
     (0.0, 0.2, 0.4, 0.6, 0.8)
@@ -44,7 +48,7 @@ def axis_of(values: Iterable[float], *, count: int = 5, from_zero: bool = False,
     if high - low <= NO_SPAN * max(abs(high), 1.0):
         margin = abs(high) * 0.1 or 0.5
         low, high = (low if from_zero else low - margin), high + margin
-    step = _step((high - low) / max(count - 1, 1))
+    step = _step((high - low) / (count - 1), whole=whole)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = tuple(round(number * step, 12) for number in range(first, last + 1))
     if tight:
@@ -63,10 +67,11 @@ def log_axis_of(values: Iterable[float]) -> Axis:
     return Axis(low, high, tens if len(inside) > 7 else inside, log=True)
 
 
-def _step(rough: float) -> float:
+def _step(rough: float, *, whole: bool) -> float:
     """Return the next larger distance between ticks that reads well."""
     power = 10.0 ** math.floor(math.log10(rough))
-    return next(digit * power for digit in ROUND_STEPS if digit * power >= rough * (1 - 1e-9))
+    steps = (digit * power for digit in ROUND_STEPS)
+    return next(step for step in steps if step >= rough * (1 - 1e-9) and (step.is_integer() or not whole))
 
 
 def written(value: float) -> str:

@@ -97,7 +97,7 @@ Chart = LineChart | StackedBars | ScatterChart | HeatMap
 
 
 def curves(points: Sequence[Point]) -> list[LineChart]:
-    """Return every metric by round and, of evaluations, by uploaded bytes and by time."""
+    """Return every metric by round and, of evaluations, by uploaded bytes and by time; a single round is no curve."""
     charts = []
     runs = [run for point in points for run in point.runs]
     divisor, unit = byte_unit(max((run.total("bytes_up") for run in runs), default=0))
@@ -109,7 +109,7 @@ def curves(points: Sequence[Point]) -> list[LineChart]:
             charts.append(_curve(points, metric, f"{metric}_by_bytes", *by_bytes, divisor))
             by_time = f"{title} by time", "seconds", "seconds"
             charts.append(_curve(points, metric, f"{metric}_by_time", *by_time, 1))
-    return charts
+    return [chart for chart in charts if any(len(line.x) > 1 for line in chart.lines)]
 
 
 def byte_unit(largest: float) -> tuple[float, str]:
@@ -131,7 +131,7 @@ def _curve(
 
 def _line(point: Point, metric: str, axis: str, divisor: float) -> Line | None:
     """Return a point's mean over its seeds and the span from the lowest to the highest, as far as all have come."""
-    tables = [_measured(run, metric, axis) for run in point.runs]
+    tables = [_measured(run, metric, axis) for run in point.counted]
     length = min(len(table) for table in tables)
     if not length:
         return None
@@ -153,7 +153,7 @@ def _sums(run: StoredRun, column: str) -> list[float | None]:
 
 
 def _seconds(run: StoredRun) -> list[float | None]:
-    return list(np.sum([_sums(run, f"{phase}_seconds") for phase in PHASES], axis=0)) if run.rounds else []
+    return list(np.cumsum([sum(row.get(f"{phase}_seconds") or 0.0 for phase in PHASES) for row in run.rounds]))
 
 
 def _thinned(line: Line, step: int) -> Line:

@@ -100,6 +100,8 @@
   document.addEventListener("pointerdown", show);
   document.addEventListener("scroll", hide, { passive: true });
 
+  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
+
   const address = document.body.dataset.stream;
   if (!address) return;
 

@@ -14,10 +14,11 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
+from fedlearn.config import RunConfig, to_flower
 from fedlearn.live import number, size
 from fedlearn.metrics import title_of
 from fedlearn.report import charts
-from fedlearn.report.charts import FATES, PHASES, Chart, HeatMap
+from fedlearn.report.charts import Chart, HeatMap, StackedBars
 from fedlearn.report.points import (
     NO_DIFFERENCE,
     Point,
@@ -69,12 +70,15 @@ def page_of(sections: Mapping[str, str], *, title: str, stream: str = "") -> str
         Where the live page listens for sections that have changed; empty in a file.
     """
     style, script = _resource("page.css"), _resource("page.js")
-    policy = (
-        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src "
-        f"{'self' if not stream else chr(39) + 'self' + chr(39)}; script-src 'sha256-{_hash(script)}'"
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            "style-src 'unsafe-inline'",
+            "img-src data:",
+            f"script-src 'sha256-{_hash(script)}'",
+            *(["connect-src 'self'"] if stream else []),
+        ]
     )
-    if not stream:
-        policy = policy.replace("connect-src self; ", "")
     body = "".join(f'<section id="{name}">{inside}</section>' for name, inside in sections.items())
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -97,7 +101,8 @@ def _hash(script: str) -> str:
 
 def _figure(chart: Chart, note: str = "") -> str:
     caption = f"<figcaption>{escape(note)}</figcaption>" if note else ""
-    return f"<figure><h3>{escape(chart.title)}</h3>{svg_of(chart)}{caption}</figure>"
+    legend = _legend([(name, f"f-{name} box") for name in chart.layers]) if isinstance(chart, StackedBars) else ""
+    return f"<figure><h3>{escape(chart.title)}</h3>{legend}{svg_of(chart)}{caption}</figure>"
 
 
 def _legend(names: Sequence[tuple[str, str]]) -> str:
@@ -188,12 +193,14 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
 
 
 def _curves(points: Sequence[Point]) -> str:
-    drawn = "".join(_figure(chart) for chart in charts.curves(points) if chart.lines)
+    drawn = "".join(_figure(chart) for chart in charts.curves(points))
     if not drawn:
         return ""
     names = [(point.label, f"c{point.slot % COLORS} d{point.slot // COLORS % 3}") for point in points]
     several = any(len(point.runs) > 1 for point in points)
-    note = '<p class="note">Lines are means over seeds, bands reach from the lowest to the highest.</p>' if several else ""
+    note = (
+        '<p class="note">Lines are means over seeds, bands reach from the lowest to the highest.</p>' if several else ""
+    )
     return f'<h2>Learning</h2>{note}{_legend(names)}<div class="grid-3">{drawn}</div>'
 
 
@@ -211,14 +218,13 @@ def _rounds(runs: Sequence[StoredRun]) -> str:
         return ""
     if len(begun) > MOST_BY_ROUND:
         return f"<h2>Rounds</h2><p>Drawn for up to {MOST_BY_ROUND} runs; report on fewer to see each.</p>"
-    names = [(name, f"f-{name} box") for name in (*PHASES, *FATES)]
     parts = []
     for run in begun:
         both = f'<div class="grid-2">{_figure(charts.phases(run))}{_figure(charts.fates(run))}</div>'
         head = f"<summary>{escape(run.name)}</summary>"
         opened = " open" if len(begun) <= 3 else ""
         parts.append(both if len(begun) == 1 else f'<details id="r-{escape(run.name)}"{opened}>{head}{both}</details>')
-    return f"<h2>Rounds</h2>{_legend(names)}{''.join(parts)}"
+    return f"<h2>Rounds</h2>{''.join(parts)}"
 
 
 def _skew(runs: Sequence[StoredRun]) -> str:
@@ -232,7 +238,9 @@ def _skew(runs: Sequence[StoredRun]) -> str:
         return ""
     found = {run.name: skew_of(run.settings) for run in list(ways.values())[:MOST_SKEWS]}
     drawn = "".join(_figure(chart, _emptiness(chart)) for chart in found.values() if isinstance(chart, HeatMap))
-    words = "".join(f'<p class="note">No picture of {escape(n)}: {escape(w)}</p>' for n, w in found.items() if isinstance(w, str))
+    words = "".join(
+        f'<p class="note">No picture of {escape(n)}: {escape(w)}</p>' for n, w in found.items() if isinstance(w, str)
+    )
     more = f'<p class="note">The first {MOST_SKEWS} of {len(ways)}.</p>' if len(ways) > MOST_SKEWS else ""
     return f'<h2>Who has which data</h2>{more}<div class="grid-2">{drawn}</div>{words}'
 
@@ -240,7 +248,7 @@ def _skew(runs: Sequence[StoredRun]) -> str:
 def _emptiness(chart: HeatMap) -> str:
     sizes = chart.counts.sum(axis=0)
     empty = int((sizes == 0).sum())
-    text = f"Examples a node: {sizes.min()} to {sizes.max()}, darkest cell {chart.counts.max()}."
+    text = f"Examples a node: {sizes.min()} to {sizes.max()}, at most {chart.counts.max()} in a cell."
     return text + (f" {empty} nodes have none." if empty else "")
 
 
@@ -259,7 +267,8 @@ def _trouble(runs: Sequence[StoredRun]) -> str:
     )
     more = f"<p>{len(rows) - MOST_REASONS} further reasons are in the logs.</p>" if len(rows) > MOST_REASONS else ""
     head = '<tr><th class="num">times</th><th>run</th><th>what</th><th>reason</th></tr>'
-    return f'<h2>What went wrong</h2><div class="wide"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>{more}'
+    table = f'<div class="wide"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+    return f"<h2>What went wrong</h2>{table}{more}"
 
 
 def _settings(runs: Sequence[StoredRun]) -> str:
@@ -269,7 +278,11 @@ def _settings(runs: Sequence[StoredRun]) -> str:
     if not shared:
         return ""
     word = "Settings that all runs share" if len(runs) > 1 else "Settings"
-    return f'<h2>{word}</h2><div class="columns">{_pairs(shared)}</div>'
+    defaults = to_flower(RunConfig())
+    chosen = {k: v for k, v in shared.items() if v != defaults.get(k)}
+    few = f'<div class="columns">{_pairs(chosen)}</div>' if chosen else "<p>All are the defaults.</p>"
+    whole = f'<summary>All {len(shared)}, with defaults</summary><div class="columns">{_pairs(shared)}</div>'
+    return f'<h2>{word}</h2>{few}<details id="all-settings">{whole}</details>'
 
 
 def _environment(runs: Sequence[StoredRun]) -> str:
@@ -304,5 +317,9 @@ def _files(runs: Sequence[StoredRun], link: Link) -> str:
     if not parts:
         return ""
     inside = "".join(parts)
-    whole = f'<details id="all-files"><summary>of {len(parts)} runs</summary>{inside}</details>' if len(parts) > 3 else inside
+    whole = (
+        f'<details id="all-files"><summary>of {len(parts)} runs</summary>{inside}</details>'
+        if len(parts) > 3
+        else inside
+    )
     return f"<h2>Raw files</h2>{whole}"

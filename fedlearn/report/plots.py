@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ LAYERS = {
     "selection": "#d99a00", "training": "#2a78d6", "evaluation": "#1a9e6e",
     "reported": "#2a78d6", "failed": "#d63a39", "refused": "#5546b8", "late": "#d99a00",
 }  # fmt: skip
-STYLE = {
+STYLE: Any = {  # matplotlib's type names every key
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e5e3",
     "axes.axisbelow": True, "legend.frameon": False, "legend.fontsize": 8, "figure.constrained_layout.use": True,
     "svg.fonttype": "none", "svg.hashsalt": "fedlearn", "text.parse_math": False,

@@ -33,9 +33,14 @@ class Point:
     slot: int
     runs: tuple[StoredRun, ...]
 
+    @property
+    def counted(self) -> tuple[StoredRun, ...]:
+        """The runs that means are taken over: once one has completed, no half of a run is mixed in."""
+        return tuple(run for run in self.runs if run.status == "completed") or self.runs
+
     def values(self, measure: Measure) -> list[float]:
         """Return what was measured of its runs."""
-        return [value for run in self.runs if (value := measure(run)) is not None]
+        return [value for run in self.counted if (value := measure(run)) is not None]
 
     def mean(self, measure: Measure) -> float | None:
         """Return the mean over its runs, None where nothing was measured."""
@@ -65,8 +70,10 @@ def points_of(runs: Sequence[StoredRun]) -> list[Point]:
 
 def _label(group: Sequence[StoredRun], names: Sequence[str]) -> str:
     """Return a point's name: of a single run its own, else what it differs by."""
-    if len(group) == 1 or not names:
+    if len(group) == 1:
         return group[0].name
+    if not names:
+        return "all runs"
     return ", ".join(f"{name.rpartition('.')[2]}={shown(group[0].settings.get(name))}" for name in names)
 
 
@@ -98,10 +105,18 @@ def main_metric(runs: Sequence[StoredRun]) -> str | None:
 
 def best(run: StoredRun, metric: str) -> tuple[float, int] | None:
     """Return the best value of a metric and its round."""
-    numbered = [(value, row.get("round_number") or 0) for row, value in zip(run.rounds, run.column(metric), strict=True)]
+    numbered = [
+        (value, row.get("round_number") or 0) for row, value in zip(run.rounds, run.column(metric), strict=True)
+    ]
     measured = [(value, int(number)) for value, number in numbered if value is not None]
     sign = 1 if metric in LOWER_IS_BETTER else -1
     return min(measured, key=lambda pair: (sign * pair[0], pair[1]), default=None)
+
+
+def best_value(run: StoredRun, metric: str) -> float | None:
+    """Return the best value of a metric, None where it was never measured."""
+    top = best(run, metric)
+    return top[0] if top else None
 
 
 def seconds_of(run: StoredRun) -> float:

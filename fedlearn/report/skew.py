@@ -50,8 +50,8 @@ def _counted(data: DataSettings, clients: int, seed: int) -> HeatMap:
     counts = np.stack([np.bincount(labels[table.indices(i)], minlength=classes) for i in range(shown)], axis=1)
     of_all = f"first {shown} of {len(table)} nodes" if len(table) > shown else "node"
     alpha = f", alpha {data.alpha:g}" if data.partition == "dirichlet" else ""
-    title = f"{dataset.name}, {data.partition}{alpha}, seed {seed}"
     rows, word = _names(dataset, classes)
+    title = f"{word} by node: {dataset.name}, {data.partition}{alpha}, seed {seed}"
     return HeatMap("skew", title, of_all, word, rows, counts)
 
 
@@ -67,13 +67,13 @@ def _names(dataset: Any, classes: int) -> tuple[tuple[str, ...], str]:
 
 @contextmanager
 def _no_network() -> Iterator[None]:
-    """Let no socket of this process connect: a data set that is not here would be downloaded, which is a run's choice."""
+    """Let no socket of this process connect: data that are not here would be downloaded, which only a run may do."""
 
     def refuse(*_: Any) -> None:
         raise OSError("a report does not download")
 
     before = socket.socket.connect
-    socket.socket.connect = refuse  # type: ignore[method-assign, assignment]
+    socket.socket.connect = refuse  # type: ignore[method-assign]
     try:
         yield
     finally:

@@ -6,7 +6,7 @@ Sizes are in units of a 400 wide drawing, which the page shows at about 400 pixe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 import numpy as np
@@ -33,7 +33,7 @@ def svg_of(chart: Chart) -> str:
     return _cells(chart)
 
 
-def _svg(chart: Chart, inside: Iterable[str], hover: dict[str, object], height: float = HEIGHT) -> str:
+def _svg(chart: Chart, inside: Iterable[str], hover: Mapping[str, object], height: float = HEIGHT) -> str:
     data = json.dumps({"frame": [LEFT, TOP, INNER_WIDTH, height - TOP - BOTTOM], **hover}, separators=(",", ":"))
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(chart.title)}" '
@@ -69,7 +69,9 @@ def _frame(x: Axis, y: Axis, x_title: str) -> list[str]:
 
 
 def _lines(chart: LineChart) -> str:
-    x = axis_of((value for line in chart.lines for value in line.x), count=6, tight=True)
+    by_round = chart.x_title == "round"
+    places = [value for line in chart.lines for value in line.x]
+    x = axis_of(places, count=6, tight=True, whole=by_round, from_zero=not by_round)
     y = axis_of(value for line in chart.lines for value in (*line.y, *line.low, *line.high))
     drawn = [_band(line, x, y) for line in chart.lines if line.low] + [_line(line, x, y) for line in chart.lines]
     hover = {
@@ -87,7 +89,9 @@ def _short(values: Sequence[float]) -> list[float]:
 
 def _line(line: Line, x: Axis, y: Axis) -> str:
     if len(line.x) == 1:
-        return f'<circle class="dot {_colour(line.slot)}" cx="{_x(x, line.x[0]):.1f}" cy="{_y(y, line.y[0]):.1f}" r="4"/>'
+        return (
+            f'<circle class="dot {_colour(line.slot)}" cx="{_x(x, line.x[0]):.1f}" cy="{_y(y, line.y[0]):.1f}" r="4"/>'
+        )
     return f'<path class="line {_colour(line.slot)}" d="M{_path(line.x, line.y, x, y)}"/>'
 
 
@@ -110,9 +114,9 @@ def _colour(slot: int) -> str:
 
 def _bars(chart: StackedBars) -> str:
     totals = np.sum(list(chart.layers.values()), axis=0) if chart.rounds else np.zeros(0)
-    y = axis_of([*totals, *chart.goal], from_zero=True)
+    y = axis_of([*totals, *chart.goal], from_zero=True, whole=bool(chart.goal))
     first, last = (chart.rounds[0], chart.rounds[-1]) if chart.rounds else (1, 1)
-    x = Axis(first - 0.5, last + 0.5, tuple(t for t in axis_of([first, last], count=6).ticks if _is_round(t, first, last)))
+    x = Axis(first - 0.5, last + 0.5, _whole_ticks(first, last))
     slot = INNER_WIDTH / max(last - first + 1, 1)
     width = min(slot * 0.8, 26)
     base = np.zeros(len(chart.rounds))
@@ -131,8 +135,9 @@ def _bars(chart: StackedBars) -> str:
     return _svg(chart, [*_frame(x, y, "round"), *drawn], hover)
 
 
-def _is_round(tick: float, first: int, last: int) -> bool:
-    return float(tick).is_integer() and first <= tick <= last
+def _whole_ticks(first: int, last: int) -> tuple[float, ...]:
+    ticks = axis_of([first, last], count=6, whole=True).ticks if last > first else (float(first),)
+    return tuple(tick for tick in ticks if first <= tick <= last)
 
 
 def _box(left: float, width: float, bottom: float, top: float) -> str:
@@ -180,12 +185,12 @@ def _cells(chart: HeatMap) -> str:
     rows, columns = chart.counts.shape
     width, height = INNER_WIDTH / columns, min(16.0, max(INNER_HEIGHT / rows, 2.0))
     gap = min(1.0, width * 0.12)
+    shape = f"h{width - gap:.2f}v{height - gap:.2f}h-{width - gap:.2f}Z"
     most = max(int(chart.counts.max()), 1)
     paths: dict[int, list[str]] = {}
     for row, column in np.ndindex(rows, columns):
         shade = -(-int(chart.counts[row, column]) * SHADES // most)  # 0 only where there is nothing
-        box = f"M{LEFT + column * width:.1f} {TOP + row * height:.1f}h{width - gap:.2f}v{height - gap:.2f}h-{width - gap:.2f}Z"
-        paths.setdefault(shade, []).append(box)
+        paths.setdefault(shade, []).append(f"M{LEFT + column * width:.1f} {TOP + row * height:.1f}{shape}")
     drawn = [
         f'<path class="{"cell" if shade else "cell none"}" fill-opacity="{shade / SHADES:.2f}" d="{"".join(boxes)}"/>'
         for shade, boxes in sorted(paths.items())
@@ -197,8 +202,7 @@ def _cells(chart: HeatMap) -> str:
         for row, name in enumerate(chart.rows)
         if row % every == 0
     ]
-    x = axis_of([0, columns - 1], count=6, tight=True)
-    ticks = [tick for tick in x.ticks if float(tick).is_integer()] or [0.0]
+    ticks = _whole_ticks(0, columns - 1)
     marks = [_text(LEFT + (tick + 0.5) * width, base + 13, written(tick), "tick mid") for tick in ticks]
     title = _text(LEFT + INNER_WIDTH, base + 28, chart.x_title, "tick end")
     counts = chart.counts.tolist()

@@ -7,6 +7,7 @@ import io
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from fedlearn.report.points import (
     REPORTED_METRICS,
     Measure,
     Point,
-    best,
+    best_value,
     compression_ratio,
     differing,
     main_metric,
@@ -93,7 +94,9 @@ class Table:
         """Return a tabular for the booktabs package."""
         kinds = "".join("r" if column.numeric else "l" for column in self.columns)
         head = " & ".join(_latex(column.title) for column in self.columns)
-        body = [" & ".join(_latex(c.text(cell)) for c, cell in zip(self.columns, row, strict=True)) for row in self.rows]
+        body = [
+            " & ".join(_latex(c.text(cell)) for c, cell in zip(self.columns, row, strict=True)) for row in self.rows
+        ]
         lines = [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", head + r" \\", r"\midrule"]
         return "\n".join([*lines, *(row + r" \\" for row in body), r"\bottomrule", r"\end{tabular}", ""])
 
@@ -119,7 +122,7 @@ def ratio(value: float) -> str:
     >>> ratio(9.934), ratio(256.2)
     ('9.93x', '256x')
     """
-    return f"{value:.3g}x" if value < 1000 else f"{value:.0f}x"
+    return f"{value:.2f}x" if value < 100 else f"{value:.0f}x"
 
 
 def seconds(value: float) -> str:
@@ -140,10 +143,10 @@ def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
     measures: list[tuple[Column, Measure]] = []
     for metric in metrics_of(runs):
         if metric not in REPORTED_METRICS or metric == "epsilon":
-            measures.append((Column(metric, title_of(metric), number), lambda run, name=metric: run.latest(name)))
+            measures.append((Column(metric, title_of(metric), number), partial(StoredRun.latest, name=metric)))
         if metric == main:
             column = Column(f"best_{metric}", f"best {title_of(metric)}", number)
-            measures.append((column, lambda run, name=metric: (best(run, name) or (None,))[0]))
+            measures.append((column, partial(best_value, metric=metric)))
     return [
         *measures,
         (Column("bytes_up", "uploaded", size), lambda run: run.total("bytes_up")),
@@ -189,8 +192,12 @@ def sha_of(run: StoredRun) -> str | None:
 def points_table(points: Sequence[Point]) -> Table:
     """Return one row for each choice of settings: means over its seeds."""
     measures = _measures([run for point in points for run in point.runs])
-    columns = (Column("point", "settings", str, numeric=False), Column("seeds", "seeds", str), *(c for c, _ in measures))
-    rows = [(p.label, len(p.runs), *(_spread(p.values(measure)) for _, measure in measures)) for p in points]
+    columns = (
+        Column("point", "settings", str, numeric=False),
+        Column("seeds", "seeds", str),
+        *(c for c, _ in measures),
+    )
+    rows = [(p.label, len(p.counted), *(_spread(p.values(measure)) for _, measure in measures)) for p in points]
     return Table("points", "Means over seeds", columns, tuple(rows))
 
 

@@ -47,7 +47,9 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> tuple[Path, 
 
 def title_of(paths: Sequence[Path]) -> str:
     """Return what a page about these folders is called: a sweep has its own title, others their names."""
-    return ", ".join(_sweep_title(path) or path.resolve().name for path in paths[:3]) + ("..." if len(paths) > 3 else "")
+    return ", ".join(_sweep_title(path) or path.resolve().name for path in paths[:3]) + (
+        "..." if len(paths) > 3 else ""
+    )
 
 
 def _sweep_title(path: Path) -> str:
