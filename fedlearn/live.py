@@ -54,7 +54,7 @@ class EventTail:
             self._position += len(new)
             *lines, self._rest = (self._rest + new).split(b"\n")
             for line in lines:
-                with suppress(ValueError):
+                with suppress(ValueError, RecursionError):
                     event = json.loads(line)
                     if isinstance(event, dict) and "event" in event:
                         yield event

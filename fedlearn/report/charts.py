@@ -194,7 +194,7 @@ def pareto(points: Sequence[Point]) -> ScatterChart | None:
     placed = []
     for point in points:
         y, x = point.mean(lambda run: run.latest(metric)), point.mean(lambda run: run.total("bytes_up"))
-        if x and y is not None:
+        if x is not None and x > 0 and y is not None:
             placed.append((point, x, y))
     if len(placed) < 2:
         return None

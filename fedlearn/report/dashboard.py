@@ -17,10 +17,15 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedlearn.report.serving import Site, Watched, is_local, listening, url_of
 
-LAST_LOOK = 1.5  # seconds in which open pages get the finished state
+if TYPE_CHECKING:
+    import uvicorn
+
+LOOK = 0.1  # seconds between looks at whether it is to end
+LAST_LOOK = 3.0  # seconds in which open pages get the finished state
 PATIENCE = 5.0  # seconds that the process may take to end
 NICENESS = 10
 
@@ -36,9 +41,7 @@ def serve(paths: Sequence[Path], listener: socket.socket, *, until: threading.Ev
     import uvicorn
 
     site = Site(Watched(paths), local=is_local(listener))
-    config = uvicorn.Config(
-        site.app(), log_level="critical", access_log=False, lifespan="off", timeout_graceful_shutdown=2
-    )
+    config = uvicorn.Config(site.app(), log_level="critical", access_log=False, lifespan="off")
     server = uvicorn.Server(config)
 
     async def run() -> None:
@@ -49,18 +52,15 @@ def serve(paths: Sequence[Path], listener: socket.socket, *, until: threading.Ev
     asyncio.run(run())
 
 
-async def _end_with(server: object, site: Site, until: threading.Event | None) -> None:
-    """End the streams when the server ends, and both when the event is set."""
-    import uvicorn
-
-    assert isinstance(server, uvicorn.Server)
-    while not server.should_exit:
-        await asyncio.sleep(0.1)
-        if until is not None and until.is_set():
-            site.closing = True
-            await asyncio.sleep(LAST_LOOK)
-            server.should_exit = True
+async def _end_with(server: uvicorn.Server, site: Site, until: threading.Event | None) -> None:
+    """When the server is to end or the event is set, end the streams, then the server."""
+    while not (server.should_exit or (until is not None and until.is_set())):
+        await asyncio.sleep(LOOK)
     site.closing = True
+    for _ in range(int(LAST_LOOK / LOOK)):
+        if site.streams:
+            await asyncio.sleep(LOOK)
+    server.should_exit = server.force_exit = True
 
 
 @contextmanager
@@ -78,7 +78,6 @@ def beside(folder: Path, address: str | None) -> Iterator[str]:
     process = subprocess.Popen(
         [sys.executable, "-m", "fedlearn.report.dashboard", str(number), str(folder)],
         stdin=subprocess.PIPE, pass_fds=[number], start_new_session=True,  # Ctrl-C is for the run
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
     )  # fmt: skip
     listener.close()
     assert process.stdin is not None

@@ -105,7 +105,7 @@
   const address = document.body.dataset.stream;
   if (!address) return;
 
-  const state = element("div", "live");
+  const state = element("div", "");
   state.id = "link";
   state.setAttribute("role", "status");
   document.body.append(state);
@@ -121,7 +121,7 @@
   }
 
   const stream = new EventSource(address);
-  stream.onopen = () => { state.textContent = "live"; };
+  stream.onopen = () => { state.textContent = "connected"; };
   stream.onerror = () => { state.textContent = "connection lost, trying again"; };
   stream.onmessage = (event) => {
     for (const [id, html] of Object.entries(JSON.parse(event.data))) replace(id, html);

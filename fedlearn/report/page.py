@@ -122,20 +122,21 @@ def _head(runs: Sequence[StoredRun], title: str, *, live: bool) -> str:
     said = [("notice", notice) for notice in notices if notice] + [("problem", problem) for problem in problems]
     said += [("problem", f"{run.name} failed: {run.reason}") for run in runs if run.reason]
     lines = "".join(f'<p class="{kind}">{escape(text)}</p>' for kind, text in said)
-    about = f'<p class="about">{escape(_about(runs))}</p>'
+    about = f'<p class="about">{escape(_about(runs, live=live))}</p>'
     state = _progress(runs) if live else ""
     return f'<p class="brand">fedlearn</p><h1>{escape(title)}</h1>{about}{state}{lines}'
 
 
-def _about(runs: Sequence[StoredRun]) -> str:
-    if not runs:
-        return "waiting for the run to begin"
+def _about(runs: Sequence[StoredRun], *, live: bool) -> str:
+    if not any(run.settings for run in runs):
+        return "waiting for the run to begin" if live else "no settings can be read"
     if len(runs) > 1:
         return f"{len(runs)} runs, {sum(run.status == 'completed' for run in runs)} completed"
     get = runs[0].settings.get
+    status = "" if live and runs[0].status == "unfinished" else f": {runs[0].status}"  # a bar says more
     return (
         f"{shown(get('model.name'))} on {shown(get('data.dataset'))}, {shown(get('clients'))} clients, "
-        f"{shown(get('strategy.name'))}, {shown(get('compression.codec'))}, seed {shown(get('seed'))}: {runs[0].status}"
+        f"{shown(get('strategy.name'))}, {shown(get('compression.codec'))}, seed {shown(get('seed'))}{status}"
     )
 
 

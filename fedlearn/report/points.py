@@ -62,7 +62,7 @@ def points_of(runs: Sequence[StoredRun]) -> list[Point]:
     for run in runs:
         key = repr([run.settings.get(name) for name in names])
         groups.setdefault(key if run.settings else run.name, []).append(run)
-    repeated = any(len({run.settings.get("seed") for run in group}) < len(group) for group in groups.values())
+    repeated = any(len({repr(run.settings.get("seed")) for run in group}) < len(group) for group in groups.values())
     if repeated:  # runs of the same settings and seed are shown one by one
         return [Point(run.name, slot, (run,)) for slot, run in enumerate(runs)]
     return [Point(_label(group, names), slot, tuple(group)) for slot, group in enumerate(groups.values())]

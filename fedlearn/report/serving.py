@@ -80,6 +80,7 @@ class Site:
         self.watched = watched
         self.local = local
         self.closing = False  # streams send what is last, and end
+        self.streams = 0  # how many are open
         self._looking = asyncio.Lock()
 
     def app(self) -> Any:
@@ -123,6 +124,14 @@ class Site:
             await asyncio.to_thread(self.watched.look)
 
     async def _news(self) -> AsyncIterator[str]:
+        self.streams += 1
+        try:
+            async for message in self._changes():
+                yield message
+        finally:
+            self.streams -= 1
+
+    async def _changes(self) -> AsyncIterator[str]:
         sent: dict[str, str] = {}
         quiet = 0.0
         while True:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import math
+import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,8 @@ METRICS = "metrics.csv"
 MARKS = (SETTINGS, EVENTS, METRICS, SUMMARY)  # one of them makes a folder a run folder
 RAW_FILES = (*MARKS, ENVIRONMENT, "checkpoint.json", "model.safetensors", "best.safetensors")
 WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready")
+
+LARGEST = 1e100  # beyond it, the distance of two numbers need not be one
 
 Row = Mapping[str, float | None]
 
@@ -107,6 +109,7 @@ class LogRead:
         if event["event"] in WENT_WRONG:
             self.wrong[str(event["event"]), str(event.get("reason") or "")] += 1
         elif event["event"] == "started":
+            int(event["rounds"])  # what the view counts with
             self.ended = ""
         elif event["event"] == "ended":
             self.ended = str(event["status"])
@@ -144,8 +147,15 @@ def runs_below(folder: Path) -> dict[str, Path]:
     """Return the run folders in a folder, itself or at any depth, by the name each has there."""
     if is_run(folder):
         return {folder.name: folder}
-    inside = sorted({mark.parent for name in MARKS for mark in folder.rglob(name) if is_run(mark.parent)})
-    return {_name_below(run, folder): run for run in inside if not run.is_symlink()}
+    return {_name_below(run, folder): run for run in sorted(_walk(folder))}
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield the run folders below a folder; a run holds no other, and links are not followed."""
+    for place, inside, _ in os.walk(folder):
+        if is_run(Path(place)):
+            inside.clear()
+            yield Path(place)
 
 
 def _name_below(run: Path, folder: Path) -> str:
@@ -188,6 +198,9 @@ def _settings(path: Path, problems: list[str]) -> dict[str, Any]:
     except UsageError as error:
         problems.append(str(error).removeprefix("--config ").replace(str(path), path.name))
         return {}
+    except RecursionError:
+        problems.append(f"{path.name} is nested too deeply")
+        return {}
 
 
 def _table(path: Path, problems: list[str]) -> dict[str, Any]:
@@ -196,7 +209,7 @@ def _table(path: Path, problems: list[str]) -> dict[str, Any]:
     except OSError as error:
         problems.append(f"{path.name}: {error.strerror or error}")
         return {}
-    except ValueError:
+    except (ValueError, RecursionError):
         problems.append(f"{path.name} is no JSON: it was cut short, or something else wrote it")
         return {}
     if not isinstance(table, dict):
@@ -233,11 +246,11 @@ def _value(text: Any) -> float | None:
 
 
 def finite(value: object) -> float | None:
-    """Return a number as a float; None of everything else, NaN and infinity too.
+    """Return a number as a float; None of everything else: NaN, infinity, and what no axis could hold.
 
     >>> finite(2), finite("2"), finite(float("nan")), finite(True)
     (2.0, None, None, None)
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if math.isfinite(value) else None
+    return float(value) if abs(value) < LARGEST else None  # so is NaN, which is less than nothing

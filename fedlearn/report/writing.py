@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -41,7 +42,7 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> tuple[Path, 
     _write_tables(runs, out / "tables")
     (out / "figures").mkdir(exist_ok=True)
     for name, chart in _figures(runs):
-        save(chart, out / "figures", name)
+        save(chart, out / "figures", re.sub(r"[^\w-]", "_", name))  # columns of metrics.csv may be called anything
     return out / PAGE, [problem for run in runs for problem in run.problems]
 
 
