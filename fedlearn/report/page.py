@@ -268,7 +268,7 @@ def _trouble(runs: Sequence[StoredRun]) -> str:
     )
     more = f"<p>{len(rows) - MOST_REASONS} further reasons are in the logs.</p>" if len(rows) > MOST_REASONS else ""
     head = '<tr><th class="num">times</th><th>run</th><th>what</th><th>reason</th></tr>'
-    table = f'<div class="wide"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+    table = f'<div class="wide words"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
     return f"<h2>What went wrong</h2>{table}{more}"
 
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedlearn.report.axes import axis_of, log_axis_of, written
 from fedlearn.report.charts import Chart, HeatMap, LineChart, ScatterChart, StackedBars
+from fedlearn.report.labels import placed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,9 +22,11 @@ LAYERS = {
 }  # fmt: skip
 STYLE: Any = {  # matplotlib's type names every key
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e5e3",
-    "axes.axisbelow": True, "legend.frameon": False, "legend.fontsize": 8, "figure.constrained_layout.use": True,
-    "svg.fonttype": "none", "svg.hashsalt": "fedlearn", "text.parse_math": False,
+    "axes.axisbelow": True, "legend.frameon": False, "legend.fontsize": 8,
+    "figure.subplot.left": 0.13, "figure.subplot.right": 0.97, "figure.subplot.bottom": 0.14,
+    "figure.subplot.top": 0.91, "svg.fonttype": "none", "svg.hashsalt": "fedlearn", "text.parse_math": False,
 }  # fmt: skip
+WIDE, HIGH, LETTER = 326.0, 188.0, 4.0  # of the axes and of a letter in a name, in points
 MOST_NAMES = 16  # in a legend
 
 
@@ -89,16 +93,30 @@ def _dots(chart: ScatterChart, axes: Axes) -> None:
     for dot in chart.dots:
         colour = PALETTE[dot.slot % len(PALETTE)]
         axes.scatter(dot.x, dot.y, s=34, color=colour if dot.on_front else "white", edgecolors=colour, zorder=2)
-        if dot.on_front:
-            axes.annotate(_label(dot.label), (dot.x, dot.y), (5, -9), textcoords="offset points", fontsize=7)
+    x, y = (
+        (log_axis_of if chart.log_x else axis_of)([dot.x for dot in chart.dots]),
+        axis_of(dot.y for dot in chart.dots),
+    )
     if chart.log_x:
         axes.set_xscale("log")
+    axes.set(xlim=(x.low, x.high), ylim=(y.low, y.high))
+    axes.set_xticks(x.ticks, [written(tick) for tick in x.ticks])
+    axes.set_xticks([], minor=True)
+    for label in placed(
+        ((dot.label, x.place(dot.x) * WIDE, (1 - y.place(dot.y)) * HIGH) for dot in chart.dots if dot.on_front),
+        left=0, right=WIDE, letter=LETTER,
+    ):  # fmt: skip
+        side = "right" if label.is_right else "left"
+        axes.text(label.x / WIDE, 1 - label.y / HIGH, _label(label.text), ha=side, fontsize=7, transform=axes.transAxes)
     axes.set_xlabel(chart.x_title)
 
 
 def _cells(chart: HeatMap, axes: Axes) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     image = axes.imshow(chart.counts, aspect="auto", cmap="Blues", vmin=0, interpolation="nearest")
     axes.set_yticks(range(len(chart.rows)), chart.rows)
     axes.set_xlabel(chart.x_title)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(visible=False)
     axes.figure.colorbar(image, ax=axes, label="examples")

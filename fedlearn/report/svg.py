@@ -13,12 +13,13 @@ import numpy as np
 
 from fedlearn.report.axes import Axis, axis_of, log_axis_of, written
 from fedlearn.report.charts import Chart, Dot, HeatMap, Line, LineChart, ScatterChart, StackedBars
+from fedlearn.report.labels import placed
 
 WIDTH, HEIGHT = 400, 232
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 36
 INNER_WIDTH, INNER_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 COLORS = 8
-LABEL_HEIGHT, LETTER = 11, 5.4  # of a dot's label
+LETTER = 5.4  # width of one in a dot's name
 SHADES = 12
 
 
@@ -163,19 +164,9 @@ def _dots(chart: ScatterChart) -> str:
 
 def _labels(dots: Sequence[Dot], x: Axis, y: Axis) -> list[str]:
     """Return the names of the dots on the front, as far as there is room; the script shows the others."""
-    taken: list[tuple[float, float, float]] = []  # left, right, middle
-    drawn = []
-    for dot in sorted((dot for dot in dots if dot.on_front), key=lambda dot: dot.x):
-        left, middle = _x(x, dot.x) + 8, _y(y, dot.y) + 12
-        length = LETTER * len(dot.label)
-        kind = "name"
-        if left + length > WIDTH:
-            left, kind = left - 16 - length, "name end"
-        if left < LEFT or any(left < b and a < left + length and abs(middle - c) < LABEL_HEIGHT for a, b, c in taken):
-            continue
-        taken.append((left, left + length, middle))
-        drawn.append(_text(left + length if kind != "name" else left, middle, dot.label, kind))
-    return drawn
+    front = [(dot.label, _x(x, dot.x), _y(y, dot.y)) for dot in dots if dot.on_front]
+    labels = placed(front, left=LEFT, right=WIDTH, letter=LETTER)
+    return [_text(label.x, label.y, label.text, "name end" if label.is_right else "name") for label in labels]
 
 
 # --- cells ------------------------------------------------------------------------------------------------------------

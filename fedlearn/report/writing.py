@@ -35,15 +35,18 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> tuple[Path, 
     """
     runs = [read_run(name, folder) for name, folder in run_folders(paths).items()]
     out = out or (paths[0] / FOLDER if len(paths) == 1 else Path(FOLDER))
-    out.mkdir(parents=True, exist_ok=True)
-    title = title_of(paths)
-    sections = sections_of(runs, title=title, link=lambda run, name: _relative(run.folder / name, out))
-    write_atomically(out / PAGE, page_of(sections, title=title).encode())
+    write_page(runs, title_of(paths), out)
     _write_tables(runs, out / "tables")
     (out / "figures").mkdir(exist_ok=True)
     for name, chart in _figures(runs):
         save(chart, out / "figures", re.sub(r"[^\w-]", "_", name))  # columns of metrics.csv may be called anything
     return out / PAGE, [problem for run in runs for problem in run.problems]
+
+
+def write_page(runs: Sequence[StoredRun], title: str, out: Path) -> None:
+    """Write the page, with links to the raw files from where it is."""
+    sections = sections_of(runs, title=title, link=lambda run, name: _relative(run.folder / name, out))
+    write_atomically(out / PAGE, page_of(sections, title=title).encode())
 
 
 def title_of(paths: Sequence[Path]) -> str:

@@ -14,9 +14,11 @@ from typing import Protocol
 from fedlearn.config import RunConfig
 from fedlearn.live import Event, following
 from fedlearn.registry import Registry
-from fedlearn.rounds import COLUMNS
+from fedlearn.rounds import Fate
 
 log = logging.getLogger(__name__)
+
+NODES = ("ready", "cohort", *Fate)  # columns that count nodes
 
 LISTENERS = Registry(
     "--log",
@@ -56,7 +58,7 @@ def _tag(name: str) -> str:
         return f"seconds/{name.removesuffix('_seconds')}"
     if name.startswith("bytes_"):
         return f"bytes/{name.removeprefix('bytes_')}"
-    return f"nodes/{name}" if name in COLUMNS else name
+    return f"nodes/{name}" if name in NODES else name
 
 
 @contextmanager

@@ -16,12 +16,13 @@ from fedlearn.run_folder import RunFolder
 
 SMALL = {"clients": 4, "rounds.total": 3, "rounds.cohort": 2, "data.dataset": "digits"}
 STARTED = {
-    "time": 0.0, "event": "started", "committed": 0, "rounds": 3, "clients": 4, "cohort": 2, "dataset": "digits", "notice": "",
-    "model": "cnn", "codec": "identity", "strategy": "fedavg", "seed": 1, "plain_bytes": 1000,
+    "time": 0.0, "event": "started", "committed": 0, "rounds": 3, "clients": 4, "cohort": 2, "dataset": "digits",
+    "notice": "", "model": "cnn", "codec": "identity", "strategy": "fedavg", "seed": 1, "plain_bytes": 1000,
 }  # fmt: skip
 FIXED = {
     "attempts": 1, "ready": 3, "cohort": 2, "reported": 2, "failed": 0, "refused": 0, "late": 0, "bytes_down": 2000,
-    "bytes_up": 500, "uploads": 2, "bytes_protocol": 10, "selection_seconds": 0.5, "training_seconds": 2.0, "evaluation_seconds": 0.5,
+    "bytes_up": 500, "uploads": 2, "bytes_protocol": 10, "selection_seconds": 0.5, "training_seconds": 2.0,
+    "evaluation_seconds": 0.5,
 }  # fmt: skip
 
 
@@ -46,7 +47,13 @@ def write_events(folder: Path, events: list[dict[str, Any]]) -> None:
 
 def committed(row: dict[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in row.items() if name != "round_number"}
-    return {"time": float(row["round_number"]), "event": "committed", "attempt": 1, "round": row["round_number"], **rest}
+    return {
+        "time": float(row["round_number"]),
+        "event": "committed",
+        "attempt": 1,
+        "round": row["round_number"],
+        **rest,
+    }
 
 
 @pytest.fixture

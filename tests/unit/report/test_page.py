@@ -11,10 +11,11 @@ from urllib.parse import unquote
 
 import pytest
 
+from fedlearn.report.page import page_of, sections_of
 from fedlearn.report.points import points_of
-from fedlearn.report.stored import read_run
-from fedlearn.report.writing import write_report
-from tests.unit.report.conftest import rows_of
+from fedlearn.report.stored import read_run, run_folders
+from fedlearn.report.writing import title_of, write_page, write_report
+from tests.unit.report.conftest import FIXED, rows_of
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -54,8 +55,9 @@ class Page(HTMLParser):
 @pytest.fixture
 def page_for(tmp_path):
     def page_for(*folders):
-        page, _ = write_report(list(folders), tmp_path / "out")
-        return Page(page.read_text())
+        runs = [read_run(name, folder) for name, folder in run_folders(folders).items()]
+        write_page(runs, title_of(folders), tmp_path / "out")
+        return Page((tmp_path / "out" / "index.html").read_text())
 
     return page_for
 
@@ -77,8 +79,9 @@ def assert_asks_nobody(page):
 def test_a_run_is_shown_whole(page_for, make_run):
     page = page_for(make_run(events=[{"event": "failed", "round": 2, "attempt": 1, "reason": "the disk is full"}]))
     assert_asks_nobody(page)
-    for word in ("0.4000", "best 0.5000 in round 2", "1.5 kB", "4.00x", "accuracy by uploaded bytes", "seconds by phase",
-                 "nodes of the cohort", "the disk is full", "label by node", "data.dataset", "digits", "numpy"):  # fmt: skip
+    results = ("0.4000", "best 0.5000 in round 2", "1.5 kB", "4.00x", "the disk is full")
+    charts = ("accuracy by uploaded bytes", "seconds by phase", "nodes of the cohort", "label by node")
+    for word in (*results, *charts, "data.dataset", "digits", "numpy"):
         assert word in page.said, word
     assert len([tag for tag, _ in page.tags if tag == "svg"]) == 7 + 2 + 1
 
@@ -100,8 +103,11 @@ def test_the_numbers_under_the_pointer_are_those_of_the_table(page_for, make_run
 
 
 def test_runs_are_compared_by_what_differs(page_for, make_run):
-    runs = [make_run(f"{codec}-{seed}", settings={"compression.codec": codec, "seed": seed}, rows=rows_of([0.2, a], bytes_up=size))
-            for codec, size, a in (("drop", 100, 0.4), ("identity", 1000, 0.5)) for seed in (1, 2)]  # fmt: skip
+    runs = []
+    for codec, size, accuracy in (("drop", 100, 0.4), ("identity", 1000, 0.5)):
+        for seed in (1, 2):
+            settings = {"compression.codec": codec, "seed": seed}
+            runs.append(make_run(f"{codec}-{seed}", rows_of([0.2, accuracy], bytes_up=size), settings))
     page = page_for(*runs)
     assert_asks_nobody(page)
     assert "Means over seeds" in page.said and "codec=drop" in page.said and "0.4000 ± 0.0000" in page.said
@@ -111,10 +117,20 @@ def test_runs_are_compared_by_what_differs(page_for, make_run):
 
 def test_trees_are_shown_by_their_error(page_for, make_run):
     rows = [{k: v for k, v in row.items() if k not in ("train_loss", "loss", "accuracy")} for row in rows_of([0, 0])]
-    rows = [{**row, "epsilon": 1.0, "mae": mae, "mae_scaled": 0.17} for row, mae in zip(rows, (63283.9, 52225.0), strict=True)]
+    rows = [
+        {**row, "epsilon": 1.0, "mae": mae, "mae_scaled": 0.17}
+        for row, mae in zip(rows, (63283.9, 52225.0), strict=True)
+    ]
     settings = {"model.name": "dp-relay", "data.dataset": "diabetes", "rounds.total": 2}
     page = page_for(make_run(rows=rows, settings=settings, started={"plain_bytes": 0, "notice": "seeded noise"}))
-    for word in ("MAE by round", "52225.0", "MAE scaled by time", "spent per record", "seeded noise", "tenth of the target"):
+    for word in (
+        "MAE by round",
+        "52225.0",
+        "MAE scaled by time",
+        "spent per record",
+        "seeded noise",
+        "tenth of the target",
+    ):
         assert word in page.said, word
     assert "accuracy" not in page.said
 
@@ -134,7 +150,8 @@ def test_nothing_in_a_run_folder_becomes_html(page_for, make_run):
 
 
 def test_a_hostile_column_writes_no_file_elsewhere(make_run, tmp_path):
-    folder = make_run(rows=[{**row, "../../stolen": 1.0} for row in rows_of([0.1, 0.2])])
+    rows = [{"round_number": number, "../../stolen": 1.0} for number in (1, 2)]
+    folder = make_run(rows=rows, settings={"data.dataset": "no.such:data"})
     write_report([folder], tmp_path / "deep" / "out")
     assert not list(tmp_path.rglob("stolen*"))
     assert list((tmp_path / "deep" / "out" / "figures").glob("*stolen_by_round.svg"))
@@ -157,9 +174,6 @@ def test_a_large_sweep_stays_a_small_page(make_run, tmp_path):
     for number in range(60):
         settings = {"training.lr": 0.01 + number // 3 / 100, "seed": number % 3}
         make_run(f"sweep/runs/{number}", settings=settings, rows=rows_of([0.001 * n for n in range(100)]))
-    from fedlearn.report.page import page_of, sections_of
-    from fedlearn.report.stored import run_folders
-
     runs = [read_run(name, folder) for name, folder in run_folders([tmp_path / "sweep"]).items()]
     assert len(points_of(runs)) == 20
     text = page_of(sections_of(runs, title="sweep", link=lambda run, name: name), title="sweep")
@@ -176,9 +190,9 @@ def test_figures_and_tables_lie_beside_the_page(make_run):
 
 
 def test_the_same_run_gives_the_same_report(make_run, tmp_path):
-    folder = make_run()
+    folder = make_run(rows=[{"round_number": number, **FIXED, "accuracy": 0.5} for number in (1, 2)])
     for out in ("a", "b"):
         write_report([folder], tmp_path / out)
     files = [path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file()]
-    assert len(files) == 1 + 2 * 10 + 5
+    assert len(files) == 1 + 2 * (3 + 2 + 1) + 5
     assert all((tmp_path / "a" / each).read_bytes() == (tmp_path / "b" / each).read_bytes() for each in files)

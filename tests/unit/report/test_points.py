@@ -21,7 +21,10 @@ def test_runs_that_differ_by_their_seed_are_one_point(stored):
         for codec, seed, accuracy in (("drop", 1, 0.2), ("identity", 1, 0.5), ("drop", 2, 0.4))
     ]
     points = points_of(runs)
-    assert [(point.label, point.slot, len(point.runs)) for point in points] == [("codec=drop", 0, 2), ("identity-1", 1, 1)]
+    assert [(point.label, point.slot, len(point.runs)) for point in points] == [
+        ("codec=drop", 0, 2),
+        ("identity-1", 1, 1),
+    ]
     assert points[0].mean(lambda run: run.latest("accuracy")) == pytest.approx(0.3)
 
 
