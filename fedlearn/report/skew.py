@@ -67,14 +67,14 @@ def _names(dataset: Any, classes: int) -> tuple[tuple[str, ...], str]:
 
 @contextmanager
 def _no_network() -> Iterator[None]:
-    """Let no socket of this process connect: data that are not here would be downloaded, which only a run may do."""
+    """Let this process reach no other: data that are not here would be downloaded, which only a run may do."""
 
     def refuse(*_: Any) -> None:
         raise OSError("a report does not download")
 
-    before = socket.socket.connect
-    socket.socket.connect = refuse  # type: ignore[method-assign]
+    before = socket.socket.connect, socket.getaddrinfo
+    socket.socket.connect = socket.getaddrinfo = refuse  # type: ignore[method-assign]
     try:
         yield
     finally:
-        socket.socket.connect = before  # type: ignore[method-assign]
+        socket.socket.connect, socket.getaddrinfo = before  # type: ignore[method-assign]
