@@ -78,9 +78,9 @@ def written(value: float) -> str:
     """Return a number for a tick or a hint.
 
     >>> written(0.25), written(63283.94), written(20.0), written(2500000)
-    ('0.25', '63.3k', '20', '2.5M')
+    ('0.25', '63.28k', '20', '2.5M')
     """
-    for unit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= unit:
-            return f"{value / (1e3 if letter == 'k' else unit):.4g}"[:5].rstrip(".") + letter
+    for least, unit, letter in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if abs(value) >= least:
+            return f"{value / unit:.4g}{letter}"
     return f"{value:.4g}"

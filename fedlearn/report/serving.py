@@ -15,7 +15,8 @@ from typing import Any
 from urllib.parse import quote
 
 from fedlearn.errors import UsageError
-from fedlearn.report.page import page_of, sections_of
+from fedlearn.report.page import page_of
+from fedlearn.report.sections import sections_of
 from fedlearn.report.stored import LogRead, StoredRun, read_run, runs_below
 from fedlearn.report.writing import title_of
 from fedlearn.run_folder import EVENTS

@@ -73,7 +73,7 @@ def _no_network() -> Iterator[None]:
         raise OSError("a report does not download")
 
     before = socket.socket.connect, socket.getaddrinfo
-    socket.socket.connect = socket.getaddrinfo = refuse  # type: ignore[method-assign]
+    socket.socket.connect = socket.getaddrinfo = refuse  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:

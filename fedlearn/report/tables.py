@@ -128,8 +128,8 @@ def ratio(value: float) -> str:
 def seconds(value: float) -> str:
     """Return a time for people.
 
-    >>> seconds(19.18), seconds(3725)
-    ('19.2 s', '1 h 2 min')
+    >>> seconds(19.18), seconds(3725), seconds(7260)
+    ('19.2 s', '62 min', '2 h 1 min')
     """
     if value < 120:
         return f"{value:.1f} s"

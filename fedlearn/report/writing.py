@@ -12,9 +12,10 @@ from urllib.parse import quote
 from fedlearn.checkpoint import write_atomically
 from fedlearn.report import charts
 from fedlearn.report.charts import Chart, HeatMap
-from fedlearn.report.page import page_of, sections_of
+from fedlearn.report.page import page_of
 from fedlearn.report.plots import save
 from fedlearn.report.points import points_of
+from fedlearn.report.sections import sections_of
 from fedlearn.report.skew import skew_of
 from fedlearn.report.stored import StoredRun, read_run, run_folders
 from fedlearn.report.tables import points_table, rounds_table, runs_table

@@ -92,14 +92,14 @@ def test_the_finished_state_stays_on_an_open_page(browser, start, tmp_path):
 
 
 def test_a_page_that_lost_its_server_finds_the_next_one(browser, start, execute):
-    run = execute()
+    run = execute(engine="inline")
     first, url = start("dashboard", run.folder, "--port", "0")
     visit = Visit(browser, url)
     visit.waits_for("#link", "connected")
     first.kill()
     first.wait()
     visit.waits_for("#link", "lost")
-    execute({"rounds.total": 3}, out=run.folder)
+    execute({"rounds.total": 3}, engine="inline", out=run.folder)
     start("dashboard", run.folder, "--port", url.rstrip("/").rpartition(":")[2])
     visit.waits_for("#link", "connected")
     visit.waits_for("body", "3 rounds")
@@ -120,11 +120,11 @@ def test_nothing_is_left_of_a_page_when_its_run_is_gone(start, tmp_path, number)
 def test_a_page_changes_no_byte_of_the_model(start, tmp_path, execute):
     process, _ = simulate(start, tmp_path / "run", {})
     assert process.wait(PATIENCE) == 0
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["model_sha256"] == execute().sha
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["model_sha256"] == execute(engine="inline").sha
 
 
 def test_ctrl_c_ends_a_dashboard_at_once_with_streams_open(start, execute):
-    process, url = start("dashboard", execute().folder, "--port", "0")
+    process, url = start("dashboard", execute(engine="inline").folder, "--port", "0")
     stream = urllib.request.urlopen(f"{url}stream", timeout=PATIENCE)
     stream.readline()
     begin = time.monotonic()

@@ -11,8 +11,9 @@ from urllib.parse import unquote
 
 import pytest
 
-from fedlearn.report.page import page_of, sections_of
+from fedlearn.report.page import page_of
 from fedlearn.report.points import points_of
+from fedlearn.report.sections import sections_of
 from fedlearn.report.stored import read_run, run_folders
 from fedlearn.report.writing import title_of, write_page, write_report
 from tests.unit.report.conftest import FIXED, rows_of
