@@ -20,6 +20,7 @@ from fedlearn.report.stored import StoredRun
 BYTE_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 PHASES = ("selection", "training", "evaluation")
 FATES = ("reported", "failed", "refused", "late")
+WIDE = 10  # times more bytes than another run took: beyond it their axis is logarithmic
 MOST_PLACES = 2000  # points of a chart's lines in all; beyond it lines are thinned, so that a page stays small
 
 
@@ -44,6 +45,7 @@ class LineChart:
     x_title: str
     y_title: str
     lines: tuple[Line, ...]
+    log_x: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,10 @@ def _curve(
 ) -> LineChart:
     lines = [line for point in points if (line := _line(point, metric, axis, divisor)) is not None]
     step = max(1, -(-sum(len(line.x) for line in lines) // MOST_PLACES))
-    return LineChart(key, title, x_title, title_of(metric), tuple(_thinned(line, step) for line in lines))
+    thinned = tuple(_thinned(line, step) for line in lines)
+    ends = [line.x[-1] for line in lines]
+    is_wide = lines and min(line.x[0] for line in lines) > 0 and max(ends) > WIDE * min(ends)
+    return LineChart(key, title, x_title, title_of(metric), thinned, bool(axis == "bytes" and is_wide))
 
 
 def _line(point: Point, metric: str, axis: str, divisor: float) -> Line | None:
@@ -203,7 +208,7 @@ def pareto(points: Sequence[Point]) -> ScatterChart | None:
     dots = [Dot(p.label, p.slot, x / divisor, y, on) for (p, x, y), on in zip(placed, front, strict=True)]
     spread = max(x for _, x, _ in placed) / min(x for _, x, _ in placed)
     title = f"{title_of(metric)} against uploaded bytes"
-    return ScatterChart("pareto", title, f"{unit} uploaded", title_of(metric), tuple(dots), log_x=spread > 10)
+    return ScatterChart("pareto", title, f"{unit} uploaded", title_of(metric), tuple(dots), log_x=spread > WIDE)
 
 
 def front_of(places: Sequence[tuple[float, float]], *, lower_is_better: bool) -> list[bool]:

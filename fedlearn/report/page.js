@@ -14,20 +14,19 @@
   const READERS = {
     line(data, x) {
       const [left, , width] = data.frame, [low, high] = data.domain;
-      const wanted = low + ((x - left) / width) * (high - low);
+      const place = (value) => left + width * (data.log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
       const items = data.lines.map(([name, slot, xs, ys]) => {
         let best = 0;
-        xs.forEach((value, i) => { if (Math.abs(value - wanted) < Math.abs(xs[best] - wanted)) best = i; });
+        xs.forEach((value, i) => { if (Math.abs(place(value) - x) < Math.abs(place(xs[best]) - x)) best = i; });
         return { name, slot, x: xs[best], y: ys[best] };
       });
       if (!items.length) return null;
-      const near = items.reduce((a, b) => (Math.abs(b.x - wanted) < Math.abs(a.x - wanted) ? b : a));
-      const span = (high - low) / 50;
-      const shown = items.filter((item) => Math.abs(item.x - near.x) <= span).sort((a, b) => b.y - a.y);
+      const near = items.reduce((a, b) => (Math.abs(place(b.x) - x) < Math.abs(place(a.x) - x) ? b : a));
+      const shown = items.filter((item) => Math.abs(place(item.x) - place(near.x)) <= width / 50).sort((a, b) => b.y - a.y);
       return {
         title: data.x === "round" ? `round ${near.x}` : `${number(near.x)} ${data.x}`,
         items: shown.map((item) => [item.name, number(item.y), `c${item.slot % 8}`]),
-        x: left + ((near.x - low) / (high - low)) * width,
+        x: place(near.x),
       };
     },
     bars(data, x) {

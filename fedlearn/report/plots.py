@@ -68,6 +68,11 @@ def _lines(chart: LineChart, axes: Axes) -> None:
         axes.plot(line.x, line.y, dash, color=colour, label=_label(line.label), marker=marker, linewidth=1.6)
         if line.low:
             axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
+    if chart.log_x:
+        places = log_axis_of(value for line in chart.lines for value in line.x)
+        axes.set_xscale("log")
+        axes.set_xticks(places.ticks, [written(tick) for tick in places.ticks])
+        axes.set_xticks([], minor=True)
     axes.set_xlabel(chart.x_title)
     if 1 < len(chart.lines) <= MOST_NAMES:
         axes.legend()

@@ -72,13 +72,18 @@ def _frame(x: Axis, y: Axis, x_title: str) -> list[str]:
 def _lines(chart: LineChart) -> str:
     by_round = chart.x_title == "round"
     places = [value for line in chart.lines for value in line.x]
-    x = axis_of(places, count=6, tight=True, whole=by_round, from_zero=not by_round)
+    x = (
+        log_axis_of(places)
+        if chart.log_x
+        else axis_of(places, count=6, tight=True, whole=by_round, from_zero=not by_round)
+    )
     y = axis_of(value for line in chart.lines for value in (*line.y, *line.low, *line.high))
     drawn = [_band(line, x, y) for line in chart.lines if line.low] + [_line(line, x, y) for line in chart.lines]
     hover = {
         "kind": "line",
         "x": chart.x_title,
         "domain": [x.low, x.high],
+        "log": chart.log_x,
         "lines": [[line.label, line.slot, _short(line.x), _short(line.y)] for line in chart.lines],
     }
     return _svg(chart, [*_frame(x, y, chart.x_title), *drawn], hover)

@@ -41,6 +41,12 @@ def test_a_line_is_the_mean_over_seeds_with_a_band_from_lowest_to_highest(stored
     assert (line.low, line.high) == ((0.2, 0.4), (0.4, 0.8))
 
 
+@pytest.mark.parametrize(("size", "log"), [(500, False), (5000, False), (5001, True)])
+def test_runs_of_very_different_bytes_share_a_logarithmic_axis(stored, size, log):
+    drawn = by_key([stored("a"), stored("b", rows=rows_of([0.2, 0.5, 0.4], bytes_up=size))])
+    assert (drawn["accuracy_by_bytes"].log_x, drawn["accuracy_by_round"].log_x) == (log, False)
+
+
 def test_a_single_round_is_no_curve(stored):
     assert by_key([stored(rows=rows_of([0.2]))]) == {}
 
