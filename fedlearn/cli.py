@@ -66,7 +66,7 @@ def simulate(
     batch_size: Annotated[str | None, _flag("--batch-size", "training.batch_size", "N", LEARNING)] = None,
     epsilon: Annotated[str | None, _flag("--epsilon", "privacy.epsilon", "X", LEARNING)] = None,
     lr: Annotated[str | None, _flag("--lr", "training.lr", "X", LEARNING)] = None,
-    compression: Annotated[str | None, _flag("--compression", "compression.codec", "NAME", SENDING)] = None,
+    compression: Annotated[str | None, _flag("--compression", "compression.codec", "CHAIN", SENDING)] = None,
     keep_ratio: Annotated[str | None, _flag("--keep-ratio", "compression.keep_ratio", "X", SENDING)] = None,
     send: Annotated[str | None, _flag("--send", "compression.send", "WHAT", SENDING)] = None,
     strategy: Annotated[str | None, _flag("--strategy", "strategy.name", "NAME", SENDING)] = None,

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Positions = NDArray[np.int64]
+"""Flat C-order positions of entries, ascending."""
 State = Mapping[str, Array]
 """The global model: parameter name -> array. Never changed in place: a round makes a new one."""
 
@@ -73,7 +75,7 @@ class Entries:
     """
 
     values: Array
-    positions: NDArray[np.int64] | None = None
+    positions: Positions | None = None
 
     def dense(self, spec: ArraySpec) -> Array:
         """Return the parameter in its own shape; only where every entry was sent."""

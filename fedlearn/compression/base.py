@@ -1,8 +1,8 @@
 """What a codec is: the law that every one of them keeps.
 
-A node calls `encode`, the server calls `decode` on what arrived. The law: an entry that was sent comes back with the
-value that the codec promises (exactly, for `identity` and `drop`), an entry that was not sent comes back as null, and
-``decode`` raises `Refused` on a payload that ``encode`` cannot have made.
+A node calls `Codec.encode`, the server calls `decode` on what arrived. The law: an entry that was sent comes back with
+the value that the codec promises (exactly, for `identity` and `drop`), an entry that was not sent comes back as null
+or, where the codec says so, as zero, and ``decode`` raises `Refused` on a payload that ``encode`` cannot have made.
 
 Bytes are those of the serialised message (`wire.bytes_of`), so masks, indices, seeds and headers all count.
 """
@@ -22,6 +22,16 @@ class Codec(Protocol):
     """One way to send an update."""
 
     accepts: frozenset[UpdateKind]
+
+    @property
+    def needs_change(self) -> str:
+        """The part of it that makes sense for the change of the weights only; empty where none does."""
+        ...
+
+    @property
+    def keeps_residual(self) -> bool:
+        """Whether a node adds what was lost in one round to what it sends in the next."""
+        ...
 
     def emits(self, kind: UpdateKind) -> UpdateKind:
         """Return what an update of this kind has become when it arrives."""

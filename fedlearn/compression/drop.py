@@ -15,23 +15,23 @@ count is worth the difference, since bytes are then the same for every node and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedlearn.compression.base import Payload
-from fedlearn.compression.identity import check_dtype, check_names
+from fedlearn.compression.stages import Part, Role, share_from
 from fedlearn.config.schema import CompressionSettings
-from fedlearn.errors import Refused
 from fedlearn.seeding import rng_for, seed_for
-from fedlearn.state import ArraySpec, Entries, Layout, State, Update, UpdateKind, layout_of
+from fedlearn.state import ArraySpec, Entries, Layout, Positions, State, layout_of
 
 KEYS = 2**16  # number of distinct keys an entry can draw
 
 
 class Drop:
-    """Sends a random share of the entries.
+    """Sends a random share of the entries; the others are null.
 
     Parameters
     ----------
@@ -41,56 +41,29 @@ class Drop:
         ``"entry"`` or ``"tensor"``.
     """
 
-    accepts = frozenset({UpdateKind.DENSE})
+    role = Role.SPARSIFIER
+    needs_change = False
+    leaves_null = True
 
     def __init__(self, *, keep_ratio: float, granularity: str = "entry") -> None:
         self.keep_ratio = keep_ratio
         self.granularity = granularity
 
-    def emits(self, kind: UpdateKind) -> UpdateKind:
-        """Return MASKED: some entries are null."""
-        return UpdateKind.MASKED
-
     @classmethod
-    def from_settings(cls, settings: CompressionSettings) -> Drop:
-        """Return the codec with its settings."""
-        return cls(keep_ratio=settings.keep_ratio, granularity=settings.granularity)
+    def from_argument(cls, argument: str, settings: CompressionSettings) -> Self:
+        """Return the stage; the argument is the keep ratio."""
+        return cls(keep_ratio=share_from(argument, settings.keep_ratio), granularity=settings.granularity)
 
-    def encode(self, arrays: State, *, seed: int) -> Payload:
-        """Return the sent values: one array for each dtype, parameters in the order of their names."""
-        by_dtype: dict[str, list[NDArray[np.generic]]] = {}
-        for name, positions in self._sent(layout_of(arrays), seed).items():
-            flat = arrays[name].reshape(-1)
-            sent = flat if positions is None else flat[positions]
-            by_dtype.setdefault(str(flat.dtype), []).append(sent)
-        return {dtype: np.concatenate(parts) for dtype, parts in by_dtype.items()}
+    def parts(self, layout: Layout) -> Mapping[str, Part]:
+        """Return nothing: positions are drawn, not sent."""
+        return {}
 
-    def decode(self, payload: Payload, *, layout: Layout, seed: int) -> Update:
-        """Return the sent entries with the positions that the seed gives them."""
-        sent = self._sent(layout, seed)
-        lengths: dict[str, int] = {}
-        for name, positions in sent.items():
-            spec = layout[name]
-            count = spec.size if positions is None else len(positions)
-            lengths[spec.dtype] = lengths.get(spec.dtype, 0) + count
-        check_names(payload, expected=lengths)
-        for dtype, length in lengths.items():
-            if payload[dtype].shape != (length,):
-                detail = f"{dtype} values have shape {payload[dtype].shape}, expected ({length},)"
-                raise Refused("wrong-shape", detail)
-            check_dtype("values", payload[dtype], expected=dtype)
-        update: dict[str, Entries] = {}
-        taken = dict.fromkeys(lengths, 0)
-        for name, positions in sent.items():
-            spec = layout[name]
-            start = taken[spec.dtype]
-            stop = start + (spec.size if positions is None else len(positions))
-            update[name] = Entries(payload[spec.dtype][start:stop], positions)
-            taken[spec.dtype] = stop
-        return update
+    def choose(self, arrays: State, *, seed: int) -> tuple[Mapping[str, Positions | None], Payload]:
+        """Return the positions that the seed gives."""
+        return self.chosen({}, layout=layout_of(arrays), seed=seed), {}
 
-    def _sent(self, layout: Layout, seed: int) -> dict[str, NDArray[np.int64] | None]:
-        """Return the sent positions of each parameter that is sent; None stands for all of them.
+    def chosen(self, payload: Payload, *, layout: Layout, seed: int) -> Mapping[str, Positions | None]:
+        """Return the same positions.
 
         In the order of names: a node's model and a state read back from a file may list them differently.
         """
@@ -98,7 +71,11 @@ class Drop:
             return dict.fromkeys(self._sent_tensors(layout, seed))
         return {name: self._sent_entries(layout[name], seed, name) for name in sorted(layout)}
 
-    def _sent_entries(self, spec: ArraySpec, seed: int, name: str) -> NDArray[np.int64] | None:
+    def restored(self, entries: Entries, spec: ArraySpec) -> Entries:
+        """Return the entries as they were sent, and nothing in place of the others."""
+        return entries
+
+    def _sent_entries(self, spec: ArraySpec, seed: int, name: str) -> Positions | None:
         count = min(max(round(self.keep_ratio * spec.size), 1), spec.size)
         return None if count == spec.size else draw_positions(spec.size, count, seed_for(seed, purpose=name))
 
@@ -116,7 +93,7 @@ class Drop:
 
 
 @lru_cache(maxsize=128)  # a worker decodes what it has just encoded: the draw is made once
-def draw_positions(size: int, count: int, key: int) -> NDArray[np.int64]:
+def draw_positions(size: int, count: int, key: int) -> Positions:
     """Return `count` of the positions 0 .. size - 1, ascending: those that draw the smallest of random 16-bit keys.
 
     >>> draw_positions(10, 3, key=1).shape

@@ -16,6 +16,8 @@ class Identity:
     """Every parameter travels whole, under its own name."""
 
     accepts = frozenset(UpdateKind)
+    needs_change = ""
+    keeps_residual = False
 
     def emits(self, kind: UpdateKind) -> UpdateKind:
         """Return `kind`: nothing is changed."""

@@ -114,9 +114,9 @@ class CompressionSettings(Settings):
     """What a node does to its update before sending it."""
 
     codec: str = "identity"
-    """identity, drop, or module:Class."""
+    """identity, or a chain of drop, rotate, quantize, fp16, as drop:0.1,rotate,quantize:4; or module:Class."""
     keep_ratio: Share = 0.1
-    """drop: share of the entries that is sent."""
+    """drop: share of the entries that is sent, where the chain names none."""
     granularity: Literal["entry", "tensor"] = "entry"
     """drop: single entries, or whole tensors as in the paper's pseudocode."""
     send: Literal["weights", "update"] = "weights"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlearn.compression.chain import Chain
 from fedlearn.compression.drop import Drop, draw_positions
 from fedlearn.state import layout_of
 
@@ -16,7 +17,7 @@ from fedlearn.state import layout_of
 @given(size=st.integers(1, 3000), keep_ratio=st.floats(1e-6, 1.0), seed=st.integers(0, 2**63 - 1))
 def test_entry_granularity_sends_the_exact_number_and_at_least_one(size, keep_ratio, seed):
     state = {"w": np.arange(size, dtype=np.float32)}
-    payload = Drop(keep_ratio=keep_ratio).encode(state, seed=seed)
+    payload = Chain(Drop(keep_ratio=keep_ratio)).encode(state, seed=seed)
     assert payload["float32"].shape == (max(round(keep_ratio * size), 1),)
 
 
@@ -82,7 +83,7 @@ def test_positions_are_pinned_in_every_process():
 
 def test_parameters_of_one_size_lose_different_entries():
     state = {"a": np.arange(1000, dtype=np.float32), "b": np.arange(1000, dtype=np.float32)}
-    codec = Drop(keep_ratio=0.1)
+    codec = Chain(Drop(keep_ratio=0.1))
     update = codec.decode(codec.encode(state, seed=1), layout=layout_of(state), seed=1)
     assert not np.array_equal(update["a"].positions, update["b"].positions)
 
@@ -94,7 +95,7 @@ def test_parameters_of_one_size_lose_different_entries():
 )
 def test_tensors_are_dropped_until_the_threshold_is_passed_but_never_the_last(sizes, keep_ratio, seed):
     state = {f"p{i}": np.ones(size, np.float32) for i, size in enumerate(sizes)}
-    codec = Drop(keep_ratio=keep_ratio, granularity="tensor")
+    codec = Chain(Drop(keep_ratio=keep_ratio, granularity="tensor"))
     update = codec.decode(codec.encode(state, seed=seed), layout=layout_of(state), seed=seed)
     dropped = [array.nbytes for name, array in state.items() if name not in update]
     threshold = (1 - keep_ratio) * sum(array.nbytes for array in state.values())
@@ -106,7 +107,7 @@ def test_tensors_are_dropped_until_the_threshold_is_passed_but_never_the_last(si
 
 def test_every_tensor_is_dropped_sometimes_and_kept_sometimes():
     state = {f"p{i}": np.ones(10, np.float32) for i in range(4)}
-    codec = Drop(keep_ratio=0.5, granularity="tensor")
+    codec = Chain(Drop(keep_ratio=0.5, granularity="tensor"))
     layout = layout_of(state)
     kept = [codec.decode(codec.encode(state, seed=s), layout=layout, seed=s).keys() for s in range(200)]
     for name in state:

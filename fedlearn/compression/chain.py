@@ -1,0 +1,152 @@
+"""Stages one after another, as one codec.
+
+```text
+arrays ─ sparsifier ─> sent entries ─ joined by dtype ─> vector ─ transform ─> vector ─ quantizer ─> parts ─ entropy ─>
+```
+
+The sent entries of all parameters of one floating dtype, in the order of names, become one vector, so that a payload
+has few arrays and no header for each parameter. Integer parameters are neither transformed nor quantized. A part
+travels as ``dtype/part``: ``float32/codes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from fedlearn.compression.base import Payload
+from fedlearn.compression.identity import check_dtype, check_names
+from fedlearn.compression.plain import Everything, Plain
+from fedlearn.compression.stages import Entropy, Lengths, Part, Quantizer, Sparsifier, Transform
+from fedlearn.errors import Refused
+from fedlearn.seeding import seed_for
+from fedlearn.state import Array, Entries, Layout, Positions, State, Update, UpdateKind, layout_of
+
+T = TypeVar("T")
+Chosen = Mapping[str, Positions | None]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A codec made of stages; any of them may be missing.
+
+    Parameters
+    ----------
+    needs_change
+        The first stage that makes sense for the change of the weights only, as the user wrote it.
+    """
+
+    sparsifier: Sparsifier | None = None
+    transform: Transform | None = None
+    quantizer: Quantizer | None = None
+    entropy: Entropy | None = None
+    keeps_residual: bool = False
+    needs_change: str = ""
+
+    accepts = frozenset({UpdateKind.DENSE})
+
+    def emits(self, kind: UpdateKind) -> UpdateKind:
+        """Return MASKED where entries are left null."""
+        return UpdateKind.MASKED if self._sparsifier.leaves_null else kind
+
+    def encode(self, arrays: State, *, seed: int) -> Payload:
+        """Return the parts of every dtype."""
+        chosen, extra = self._sparsifier.choose(arrays, seed=seed)
+        payload = dict(extra)
+        for dtype, lengths in _lengths(layout_of(arrays), chosen).items():
+            sent = [_sent(arrays[name], chosen[name]) for name in lengths]
+            vector = np.concatenate(sent) if sent else np.zeros(0, dtype)
+            payload |= _named(dtype, self._quantized(vector, _segments(lengths), seed))
+        return self.entropy.encode(payload) if self.entropy else payload
+
+    def decode(self, payload: Payload, *, layout: Layout, seed: int) -> Update:
+        """Return the sent entries, where they belong."""
+        extra_parts = self._sparsifier.parts(layout)
+        extra = self._checked({name: payload[name] for name in extra_parts if name in payload}, extra_parts)
+        chosen = self._sparsifier.chosen(extra, layout=layout, seed=seed)
+        by_dtype = _lengths(layout, chosen)
+        parts = {dtype: self._parts(dtype, _segments(lengths)) for dtype, lengths in by_dtype.items()}
+        expected = {name: part for each in parts.values() for name, part in each.items()}
+        check_names(payload, expected={**extra_parts, **expected})
+        arrays = self._checked({name: payload[name] for name in expected}, expected)
+        update: dict[str, Entries] = {}
+        for dtype, lengths in by_dtype.items():
+            mine = {name.removeprefix(dtype).removeprefix("/"): arrays[name] for name in parts[dtype]}
+            vector = self._restored(dtype, mine, _segments(lengths), seed)
+            start = 0
+            for name, length in lengths.items():
+                entries = Entries(vector[start : start + length], chosen[name])
+                update[name] = self._sparsifier.restored(entries, layout[name])
+                start += length
+        return {name: update[name] for name in layout if name in update}
+
+    @property
+    def _sparsifier(self) -> Sparsifier:
+        return self.sparsifier or Everything()
+
+    def _stages_for(self, dtype: str) -> tuple[Transform | None, Quantizer]:
+        if self.quantizer is None or np.dtype(dtype).kind != "f":
+            return None, Plain(dtype)
+        return self.transform, self.quantizer
+
+    def _quantized(self, vector: Array, lengths: Lengths, seed: int) -> Payload:
+        dtype = str(vector.dtype)
+        transform, quantizer = self._stages_for(dtype)
+        if not isinstance(quantizer, Plain):
+            with np.errstate(over="ignore"):  # infinity is what the gate refuses
+                vector = vector.astype(np.float32, copy=False)
+        if transform:
+            vector = transform.forward(vector, lengths, seed=seed_for(seed, purpose=f"transform/{dtype}"))
+            lengths = transform.lengths(lengths)
+        return quantizer.encode(vector, lengths, seed=seed_for(seed, purpose=f"quantizer/{dtype}"))
+
+    def _parts(self, dtype: str, lengths: Lengths) -> dict[str, Part]:
+        transform, quantizer = self._stages_for(dtype)
+        after = transform.lengths(lengths) if transform else lengths
+        return _named(dtype, quantizer.parts(after))
+
+    def _restored(self, dtype: str, payload: Payload, lengths: Lengths, seed: int) -> Array:
+        transform, quantizer = self._stages_for(dtype)
+        after = transform.lengths(lengths) if transform else lengths
+        vector = quantizer.decode(payload, after, seed=seed_for(seed, purpose=f"quantizer/{dtype}"))
+        if transform:
+            vector = transform.back(vector, lengths, seed=seed_for(seed, purpose=f"transform/{dtype}"))
+        with np.errstate(over="ignore"):
+            return vector.astype(dtype, copy=False)
+
+    def _checked(self, payload: Payload, parts: Mapping[str, Part]) -> Payload:
+        """Return these arrays without their entropy coding; refuse other names, shapes or dtypes."""
+        check_names(payload, expected=parts)
+        if self.entropy:
+            payload = self.entropy.decode(payload, parts)
+        for name, part in parts.items():
+            shape = payload[name].shape
+            if len(shape) != 1 or shape[0] > part.length or (part.exact and shape[0] != part.length):
+                raise Refused("wrong-shape", f"{name} has shape {shape}, expected ({part.length},)")
+            check_dtype(name, payload[name], expected=part.dtype)
+        return payload
+
+
+def _sent(array: Array, positions: Positions | None) -> Array:
+    flat = array.reshape(-1)
+    return flat if positions is None else flat[positions]
+
+
+def _lengths(layout: Layout, chosen: Chosen) -> dict[str, dict[str, int]]:
+    """Return, by dtype, how many entries are sent of each parameter."""
+    lengths: dict[str, dict[str, int]] = {}
+    for name, positions in chosen.items():
+        spec = layout[name]
+        lengths.setdefault(spec.dtype, {})[name] = spec.size if positions is None else len(positions)
+    return lengths
+
+
+def _segments(lengths: Mapping[str, int]) -> Lengths:
+    return tuple(length for length in lengths.values() if length)
+
+
+def _named(dtype: str, parts: Mapping[str, T]) -> dict[str, T]:
+    return {f"{dtype}/{part}" if part else dtype: value for part, value in parts.items()}

@@ -1,0 +1,27 @@
+"""What quantizers have in common: segments with a scale of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fedlearn.compression.stages import Lengths
+from fedlearn.errors import Refused
+from fedlearn.state import Array
+
+
+def segments(values: Array, lengths: Lengths) -> Iterator[Array]:
+    """Return a view of each segment of a vector."""
+    start = 0
+    for length in lengths:
+        yield values[start : start + length]
+        start += length
+
+
+def check_scales(scales: Array, *, least: float) -> None:
+    """Refuse scales that are not finite, as those of a node whose training has diverged, or below `least`."""
+    if not np.isfinite(scales).all():
+        raise Refused("not-finite", "a scale is NaN or infinity")
+    if (scales < least).any():
+        raise Refused("undecodable", f"a scale is below {least:g}")
