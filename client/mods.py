@@ -5,11 +5,13 @@ from __future__ import annotations
 from flwr.app import ArrayRecord, Context, Message
 from flwr.clientapp.typing import ClientAppCallable
 
-from client.node import NodeState, partition_id_of
+from client.node import NodeState, keep_residual, partition_id_of, residual_of
 from fedlearn import wire
-from fedlearn.compression import Codec, load_codec
+from fedlearn.compression import Codec, Payload, load_codec
+from fedlearn.compression.residual import encode_with_residual
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.seeding import report_seed
+from fedlearn.state import State
 
 
 def active_while_training(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
@@ -38,12 +40,21 @@ def compress(message: Message, context: Context, call_next: ClientAppCallable) -
         if config.compression.send == "update":
             state = wire.read_state(message.content)
             arrays = {name: array - state[name] for name, array in arrays.items()}
-        payload = _codec(config).encode(arrays, seed=seed)
-        reply.content[wire.ARRAYS] = wire.pack_arrays(payload)
+        reply.content[wire.ARRAYS] = wire.pack_arrays(_encoded(_codec(config), arrays, context, seed))
     reply.content[wire.REPORT] = wire.report_record(
         instruction, partition_id=partition_id, seed=seed, sends=config.compression.send
     )
+    wire.seal(reply.content)
     return reply
+
+
+def _encoded(codec: Codec, arrays: State, context: Context, seed: int) -> Payload:
+    """Return what travels; the node keeps what is lost, if the codec wants it."""
+    if not codec.keeps_residual:
+        return codec.encode(arrays, seed=seed)
+    payload, residual = encode_with_residual(codec, arrays, residual_of(context), seed=seed)
+    keep_residual(context, residual)
+    return payload
 
 
 @per_run

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from flwr.app import ConfigRecord, Context
+from flwr.app import ArrayRecord, ConfigRecord, Context
 from numpy.typing import NDArray
 
-from fedlearn import flower
+from fedlearn import flower, wire
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data.partitioning import PartitionTable, partition_table
 from fedlearn.errors import UsageError
 from fedlearn.models.loaded import loaded
+from fedlearn.state import State
 
 KEY = "node"
 
@@ -66,6 +67,20 @@ def keep_memory(context: Context, memory: Mapping[str, str]) -> None:
     """Store them; nothing where there is nothing to keep."""
     if memory:
         context.state[MEMORY] = ConfigRecord(dict(memory))
+
+
+RESIDUAL = "residual"
+
+
+def residual_of(context: Context) -> State:
+    """Return what the node's codec has lost so far and still owes; nothing at first."""
+    record = context.state.get(RESIDUAL)
+    return wire.unpack_arrays(record) if isinstance(record, ArrayRecord) else {}
+
+
+def keep_residual(context: Context, residual: State) -> None:
+    """Store it."""
+    context.state[RESIDUAL] = wire.pack_arrays(residual)
 
 
 def partition_id_of(context: Context) -> int:

@@ -18,6 +18,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from flwr.app import Array as FlowerArray
@@ -39,6 +40,7 @@ INSTRUCTION = "instruction"
 REPORT = "report"
 NUM_EXAMPLES = "num-examples"
 SERVER_ROUND = "server-round"
+CHECKSUM = "checksum"
 
 
 # --- arrays -----------------------------------------------------------------------------------------------------------
@@ -233,6 +235,32 @@ def report_record(instruction: Instruction, *, partition_id: int, seed: int, sen
     )
 
 
+def seal(content: RecordDict) -> None:
+    """Write a report's checksum into it, when all else is in place."""
+    record = read_report(content)
+    record[CHECKSUM] = checksum_of(content)
+
+
+def check_seal(content: RecordDict) -> None:
+    """Refuse a report whose arrays or metrics have changed on the way.
+
+    A checksum finds what breaks by accident. Who wants to deceive writes a fitting one, and is met by the other checks.
+    """
+    claimed, found = read_report(content).get(CHECKSUM), checksum_of(content)
+    if claimed != found:
+        raise Refused("wrong-checksum", f"the report says {claimed!r}, its bytes have {found}: they came damaged")
+
+
+def checksum_of(content: RecordDict) -> int:
+    """Return the CRC-32 of a report's arrays and metrics, by their names, whatever their order."""
+    checksum = 0
+    for name, packed in sorted(only(content, ArrayRecord).items()):
+        checksum = crc32(packed.data, crc32(name.encode(), checksum))
+    for name, value in sorted(only(content, MetricRecord).items()):
+        checksum = crc32(f"{name}={value!r};".encode(), checksum)
+    return checksum
+
+
 def read_num_examples(content: RecordDict) -> int:
     """Return the number of examples that a node claims; any whole number, not yet checked for its range."""
     metrics = only(content, MetricRecord)
@@ -282,13 +310,15 @@ def read_report(content: RecordDict) -> ConfigRecord:
 def plain_report(state: State) -> RecordDict:
     """Return the records of a report that sends everything, as large as a real one."""
     instruction = Instruction(round_number=1, attempt=1, position=0)
-    return RecordDict(
+    content = RecordDict(
         {
             ARRAYS: pack_arrays(state),
             METRICS: MetricRecord({NUM_EXAMPLES: 500, "train_loss": 1.0}),
             REPORT: report_record(instruction, partition_id=0, seed=2**62, sends="weights"),
         }
     )
+    seal(content)
+    return content
 
 
 def metrics_report(message: Message, metrics: dict[str, float], num_examples: int) -> Message:

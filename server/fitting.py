@@ -26,6 +26,12 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy) ->
             "compression.codec", config.compression.codec,
             f"it cannot send what model {model!r} produces ({PRODUCES[kind]}): use 'identity'",
         )  # fmt: skip
+    if codec.needs_change and config.compression.send != "update":
+        raise SettingError(
+            "compression.send", config.compression.send,
+            f"codec {config.compression.codec!r} wants the change of the weights, as what {codec.needs_change!r} "
+            "does not send counts as no change: use 'update'",
+        )  # fmt: skip
     sent = codec.emits(kind)
     if sent not in strategy.accepts:
         averaged = " or ".join(sorted(str(each) for each in strategy.accepts - {UpdateKind.ENSEMBLE}))

@@ -6,12 +6,14 @@ and in the run's table; a refused report leaves the model as it is, and the roun
 | word | refused because |
 |---|---|
 | ``undecodable`` | records are missing, or bytes are no array in NumPy's format |
+| ``wrong-checksum`` | arrays or metrics are not those that the node has sent: bits have changed on the way |
 | ``wrong-round``, ``wrong-attempt`` | it answers another instruction |
 | ``wrong-node`` | it claims another place in the cohort than the one it was given |
 | ``wrong-seed`` | its codec drew other entries than the run's seed gives this node |
 | ``wrong-count`` | the number of examples is not a whole number from 1 to ``gate.max_examples`` |
 | ``wrong-kind`` | it sends weights where the change is expected, or the reverse |
 | ``wrong-names``, ``wrong-shape``, ``wrong-dtype`` | the payload does not fit the model |
+| ``wrong-positions`` | the entries that it says it sends are none of the model |
 | ``not-finite`` | NaN or infinity among the values |
 | ``norm-too-large`` | their L2 norm exceeds ``gate.max_norm`` |
 | ``duplicate`` | the node has already reported in this attempt |
@@ -82,6 +84,7 @@ class ReportGate:
 
     def _admit(self, content: RecordDict, member: Member) -> tuple[int, Update]:
         self._check_place(content, member)
+        wire.check_seal(content)
         num_examples = wire.read_num_examples(content)
         if not 1 <= num_examples <= self._limits.max_examples:
             allowed = f"from 1 to {self._limits.max_examples}"

@@ -9,10 +9,16 @@ CODECS = Registry(
     "compression.codec",
     {
         "identity": "fedlearn.compression.identity:Identity",
+        "residual": "fedlearn.compression.residual:Residual",
         "drop": "fedlearn.compression.drop:Drop",
+        "rand-k": "fedlearn.compression.rand_k:RandK",
+        "top-k": "fedlearn.compression.top_k:TopK",
         "rotate": "fedlearn.compression.rotate:Rotate",
         "quantize": "fedlearn.compression.quantize:Quantize",
+        "eden": "fedlearn.compression.eden:Eden",
+        "sign": "fedlearn.compression.sign:Sign",
         "fp16": "fedlearn.compression.fp16:Fp16",
+        "entropy": "fedlearn.compression.entropy:Entropy",
     },
 )
 

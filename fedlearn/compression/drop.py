@@ -44,6 +44,7 @@ class Drop:
     role = Role.SPARSIFIER
     needs_change = False
     leaves_null = True
+    allows_residual = False
 
     def __init__(self, *, keep_ratio: float, granularity: str = "entry") -> None:
         self.keep_ratio = keep_ratio

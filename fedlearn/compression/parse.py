@@ -12,6 +12,7 @@ from fedlearn.errors import SettingError
 from fedlearn.registry import Registry
 
 SETTING = "compression.codec"
+SHORT = {"ternary": ("top-k", "sign")}  # one word for several stages; its argument is that of the first
 
 
 def parse_chain(text: str, settings: CompressionSettings, table: Registry) -> Codec:
@@ -19,7 +20,7 @@ def parse_chain(text: str, settings: CompressionSettings, table: Registry) -> Co
 
     A name alone that is no stage, as ``identity`` or a class of somebody else's, is a codec by itself.
     """
-    words = [word.strip() for word in text.split(",")]
+    words = [stage for word in text.split(",") for stage in _written_out(word.strip())]
     kinds = [_kind(word, text, table) for word in words]
     if len(words) == 1 and not hasattr(kinds[0][0], "role"):
         codec: Codec = kinds[0][0].from_settings(settings)
@@ -34,6 +35,17 @@ def parse_chain(text: str, settings: CompressionSettings, table: Registry) -> Co
     return _chain(stages, text)
 
 
+def _written_out(word: str) -> list[str]:
+    """Return the stages that a word stands for.
+
+    >>> _written_out("ternary:0.01")
+    ['top-k:0.01', 'sign']
+    """
+    name, colon, argument = word.partition(":")
+    first, *others = SHORT.get(name, (name,))
+    return [f"{first}{colon}{argument}", *others]
+
+
 def _kind(word: str, text: str, table: Registry) -> tuple[Any, str]:
     """Return the class that a word of the chain names, and its argument."""
     name, _, argument = word.partition(":")
@@ -42,7 +54,7 @@ def _kind(word: str, text: str, table: Registry) -> tuple[Any, str]:
     if ":" in word:  # somebody else's: module:Class or module:Class:argument
         attribute, _, argument = argument.partition(":")
         return table.load(f"{name}:{attribute}"), argument
-    choices = ", ".join(table)
+    choices = ", ".join([*table, *SHORT])
     which = f"stage {word!r}: " if word != text else ""
     raise SettingError(SETTING, text, f"{which}choose one of {choices}, or give module:Class")
 
@@ -59,9 +71,8 @@ def _check_order(word: str, kind: Any, before: dict[Role, tuple[str, Stage]], te
 
 def _chain(stages: dict[Role, tuple[str, Any]], text: str) -> Chain:
     found = {role: stage for role, (_, stage) in stages.items()}
-    if Role.TRANSFORM in found and Role.QUANTIZER not in found:
-        word = stages[Role.TRANSFORM][0]
-        raise SettingError(SETTING, text, f"{word!r} saves nothing by itself: write {word},quantize:4")
+    if why := _why_not(found, {role: word for role, (word, _) in stages.items()}):
+        raise SettingError(SETTING, text, why)
     return Chain(
         sparsifier=found.get(Role.SPARSIFIER),
         transform=found.get(Role.TRANSFORM),
@@ -70,3 +81,20 @@ def _chain(stages: dict[Role, tuple[str, Any]], text: str) -> Chain:
         keeps_residual=Role.RESIDUAL in found,
         needs_change=next((word for word, stage in stages.values() if stage.needs_change), ""),
     )
+
+
+def _why_not(found: dict[Role, Any], words: dict[Role, str]) -> str:
+    """Return why stages do not work together, empty if they do."""
+    sparsifier, quantizer = found.get(Role.SPARSIFIER), found.get(Role.QUANTIZER)
+    if Role.TRANSFORM in found and quantizer is None:
+        return f"'rotate' alone saves nothing: write {words[Role.TRANSFORM]},quantize:4"
+    if Role.TRANSFORM in found and getattr(quantizer, "rotates", False):
+        return f"{words[Role.QUANTIZER]!r} rotates by itself: leave {words[Role.TRANSFORM]!r} out"
+    if Role.RESIDUAL in found and sparsifier is None and quantizer is None:
+        return "'residual' keeps what other stages lose: write residual,top-k:0.01"
+    if Role.RESIDUAL in found and sparsifier is not None and not getattr(sparsifier, "allows_residual", False):
+        return (
+            f"a residual does not go with {words[Role.SPARSIFIER]!r}, of which the unsent is no loss "
+            "(drop) or the sent too large (rand-k): write residual,top-k:0.01"
+        )
+    return ""

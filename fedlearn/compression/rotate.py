@@ -51,22 +51,24 @@ def chunks_of(values: Float32, length: int) -> Iterator[Float32]:
         start += rows * columns
 
 
-def rotated(values: Array, seed: int) -> Float32:
-    """Return ``H D x / sqrt(n)`` of each block, in the vector filled up to whole blocks."""
+def rotated(values: Array, *seeds: int) -> Float32:
+    """Return ``H D x / sqrt(n)`` of each block, once for each seed, in the vector filled up to whole blocks."""
     length = len(values)
     turned = np.zeros(sum(rows * columns for rows, columns in shapes_of(length)), np.float32)
     turned[:length] = values
-    _flip(turned, seed)
-    for chunk in chunks_of(turned, length):
-        _hadamard(chunk)
+    for seed in seeds:
+        _flip(turned, seed)
+        for chunk in chunks_of(turned, length):
+            _hadamard(chunk)
     return turned
 
 
-def rotated_back(turned: Float32, length: int, seed: int) -> Float32:
-    """Return ``D H y / sqrt(n)``, the vector that `rotated` was given; changes `turned`."""
-    for chunk in chunks_of(turned, length):
-        _hadamard(chunk)
-    _flip(turned, seed)
+def rotated_back(turned: Float32, length: int, *seeds: int) -> Float32:
+    """Return the vector that `rotated` was given, of this length; changes `turned`."""
+    for seed in reversed(seeds):
+        for chunk in chunks_of(turned, length):
+            _hadamard(chunk)
+        _flip(turned, seed)
     return turned[:length]
 
 

@@ -1,4 +1,4 @@
-"""What quantizers have in common: segments with a scale of their own."""
+"""What stages have in common: segments with a scale of their own, and zeros for what was not sent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from fedlearn.compression.stages import Lengths
 from fedlearn.errors import Refused
-from fedlearn.state import Array
+from fedlearn.state import Array, ArraySpec, Entries
 
 
 def segments(values: Array, lengths: Lengths) -> Iterator[Array]:
@@ -25,3 +25,12 @@ def check_scales(scales: Array, *, least: float) -> None:
         raise Refused("not-finite", "a scale is NaN or infinity")
     if (scales < least).any():
         raise Refused("undecodable", f"a scale is below {least:g}")
+
+
+def zero_filled(entries: Entries, spec: ArraySpec) -> Entries:
+    """Return all entries of a parameter: those that were sent, and zero for the others."""
+    if entries.positions is None:
+        return entries
+    values = np.zeros(spec.size, entries.values.dtype)
+    values[entries.positions] = entries.values
+    return Entries(values)

@@ -10,13 +10,15 @@ from hypothesis.extra.numpy import array_shapes
 
 from fedlearn import wire
 from fedlearn.compression import CODECS, load_codec
+from fedlearn.compression.parse import _written_out
 from fedlearn.config.schema import CompressionSettings
 from fedlearn.errors import Refused
 from fedlearn.state import UpdateKind, layout_of
 
 EXACT = [("identity", "entry"), ("drop", "entry"), ("drop", "tensor")]
-LOSSY = ["quantize:1", "quantize:3", "quantize:8", "rotate,quantize:4", "fp16"]
-CHAINED = ["drop:0.3,fp16", "drop:0.3,rotate,quantize:5"]
+LOSSY = ["quantize:1", "quantize:3", "quantize:8", "rotate,quantize:4", "fp16", "sign", "eden", "eden:4", "rand-k:0.3"]
+LOSSY += ["top-k:0.3", "ternary:0.3", "entropy"]
+CHAINED = ["drop:0.3,fp16", "drop:0.3,rotate,quantize:5", "top-k:0.3,quantize:4,entropy", "residual,top-k:0.1,eden:2"]
 CASES = EXACT + [(name, "entry") for name in LOSSY + CHAINED] + [("drop:0.3,rotate,quantize:2", "tensor")]
 MASKING = {"drop"}
 LAYOUT_STATE = {
@@ -34,7 +36,7 @@ def codec_of(name, granularity="entry", keep_ratio=0.1):
 
 
 def stages_of(name):
-    return [stage.partition(":")[0] for stage in name.split(",")]
+    return [stage.partition(":")[0] for word in name.split(",") for stage in _written_out(word)]
 
 
 dtypes = st.sampled_from(["float32", "float64", "float16", "int64", "uint8"])
@@ -166,6 +168,9 @@ WRONG = [
 ]
 
 
+ABOUT_FORM = {"wrong-shape", "wrong-dtype", "undecodable"}  # several may be true of one payload
+
+
 @pytest.mark.parametrize(("reason", "spoil"), WRONG)
 @pytest.mark.parametrize(("name", "granularity"), CASES)
 def test_payload_that_encode_cannot_have_made_is_refused(name, granularity, reason, spoil):
@@ -173,7 +178,7 @@ def test_payload_that_encode_cannot_have_made_is_refused(name, granularity, reas
     payload = dict(codec.encode(LAYOUT_STATE, seed=1))
     with pytest.raises(Refused) as refused:
         codec.decode(spoil(payload), layout=layout_of(LAYOUT_STATE), seed=1)
-    assert refused.value.reason == reason
+    assert refused.value.reason == reason or {reason, refused.value.reason} <= ABOUT_FORM
     assert "\n" not in str(refused.value)
 
 

@@ -48,6 +48,7 @@ def honest_content(message: Message, partition_id: int, *, run_seed: int = 1) ->
     reply = wire.dense_report(message, trained(state, partition_id), {"train_loss": 0.5}, 10 * (partition_id + 1))
     seed = report_seed(run_seed, round_number=instruction.round_number, node=partition_id)
     reply.content[wire.REPORT] = wire.report_record(instruction, partition_id=partition_id, seed=seed, sends="weights")
+    wire.seal(reply.content)
     return reply.content
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tracemalloc
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import server.gate
 from fedlearn import flower, wire
 from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.errors import Refused
 from fedlearn.folding import FoldPlan, Member
 from fedlearn.rounds import Fate, Instruction
 from fedlearn.seeding import report_seed
@@ -119,6 +121,12 @@ def not_saying(name):
 
 def without_count(content):
     content[wire.METRICS] = MetricRecord({"train_loss": 1.0})
+
+
+def sealed_again(content):
+    """Let the checksum fit what was spoiled, as who wants to deceive would do; damage alone is tested below."""
+    with suppress(Refused):
+        wire.seal(content)
 
 
 class Malicious:
@@ -244,6 +252,7 @@ def spoiled(spoil):
     def report(message, node):
         content = honest_content(message, node.partition_id)
         spoil(content)
+        sealed_again(content)
         return [content]
 
     return Node(2, report=report)
@@ -281,7 +290,7 @@ def test_malformed_report_is_refused_with_its_reason_and_the_round_commits_witho
 
 def test_every_reason_of_the_gate_is_in_the_table():
     words = set(re.findall(r"``([a-z-]+)``", server.gate.__doc__.split("|---|---|")[1]))
-    assert words == {reason for reason, _ in MALFORMED.values()} | {"duplicate"}
+    assert words == {reason for reason, _ in MALFORMED.values()} | {"duplicate", "wrong-checksum", "wrong-positions"}
 
 
 def test_refused_reports_below_quorum_abandon_the_round_and_name_the_first_reason(scene):
@@ -327,6 +336,7 @@ def test_norm_is_of_all_float_entries_and_equality_passes(value, fate):
     message, member = message_and_member()
     content = honest_content(message, 2)
     content[wire.ARRAYS] = wire.pack_arrays({"w": np.float32([[value, 0, 0], [0, 0, 0]]), "steps": np.array(2**60)})
+    wire.seal(content)
     assert gate.check(reply_with(content), member).report.fate is fate
 
 
@@ -371,6 +381,7 @@ def test_what_a_header_declares_is_not_allocated(shape):
     message, member = message_and_member()
     content = honest_content(message, 2)
     with_header(header(shape=shape))(content)
+    wire.seal(content)
     gate = gate_of()
     tracemalloc.start()
     verdict = gate.check(reply_with(content), member)
@@ -384,6 +395,7 @@ def test_hostile_headers_do_not_fill_the_memory():
     message, member = message_and_member()
     content = honest_content(message, 2)
     with_header(header() + " " * 60_000)(content)
+    wire.seal(content)
     assert gate_of().check(reply_with(content), member).report.reason.startswith("undecodable")
 
 
@@ -396,6 +408,7 @@ def dropped_content(message):
     codec = load_codec(RunConfig.model_validate(DROPPING).compression)
     content[wire.ARRAYS] = wire.pack_arrays(codec.encode(trained(STATE, 2), seed=seed))
     said(seed=seed)(content)
+    wire.seal(content)
     return content
 
 
@@ -421,6 +434,7 @@ def test_malformed_dropped_report_is_refused_too(reason, arrays):
     message, member = message_and_member()
     content = dropped_content(message)
     content[wire.ARRAYS] = wire.pack_arrays(arrays)
+    wire.seal(content)
     verdict = gate_of(DROPPING).check(reply_with(content), member)
     assert verdict.report.reason.split(":")[0] == reason
 
@@ -461,7 +475,7 @@ def test_random_records_are_refused_and_raise_nothing(settings, content):
 
 
 @given(position=st.integers(0, 10_000), flip=st.integers(1, 255), cut=st.integers(0, 300))
-def test_flipped_and_missing_bytes_give_a_verdict(position, flip, cut):
+def test_flipped_and_missing_bytes_give_a_verdict_even_with_a_fitting_checksum(position, flip, cut):
     message, member = message_and_member()
     content = honest_content(message, 2)
 
@@ -472,6 +486,7 @@ def test_flipped_and_missing_bytes_give_a_verdict(position, flip, cut):
         return bytes(damaged)
 
     with_data(damage)(content)
+    wire.seal(content)
     verdict = gate_of().check(reply_with(content), member)
     if verdict.update is not None:  # a flipped bit of a value cannot be told from a value
         assert np.isfinite(verdict.update["w"].values).all()
@@ -488,3 +503,82 @@ def test_flipped_bytes_of_the_whole_message_give_a_verdict(position, flip):
     except Exception:  # Flower's transport refuses it before we see it
         return
     assert gate_of().check(reply_with(content), member).report.fate in {Fate.REFUSED, Fate.REPORTED}
+
+
+# --- damage on the way ------------------------------------------------------------------------------------------------
+
+CODECS = ["identity", "drop:0.5", "quantize:3", "rotate,quantize:2", "eden", "fp16", "drop:0.5,quantize:4,entropy"]
+OF_CHANGES = ["top-k:0.5,quantize:4", "ternary:0.5", "rand-k:0.5", "residual,top-k:0.5,sign,entropy"]
+
+
+def compressed_content(message, codec):
+    """The report of a node that sends its update by this codec, and the settings of the gate that expects it."""
+    settings = {"compression": {"codec": codec, "send": "update" if codec in OF_CHANGES else "weights"}}
+    content = honest_content(message, 2)
+    seed = report_seed(1, round_number=1, node=2)
+    payload = load_codec(RunConfig.model_validate(settings).compression).encode(trained(STATE, 2), seed=seed)
+    content[wire.ARRAYS] = wire.pack_arrays(payload)
+    said(seed=seed, sends=settings["compression"]["send"])(content)
+    wire.seal(content)
+    return content, settings
+
+
+def damaged(content, where, damage):
+    """Change the bytes of one array; `where` chooses it."""
+    record = content.array_records[wire.ARRAYS]
+    name = list(record)[where % len(record)]
+    record[name] = FlowerArray(record[name].dtype, record[name].shape, record[name].stype, damage(record[name].data))
+
+
+@pytest.mark.parametrize("codec", CODECS + OF_CHANGES)
+def test_undamaged_compressed_report_passes(codec):
+    message, member = message_and_member()
+    content, settings = compressed_content(message, codec)
+    verdict = gate_of(settings).check(reply_with(content), member)
+    assert verdict.report.fate is Fate.REPORTED, verdict.report.reason
+
+
+@pytest.mark.parametrize("codec", CODECS + OF_CHANGES)
+@given(where=st.integers(0, 5), bit=st.integers(0, 10_000), cut=st.integers(0, 200))
+def test_flipped_bit_or_truncation_is_refused_by_its_checksum(codec, where, bit, cut):
+    message, member = message_and_member()
+    content, settings = compressed_content(message, codec)
+
+    def damage(data):
+        if cut:
+            return data[:-cut]
+        flipped = bytearray(data)
+        flipped[bit // 8 % len(data)] ^= 1 << bit % 8
+        return bytes(flipped)
+
+    damaged(content, where, damage)
+    verdict = gate_of(settings).check(reply_with(content), member)
+    assert (verdict.report.fate, verdict.update) == (Fate.REFUSED, None)
+    assert verdict.report.reason.startswith("wrong-checksum: ")
+
+
+@pytest.mark.parametrize("codec", CODECS + OF_CHANGES)
+@given(where=st.integers(0, 5), bytes_=st.lists(st.tuples(st.integers(80, 400), st.integers(0, 255)), max_size=4))
+def test_garbage_with_a_fitting_checksum_is_refused_or_finite(codec, where, bytes_):
+    message, member = message_and_member()
+    content, settings = compressed_content(message, codec)
+
+    def damage(data):
+        changed = bytearray(data)
+        for place, value in bytes_:
+            changed[place % len(data)] = value
+        return bytes(changed)
+
+    damaged(content, where, damage)
+    wire.seal(content)
+    verdict = gate_of(settings).check(reply_with(content), member)
+    for entries in (verdict.update or {}).values():
+        assert np.isfinite(entries.values).all()
+
+
+@pytest.mark.parametrize("spoil", [said(checksum=7), said(checksum="7"), not_saying(wire.CHECKSUM), with_count(31)])
+def test_metrics_and_the_checksum_itself_are_covered(spoil):
+    message, member = message_and_member()
+    content = honest_content(message, 2)
+    spoil(content)
+    assert gate_of().check(reply_with(content), member).report.reason.startswith("wrong-checksum: ")

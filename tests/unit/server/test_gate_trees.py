@@ -50,6 +50,7 @@ def verdict_of(settings, state, arrays=None, round_number=1):
     reply = report_of(settings, state, round_number)
     if arrays is not None:
         reply.content[wire.ARRAYS] = wire.pack_arrays(arrays)
+        wire.seal(reply.content)
     plan = FoldPlan(
         "", "strategies.collected:Collected", False, round_number, 1, layout_of(state), settings, UpdateKind.ENSEMBLE
     )

@@ -1,0 +1,53 @@
+"""Error feedback: what a codec lost in one round is added to what the node sends in the next.
+
+``sent = C(change + residual)``, ``residual' = change + residual - sent``: nothing is lost for good, only late. That
+makes biased codecs converge if they keep some of whatever they are given, as `top-k`, `sign` and `eden` do.
+Sources: Seide et al. 2014; Karimireddy et al. 2019 (arXiv:1901.09847), algorithm 1.
+
+The residual is as large as the model, one for each node that has ever trained. A node that is drawn seldom sends what
+it owes late, from an older state (Fed-EF is slower by nodes / cohort for that; Li, Li 2023).
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from fedlearn.compression.base import Codec, Payload
+from fedlearn.compression.stages import Role, nothing_from
+from fedlearn.config.schema import CompressionSettings
+from fedlearn.state import Array, State, layout_of
+
+
+class Residual:
+    """Stands in front of a chain; the node does the rest (`encode_with_residual`)."""
+
+    role = Role.RESIDUAL
+    needs_change = True
+
+    @classmethod
+    def from_argument(cls, argument: str, settings: CompressionSettings) -> Self:
+        """Return the stage; it takes no argument."""
+        nothing_from(argument)
+        return cls()
+
+
+@np.errstate(invalid="ignore", over="ignore")  # of a node that has diverged
+def encode_with_residual(codec: Codec, change: State, residual: State, *, seed: int) -> tuple[Payload, State]:
+    """Return what travels, and the residual that is left.
+
+    Parameters
+    ----------
+    residual
+        What was left the last time, of each floating parameter; empty at first. One that is not finite would spoil
+        every report that follows: it is forgotten.
+    """
+    wanted = {name: array + residual[name] if name in residual else array for name, array in change.items()}
+    payload = codec.encode(wanted, seed=seed)
+    layout = layout_of(wanted)
+    sent = codec.decode(payload, layout=layout, seed=seed)
+    left: dict[str, Array] = {
+        name: array - sent[name].dense(layout[name]) for name, array in wanted.items() if array.dtype.kind == "f"
+    }
+    return payload, left if all(np.isfinite(array).all() for array in left.values()) else {}
