@@ -9,6 +9,7 @@ from fedlearn.metrics import EPSILON
 from fedlearn.models.loaded import Traits
 from fedlearn.state import UpdateKind
 from strategies import STRATEGIES, RoundStrategy
+from strategies.base import SURVIVORS
 
 PRODUCES = {
     UpdateKind.DENSE: "dense updates",
@@ -29,8 +30,8 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy) ->
     if codec.needs_change and config.compression.send != "update":
         raise SettingError(
             "compression.send", config.compression.send,
-            f"codec {config.compression.codec!r} wants the change of the weights, as what {codec.needs_change!r} "
-            "does not send counts as no change: use 'update'",
+            f"codec {config.compression.codec!r} wants the change of the weights, as {codec.needs_change!r} is biased "
+            "or takes what is not sent for no change: use 'update'",
         )  # fmt: skip
     sent = codec.emits(kind)
     if sent not in strategy.accepts:
@@ -42,6 +43,8 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy) ->
             f"strategy {config.strategy.name!r} {does}; model {model!r}{with_codec} produces {PRODUCES[sent]}: "
             f"use {_fitting(sent, traits)}",
         )  # fmt: skip
+    if config.strategy.decoder != SURVIVORS:
+        _check_decoder(config, sent, strategy)
     if strategy.sums is not traits.sums:
         does, instead = ("adds up trees", "'forest_union'") if strategy.sums else ("takes the mean of trees", "'relay'")
         is_made_of = "a sum" if traits.sums else "a mean"
@@ -57,6 +60,21 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy) ->
             "evaluation.where", "nodes",
             f"nodes would send what they measured on data that model {model!r} keeps private, and no budget covers "
             "that: use 'server' or 'none'",
+        )  # fmt: skip
+
+
+def _check_decoder(config: RunConfig, sent: UpdateKind, strategy: RoundStrategy) -> None:
+    decoder, compression = config.strategy.decoder, config.compression
+    if decoder not in strategy.decoders:
+        fitting = " or ".join(repr(name) for name in STRATEGIES if decoder in STRATEGIES.load(name).decoders)
+        raise SettingError(
+            "strategy.decoder", decoder, f"strategy {config.strategy.name!r} has no such choice: use {fitting}"
+        )
+    if sent is not UpdateKind.MASKED or compression.send != "update" or compression.granularity != "entry":
+        raise SettingError(
+            "strategy.decoder", decoder,
+            "it divides single entries of the change by those who sent them: use compression.codec = 'drop', "
+            "compression.send = 'update', compression.granularity = 'entry'",
         )  # fmt: skip
 
 

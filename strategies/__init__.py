@@ -27,7 +27,9 @@ def load_strategy(settings: StrategySettings) -> RoundStrategy:
     """Return the strategy that the settings name; a plain Flower strategy comes wrapped."""
     kind = STRATEGIES.load(settings.name)
     if isinstance(kind, type) and issubclass(kind, RoundStrategy):
-        return kind.from_settings(settings)
+        strategy = kind.from_settings(settings)
+        strategy.decoder = settings.decoder
+        return strategy
     if isinstance(kind, type) and issubclass(kind, Strategy):
         from strategies.plain_flower import PlainFlower
 

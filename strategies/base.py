@@ -24,6 +24,7 @@ from fedlearn.registry import load_reference
 from fedlearn.state import Array, Layout, Sends, State, Update, UpdateKind, layout_of
 
 AVERAGES = frozenset({UpdateKind.DENSE, UpdateKind.MASKED})
+SURVIVORS, SPATIAL = "survivors", "spatial"  # values of strategy.decoder
 
 
 class RoundStrategy(Strategy):
@@ -39,10 +40,12 @@ class RoundStrategy(Strategy):
 
     accepts: ClassVar[frozenset[UpdateKind]] = AVERAGES
     accumulator: ClassVar[str] = "strategies.masked_mean:MaskedSum"
+    decoders: ClassVar[frozenset[str]] = frozenset({SURVIVORS})  # what it can divide an entry by
     sums: ClassVar[bool] = False  # of ensembles: whether members are added up; else their mean counts
 
     def __init__(self, *, uniform: bool = False, codec: Codec | None = None, sends: Sends = Sends.WEIGHTS) -> None:
         self.uniform = uniform
+        self.decoder = SURVIVORS
         self.codec = codec or Identity()
         self.sends = sends
         self._state: State = {}

@@ -12,12 +12,15 @@ import numpy as np
 
 from fedlearn.config.schema import StrategySettings
 from fedlearn.state import Array, Sends, State
-from strategies.base import RoundStrategy
+from strategies.base import SPATIAL, SURVIVORS, RoundStrategy
 from strategies.masked_mean import Float64, MaskedSum
+from strategies.spatial import spatial_factor
 
 
 class FedAvg(RoundStrategy):
     """The mean over the nodes that sent the entry; McMahan et al. 2017 (arXiv:1602.05629), algorithm 1."""
+
+    decoders = frozenset({SURVIVORS, SPATIAL})
 
     def next_state(self, state: State, reports: MaskedSum, *, sends: Sends, round_number: int) -> State:
         """Return the mean, or the old state plus the mean change."""
@@ -25,12 +28,12 @@ class FedAvg(RoundStrategy):
             return reports.mean(otherwise=state)
         after = {}
         for name, array in state.items():
-            change, sent = change_of(name, reports, state, sends)
+            change, sent = change_of(name, reports, state, sends, self.decoder)
             after[name] = np.where(sent, array + change, array)  # -0.0 + 0.0 would not be the old value
         return after
 
 
-def change_of(name: str, reports: MaskedSum, state: State, sends: Sends) -> tuple[Array, Array]:
+def change_of(name: str, reports: MaskedSum, state: State, sends: Sends, decoder: str) -> tuple[Array, Array]:
     """Return the mean change of one parameter, zero where nobody sent, and where somebody did.
 
     Both have the parameter's shape; the change has its dtype.
@@ -40,6 +43,9 @@ def change_of(name: str, reports: MaskedSum, state: State, sends: Sends) -> tupl
         return np.zeros_like(array), np.zeros(array.shape, bool)
     otherwise = array if sends is Sends.WEIGHTS else np.zeros_like(array)
     mean = reports.mean(otherwise={name: otherwise})[name]
+    if decoder == SPATIAL and array.dtype.kind == "f":
+        factor = np.broadcast_to(spatial_factor(name, reports), (array.size,))
+        mean = (mean * factor.reshape(array.shape)).astype(array.dtype)
     change = mean - array if sends is Sends.WEIGHTS else mean
     sent = np.broadcast_to(reports.weights[name] > 0, (array.size,)).reshape(array.shape)
     return change, sent
@@ -47,6 +53,8 @@ def change_of(name: str, reports: MaskedSum, state: State, sends: Sends) -> tupl
 
 class ServerOptimizer(RoundStrategy):
     """A first-order optimizer whose gradient is the negative mean change; its moments are stored with the state."""
+
+    decoders = frozenset({SURVIVORS, SPATIAL})
 
     def __init__(self, *, server_lr: float, uniform: bool = False) -> None:
         super().__init__(uniform=uniform)
@@ -57,7 +65,7 @@ class ServerOptimizer(RoundStrategy):
         """Return the state one optimizer step on; float parameters only, others are averaged."""
         after = {}
         for name, array in state.items():
-            change, sent = change_of(name, reports, state, sends)
+            change, sent = change_of(name, reports, state, sends, self.decoder)
             if array.dtype.kind != "f":
                 after[name] = np.asarray(array + change)
                 continue

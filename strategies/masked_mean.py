@@ -35,6 +35,7 @@ class MaskedSum:
     -----
     ``totals[name]`` is the sum of weight * value over the nodes that sent the entry, shape (size,).
     ``weights[name]`` is the sum of their weights: shape (size,), or (1,) as long as every node sent every entry.
+    ``reports`` is the number of updates that went in, and the sum of their weights, whatever they sent: shape (2,).
 
     >>> from fedlearn.state import ArraySpec, Entries
     >>> layout = {"w": ArraySpec((2,), "float64")}
@@ -48,6 +49,7 @@ class MaskedSum:
         self.layout = layout
         self.totals = totals
         self.weights = weights
+        self.reports = np.zeros(2)
         self._idle: dict[str, Float64] = {}
 
     @classmethod
@@ -60,9 +62,11 @@ class MaskedSum:
         self._idle |= self.totals
         self.totals = {}
         self.weights = {}
+        self.reports = np.zeros(2)
 
     def add(self, parts: Sequence[tuple[float, Update]]) -> None:
         """Add updates, each times its weight, in their order."""
+        self.reports += [len(parts), sum(weight for weight, _ in parts)]
         for name in self.layout:
             dense: list[tuple[float, Array]] = []
             for weight, update in parts:
@@ -99,6 +103,7 @@ class MaskedSum:
 
     def merge(self, later: Self) -> None:
         """Add all that another sum holds."""
+        self.reports += later.reports
         for name, total in later.totals.items():
             if name not in self.totals:
                 self.totals[name], self.weights[name] = total.copy(), later.weights[name].copy()
@@ -128,16 +133,20 @@ class MaskedSum:
         return np.where((weights > 0).reshape(otherwise.shape), whole, otherwise)
 
     def to_arrays(self) -> dict[str, Array]:
-        """Return totals and weights under prefixed names."""
+        """Return totals and weights under prefixed names, and the reports."""
         totals: dict[str, Array] = {f"total/{name}": total for name, total in self.totals.items()}
-        return totals | {f"weight/{name}": weights for name, weights in self.weights.items()}
+        return (
+            {"reports": self.reports} | totals | {f"weight/{name}": weights for name, weights in self.weights.items()}
+        )
 
     @classmethod
     def from_arrays(cls, layout: Layout, arrays: Mapping[str, Array]) -> Self:
         """Return the sum that `to_arrays` described."""
         names = [name.removeprefix("total/") for name in arrays if name.startswith("total/")]
         totals = {name: arrays[f"total/{name}"] for name in names}
-        return cls(layout, totals, {name: arrays[f"weight/{name}"] for name in names})
+        made = cls(layout, totals, {name: arrays[f"weight/{name}"] for name in names})
+        made.reports = arrays["reports"]
+        return made
 
     def _total(self, name: str, *, zeroed: bool = True) -> Float64:
         if name not in self.totals:

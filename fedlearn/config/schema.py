@@ -131,6 +131,8 @@ class StrategySettings(Settings):
     forest_union, dp-relay takes relay, unless another is given."""
     weighting: Literal["examples", "uniform"] = "examples"
     """Weight of a node in a mean: its number of examples, or one."""
+    decoder: Literal["survivors", "spatial"] = "survivors"
+    """Of entries that some nodes dropped: the mean over those who sent them, or (send = update) Rand-k-Spatial."""
     server_lr: NonNegative = 0.0
     """fedavgm, fedadam: step on the mean change; 0 takes the strategy's own default (1.0 and 0.01)."""
     server_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9

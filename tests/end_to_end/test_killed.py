@@ -56,6 +56,16 @@ def test_a_run_resumes_on_another_engine_and_with_other_workers(in_the_middle, e
     assert execute(FAULTY, engine="inline", out=killed.run.folder).sha == reference.sha
 
 
+def test_what_nodes_owe_survives_a_kill(in_the_middle, execute):
+    owing = {**FAULTY, "compression.codec": "residual,top-k:0.05,quantize:4", "compression.send": "update"}
+    killed = in_the_middle(owing, "hang:3:3")
+    killed.signal(signal.SIGKILL)
+    resumed = execute(owing, out=killed.run.folder)
+    assert resumed.sha == execute(owing, engine="inline").sha
+    forgetful = {**owing, "compression.codec": "top-k:0.05,quantize:4"}
+    assert resumed.sha != execute(forgetful, engine="inline").sha
+
+
 def test_a_run_killed_at_random_moments_again_and_again_ends_with_the_same_bytes(command, execute):
     settings = {"rounds.total": 6, "compression.codec": "drop"}
     rng = random.Random(7)

@@ -22,6 +22,14 @@ VARIANTS = {
     "tensors-dropped": {
         "compression.codec": "drop", "compression.granularity": "tensor", "compression.keep_ratio": 0.5,
     },
+    "chain": {"compression.codec": "drop:0.3,rotate,quantize:4,entropy"},
+    "change-at-one-bit": {"compression.codec": "eden", "compression.send": "update"},
+    "residual-kept": {
+        "compression.codec": "residual,top-k:0.05,quantize:4", "compression.send": "update", "rounds.cohort": 0,
+    },
+    "spatial-decoder": {
+        "compression.codec": "drop", "compression.send": "update", "strategy.decoder": "spatial",
+    },
     "median": {"strategy.name": "median"},
     "median-of-dropped": {"strategy.name": "median", "compression.codec": "drop", "compression.keep_ratio": 0.5},
     "adam": {"strategy.name": "fedadam"},

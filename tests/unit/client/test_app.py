@@ -98,6 +98,34 @@ def test_report_passes_the_gate_and_holds_what_was_learned(state, codec, send, g
         np.testing.assert_array_equal(entries.values, expected[sent])
 
 
+CHAINS = ["drop:0.3,rotate,quantize:4", "rand-k:0.2", "ternary:0.05", "eden,entropy", "residual,top-k:0.1,quantize:4"]
+
+
+@pytest.mark.parametrize("codec", CHAINS)
+def test_compressed_report_passes_the_gate(state, codec):
+    node = OneNode(**{"compression.codec": codec, "compression.send": "update"})
+    plan = FoldPlan("", "strategies.masked_mean:MaskedSum", False, 1, 1, layout_of(state), node.settings)
+    verdict = ReportGate(plan).check(node.hears(instruction(state)), Member(5, 3, 2))
+    assert verdict.report.fate is Fate.REPORTED, verdict.report.reason
+    assert verdict.report.bytes_up < 62_006 * 4 / 4
+
+
+def test_what_a_codec_lost_is_kept_on_the_node_and_sent_the_next_time(state):
+    settings = {"compression.send": "update", "training.lr": 1e-9}  # there is next to no change of its own
+    node = OneNode(**settings, **{"compression.codec": "residual,top-k:0.1"})
+    node.hears(instruction(state))
+    owed = wire.unpack_arrays(flower.from_bytes(node.kept)["residual"])
+    loud = {name: array + np.float32(1) for name, array in owed.items()}
+    kept = flower.from_bytes(node.kept)
+    kept["residual"] = wire.pack_arrays(loud)
+    node.kept = flower.to_bytes(kept)
+    reply = node.hears(instruction(state, 2))
+    sent = wire.unpack_arrays(reply.content.array_records[wire.ARRAYS])["float32"]
+    np.testing.assert_allclose(sent, 1, atol=1e-3)
+    left = wire.unpack_arrays(flower.from_bytes(node.kept)["residual"])
+    assert sum(int((np.abs(array) < 0.5).sum()) for array in left.values()) == len(sent)
+
+
 def test_a_report_is_freed_with_its_last_reader_not_when_python_looks_for_cycles(state):
     node = OneNode(**{"compression.codec": "drop"})
     plan = FoldPlan("", "strategies.masked_mean:MaskedSum", False, 1, 1, layout_of(state), node.settings)

@@ -28,6 +28,10 @@ def check(traits, **flat):
         (CNN, {}),
         (CNN, {"compression__codec": "drop"}),
         (CNN, {"compression__codec": "drop", "strategy__name": "median", "evaluation__where": "nodes"}),
+        (CNN, {"compression__codec": "residual,top-k:0.01,quantize:4,entropy", "compression__send": "update"}),
+        (CNN, {"compression__codec": "ternary", "compression__send": "update", "strategy__name": "median"}),
+        (CNN, {"compression__codec": "drop", "compression__send": "update", "strategy__decoder": "spatial"}),
+        (CNN, {"strategy__name": "flwr.serverapp.strategy:FedAvg", "compression__codec": "eden"}),
         (FOREST, {"model__name": "dp-forest"}),
         (RELAY, {"model__name": "dp-relay"}),
         (FOREST, {"model__name": "dp-forest", "evaluation__where": "none"}),
@@ -71,6 +75,18 @@ def test_what_fits_passes(traits, flat):
             {"model__name": "dp-forest", "compression__codec": "drop"},
             "compression.codec = 'drop': it cannot send what model 'dp-forest' produces (ensembles): use 'identity'",
         ),
+        (
+            CNN,
+            {"compression__codec": "drop,sign"},
+            "compression.send = 'weights': codec 'drop,sign' wants the change of the weights, as 'sign' is biased "
+            "or takes what is not sent for no change: use 'update'",
+        ),
+        (
+            CNN,
+            {"strategy__decoder": "spatial", "strategy__name": "median"},
+            "strategy 'median' has no such choice: use 'fedavg' or 'fedavgm' or 'fedadam'",
+        ),
+        (CNN, {"strategy__decoder": "spatial", "compression__codec": "drop"}, "use compression.codec = 'drop', "),
         (FOREST, {"model__name": "dp-forest", "compression__send": "update"}, "have no change: use 'weights'"),
         (FOREST, {"model__name": "dp-forest", "gate__max_norm": 1.0}, "gate.max_norm = 1.0: "),
         (
