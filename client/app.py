@@ -7,7 +7,7 @@ from flwr.clientapp import ClientApp
 
 from client.learners import LEARNERS
 from client.learners.base import Learner, LocalTask
-from client.mods import active_while_training, compress
+from client.mods import active_while_training, compress, expand
 from client.node import NodeState, examples_of, keep_memory, memory_of, partition_id_of
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower, per_run
@@ -38,7 +38,7 @@ def round_over(message: Message, context: Context) -> Message:
     return Message(RecordDict(), reply_to=message)
 
 
-@app.train(mods=[active_while_training, compress])
+@app.train(mods=[expand, active_while_training, compress])
 def train(message: Message, context: Context) -> Message:
     """Improve the state on this node's examples."""
     config = from_flower(context.run_config)

@@ -7,11 +7,12 @@ from flwr.clientapp.typing import ClientAppCallable
 
 from client.node import NodeState, keep_residual, partition_id_of, residual_of
 from fedlearn import wire
-from fedlearn.compression import Codec, Payload, load_codec
+from fedlearn.compression import Codec, Payload, load_codec, load_downlink
 from fedlearn.compression.residual import encode_with_residual
 from fedlearn.config import RunConfig, from_flower, per_run
-from fedlearn.seeding import report_seed
-from fedlearn.state import State
+from fedlearn.models.loaded import loaded
+from fedlearn.seeding import downlink_seed, report_seed
+from fedlearn.state import Layout, State, layout_of
 
 
 def active_while_training(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
@@ -21,6 +22,33 @@ def active_while_training(message: Message, context: Context, call_next: ClientA
     reply = call_next(message, context)
     node.keep(context, active=False, rounds_trained=node.rounds_trained + 1)
     return reply
+
+
+_last_expanded: tuple[ArrayRecord, ArrayRecord] | None = None
+
+
+def expand(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """Put the state in place of what the server's codec has made of it.
+
+    Nodes of one process are given the very same record in a round: it is decoded once.
+    """
+    global _last_expanded
+    config = from_flower(context.run_config)
+    if config.compression.downlink != "identity":
+        received = wire.only(message.content, ArrayRecord)
+        if _last_expanded is None or _last_expanded[0] is not received:
+            round_number = wire.read_instruction(message.content).round_number
+            _last_expanded = (received, wire.pack_arrays(_expanded(config, received, round_number)))
+        (key,) = message.content.array_records
+        message.content[key] = _last_expanded[1]
+    return call_next(message, context)
+
+
+def _expanded(config: RunConfig, received: ArrayRecord, round_number: int) -> State:
+    layout = _layout(config)
+    seed = downlink_seed(config.seed, round_number=round_number)
+    update = _downlink(config).decode(wire.unpack_arrays(received), layout=layout, seed=seed)
+    return {name: entries.dense(layout[name]) for name, entries in update.items()}
 
 
 def compress(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
@@ -55,6 +83,16 @@ def _encoded(codec: Codec, arrays: State, context: Context, seed: int) -> Payloa
     payload, residual = encode_with_residual(codec, arrays, residual_of(context), seed=seed)
     keep_residual(context, residual)
     return payload
+
+
+@per_run
+def _layout(config: RunConfig) -> Layout:
+    return layout_of(loaded(config)[1].initial_state(seed=config.seed))
+
+
+@per_run
+def _downlink(config: RunConfig) -> Codec:
+    return load_downlink(config.compression)
 
 
 @per_run

@@ -39,6 +39,11 @@ def report_seed(seed: int, *, round_number: int, node: int) -> int:
     return seed_for(seed, purpose="codec", round_number=round_number, node=node)
 
 
+def downlink_seed(seed: int, *, round_number: int) -> int:
+    """Return the seed of the codec by which one round's state travels to all nodes."""
+    return seed_for(seed, purpose="downlink", round_number=round_number)
+
+
 def rng_for(seed: int, *, purpose: str, round_number: int = 0, attempt: int = 0, node: int = 0) -> np.random.Generator:
     """Return the generator of `seed_for`'s seed; the same arguments give the same numbers.
 

@@ -248,17 +248,21 @@ def check_seal(content: RecordDict) -> None:
     """
     claimed, found = read_report(content).get(CHECKSUM), checksum_of(content)
     if claimed != found:
-        raise Refused("wrong-checksum", f"the report says {claimed!r}, its bytes have {found}: they came damaged")
+        said = claimed.hex() if isinstance(claimed, bytes) else repr(claimed)
+        raise Refused("wrong-checksum", f"the report says {said[:40]}, its bytes have {found.hex()}: they came damaged")
 
 
-def checksum_of(content: RecordDict) -> int:
-    """Return the CRC-32 of a report's arrays and metrics, by their names, whatever their order."""
+def checksum_of(content: RecordDict) -> bytes:
+    """Return the CRC-32 of a report's arrays and metrics, by their names, whatever their order.
+
+    Four bytes, not a number, which would take fewer where it is small.
+    """
     checksum = 0
     for name, packed in sorted(only(content, ArrayRecord).items()):
         checksum = crc32(packed.data, crc32(name.encode(), checksum))
     for name, value in sorted(only(content, MetricRecord).items()):
         checksum = crc32(f"{name}={value!r};".encode(), checksum)
-    return checksum
+    return checksum.to_bytes(4, "little")
 
 
 def read_num_examples(content: RecordDict) -> int:

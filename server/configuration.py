@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedlearn import wire
+from fedlearn.compression import Payload
 from fedlearn.errors import RunFailed
 from fedlearn.flower import NodeInfo, Run
 from fedlearn.folding import Member
@@ -37,8 +38,14 @@ def configure(
     round_number: int,
     attempt: int,
     ttl: float,
+    shrink: Callable[[State], Payload] | None = None,
 ) -> Configuration:
     """Return the strategy's messages to the cohort, each with our instruction.
+
+    Parameters
+    ----------
+    shrink
+        Makes of a state what travels in its place; None where it travels as it is. The strategy sees the state.
 
     Raises
     ------
@@ -58,7 +65,19 @@ def configure(
         wire.with_instruction(by_node[member.node_id], Instruction(round_number, attempt, member.position), ttl=ttl)
         for member in members
     ]
+    if shrink:
+        _shrink(messages, shrink)
     return Configuration(messages, members, wire.bytes_of_all(messages))
+
+
+def _shrink(messages: Sequence[Message], shrink: Callable[[State], Payload]) -> None:
+    """Put what travels in place of the state of each message; a record that several share is made once."""
+    made: dict[int, tuple[ArrayRecord, ArrayRecord]] = {}  # by id; the first keeps its id from being used again
+    for message in messages:
+        for key, record in list(message.content.array_records.items()):
+            if id(record) not in made:
+                made[id(record)] = record, wire.pack_arrays(shrink(wire.unpack_arrays(record)))
+            message.content[key] = made[id(record)][1]
 
 
 class CohortGrid(Grid):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedlearn.compression import load_codec
+from fedlearn.compression import load_codec, load_downlink
 from fedlearn.config import RunConfig
 from fedlearn.errors import SettingError
 from fedlearn.metrics import EPSILON
@@ -53,6 +53,7 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy) ->
             f"strategy {config.strategy.name!r} {does}; model {model!r} is {is_made_of}: use {instead}"
             + (", or model 'dp-relay'" if strategy.sums else ""),
         )  # fmt: skip
+    _check_downlink(config, kind)
     if kind is UpdateKind.ENSEMBLE:
         _check_ensemble(config, model)
     if EPSILON in traits.metrics.reported and config.evaluation.where == "nodes":
@@ -60,6 +61,21 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy) ->
             "evaluation.where", "nodes",
             f"nodes would send what they measured on data that model {model!r} keeps private, and no budget covers "
             "that: use 'server' or 'none'",
+        )  # fmt: skip
+
+
+def _check_downlink(config: RunConfig, kind: UpdateKind) -> None:
+    codec = load_downlink(config.compression)
+    if kind not in codec.accepts:
+        raise SettingError(
+            "compression.downlink", config.compression.downlink,
+            f"it cannot send the state of model {config.model.name!r}: use 'identity'",
+        )  # fmt: skip
+    if codec.needs_change or codec.keeps_residual or codec.emits(kind) is not kind:
+        raise SettingError(
+            "compression.downlink", config.compression.downlink,
+            "nodes need the whole state, not a change of one that they may not have: use a chain of rotate, quantize, "
+            "eden, fp16, entropy",
         )  # fmt: skip
 
 

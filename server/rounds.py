@@ -6,7 +6,7 @@ otherwise it is abandoned, the state stays as it was, and the same round number 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +14,14 @@ from flwr.serverapp import Grid
 
 from fedlearn.checkpoint import RunStore
 from fedlearn.clock import Clock
+from fedlearn.compression import Payload, load_downlink
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.base import NodeKeeper
 from fedlearn.errors import RunFailed
 from fedlearn.folding import FoldPlan, Member
 from fedlearn.metrics import EPSILON, Measured
 from fedlearn.rounds import Fate, History, RoundOutcome, RoundRecord, needed_of
+from fedlearn.seeding import downlink_seed
 from fedlearn.state import Sends, State, UpdateKind, layout_of
 from server.configuration import Configuration, configure
 from server.evaluation import Evaluator
@@ -192,8 +194,9 @@ class Rounds:
         state = self.store.state
         deadline = self.config.rounds.reporting_deadline
         configuration = configure(
-            self.strategy, state, cohort, self.grid, round_number=round_number, attempt=attempt, ttl=deadline
-        )
+            self.strategy, state, cohort, self.grid,
+            round_number=round_number, attempt=attempt, ttl=deadline, shrink=self._shrink_for(round_number),
+        )  # fmt: skip
         self.events.write(
             "configured", round=round_number, attempt=attempt, cohort=len(configuration.members),
             bytes=configuration.bytes_down,
@@ -215,6 +218,14 @@ class Rounds:
         self._traffic.down += configuration.bytes_down
         self._traffic.add_reports([report.bytes_up for report in reporting.reports])
         return configuration, reporting
+
+    def _shrink_for(self, round_number: int) -> Callable[[State], Payload] | None:
+        """Return what makes the states of this round smaller on their way to the nodes."""
+        if self.config.compression.downlink == "identity":
+            return None
+        codec = load_downlink(self.config.compression)
+        seed = downlink_seed(self.config.seed, round_number=round_number)
+        return lambda state: codec.encode(state, seed=seed)
 
     def _tell(self, members: Sequence[Member], reporting: Reporting, round_number: int, attempt: int) -> None:
         """Tell the late and the refused nodes that the round is over for them."""

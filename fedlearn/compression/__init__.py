@@ -28,4 +28,9 @@ def load_codec(settings: CompressionSettings) -> Codec:
     return parse_chain(settings.codec, settings, CODECS)
 
 
-__all__ = ["CODECS", "Codec", "Payload", "load_codec"]
+def load_downlink(settings: CompressionSettings) -> Codec:
+    """Return the codec of the state on its way to the nodes."""
+    return parse_chain(settings.downlink, settings, Registry("compression.downlink", dict(CODECS)))
+
+
+__all__ = ["CODECS", "Codec", "Payload", "load_codec", "load_downlink"]

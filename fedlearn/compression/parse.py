@@ -11,7 +11,6 @@ from fedlearn.config.schema import CompressionSettings
 from fedlearn.errors import SettingError
 from fedlearn.registry import Registry
 
-SETTING = "compression.codec"
 SHORT = {"ternary": ("top-k", "sign")}  # one word for several stages; its argument is that of the first
 
 
@@ -27,12 +26,12 @@ def parse_chain(text: str, settings: CompressionSettings, table: Registry) -> Co
         return codec
     stages: dict[Role, tuple[str, Stage]] = {}
     for word, (kind, argument) in zip(words, kinds, strict=True):
-        _check_order(word, kind, stages, text)
+        _check_order(word, kind, stages, text, table.setting)
         try:
             stages[kind.role] = (word, kind.from_argument(argument, settings))
         except ValueError as error:
-            raise SettingError(SETTING, text, f"stage {word!r}: {error}") from None
-    return _chain(stages, text)
+            raise SettingError(table.setting, text, f"stage {word!r}: {error}") from None
+    return _chain(stages, text, table.setting)
 
 
 def _written_out(word: str) -> list[str]:
@@ -56,23 +55,23 @@ def _kind(word: str, text: str, table: Registry) -> tuple[Any, str]:
         return table.load(f"{name}:{attribute}"), argument
     choices = ", ".join([*table, *SHORT])
     which = f"stage {word!r}: " if word != text else ""
-    raise SettingError(SETTING, text, f"{which}choose one of {choices}, or give module:Class")
+    raise SettingError(table.setting, text, f"{which}choose one of {choices}, or give module:Class")
 
 
-def _check_order(word: str, kind: Any, before: dict[Role, tuple[str, Stage]], text: str) -> None:
+def _check_order(word: str, kind: Any, before: dict[Role, tuple[str, Stage]], text: str, setting: str) -> None:
     if not hasattr(kind, "role"):
-        raise SettingError(SETTING, text, f"stage {word!r} is a codec by itself: use it alone")
+        raise SettingError(setting, text, f"stage {word!r} is a codec by itself: use it alone")
     for role, (other, _) in before.items():
         if role == kind.role:
-            raise SettingError(SETTING, text, f"{other!r} and {word!r} are both a {role}: take one of them")
+            raise SettingError(setting, text, f"{other!r} and {word!r} are both a {role}: take one of them")
         if role > kind.role:
-            raise SettingError(SETTING, text, f"{word!r} is a {kind.role}, {other!r} a {role}: write {word},{other}")
+            raise SettingError(setting, text, f"{word!r} is a {kind.role}, {other!r} a {role}: write {word},{other}")
 
 
-def _chain(stages: dict[Role, tuple[str, Any]], text: str) -> Chain:
+def _chain(stages: dict[Role, tuple[str, Any]], text: str, setting: str) -> Chain:
     found = {role: stage for role, (_, stage) in stages.items()}
     if why := _why_not(found, {role: word for role, (word, _) in stages.items()}):
-        raise SettingError(SETTING, text, why)
+        raise SettingError(setting, text, why)
     return Chain(
         sparsifier=found.get(Role.SPARSIFIER),
         transform=found.get(Role.TRANSFORM),

@@ -111,16 +111,19 @@ class PrivacySettings(Settings):
 
 
 class CompressionSettings(Settings):
-    """What a node does to its update before sending it."""
+    """What a node does to its update before sending it, and the server to the state."""
 
     codec: str = "identity"
-    """identity, or a chain of drop, rotate, quantize, fp16, as drop:0.1,rotate,quantize:4; or module:Class."""
+    """identity; or a chain of residual | drop, rand-k, top-k | rotate | quantize, eden, sign, fp16 | entropy, as
+    drop:0.1,rotate,quantize:4; ternary is top-k,sign; or module:Class."""
     keep_ratio: Share = 0.1
     """drop: share of the entries that is sent, where the chain names none."""
     granularity: Literal["entry", "tensor"] = "entry"
     """drop: single entries, or whole tensors as in the paper's pseudocode."""
     send: Literal["weights", "update"] = "weights"
     """The node's new weights (as the paper), or their change."""
+    downlink: str = "identity"
+    """The state on its way to the nodes: identity, or a chain of rotate, quantize, eden, fp16, entropy."""
 
 
 class StrategySettings(Settings):

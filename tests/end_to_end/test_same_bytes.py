@@ -30,6 +30,7 @@ VARIANTS = {
     "spatial-decoder": {
         "compression.codec": "drop", "compression.send": "update", "strategy.decoder": "spatial",
     },
+    "state-shrunk": {"compression.downlink": "rotate,quantize:8", "compression.codec": "drop"},
     "median": {"strategy.name": "median"},
     "median-of-dropped": {"strategy.name": "median", "compression.codec": "drop", "compression.keep_ratio": 0.5},
     "adam": {"strategy.name": "fedadam"},
@@ -46,6 +47,16 @@ def test_every_engine_makes_the_same_model(execute, settings):
         assert run.sha == reference.sha
         for name in ("accuracy", "loss", "rounds", "bytes_up", "bytes_down", "bytes_protocol"):
             assert run.summary[name] == reference.summary[name], name
+
+
+@pytest.mark.parametrize("strategy", ["fedavg", "flwr.serverapp.strategy:FedAvg"])
+def test_a_state_that_is_shrunk_for_its_way_takes_fewer_bytes_and_still_teaches(execute, strategy):
+    settings = {"rounds.total": 4, "training.local_epochs": 5, "compression.send": "update", "strategy.name": strategy}
+    whole = execute(settings, engine="inline").summary
+    shrunk = execute({**settings, "compression.downlink": "rotate,quantize:8"}, engine="inline").summary
+    assert whole["bytes_down"] / shrunk["bytes_down"] > 3.8
+    assert shrunk["bytes_up"] == whole["bytes_up"]
+    assert shrunk["accuracy"] > whole["accuracy"] - 0.1
 
 
 def test_another_seed_makes_another_model(execute):

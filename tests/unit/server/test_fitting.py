@@ -32,6 +32,7 @@ def check(traits, **flat):
         (CNN, {"compression__codec": "ternary", "compression__send": "update", "strategy__name": "median"}),
         (CNN, {"compression__codec": "drop", "compression__send": "update", "strategy__decoder": "spatial"}),
         (CNN, {"strategy__name": "flwr.serverapp.strategy:FedAvg", "compression__codec": "eden"}),
+        (CNN, {"compression__downlink": "rotate,quantize:8,entropy", "compression__codec": "drop"}),
         (FOREST, {"model__name": "dp-forest"}),
         (RELAY, {"model__name": "dp-relay"}),
         (FOREST, {"model__name": "dp-forest", "evaluation__where": "none"}),
@@ -87,6 +88,16 @@ def test_what_fits_passes(traits, flat):
             "strategy 'median' has no such choice: use 'fedavg' or 'fedavgm' or 'fedadam'",
         ),
         (CNN, {"strategy__decoder": "spatial", "compression__codec": "drop"}, "use compression.codec = 'drop', "),
+        *(
+            (CNN, {"compression__downlink": chain}, f"compression.downlink = {chain!r}: nodes need the whole state")
+            for chain in ("drop:0.5", "top-k:0.5", "sign", "residual,eden")
+        ),
+        (CNN, {"compression__downlink": "fp61"}, "compression.downlink = 'fp61': choose one of identity, "),
+        (
+            FOREST,
+            {"model__name": "dp-forest", "compression__downlink": "fp16"},
+            "compression.downlink = 'fp16': it cannot send the state of model 'dp-forest': use 'identity'",
+        ),
         (FOREST, {"model__name": "dp-forest", "compression__send": "update"}, "have no change: use 'weights'"),
         (FOREST, {"model__name": "dp-forest", "gate__max_norm": 1.0}, "gate.max_norm = 1.0: "),
         (

@@ -576,7 +576,7 @@ def test_garbage_with_a_fitting_checksum_is_refused_or_finite(codec, where, byte
         assert np.isfinite(entries.values).all()
 
 
-@pytest.mark.parametrize("spoil", [said(checksum=7), said(checksum="7"), not_saying(wire.CHECKSUM), with_count(31)])
+@pytest.mark.parametrize("spoil", [said(checksum=b"1234"), said(checksum=7), not_saying(wire.CHECKSUM), with_count(31)])
 def test_metrics_and_the_checksum_itself_are_covered(spoil):
     message, member = message_and_member()
     content = honest_content(message, 2)
