@@ -35,8 +35,8 @@ class Chain:
 
     Parameters
     ----------
-    needs_change
-        The first stage that makes sense for the change of the weights only, as the user wrote it.
+    keeps_residual, needs_change
+        As `Codec` has them.
     """
 
     sparsifier: Sparsifier | None = None
@@ -62,25 +62,23 @@ class Chain:
             payload |= _named(dtype, self._quantized(vector, _segments(lengths), seed))
         return self.entropy.encode(payload) if self.entropy else payload
 
+    @np.errstate(over="ignore", invalid="ignore")  # infinity is what the gate refuses
     def decode(self, payload: Payload, *, layout: Layout, seed: int) -> Update:
         """Return the sent entries, where they belong."""
-        extra_parts = self._sparsifier.parts(layout)
-        extra = self._checked({name: payload[name] for name in extra_parts if name in payload}, extra_parts)
-        chosen = self._sparsifier.chosen(extra, layout=layout, seed=seed)
-        by_dtype = _lengths(layout, chosen)
-        parts = {dtype: self._parts(dtype, _segments(lengths)) for dtype, lengths in by_dtype.items()}
-        expected = {name: part for each in parts.values() for name, part in each.items()}
-        check_names(payload, expected={**extra_parts, **expected})
+        own = self._sparsifier.parts(layout)
+        found = self._checked({name: payload[name] for name in own if name in payload}, own)
+        chosen = self._sparsifier.chosen(found, layout=layout, seed=seed)
+        lengths = _lengths(layout, chosen)
+        parts = [self._parts(dtype, _segments(mine)) for dtype, mine in lengths.items()]
+        expected = {name: part for each in parts for name, part in each.items()}
+        check_names(payload, expected={**own, **expected})
         arrays = self._checked({name: payload[name] for name in expected}, expected)
         update: dict[str, Entries] = {}
-        for dtype, lengths in by_dtype.items():
-            mine = {name.removeprefix(dtype).removeprefix("/"): arrays[name] for name in parts[dtype]}
-            vector = self._restored(dtype, mine, _segments(lengths), seed)
-            start = 0
-            for name, length in lengths.items():
-                entries = Entries(vector[start : start + length], chosen[name])
-                update[name] = self._sparsifier.restored(entries, layout[name])
-                start += length
+        for dtype, mine in lengths.items():
+            vector = self._restored(dtype, arrays, _segments(mine), seed)
+            starts = np.cumsum(list(mine.values()))[:-1]
+            for name, values in zip(mine, np.split(vector, starts), strict=True):
+                update[name] = self._sparsifier.restored(Entries(values, chosen[name]), layout[name])
         return {name: update[name] for name in layout if name in update}
 
     @property
@@ -96,7 +94,7 @@ class Chain:
         dtype = str(vector.dtype)
         transform, quantizer = self._stages_for(dtype)
         if not isinstance(quantizer, Plain):
-            with np.errstate(over="ignore"):  # infinity is what the gate refuses
+            with np.errstate(over="ignore"):
                 vector = vector.astype(np.float32, copy=False)
         if transform:
             vector = transform.forward(vector, lengths, seed=seed_for(seed, purpose=f"transform/{dtype}"))
@@ -108,14 +106,14 @@ class Chain:
         after = transform.lengths(lengths) if transform else lengths
         return _named(dtype, quantizer.parts(after))
 
-    def _restored(self, dtype: str, payload: Payload, lengths: Lengths, seed: int) -> Array:
+    def _restored(self, dtype: str, arrays: Payload, lengths: Lengths, seed: int) -> Array:
         transform, quantizer = self._stages_for(dtype)
         after = transform.lengths(lengths) if transform else lengths
-        vector = quantizer.decode(payload, after, seed=seed_for(seed, purpose=f"quantizer/{dtype}"))
+        mine = {part: arrays[_name(dtype, part)] for part in quantizer.parts(after)}
+        vector = quantizer.decode(mine, after, seed=seed_for(seed, purpose=f"quantizer/{dtype}"))
         if transform:
             vector = transform.back(vector, lengths, seed=seed_for(seed, purpose=f"transform/{dtype}"))
-        with np.errstate(over="ignore"):
-            return vector.astype(dtype, copy=False)
+        return vector.astype(dtype, copy=False)
 
     def _checked(self, payload: Payload, parts: Mapping[str, Part]) -> Payload:
         """Return these arrays without their entropy coding; refuse other names, shapes or dtypes."""
@@ -148,5 +146,9 @@ def _segments(lengths: Mapping[str, int]) -> Lengths:
     return tuple(length for length in lengths.values() if length)
 
 
+def _name(dtype: str, part: str) -> str:
+    return f"{dtype}/{part}" if part else dtype
+
+
 def _named(dtype: str, parts: Mapping[str, T]) -> dict[str, T]:
-    return {f"{dtype}/{part}" if part else dtype: value for part, value in parts.items()}
+    return {_name(dtype, part): value for part, value in parts.items()}

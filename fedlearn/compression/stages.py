@@ -150,7 +150,7 @@ class Entropy(Protocol):
         Raises
         ------
         Refused
-            If they are not the parts; no more memory is taken than the parts need.
+            If they are not the parts; what is longer than its part is not unpacked to its end.
         """
         ...
 
