@@ -36,7 +36,9 @@ def deviations(chain):
         square += back**2
         along.append(back @ vector / (vector @ vector))
     mean = total / DRAWS
-    error = np.sqrt(np.maximum(square / DRAWS - mean**2, 1e-12) / DRAWS)
+    variance = square / DRAWS - mean**2
+    # An entry next to a level leaves it once in hundreds of draws: what was seen says little of its variance.
+    error = np.sqrt(np.maximum(variance, variance.mean() / 100) / DRAWS)
     return (mean - vector) / error, (np.mean(along) - 1) / (np.std(along) / DRAWS**0.5 + 1e-4)
 
 
