@@ -38,7 +38,7 @@ def deviations(chain):
     mean = total / DRAWS
     variance = square / DRAWS - mean**2
     # An entry next to a level leaves it once in hundreds of draws: what was seen says little of its variance.
-    error = np.sqrt(np.maximum(variance, variance.mean() / 100) / DRAWS)
+    error = np.sqrt(np.maximum(variance, max(variance.mean(), 1e-10) / 100) / DRAWS)
     return (mean - vector) / error, (np.mean(along) - 1) / (np.std(along) / DRAWS**0.5 + 1e-4)
 
 
