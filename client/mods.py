@@ -39,7 +39,7 @@ def expand(message: Message, context: Context, call_next: ClientAppCallable) -> 
         if _last_expanded is None or _last_expanded[0] is not received:
             round_number = wire.read_instruction(message.content).round_number
             _last_expanded = (received, wire.pack_arrays(_expanded(config, received, round_number)))
-        (key,) = message.content.array_records
+        key = next(key for key, record in message.content.items() if record is received)
         message.content[key] = _last_expanded[1]
     return call_next(message, context)
 
