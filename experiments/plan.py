@@ -95,8 +95,8 @@ class Plan:
     def from_tree(cls, tree: Mapping[str, Any], *, quick: bool = False) -> Self:
         """Return the plan of a parsed file."""
         _check_keys(tree, ("title", "seeds", "base", "grid", "choices", "quick"))
+        _check_keys(tree.get("quick", {}), ("seeds", "base", "only"), within="quick.")
         other: Mapping[str, Any] = tree.get("quick", {}) if quick else {}
-        _check_keys(other, ("seeds", "base", "only"), within="quick.")
         axes: dict[str, Mapping[str, Flat]] = {}
         for setting, values in flat_from(tree.get("grid", {})).items():
             if not isinstance(values, list):
@@ -123,6 +123,11 @@ class Plan:
 
     def with_other(self, *, base: Flat, seeds: Sequence[int] = ()) -> Self:
         """Return the plan with some settings of all its runs replaced, and other seeds if any are given."""
+        varied = {name: axis for axis, labels in self.axes.items() for flat in labels.values() for name in flat}
+        for name in base:
+            if name in varied or name in ("seed", "out"):
+                axis = f" on its axis {varied[name]}" if name in varied else ""
+                raise UsageError(f"--set {name}: the sweep sets it itself{axis}")
         return replace(self, base={**self.base, **base}, seeds=tuple(seeds) or self.seeds)
 
     def to_toml(self) -> str:

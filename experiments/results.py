@@ -55,6 +55,11 @@ class Result:
         rounds = [{name: _number(text) for name, text in row.items()} for row in rows]
         return cls(run, RunFolder(folder).read_summary(), rounds)
 
+    @property
+    def completed(self) -> bool:
+        """Whether it has committed all its rounds."""
+        return bool(self.summary["status"] == "completed")
+
     def as_row(self) -> Row:
         """Return its row in runs.csv."""
         results = {name: value for name, value in self.summary.items() if name not in (*FIRST, *NOT_HERE)}
@@ -87,7 +92,7 @@ def by_point(results: Iterable[Result]) -> list[list[Result]]:
     """Return the completed results of each point together, points in the order of their first seed."""
     points: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
-        if result.summary["status"] == "completed":
+        if result.completed:
             points.setdefault(tuple(result.run.labels.values()), []).append(result)
     return list(points.values())
 

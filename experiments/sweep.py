@@ -46,14 +46,12 @@ Draw = Callable[[Results, Path], None]
 
 
 def run_sweep(plan: Plan, folder: Path) -> list[Result]:
-    """Run what is missing; return all results in the order of the plan.
+    """Run what is missing; return all results in the order of the plan, those of runs that have failed among them.
 
     Raises
     ------
     UsageError
         If a setting is wrong, or the folder holds something else.
-    RunFailed
-        If runs have failed; the others are run all the same.
     """
     if (folder / CHECKPOINT).exists():
         raise UsageError(f"--out {folder}: it holds a single run; name another folder")
@@ -72,10 +70,6 @@ def run_sweep(plan: Plan, folder: Path) -> list[Result]:
                 write_tables([results[run.name] for run in runs if run.name in results], folder)
     ordered = [results[run.name] for run in runs]
     write_tables(ordered, folder)
-    failed = [result for result in ordered if result.summary["status"] != "completed"]
-    if failed:
-        first = f"{failed[0].run.name}: {failed[0].summary['reason']}"
-        raise RunFailed(f"{len(failed)} of {len(runs)} runs failed, as {first}; start the sweep again to retry them")
     return ordered
 
 
@@ -86,7 +80,7 @@ def _stored(run: Run, folder: Path) -> Result | None:
         return None
     place.check_settings(prepared(run.config))
     result = Result.read(run, place.path)
-    if result is None or result.summary["status"] != "completed":
+    if result is None or not result.completed:
         return None
     rounds, wanted = result.summary["rounds"], run.config.rounds.total
     if rounds > wanted:
@@ -118,51 +112,71 @@ def _engine_for(config: RunConfig, warm: WarmEngine) -> Callable[[RunConfig], No
 def _tell(result: Result, count: str, seconds_left: float) -> None:
     summary = result.summary
     score = next((f"{name} {summary[name]:.4f}" for name in ("accuracy", "mae") if summary.get(name) is not None), "")
-    what = score if summary["status"] == "completed" else f"[red]failed: {summary['reason']}[/]"
+    what = score if result.completed else f"[red]failed: {summary['reason']}[/]"
     left = f", about {seconds_left / 60:.0f} min left" if seconds_left >= 30 else ""
     console.print(f"{count:>7} {result.run.name}  {what}  [dim]{summary['seconds']:.1f} s{left}[/]")
 
 
-def experiment(name: str, draw: Draw, arguments: Sequence[str] | None = None) -> None:
-    """Run the sweep that configs/NAME.toml describes, then draw it: the main program of an experiment."""
-    _main(CONFIGS / f"{name}.toml", draw, _parser(sys.modules["__main__"].__doc__, name), arguments)
+def experiment(name: str, text: str | None, draw: Draw, arguments: Sequence[str] | None = None) -> None:
+    """Run the sweep that configs/NAME.toml describes, then draw it: the main program of an experiment.
+
+    Parameters
+    ----------
+    text
+        The experiment's docstring; its first line goes into --help.
+    """
+    parser = _parser(name, text)
+    parser.add_argument("--plan", type=Path, default=CONFIGS / f"{name}.toml", help="another file, with the same axes")
+    _main(parser, draw, name, arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run any plan."""
-    parser = _parser(__doc__, "sweep")
-    parser.add_argument("plan", type=Path, help="TOML file; see experiments/plan.py")
-    _main(None, lambda results, folder: None, parser, arguments)
+    """Run any plan; draw nothing."""
+    parser = _parser("sweep", __doc__)
+    parser.add_argument("plan", type=Path, help="TOML file; experiments/plan.py says what it holds")
+    _main(parser, lambda results, folder: None, "", arguments)
 
 
-def _parser(text: str | None, name: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"python -m experiments.{name}", description=(text or "").splitlines()[0])
+def _parser(name: str, text: str | None) -> argparse.ArgumentParser:
+    about = (text or "").partition("\n")[0]
+    parser = argparse.ArgumentParser(prog=f"python -m experiments.{name}", description=about)
     parser.add_argument("--quick", action="store_true", help="a small version: minutes on two cores")
     parser.add_argument("--out", type=Path, help="folder; goes on with what it holds; default runs/NAME")
-    parser.add_argument("--seeds", type=int, nargs="+", metavar="N", help="instead of the plan's")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting of all runs")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[], metavar="N", help="instead of the plan's")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, of all runs")
     return parser
 
 
-def _main(path: Path | None, draw: Draw, parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> None:
+def _main(parser: argparse.ArgumentParser, draw: Draw, name: str, arguments: Sequence[str] | None) -> None:
     """Run, draw, and end the process: 0 done, 1 a run failed, 2 it was asked for wrongly."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     options = parser.parse_args(arguments)
-    path = path or options.plan
-    assert path is not None
-    folder = options.out or Path("runs") / (path.stem + ("-quick" if options.quick else ""))
+    folder = options.out or Path("runs") / ((name or options.plan.stem) + ("-quick" if options.quick else ""))
     try:
-        given = flat_from_assignments(options.set)
-        plan = Plan.from_file(path, quick=options.quick).with_other(base=given, seeds=options.seeds or ())
+        plan = Plan.from_file(options.plan, quick=options.quick)
+        plan = plan.with_other(base=flat_from_assignments(options.set), seeds=options.seeds)
         results = run_sweep(plan, folder)
-        draw(results, folder)
-        console.print(f"results in {os.path.relpath(folder)}")
+        if any(result.completed for result in results):
+            draw(results, folder)
+        console.print(f"results in {os.path.relpath(folder)}, {_minutes(results):.1f} minutes of running")
+        _refuse_failures(results)
     except KeyboardInterrupt:
         print("interrupted; the same command goes on from here", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except FedlearnError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+
+
+def _minutes(results: Results) -> float:
+    return sum(float(result.summary["seconds"]) for result in results) / 60
+
+
+def _refuse_failures(results: Results) -> None:
+    failed = [result for result in results if not result.completed]
+    if failed:
+        first = f"{failed[0].run.name}: {failed[0].summary['reason']}"
+        raise RunFailed(f"{len(failed)} of {len(results)} runs failed: {first}; the same command tries them again")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,177 @@
+"""What the figures and tables of all sweeps have in common.
+
+Lines are means over seeds, bands and bars one sample standard deviation to each side. Colours are told apart by
+colour-blind readers: ordered axes run through viridis, others through the palette of Okabe and Ito, each with a marker
+of its own. Each figure is written as PNG and SVG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from experiments.results import Result, mean_and_sd
+
+BLACK = "#000000"
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MB = 1e6
+
+Group = Sequence[Result]  # the results of one point, one for each seed
+
+
+@contextmanager
+def drawn(folder: Path, name: str, *, columns: int = 1, size: tuple[float, float] = (5.2, 3.9)) -> Iterator[Any]:
+    """Yield the panels of a figure, side by side with one scale of accuracy; write it when they are filled."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "fedlearn"  # the same figure has the same bytes
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(
+        1, columns, figsize=(columns * size[0], size[1]), sharey=True, squeeze=False, layout="constrained"
+    )
+    yield list(panels[0])
+    for panel in panels[0]:
+        panel.set_ylim(bottom=max(panel.get_ylim()[0], 0.0))
+    figure.savefig(folder / f"{name}.png", dpi=160)
+    figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def shades(count: int) -> list[Any]:
+    """Return colours for an ordered axis, dark to light, none of them too light to see."""
+    from matplotlib import colormaps
+
+    return [colormaps["viridis"](0.88 * place / max(count - 1, 1)) for place in range(count)]
+
+
+def label_axes(panel: Any, *, title: str, x: str, y: str = "") -> None:
+    """Name the axes, with their units, and take away what nobody needs to see."""
+    panel.set_title(title, fontsize=10, loc="left")
+    panel.set_xlabel(x)
+    panel.set_ylabel(y)
+    panel.grid(alpha=0.25, linewidth=0.6)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def legend(panel: Any, title: str) -> None:
+    """Name the lines."""
+    panel.legend(title=title, fontsize=8, title_fontsize=8, frameon=False, alignment="left")
+
+
+def round_axis(panel: Any) -> None:
+    """Mark whole rounds only."""
+    panel.xaxis.get_major_locator().set_params(integer=True)
+
+
+def curve(panel: Any, group: Group, column: str, *, over: str = "round", **style: Any) -> None:
+    """Draw a column of the rounds, as a line with a band.
+
+    Parameters
+    ----------
+    over
+        ``"round"``, or ``"bytes"`` for the megabytes uploaded by all nodes so far.
+    """
+    by_round: dict[float, list[float]] = {}
+    for result in group:
+        for number, value in result.curve(column):
+            by_round.setdefault(number, []).append(value)
+    whole = {number: values for number, values in by_round.items() if len(values) == len(group)}
+    means, spreads = zip(*(mean_and_sd(values) for values in whole.values()), strict=True)
+    places = list(whole) if over == "round" else [_uploaded(group, number) for number in whole]
+    (line,) = panel.plot(places, means, **{"linewidth": 1.6, **style})
+    if len(group) > 1:
+        low, high = ([m + sign * s for m, s in zip(means, spreads, strict=True)] for sign in (-1, 1))
+        panel.fill_between(places, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
+
+
+def _uploaded(group: Group, number: float) -> float:
+    """Return the megabytes that all nodes have uploaded up to a round, mean over seeds."""
+    sums = [sum(value for at, value in result.curve("bytes_up") if at <= number) for result in group]
+    return mean_and_sd(sums)[0] / MB
+
+
+def line(panel: Any, places: Sequence[float], groups: Sequence[Group], name: str, **style: Any) -> None:
+    """Draw one result of several points over a number, with a bar for each spread."""
+    means, spreads = zip(*(over_seeds(group, name) for group in groups), strict=True)
+    bars = [spread or 0.0 for spread in spreads]
+    panel.errorbar(places, means, bars, capsize=2.5, elinewidth=1, **{"linewidth": 1.6, "markersize": 5, **style})
+
+
+def over_seeds(group: Group, name: str) -> tuple[float, float | None]:
+    """Return the mean and the spread of one result of a point."""
+    return mean_and_sd([result.summary[name] for result in group])
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Return the places of those (cost, gain) that no other beats, cheapest first.
+
+    >>> pareto_front([(1, 0.2), (3, 0.5), (2, 0.1), (4, 0.5)])
+    [0, 1]
+    """
+    front: list[int] = []
+    for place in sorted(range(len(points)), key=lambda place: (points[place][0], -points[place][1])):
+        if not front or points[place][1] > points[front[-1]][1]:
+            front.append(place)
+    return front
+
+
+def with_spread(group: Group, name: str, digits: int = 4) -> str:
+    """Return a mean and its spread for a table.
+
+    The spread is left out where there is one seed.
+    """
+    mean, spread = over_seeds(group, name)
+    return f"{mean:.{digits}f}" if spread is None else f"{mean:.{digits}f} ± {spread:.{digits}f}"
+
+
+def table_of(groups: Sequence[Group], **more: Sequence[str]) -> list[dict[str, str]]:
+    """Return one row a point: labels, accuracy, uploaded megabytes and compression ratio, and further columns."""
+    rows = []
+    for place, group in enumerate(groups):
+        ratios = [result.summary["compression_ratio"] for result in group]
+        row: dict[str, str] = {**group[0].run.labels, "seeds": str(len(group))}
+        row["accuracy"] = with_spread(group, "accuracy")
+        row |= {name: column[place] for name, column in more.items()}
+        row["MB uploaded"] = f"{over_seeds(group, 'bytes_up')[0] / MB:,.2f}"
+        row["ratio"] = f"{mean_and_sd(ratios)[0]:.1f}"
+        rows.append(row)
+    return rows
+
+
+def write_table(rows: Sequence[Mapping[str, str]], folder: Path, name: str, *, caption: str) -> None:
+    """Print a table; write it as Markdown and, for the booktabs package, as LaTeX."""
+    shown = Table(title=caption, title_justify="left")
+    for column in rows[0]:
+        shown.add_column(column.replace("_", " "), justify="right")
+    for row in rows:
+        shown.add_row(*row.values())
+    Console(highlight=False).print(shown)
+    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
+    (folder / f"{name}.md").write_text("".join(f"| {' | '.join(line)} |\n" for line in lines))
+    (folder / f"{name}.tex").write_text(_latex(rows, caption))
+
+
+def _latex(rows: Sequence[Mapping[str, str]], caption: str) -> str:
+    head, *body = (
+        " & ".join(_escaped(text) for text in line) + r" \\" for line in (list(rows[0]), *(r.values() for r in rows))
+    )
+    lines = [
+        r"\begin{table}", r"\centering", rf"\caption{{{_escaped(caption)}}}",
+        rf"\begin{{tabular}}{{{'r' * len(rows[0])}}}", r"\toprule", head, r"\midrule", *body,
+        r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _escaped(text: str) -> str:
+    for character in "&%$#_":
+        text = text.replace(character, f"\\{character}")
+    return text.replace("±", r"$\pm$")
