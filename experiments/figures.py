@@ -7,8 +7,9 @@ of its own. Each figure is written as PNG and SVG.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,38 @@ def line(panel: Any, places: Sequence[float], groups: Sequence[Group], name: str
     panel.errorbar(places, means, bars, capsize=2.5, elinewidth=1, **{"linewidth": 1.6, "markersize": 5, **style})
 
 
+def by_round(folder: Path, name: str, groups: Sequence[Group], *, panels: str, lines: str, ordered: bool) -> None:
+    """Draw accuracy by round: a panel for each label of one axis, a line for each label of another.
+
+    Parameters
+    ----------
+    ordered
+        Whether the labels of the lines have an order, and so their colours.
+    """
+    table: dict[str, dict[str, Group]] = {}
+    for group in groups:
+        labels = group[0].run.labels
+        table.setdefault(labels[panels], {})[labels[lines]] = group
+    styles = styles_of(dict.fromkeys(group[0].run.labels[lines] for group in groups), ordered=ordered)
+    with drawn(folder, name, columns=len(table), size=(4.2, 3.9)) as places:
+        for panel, (label, row) in zip(places, table.items(), strict=True):
+            for line_label, group in row.items():
+                curve(panel, group, "accuracy", label=line_label, **styles[line_label])
+            round_axis(panel)
+            y = "test accuracy" if panel is places[0] else ""
+            label_axes(panel, title=f"{panels.replace('_', ' ')}: {label}", x="round", y=y)
+        legend(places[-1], lines.replace("_", " "))
+
+
+def styles_of(labels: Iterable[str], *, ordered: bool) -> dict[str, dict[str, Any]]:
+    """Return how the line of each label looks."""
+    labels = list(labels)
+    if ordered:
+        return {label: {"color": shade} for label, shade in zip(labels, shades(len(labels)), strict=True)}
+    looks = zip(cycle(COLOURS), cycle(MARKERS), labels, strict=False)
+    return {label: {"color": color, "marker": marker, "markersize": 4} for color, marker, label in looks}
+
+
 def over_seeds(group: Group, name: str) -> tuple[float, float | None]:
     """Return the mean and the spread of one result of a point."""
     return mean_and_sd([result.summary[name] for result in group])
@@ -141,7 +174,7 @@ def table_of(groups: Sequence[Group], **more: Sequence[str]) -> list[dict[str, s
         row["accuracy"] = with_spread(group, "accuracy")
         row |= {name: column[place] for name, column in more.items()}
         row["MB uploaded"] = f"{over_seeds(group, 'bytes_up')[0] / MB:,.2f}"
-        row["ratio"] = f"{mean_and_sd(ratios)[0]:.1f}"
+        row["times smaller"] = f"{mean_and_sd(ratios)[0]:.1f}"
         rows.append(row)
     return rows
 

@@ -20,31 +20,26 @@ from experiments.sweep import Results, experiment
 def draw(results: Results, folder: Path) -> None:
     """Draw accuracy over rounds and over the number of clients; write the table."""
     groups = by_point(results)
-    counts = list(dict.fromkeys(group[0].run.labels["clients"] for group in groups))
-    ways: dict[str, dict[str, Group]] = {}  # what is sent -> clients -> results
+    figures.by_round(folder, "accuracy_by_round", groups, panels="sent", lines="clients", ordered=True)
+    ways: dict[str, list[Group]] = {}
     for group in groups:
-        labels = group[0].run.labels
-        ways.setdefault(labels["sent"], {})[labels["clients"]] = group
-    colors = dict(zip(counts, figures.shades(len(counts)), strict=True))
-    with figures.drawn(folder, "accuracy_by_round", columns=len(ways)) as panels:
-        for panel, (way, by_count) in zip(panels, ways.items(), strict=True):
-            for count, group in by_count.items():
-                figures.curve(panel, group, "accuracy", color=colors[count], label=count)
-            figures.round_axis(panel)
-            figures.label_axes(panel, title=f"sent: {way}", x="round", y="test accuracy" if panel is panels[0] else "")
-        figures.legend(panels[-1], "clients")
+        ways.setdefault(group[0].run.labels["sent"], []).append(group)
+    styles = figures.styles_of(ways, ordered=False)
     with figures.drawn(folder, "accuracy_by_clients") as (panel,):
-        styles = zip(figures.COLOURS, figures.MARKERS, strict=True)
-        for (way, by_count), (color, marker) in zip(ways.items(), styles, strict=False):
-            places, mine = [int(count) for count in by_count], list(by_count.values())
-            figures.line(panel, places, mine, "accuracy", color=color, marker=marker, label=way)
+        for way, mine in ways.items():
+            figures.line(panel, [_clients(group) for group in mine], mine, "accuracy", label=way, **styles[way])
+        counts = sorted({_clients(group) for group in groups})
         panel.set_xscale("log")
-        panel.set_xticks([int(count) for count in counts], counts)
+        panel.set_xticks(counts, [str(count) for count in counts])
         panel.minorticks_off()
         figures.label_axes(panel, title="after the last round", x="clients, all in every round", y="test accuracy")
         figures.legend(panel, "sent")
     caption = "Accuracy after the last round, by number of clients"
     figures.write_table(figures.table_of(groups), folder, "table", caption=caption)
+
+
+def _clients(group: Group) -> int:
+    return group[0].run.config.clients
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -36,6 +36,7 @@ from typing import Any, Self
 
 import tomli_w
 
+from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig, config_from
 from fedlearn.errors import UsageError
 
@@ -156,7 +157,9 @@ class Plan:
                 flat = dict(self.base)
                 for axis, label in labels.items():
                     flat |= self.axes[axis][label]
-                yield Run(labels, seed, config_from({**flat, "seed": seed}))
+                config = config_from({**flat, "seed": seed})
+                load_codec(config.compression)  # a chain that cannot be is better refused before hours of runs
+                yield Run(labels, seed, config)
 
     def _check(self) -> None:
         for axis, labels in self.axes.items():
