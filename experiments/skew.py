@@ -1,4 +1,4 @@
-"""Codecs on skewed labels: each node's label distribution is drawn from a Dirichlet distribution, small alpha is skewed.
+"""Codecs on skewed labels: nodes draw their label distributions from a Dirichlet distribution; small alpha is skewed.
 
     FEDLEARN_DATA=... python -m experiments.skew --quick
 
