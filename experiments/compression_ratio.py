@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from experiments import figures
-from experiments.figures import Group
-from experiments.results import by_point
+from experiments import figures, tables
+from experiments.results import Group, by_point
 from experiments.sweep import Results, experiment
 
 PLAIN = "1"  # the label of the runs that send everything
@@ -32,7 +31,7 @@ def draw(results: Results, folder: Path) -> None:
         figures.label_axes(panel, title="by what was sent", x="MB uploaded by all nodes", y="test accuracy")
         figures.legend(panel, "share sent")
     caption = "Accuracy after the last round, by keep ratio"
-    figures.write_table(figures.table_of(list(groups.values())), folder, "table", caption=caption)
+    tables.write_table(tables.table_of(list(groups.values())), folder, "table", caption=caption)
 
 
 def _by_round(groups: Mapping[str, Group], colors: Mapping[str, object], folder: Path) -> None:

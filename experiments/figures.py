@@ -1,4 +1,4 @@
-"""What the figures and tables of all sweeps have in common.
+"""What the figures of all sweeps have in common.
 
 Lines are means over seeds, bands and bars one sample standard deviation to each side. Colours are told apart by
 colour-blind readers: ordered axes run through viridis, others through the palette of Okabe and Ito, each with a marker
@@ -7,23 +7,17 @@ of its own. Each figure is written as PNG and SVG.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from experiments.results import Result, mean_and_sd
+from experiments.results import MB, Group, mean_and_sd, over_seeds
 
 BLACK = "#000000"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#B8A800")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-MB = 1e6
-
-Group = Sequence[Result]  # the results of one point, one for each seed
 
 
 @contextmanager
@@ -138,11 +132,6 @@ def styles_of(labels: Iterable[str], *, ordered: bool) -> dict[str, dict[str, An
     return {label: {"color": color, "marker": marker, "markersize": 4} for color, marker, label in looks}
 
 
-def over_seeds(group: Group, name: str) -> tuple[float, float | None]:
-    """Return the mean and the spread of one result of a point."""
-    return mean_and_sd([result.summary[name] for result in group])
-
-
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
     """Return the places of those (cost, gain) that no other beats, cheapest first.
 
@@ -154,57 +143,3 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
         if not front or points[place][1] > points[front[-1]][1]:
             front.append(place)
     return front
-
-
-def with_spread(group: Group, name: str, digits: int = 4) -> str:
-    """Return a mean and its spread for a table.
-
-    The spread is left out where there is one seed.
-    """
-    mean, spread = over_seeds(group, name)
-    return f"{mean:.{digits}f}" if spread is None else f"{mean:.{digits}f} ± {spread:.{digits}f}"
-
-
-def table_of(groups: Sequence[Group], **more: Sequence[str]) -> list[dict[str, str]]:
-    """Return one row a point: labels, accuracy, uploaded megabytes and compression ratio, and further columns."""
-    rows = []
-    for place, group in enumerate(groups):
-        ratios = [result.summary["compression_ratio"] for result in group]
-        row: dict[str, str] = {**group[0].run.labels, "seeds": str(len(group))}
-        row["accuracy"] = with_spread(group, "accuracy")
-        row |= {name: column[place] for name, column in more.items()}
-        row["MB uploaded"] = f"{over_seeds(group, 'bytes_up')[0] / MB:,.2f}"
-        row["times smaller"] = f"{mean_and_sd(ratios)[0]:.1f}"
-        rows.append(row)
-    return rows
-
-
-def write_table(rows: Sequence[Mapping[str, str]], folder: Path, name: str, *, caption: str) -> None:
-    """Print a table; write it as Markdown and, for the booktabs package, as LaTeX."""
-    shown = Table(title=caption, title_justify="left")
-    for column in rows[0]:
-        shown.add_column(column.replace("_", " "), justify="right")
-    for row in rows:
-        shown.add_row(*row.values())
-    Console(highlight=False).print(shown)
-    lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
-    (folder / f"{name}.md").write_text("".join(f"| {' | '.join(line)} |\n" for line in lines))
-    (folder / f"{name}.tex").write_text(_latex(rows, caption))
-
-
-def _latex(rows: Sequence[Mapping[str, str]], caption: str) -> str:
-    head, *body = (
-        " & ".join(_escaped(text) for text in line) + r" \\" for line in (list(rows[0]), *(r.values() for r in rows))
-    )
-    lines = [
-        r"\begin{table}", r"\centering", rf"\caption{{{_escaped(caption)}}}",
-        rf"\begin{{tabular}}{{{'r' * len(rows[0])}}}", r"\toprule", head, r"\midrule", *body,
-        r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
-    ]  # fmt: skip
-    return "\n".join(lines)
-
-
-def _escaped(text: str) -> str:
-    for character in "&%$#_":
-        text = text.replace(character, f"\\{character}")
-    return text.replace("±", r"$\pm$")

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments import figures
-from experiments.figures import MB, Group, over_seeds
-from experiments.results import by_point, mean_and_sd
+from experiments import figures, tables
+from experiments.results import MB, Group, by_point, mean_and_sd, over_seeds
 from experiments.sweep import Results, experiment
 
 PLAIN = "identity"  # the label of the runs that the others are compared with
@@ -40,8 +39,8 @@ def draw(results: Results, folder: Path) -> None:
         panel.set_xscale("log")
         figures.label_axes(panel, title="", x="MB uploaded by all nodes, in all rounds", y="test accuracy, last round")
         figures.legend(panel, "")
-    rows = figures.table_of(groups, **_columns(groups, front))
-    figures.write_table(rows, folder, "table", caption="Accuracy after the last round, by codec")
+    rows = tables.table_of(groups, **_columns(groups, front))
+    tables.write_table(rows, folder, "table", caption="Accuracy after the last round, by codec")
 
 
 def _megabytes(group: Group) -> float:
@@ -68,8 +67,7 @@ def _difference(group: Group, plain: Group) -> str:
     pairs = [r.summary["accuracy"] - accuracy[r.run.seed] for r in group if r.run.seed in accuracy]
     if not pairs:
         return ""
-    mean, spread = mean_and_sd(pairs)
-    return f"{mean:+.4f}" if spread is None else f"{mean:+.4f} ± {spread:.4f}"
+    return tables.shown(pairs, sign="+")
 
 
 def _rounds_to(goal: float, group: Group) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments import figures
+from experiments import figures, tables
 from experiments.results import by_point
 from experiments.sweep import Results, experiment
 
@@ -21,7 +21,7 @@ def draw(results: Results, folder: Path) -> None:
     groups = by_point(results)
     figures.by_round(folder, "accuracy_by_round", groups, panels="nodes", lines="sent", ordered=False)
     caption = "Accuracy after the last round, by what was dropped"
-    figures.write_table(figures.table_of(groups), folder, "table", caption=caption)
+    tables.write_table(tables.table_of(groups), folder, "table", caption=caption)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments import figures
-from experiments.figures import Group
-from experiments.results import by_point
+from experiments import figures, tables
+from experiments.results import Group, by_point
 from experiments.sweep import Results, experiment
 
 
@@ -35,7 +34,7 @@ def draw(results: Results, folder: Path) -> None:
         figures.label_axes(panel, title="after the last round", x="clients, all in every round", y="test accuracy")
         figures.legend(panel, "sent")
     caption = "Accuracy after the last round, by number of clients"
-    figures.write_table(figures.table_of(groups), folder, "table", caption=caption)
+    tables.write_table(tables.table_of(groups), folder, "table", caption=caption)
 
 
 def _clients(group: Group) -> int:

@@ -26,6 +26,8 @@ NOT_HERE = ("seed", "seconds", "dataset", "dataset_notice", "model", "clients", 
 NOT_OF_ROUNDS = ("round_number", "attempts", "ready", "uploads", "bytes_protocol")
 NOT_AVERAGED = ("best_round", "rounds")
 
+MB = 1e6  # bytes
+
 Row = dict[str, Any]
 
 
@@ -81,6 +83,10 @@ class Result:
         return [(number, value) for number, value in pairs if number is not None and value is not None]
 
 
+Group = Sequence[Result]
+"""The completed results of one point, one for each seed."""
+
+
 def write_tables(results: Sequence[Result], folder: Path) -> None:
     """Write runs.csv, rounds.csv and points.csv."""
     _write(folder / "runs.csv", [result.as_row() for result in results])
@@ -88,16 +94,16 @@ def write_tables(results: Sequence[Result], folder: Path) -> None:
     _write(folder / "points.csv", [point_row(group) for group in by_point(results)])
 
 
-def by_point(results: Iterable[Result]) -> list[list[Result]]:
+def by_point(results: Iterable[Result]) -> list[Group]:
     """Return the completed results of each point together, points in the order of their first seed."""
     points: dict[tuple[str, ...], list[Result]] = {}
     for result in results:
         if result.completed:
             points.setdefault(tuple(result.run.labels.values()), []).append(result)
-    return list(points.values())
+    return [tuple(group) for group in points.values()]
 
 
-def point_row(group: Sequence[Result]) -> Row:
+def point_row(group: Group) -> Row:
     """Return a point's row in points.csv: for each number of the runs its mean and sample standard deviation."""
     row: Row = {**group[0].run.labels, "seeds": len(group)}
     for name, value in group[0].as_row().items():
@@ -113,6 +119,11 @@ def mean_and_sd(values: Sequence[float]) -> tuple[float, float | None]:
     (2.0, 1.4142135623730951)
     """
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
+
+
+def over_seeds(group: Group, name: str) -> tuple[float, float | None]:
+    """Return the mean and the spread of one result of a point."""
+    return mean_and_sd([result.summary[name] for result in group])
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:

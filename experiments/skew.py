@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments import figures
-from experiments.figures import Group
-from experiments.results import by_point
+from experiments import figures, tables
+from experiments.results import Group, by_point
 from experiments.sweep import Results, experiment
 
 CODEC = "compression.codec"
@@ -35,7 +34,7 @@ def draw(results: Results, folder: Path) -> None:
         figures.label_axes(panel, title="after the last round", x="labels of the nodes", y="test accuracy")
         figures.legend(panel, "codec")
     caption = "Accuracy after the last round, by skew and codec"
-    figures.write_table(figures.table_of(groups), folder, "table", caption=caption)
+    tables.write_table(tables.table_of(groups), folder, "table", caption=caption)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

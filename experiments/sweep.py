@@ -26,6 +26,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from experiments.plan import Plan, Run
 from experiments.results import Result, write_tables
@@ -95,7 +96,7 @@ def _result_of(run: Run, folder: Path, engine: WarmEngine) -> Result:
         _engine_for(config, engine)(config)
     except RunFailed as error:
         result = Result.read(run, place)
-        if result is None:  # it had no time to say so itself
+        if result is None or result.completed:  # it had no time to say so in its folder
             raise RunFailed(f"{run.name}: {error}") from None
         return result
     except UsageError as error:
@@ -112,7 +113,7 @@ def _engine_for(config: RunConfig, warm: WarmEngine) -> Callable[[RunConfig], No
 def _tell(result: Result, count: str, seconds_left: float) -> None:
     summary = result.summary
     score = next((f"{name} {summary[name]:.4f}" for name in ("accuracy", "mae") if summary.get(name) is not None), "")
-    what = score if result.completed else f"[red]failed: {summary['reason']}[/]"
+    what = score if result.completed else f"[red]failed: {escape(summary['reason'])}[/]"
     left = f", about {seconds_left / 60:.0f} min left" if seconds_left >= 30 else ""
     console.print(f"{count:>7} {result.run.name}  {what}  [dim]{summary['seconds']:.1f} s{left}[/]")
 

@@ -11,11 +11,14 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from experiments.plan import Plan
 from experiments.sweep import CONFIGS, main, run_sweep
-from fedlearn.errors import UsageError
+from fedlearn.config import config_from
+from fedlearn.engine.embedded.engine import WarmEngine
+from fedlearn.errors import RunFailed, UsageError
 
 from .conftest import CHEAP, ROOT, Run, wait_until
 
@@ -60,6 +63,21 @@ def test_runs_in_one_engine_have_the_bytes_that_each_has_alone(reference, execut
     for run in (runs[1], runs[-2]):
         settings = {"clients": run.config.clients, "seed": run.seed, **SENT[run.labels["sent"]]}
         assert Run(reference / "runs" / run.name).sha == execute(settings, engine="inline").sha
+
+
+def test_workers_stay_from_run_to_run_and_go_with_one_that_fails(tmp_path):
+    def run(engine: WarmEngine, name: str, **settings: object) -> set[int]:
+        engine(config_from({**CHEAP, **settings, "rounds.total": 1, "out": str(tmp_path / name)}))
+        return {child.pid for child in psutil.Process().children(recursive=True)}
+
+    with WarmEngine() as engine:
+        first = run(engine, "first")
+        assert run(engine, "second", clients=5) == first
+        with pytest.raises(RunFailed):
+            run(engine, "third", **{"training.lr": 1e30})
+        fourth = run(engine, "fourth")
+    assert Run(tmp_path / "fourth").sha == Run(tmp_path / "first").sha
+    assert len(fourth & first) < len(first)
 
 
 def test_killed_at_random_moments_it_ends_with_the_same_tables(reference, start, tmp_path):

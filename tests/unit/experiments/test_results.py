@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from experiments import figures
+from experiments import figures, tables
 from experiments.plan import Plan
 from experiments.results import Result, by_point, point_row, write_tables
 
@@ -70,8 +70,6 @@ def test_failed_run_has_a_row_and_counts_for_no_point(result_of, tmp_path):
 
 def test_one_seed_has_no_spread(results):
     assert point_row(results[:1])["accuracy_sd"] is None
-    assert figures.with_spread(results[:1], "accuracy") == "0.5000"
-    assert figures.with_spread([results[0], results[2]], "accuracy") == "0.6000 ± 0.1414"
 
 
 def test_run_without_a_summary_has_not_ended(tmp_path):
@@ -92,8 +90,8 @@ def test_curves_are_drawn_where_all_seeds_have_a_value(results, tmp_path):
 
 
 def test_table_is_written_as_markdown_and_latex(results, tmp_path, capsys):
-    rows = figures.table_of(by_point(results))
-    figures.write_table(rows, tmp_path, "table", caption="90 % & more")
+    rows = tables.table_of(by_point(results))
+    tables.write_table(rows, tmp_path, "table", caption="90 % & more")
     assert "± 0.1414" in capsys.readouterr().out
     assert (tmp_path / "table.md").read_text().splitlines()[2] == "| 1 | 2 | 0.6000 ± 0.1414 | 0.00 | 1.0 |"
     latex = (tmp_path / "table.tex").read_text()
