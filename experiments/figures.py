@@ -57,8 +57,9 @@ def label_axes(panel: Any, *, title: str, x: str, y: str = "") -> None:
 
 
 def legend(panel: Any, title: str) -> None:
-    """Name the lines."""
-    panel.legend(title=title, fontsize=8, title_fontsize=8, frameon=False, alignment="left")
+    """Name the lines, to the right of the panel."""
+    style = {"fontsize": 8, "title_fontsize": 8, "frameon": False, "alignment": "left"}
+    panel.legend(title=title, loc="upper left", bbox_to_anchor=(1.01, 1.0), **style)
 
 
 def round_axis(panel: Any) -> None:

@@ -25,22 +25,31 @@ def draw(results: Results, folder: Path) -> None:
     groups = sorted(by_point(results), key=_megabytes)
     places = [(_megabytes(group), over_seeds(group, "accuracy")[0]) for group in groups]
     front = figures.pareto_front(places)
-    with figures.drawn(folder, "frontier", size=(8.4, 5.6)) as (panel,):
-        style = {"color": figures.COLOURS[1], "linewidth": 1.2, "alpha": 0.6, "zorder": 1}
-        panel.step(*zip(*(places[place] for place in front), strict=True), where="post", label="Pareto front", **style)
-        for place, (group, (megabytes, accuracy)) in enumerate(zip(groups, places, strict=True)):
-            color = figures.COLOURS[1 if place in front else 0]
-            figures.line(panel, [megabytes], [group], "accuracy", color=color, marker="o" if place in front else "s")
-            label = group[0].run.labels["codec"]
-            above = 6 if place in front else -10
-            panel.annotate(
-                label, (megabytes, accuracy), (4, above), textcoords="offset points", fontsize=7, color=color
-            )
-        panel.set_xscale("log")
-        figures.label_axes(panel, title="", x="MB uploaded by all nodes, in all rounds", y="test accuracy, last round")
-        figures.legend(panel, "")
+    _frontier(groups, places, front, folder)
     rows = tables.table_of(groups, **_columns(groups, front))
     tables.write_table(rows, folder, "table", caption="Accuracy after the last round, by codec")
+
+
+def _frontier(
+    groups: Sequence[Group], places: Sequence[tuple[float, float]], front: Sequence[int], folder: Path
+) -> None:
+    """Draw each codec as a number, which the key beside the figure explains."""
+    with figures.drawn(folder, "frontier", size=(9.0, 5.2)) as (panel,):
+        steps = list(zip(*(places[place] for place in front), strict=True))
+        panel.step(*steps, where="post", color=figures.COLOURS[1], linewidth=1.2, alpha=0.6, zorder=1)
+        for place, (group, (megabytes, accuracy)) in enumerate(zip(groups, places, strict=True)):
+            best = place in front
+            look = {"color": figures.COLOURS[1 if best else 0], "marker": "o" if best else "s", "linestyle": "none"}
+            label = f"{place + 1}  {group[0].run.labels['codec']}"
+            figures.line(panel, [megabytes], [group], "accuracy", label=label, **look)
+            panel.annotate(
+                str(place + 1), (megabytes, accuracy), (5, 4), textcoords="offset points", fontsize=8,
+                color=look["color"],
+            )  # fmt: skip
+        panel.set_xscale("log")
+        x, y = "MB uploaded by all nodes, in all rounds", "test accuracy, last round"
+        figures.label_axes(panel, title="round markers and line: the Pareto front", x=x, y=y)
+        figures.legend(panel, "codec")
 
 
 def _megabytes(group: Group) -> float:

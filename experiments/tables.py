@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rich.box import SIMPLE
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from experiments.results import MB, Group, mean_and_sd, over_seeds
@@ -29,32 +31,41 @@ def table_of(groups: Sequence[Group], **more: Sequence[str]) -> list[dict[str, s
         row: dict[str, str] = {**group[0].run.labels, "seeds": str(len(group))}
         row["accuracy"] = shown([result.summary["accuracy"] for result in group])
         row |= {name: column[place] for name, column in more.items()}
-        row["MB uploaded"] = f"{over_seeds(group, 'bytes_up')[0] / MB:,.2f}"
-        row["times smaller"] = f"{mean_and_sd(ratios)[0]:.1f}"
+        row["MB up"] = f"{over_seeds(group, 'bytes_up')[0] / MB:,.2f}"
+        row["ratio"] = f"{mean_and_sd(ratios)[0]:.1f}"
         rows.append(row)
     return rows
 
 
 def write_table(rows: Sequence[Mapping[str, str]], folder: Path, name: str, *, caption: str) -> None:
     """Print a table; write it as Markdown and, for the booktabs package, as LaTeX."""
-    shown = Table(title=caption, title_justify="left")
-    for column in rows[0]:
-        shown.add_column(column.replace("_", " "), justify="right")
+    table = Table(title=caption, title_justify="left", box=SIMPLE, pad_edge=False)
+    for column, is_number in _columns(rows[0]).items():
+        width = max(len(row[column]) for row in rows) if is_number else None
+        style = {"justify": "right", "min_width": width} if is_number else {"overflow": "fold"}
+        table.add_column(column.replace("_", " "), **style)
     for row in rows:
-        shown.add_row(*row.values())
-    Console(highlight=False).print(shown)
+        table.add_row(*(escape(text) for text in row.values()))
+    Console(highlight=False).print(table)
     lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
     (folder / f"{name}.md").write_text("".join(f"| {' | '.join(line)} |\n" for line in lines))
     (folder / f"{name}.tex").write_text(_latex(rows, caption))
 
 
+def _columns(row: Mapping[str, str]) -> dict[str, bool]:
+    """Return the columns, and which hold numbers: those from ``seeds`` on."""
+    names = list(row)
+    return {name: place >= names.index("seeds") for place, name in enumerate(names)}
+
+
 def _latex(rows: Sequence[Mapping[str, str]], caption: str) -> str:
+    alignment = "".join("r" if is_number else "l" for is_number in _columns(rows[0]).values())
     head, *body = (
         " & ".join(_escaped(text) for text in line) + r" \\" for line in (list(rows[0]), *(r.values() for r in rows))
     )
     lines = [
         r"\begin{table}", r"\centering", rf"\caption{{{_escaped(caption)}}}",
-        rf"\begin{{tabular}}{{{'r' * len(rows[0])}}}", r"\toprule", head, r"\midrule", *body,
+        rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", head, r"\midrule", *body,
         r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
     ]  # fmt: skip
     return "\n".join(lines)
