@@ -97,7 +97,7 @@ def _uploaded(group: Group, number: float) -> float:
 def line(panel: Any, places: Sequence[float], groups: Sequence[Group], name: str, **style: Any) -> None:
     """Draw one result of several points over a number, with a bar for each spread."""
     means, spreads = zip(*(over_seeds(group, name) for group in groups), strict=True)
-    bars = [spread or 0.0 for spread in spreads]
+    bars = None if None in spreads else spreads
     panel.errorbar(places, means, bars, capsize=2.5, elinewidth=1, **{"linewidth": 1.6, "markersize": 5, **style})
 
 
