@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -130,6 +130,17 @@ class Plan:
                 axis = f" on its axis {varied[name]}" if name in varied else ""
                 raise UsageError(f"--set {name}: the sweep sets it itself{axis}")
         return replace(self, base={**self.base, **base}, seeds=tuple(seeds) or self.seeds)
+
+    def chosen(self, choices: Sequence[str]) -> Callable[[Run], bool]:
+        """Return whether a run has, on every axis that `choices` name as ``AXIS=LABEL``, one of the labels named."""
+        labels: dict[str, list[str]] = {}
+        for choice in choices:
+            axis, _, label = choice.partition("=")
+            if label not in self.axes.get(axis, {}):
+                there = "; ".join(f"{axis}={label}" for axis, labels in self.axes.items() for label in labels)
+                raise UsageError(f"--only {choice}: there is no such point; there are {there}")
+            labels.setdefault(axis, []).append(label)
+        return lambda run: all(run.labels[axis] in wanted for axis, wanted in labels.items())
 
     def to_toml(self) -> str:
         """Return the plan as a file that `from_file` reads back."""

@@ -46,8 +46,13 @@ Results = Sequence[Result]
 Draw = Callable[[Results, Path], None]
 
 
-def run_sweep(plan: Plan, folder: Path) -> list[Result]:
+def run_sweep(plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambda run: True) -> list[Result]:
     """Run what is missing; return all results in the order of the plan, those of runs that have failed among them.
+
+    Parameters
+    ----------
+    wanted
+        Which runs are to be run now; of the others, those that have ended before are returned all the same.
 
     Raises
     ------
@@ -62,14 +67,14 @@ def run_sweep(plan: Plan, folder: Path) -> list[Result]:
         engine = stack.enter_context(WarmEngine())
         write_atomically(folder / "sweep.toml", plan.to_toml().encode())
         results = {run.name: stored for run in runs if (stored := _stored(run, folder)) is not None}
-        begin, before = time.monotonic(), len(results)
-        for run in runs:
-            if run.name not in results:
-                results[run.name] = _result_of(run, folder, engine)
-                seconds = (time.monotonic() - begin) / (len(results) - before) * (len(runs) - len(results))
-                _tell(results[run.name], f"{len(results)}/{len(runs)}", seconds)
-                write_tables([results[run.name] for run in runs if run.name in results], folder)
-    ordered = [results[run.name] for run in runs]
+        missing = [run for run in runs if run.name not in results and wanted(run)]
+        begin = time.monotonic()
+        for done, run in enumerate(missing, start=1):
+            results[run.name] = _result_of(run, folder, engine)
+            seconds_left = (time.monotonic() - begin) / done * (len(missing) - done)
+            _tell(results[run.name], f"{done}/{len(missing)}", seconds_left)
+            write_tables([results[run.name] for run in runs if run.name in results], folder)
+    ordered = [results[run.name] for run in runs if run.name in results]
     write_tables(ordered, folder)
     return ordered
 
@@ -144,6 +149,10 @@ def _parser(name: str, text: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a small version: minutes on two cores")
     parser.add_argument("--out", type=Path, help="folder; goes on with what it holds; default runs/NAME")
     parser.add_argument("--seeds", type=int, nargs="+", default=[], metavar="N", help="instead of the plan's")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="AXIS=LABEL", help="run these points now; may be repeated"
+    )
+    parser.add_argument("--draw", action="store_true", help="run nothing: tables and figures of what has ended")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting, of all runs")
     return parser
 
@@ -156,7 +165,8 @@ def _main(parser: argparse.ArgumentParser, draw: Draw, name: str, arguments: Seq
     try:
         plan = Plan.from_file(options.plan, quick=options.quick)
         plan = plan.with_other(base=flat_from_assignments(options.set), seeds=options.seeds)
-        results = run_sweep(plan, folder)
+        wanted = plan.chosen(options.only)
+        results = run_sweep(plan, folder, wanted=lambda run: not options.draw and wanted(run))
         if any(result.completed for result in results):
             draw(results, folder)
         console.print(f"results in {os.path.relpath(folder)}, {_minutes(results):.1f} minutes of running")

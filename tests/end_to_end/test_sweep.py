@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -104,6 +105,17 @@ def test_finished_sweep_runs_nothing_again_and_grows(reference, tmp_path):
         run_sweep(PLAN.with_other(base={"training.lr": 0.7}), reference)
     with pytest.raises(UsageError, match=r"has 2 rounds, more than rounds.total = 1"):
         run_sweep(PLAN.with_other(base={"rounds.total": 1}), reference)
+
+
+def test_some_points_may_have_more_seeds_and_all_are_in_the_tables(reference, tmp_path):
+    shutil.copytree(reference, tmp_path / "sweep")
+    more = PLAN.with_other(base={}, seeds=[1, 2, 3])
+    results = run_sweep(more, tmp_path / "sweep", wanted=more.chosen(["clients=6", "sent=half"]))
+    assert len(results) == 9
+    rows = list(csv.DictReader((tmp_path / "sweep" / "points.csv").read_text().splitlines()))
+    assert [(row["clients"], row["sent"], row["seeds"]) for row in rows] == [
+        ("6", "all", "2"), ("6", "half", "3"), ("12", "all", "2"), ("12", "half", "2"),
+    ]  # fmt: skip
 
 
 def test_run_that_fails_does_not_end_the_others(tmp_path, capfd):

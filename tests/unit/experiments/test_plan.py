@@ -75,6 +75,17 @@ def test_axes_of_a_plan_are_not_set_from_outside(plan_of):
         plan.with_other(base={"seed": 1})
 
 
+def test_chosen_labels_of_an_axis_are_alternatives_those_of_several_axes_conditions(plan_of):
+    plan = plan_of(PLAN)
+    chosen = plan.chosen(["training.lr=0.1", "training.lr=0.2", "sent=half"])
+    assert {run.name for run in plan.runs() if chosen(run)} == {
+        f"training.lr={lr},sent=half,seed={seed}" for lr in (0.1, 0.2) for seed in (1, 2)
+    }
+    assert all(map(plan.chosen([]), plan.runs()))
+    with pytest.raises(UsageError, match=r"^--only sent=none: there is no such point; there are training.lr=0.1; "):
+        plan.chosen(["sent=none"])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
