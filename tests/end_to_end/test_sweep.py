@@ -16,7 +16,8 @@ import psutil
 import pytest
 
 from experiments.plan import Plan
-from experiments.sweep import CONFIGS, main, run_sweep
+from experiments.running import run_sweep
+from experiments.sweep import CONFIGS, main
 from fedlearn.config import config_from
 from fedlearn.engine.embedded.engine import WarmEngine
 from fedlearn.errors import RunFailed, UsageError
