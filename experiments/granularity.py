@@ -3,7 +3,9 @@
     FEDLEARN_DATA=... python -m experiments.granularity --quick
 
 The federated paper averages what was sent and trusts that nodes hold nearly the same parameters. They do after one
-epoch on even data, and less so after five on skewed data. ``configs/granularity.toml`` has the settings.
+epoch on even data, and less so after five on skewed data. *Rescaled* is Rand-k: what was not sent is no change, what
+was sent is scaled up; *spatial* stands between the two (Jhunjhunwala et al. 2021, arXiv:2110.07751).
+``configs/granularity.toml`` has the settings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Run a sweep, or go on with it: ``python -m experiments.sweep PLAN.toml --out FOLDER``.
 
-All runs share one engine whose workers stay (`WarmEngine`), so that a run begins within a tenth of a second. A run that
-has ended is not run again; one that was killed goes on from its latest round; so the same command, given again after a
-kill at any moment, ends with the same tables. More seeds, points or rounds may be added to a sweep that has run.
+All runs share one engine whose workers stay (`WarmEngine`), so that none of them waits for imports. A run that has
+ended is not run again, and one that was killed goes on from its latest round: after a kill at any moment the same
+command ends with the same tables. More seeds, points or rounds may be added to a sweep that has run.
 
 ```text
 FOLDER/
