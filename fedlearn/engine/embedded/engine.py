@@ -3,24 +3,63 @@
 from __future__ import annotations
 
 import os
+from typing import Self
 
 from fedlearn import flower
 from fedlearn.components import load_server_app
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.engine.embedded.forkserver import start
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool, default_size
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.prepare import prepared
 
 
-def run_embedded(config: RunConfig) -> None:
-    """Run to the end; on any way out the workers are ended."""
-    flower.enter_run()
-    config = prepared(config)
-    settings = to_flower(config)
-    begin = Begin(settings, config.clients, dict(os.environ))
-    pool = WorkerPool(config.engine.workers or default_size(), begin)
-    try:
-        load_server_app()(EmbeddedGrid(pool, config.clients, settings), flower.server_context(settings))
-    finally:
-        pool.close()
+class WarmEngine:
+    """Runs one run after another with the same workers: what they have imported and mapped serves all of them.
+
+    Every run has the bytes that it would have alone, as a worker forgets its run when it hears of the next.
+
+    >>> with WarmEngine() as engine:  # doctest: +SKIP
+    ...     engine(first)
+    ...     engine(second)
+    """
+
+    def __init__(self) -> None:
+        self._pool: WorkerPool | None = None
+
+    def __call__(self, config: RunConfig) -> None:
+        """Run to the end; results lie in the run folder."""
+        flower.enter_run()
+        start(config.model.name)
+        config = prepared(config)
+        settings = to_flower(config)
+        pool = self._pool_for(config, Begin(settings, config.clients, dict(os.environ)))
+        try:
+            load_server_app()(EmbeddedGrid(pool, config.clients, settings), flower.server_context(settings))
+        except BaseException:
+            self.close()  # what the workers are busy with, they do for this run
+            raise
+
+    def _pool_for(self, config: RunConfig, begin: Begin) -> WorkerPool:
+        size = config.engine.workers or default_size()
+        if self._pool is not None and self._pool.size == size:
+            self._pool.begin(begin)
+            return self._pool
+        self.close()
+        self._pool = WorkerPool(size, begin)
+        return self._pool
+
+    def close(self) -> None:
+        """End the workers; the next run starts others."""
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def __enter__(self) -> Self:
+        """Return the engine."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the workers."""
+        self.close()

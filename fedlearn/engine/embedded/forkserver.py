@@ -9,16 +9,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver, resource_tracker
 
+from fedlearn.config.presets import TREE_MODELS
+
 PRELOAD = "fedlearn.engine.embedded.preload"
 PRELOAD_TREES = "fedlearn.engine.embedded.preload_trees"
 
 
-def start(preload: str = PRELOAD) -> None:
-    """Start it, without waiting for its imports; does nothing if it runs already, whatever it has imported."""
+def start(model: str = "") -> None:
+    """Start it, without waiting for its imports; does nothing if it runs already, whatever it has imported.
+
+    Parameters
+    ----------
+    model
+        The name of the model that the workers will need.
+    """
     # Read by the workers' numeric libraries when they are imported: one process a core, one thread each.
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[name] = "1"
-    forkserver.set_forkserver_preload([preload])
+    forkserver.set_forkserver_preload([PRELOAD_TREES if model in TREE_MODELS else PRELOAD])
     resource_tracker.ensure_running()  # first, as it unblocks the signal that we block
     atexit.unregister(_stop)
     atexit.register(_stop, os.getpid())

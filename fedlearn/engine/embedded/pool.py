@@ -27,6 +27,7 @@ from fedlearn.errors import RunFailed, UsageError
 LONGEST_WAIT = 3600.0  # seconds; the operating system takes no infinity
 NICE_TO_JOIN = 1.0  # seconds that a killed process has to disappear
 SMALL = 4096  # bytes of a task; what a pipe takes at least, on any system, while nobody reads
+RUN = "run"  # key of the announcement that a new run begins
 VAIN_DEATHS = 5  # in a row, of workers that ran no node: then it is the machine or the program, and no node
 
 
@@ -58,6 +59,7 @@ class Worker:
         with suppress(ConnectionError):  # it has died: whoever waits for it will find the closed pipe
             hand_over(status, self.pipe, self._pid)
             self.pipe.send(begin)
+        self.heard[RUN] = begin
 
     @property
     def _pid(self) -> int:
@@ -143,7 +145,7 @@ class WorkerPool:
     """
 
     def __init__(self, size: int, begin: Begin, *, start_method: str = "forkserver") -> None:
-        self._size = size
+        self.size = size
         self._begin = begin
         self._start_method = start_method
         self._workers: list[Worker] = []
@@ -157,6 +159,12 @@ class WorkerPool:
         """Whether nothing is queued or running."""
         return not self._queue and not any(worker.is_needed for worker in self._workers)
 
+    def begin(self, begin: Begin) -> None:
+        """Have the workers serve another run, when the one before has ended; what was announced for it is forgotten."""
+        self._begin = begin
+        self._announced.clear()
+        self.announce(RUN, begin)
+
     def announce(self, key: Hashable, message: object) -> None:
         """Have every worker hear a message before its next task; it replaces the one of the same key."""
         self._announced.pop(key, None)  # what is announced later is heard later
@@ -169,7 +177,7 @@ class WorkerPool:
 
     def _hand_out(self) -> None:
         """Start workers in place of those that are gone, and give every free one its next task."""
-        while len(self._workers) < self._size:
+        while len(self._workers) < self.size:
             self._workers.append(self._started())
         for worker in self._workers:
             self._give(worker)
@@ -186,7 +194,7 @@ class WorkerPool:
         task = None if worker.tasks else self._next()
         if task is not None:
             worker.give(task, self._announced)
-        ahead = self._queue[0] if len(self._queue) > self._size and len(worker.tasks) == 1 else None
+        ahead = self._queue[0] if len(self._queue) > self.size and len(worker.tasks) == 1 else None
         if ahead is not None and worker.give_ahead(ahead, self._announced):
             self._queue.popleft()
 

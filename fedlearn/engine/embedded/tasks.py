@@ -38,7 +38,7 @@ class Letter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The first thing a worker hears: the run.
+    """The first thing a worker hears, and again when another run begins.
 
     Parameters
     ----------

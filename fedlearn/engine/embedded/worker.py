@@ -65,15 +65,19 @@ class _Worker:
         self._pipe = pipe
         status, begin = pipe.recv().receive(pipe), pipe.recv()
         self._running = np.ndarray((1,), np.int64, status.memory)
-        self._begin: Begin = begin
+        self._theirs: dict[int, Board] = {}  # by slot
+        self._mine = Boards(lambda board: hand_over(board, pipe, os.getppid()))
+        self._slot = 0
+        self._enter(begin)
+
+    def _enter(self, begin: Begin) -> None:
+        """Forget one run and serve another."""
+        self._begin = begin
         os.environ.clear()
         os.environ.update(begin.environment)
         self._client_app = load_client_app(begin.client_app)
-        self._theirs: dict[int, Board] = {}  # by slot
         self._packed: tuple[PackedRecord, ...] = ()
         self._records: dict[int, ArrayRecord] = {}  # those of the last letter
-        self._mine = Boards(lambda board: hand_over(board, pipe, os.getppid()))
-        self._slot = 0
         self._plan: FoldPlan | None = None
         self._gate: Gate | None = None
         self._total: Accumulator | None = None  # of the last block: its memory is used again
@@ -83,6 +87,8 @@ class _Worker:
         while True:
             message = self._pipe.recv()
             match message:
+                case Begin():
+                    self._enter(message)
                 case NewBoard():
                     self._theirs[message.slot] = message.receive(self._pipe)
                 case NewPlan():

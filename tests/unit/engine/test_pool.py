@@ -15,7 +15,7 @@ import pytest
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import VAIN_DEATHS
 from fedlearn.engine.embedded.sharing import Boards
-from fedlearn.engine.embedded.tasks import CallTask
+from fedlearn.engine.embedded.tasks import Begin, CallTask
 from fedlearn.errors import RunFailed, SettingError, UsageError
 
 
@@ -101,6 +101,18 @@ def test_workers_have_the_environment_and_folder_of_the_engine_now(pool_of, monk
     monkeypatch.chdir(tmp_path)
     assert calls(pool_of(1, COLOR="red"), "around", ()) == [("red", str(tmp_path))]
     assert calls(pool_of(1), "around", ()) == [(None, str(tmp_path))]
+
+
+def test_the_same_workers_serve_one_run_after_another(pool_of):
+    pool = pool_of(2, COLOR="red")
+    assert {color for color, _ in calls(pool, "around", (), (), (), ())} == {"red"}
+    pids = {worker.process.pid for worker in pool._workers}
+    pool.begin(Begin({}, 20, {**os.environ, "COLOR": "blue"}, "small_app:app"))
+    assert {color for color, _ in calls(pool, "around", (), (), (), ())} == {"blue"}
+    assert {worker.process.pid for worker in pool._workers} == pids
+    for worker in pool._workers:
+        worker.process.kill()
+    assert {color for color, _ in calls(pool, "around", (), ())} == {"blue"}
 
 
 def test_cancelled_tasks_are_forgotten_and_busy_workers_ended(pool_of):
