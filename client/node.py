@@ -79,7 +79,8 @@ def partition_id_of(context: Context) -> int:
 
 
 @per_run
-def _partitions(config: RunConfig) -> PartitionTable:
+def partitions_of(config: RunConfig) -> PartitionTable:
+    """Return which rows of the training set each partition holds."""
     dataset, _ = loaded(config)
     return partition_table(dataset, config.data, num_partitions=config.clients, seed=config.seed)
 
@@ -90,4 +91,4 @@ def examples_of(context: Context) -> NDArray[np.integer[Any]]:
     partition_id = partition_id_of(context)
     if partition_id >= config.clients:
         raise UsageError(f"partition-id = {partition_id}: the run has clients = {config.clients} partitions, from 0")
-    return _partitions(config).indices(partition_id)
+    return partitions_of(config).indices(partition_id)
