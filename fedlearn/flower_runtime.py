@@ -90,7 +90,8 @@ class Tasks:
     """The tasks that a SuperNode has for its client."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        auth = [SuperExecAuthHttpInterceptor(endpoint.secret, protected_methods=ACQUIRE)] if endpoint.secret else []
+        known = {"master_secret": endpoint.secret, "protected_methods": ACQUIRE}
+        auth = [SuperExecAuthHttpInterceptor(**known)] if endpoint.secret else []
         self._client = endpoint.connect(*auth)
 
     def acquire(self) -> str:

@@ -25,7 +25,8 @@ from fedlearn.engine.deployment.claims import Claim, claim
 from fedlearn.engine.deployment.processes import start_logging
 from fedlearn.errors import FedlearnError
 
-PAUSE = 2.0  # seconds before a dead process is started again
+PAUSES = (2.0, 3.0, 5.0, 10.0)  # seconds before a process that has died again and again is started once more
+LONG = 60.0  # seconds after which a process that dies is no longer one that dies again and again
 LOOK = 0.2  # seconds between looks at the two
 PATIENCE = 10.0  # seconds that they have to end when told to
 
@@ -40,12 +41,18 @@ class Service:
         self._command = [sys.executable, "-m", f"fedlearn.engine.deployment.{name}", *command]
         self._process: subprocess.Popen[bytes] | None = None
         self._start_at = 0.0
+        self._deaths = 0
 
     def look_after(self) -> None:
         """Start it if it does not run; a while after its death, if it has died."""
         if self._process is not None and self._process.poll() is not None:
-            log.warning("%s ended (exit code %d): starting it again", self.name, self._process.returncode)
-            self._process, self._start_at = None, time.monotonic() + PAUSE
+            if time.monotonic() - self._start_at > LONG:
+                self._deaths = 0
+            pause = PAUSES[min(self._deaths, len(PAUSES) - 1)]
+            self._deaths += 1
+            code = self._process.returncode
+            log.warning("%s ended (exit code %d): starting it again in %g s", self.name, code, pause)
+            self._process, self._start_at = None, time.monotonic() + pause
         if self._process is None and time.monotonic() >= self._start_at:
             self._process = subprocess.Popen([*self._command, "--parent-pid", str(os.getpid())])
 

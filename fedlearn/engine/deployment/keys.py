@@ -185,19 +185,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("--folder", type=Path, required=True, help="Where keys are, or will be.")
     parser.add_argument("--clients", type=int, required=True, metavar="N", help="For how many nodes.")
-    parser.add_argument("--host", action="append", default=[], metavar="NAME",
-                        help="Name or address by which nodes know the server; may be repeated.")  # fmt: skip
+    parser.add_argument("--host", default="", metavar="NAME,...",
+                        help="Names and addresses by which nodes know the server.")  # fmt: skip
     parser.add_argument("--owner", metavar="UID:GID", help="Who is to own all this; needs root.")
     parser.add_argument("--give", type=Path, action="append", default=[], metavar="FOLDER",
                         help="Another folder that is to be made for the owner; may be repeated.")  # fmt: skip
     options = parser.parse_args(arguments)
     if options.clients < 1:
         parser.error(f"--clients {options.clients}: at least 1")
-    make_keys(options.folder, clients=options.clients, hosts=options.host)
+    make_keys(options.folder, clients=options.clients, hosts=[name for name in options.host.split(",") if name])
     for folder in options.give:
         folder.mkdir(parents=True, exist_ok=True)
     if options.owner:
-        give_to(options.owner, [options.folder, *options.give])
+        give_to(options.owner, [*options.folder.iterdir(), *options.give])  # each is a volume, in a container
     print(f"keys of {options.clients} clients are in {options.folder}", file=sys.stderr)
 
 
