@@ -21,12 +21,11 @@ from pathlib import Path
 from types import FrameType
 
 from fedlearn.engine.deployment import warm
-from fedlearn.engine.deployment.processes import die_with, read_secret, start_logging
+from fedlearn.engine.deployment.processes import Pauses, die_with, read_secret, start_logging
 from fedlearn.engine.deployment.task import Task, start_task
 from fedlearn.flower_runtime import Endpoint, NotTrusted, Tasks, Unreachable, available
 
-POLL = 0.05  # seconds between questions for tasks
-AWAY_POLL = 0.5  # the same while the SuperNode is away
+SHORTEST_POLL, LONGEST_POLL = 0.05, 0.5  # seconds between questions for tasks; a running task takes the longest
 PATIENCE = 5.0  # seconds that tasks have to end when the executor is told to
 
 log = logging.getLogger("executor")
@@ -40,6 +39,7 @@ class Executor:
         self._tasks: dict[int, Task] = {}
         self._source = Tasks(endpoint)
         self._away = False
+        self._pauses = Pauses(SHORTEST_POLL, LONGEST_POLL)
         self._knowledge = warm.Knowledge()
 
     def run(self) -> None:
@@ -56,8 +56,9 @@ class Executor:
             if token:
                 task = start_task(self._endpoint, token, self._knowledge)
                 self._tasks[task.pid] = task
+                self._pauses.reset()
             else:
-                time.sleep(AWAY_POLL if self._away else POLL)
+                time.sleep(LONGEST_POLL if self._tasks or self._away else self._pauses.next())
 
     def stop(self) -> None:
         """End what is running."""
@@ -66,7 +67,7 @@ class Executor:
         end = time.monotonic() + PATIENCE
         while self._tasks and time.monotonic() < end:
             self._reap()
-            time.sleep(POLL)
+            time.sleep(SHORTEST_POLL)
         for task in self._tasks.values():
             task.kill(signal.SIGKILL)
         self._source.close()

@@ -15,6 +15,7 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 def start_logging() -> None:
     """Log one line for each thing that happens."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.getLogger("flwr").propagate = False  # it prints its lines itself
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every poll
 
 
@@ -37,6 +38,29 @@ def how_it_ended(status: int) -> str:
     if os.WIFSIGNALED(status):
         return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
     return f"exit code {os.waitstatus_to_exitcode(status)}"
+
+
+class Pauses:
+    """Pauses between questions that mostly have no answer: short after something has happened, then longer and longer.
+
+    >>> pauses = Pauses(0.1, 0.4)
+    >>> [round(pauses.next(), 2) for _ in range(12)][::4]
+    [0.1, 0.21, 0.4]
+    """
+
+    def __init__(self, shortest: float, longest: float) -> None:
+        self._shortest, self._longest = shortest, longest
+        self._next = shortest
+
+    def next(self) -> float:
+        """Return the next pause, in seconds."""
+        pause = self._next
+        self._next = min(pause * 1.2, self._longest)
+        return pause
+
+    def reset(self) -> None:
+        """Begin again with the shortest."""
+        self._next = self._shortest
 
 
 def read_secret(path: Path | None) -> bytes:
