@@ -109,6 +109,10 @@ class VirtualNodes(Grid):
         """Return the ids of all nodes."""
         return range(FIRST_NODE_ID, FIRST_NODE_ID + self.num_nodes)
 
+    def nodes_by_partition(self) -> range:
+        """Return the ids of all nodes, in the order of their partitions."""
+        return self.get_node_ids()
+
     @abstractmethod
     def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
         """Let the nodes handle the messages, for at most `seconds`, and return their replies.

@@ -25,7 +25,8 @@ from fedlearn.engine.deployment.processes import Pauses, die_with, read_secret, 
 from fedlearn.engine.deployment.task import Task, start_task
 from fedlearn.flower_runtime import Endpoint, NotTrusted, Tasks, Unreachable, available
 
-SHORTEST_POLL, LONGEST_POLL = 0.05, 0.5  # seconds between questions for tasks; a running task takes the longest
+SHORTEST_POLL, LONGEST_POLL = 0.05, 0.5  # seconds between questions for tasks; the longest while one is running
+TICK = 0.02  # seconds between looks at running tasks
 PATIENCE = 5.0  # seconds that tasks have to end when the executor is told to
 
 log = logging.getLogger("executor")
@@ -39,6 +40,7 @@ class Executor:
         self._tasks: dict[int, Task] = {}
         self._source = Tasks(endpoint)
         self._away = False
+        self._ask_at = 0.0  # monotonic seconds
         self._pauses = Pauses(SHORTEST_POLL, LONGEST_POLL)
         self._knowledge = warm.Knowledge()
 
@@ -52,13 +54,15 @@ class Executor:
         """
         while True:
             self._look_after_tasks()
-            token = self._acquire()
-            if token:
+            if time.monotonic() < self._ask_at:
+                time.sleep(TICK)
+            elif token := self._acquire():
                 task = start_task(self._endpoint, token, self._knowledge)
                 self._tasks[task.pid] = task
                 self._pauses.reset()
             else:
-                time.sleep(LONGEST_POLL if self._tasks or self._away else self._pauses.next())
+                idle = not self._tasks and not self._away
+                self._ask_at = time.monotonic() + (self._pauses.next() if idle else LONGEST_POLL)
 
     def stop(self) -> None:
         """End what is running."""
@@ -67,7 +71,7 @@ class Executor:
         end = time.monotonic() + PATIENCE
         while self._tasks and time.monotonic() < end:
             self._reap()
-            time.sleep(SHORTEST_POLL)
+            time.sleep(TICK)
         for task in self._tasks.values():
             task.kill(signal.SIGKILL)
         self._source.close()
@@ -103,6 +107,7 @@ class Executor:
                 if task := self._tasks.pop(pid, None):
                     task.hear(self._knowledge)
                     task.bury(status)
+                    self._ask_at = 0.0  # its answer may bring the next message
 
 
 def main(arguments: list[str] | None = None) -> None:
