@@ -117,7 +117,8 @@ def submit(
         Path | None, typer.Option(metavar="FILE", help="Certificate authority, PEM; without it there is no TLS.")
     ] = None,
     nodes: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Public keys of the nodes to let in, as 3.pub for partition 3.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Public keys of the nodes to let in, as 3.pub for partition 3."),
     ] = None,
     runs: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Where the server app writes run folders; must be the same here.")

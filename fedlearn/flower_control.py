@@ -100,7 +100,9 @@ class Control:
         """Return what the run's ServerApp prints, as it comes; ends with the run."""
         from flwr.proto.control_pb2 import StreamLogsRequest
 
-        stream = self._call(lambda: iter(self._client.StreamLogs(StreamLogsRequest(run_id=run_id, after_timestamp=0.0))))
+        stream = self._call(
+            lambda: iter(self._client.StreamLogs(StreamLogsRequest(run_id=run_id, after_timestamp=0.0)))
+        )
         while (piece := self._call(lambda: next(stream, None))) is not None:
             yield piece.log_output
 

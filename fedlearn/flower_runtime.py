@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from fedlearn import flower  # first: it sets Flower's switches before anything of it is imported
@@ -19,7 +18,7 @@ try:
     import flwr.supernode.runtime.run_clientapp as clientapp
     import flwr.supernode.start_client_internal as supernode
     import httpx
-    from flwr.app import Error
+    from flwr.app import Context, Error, RecordDict
     from flwr.app.message import remove_content_from_message
     from flwr.common.serde import message_from_proto, message_to_proto
     from flwr.proto.message_pb2 import Message as ProtoMessage
@@ -90,8 +89,9 @@ class Tasks:
     """The tasks that a SuperNode has for its client."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        known = {"master_secret": endpoint.secret, "protected_methods": ACQUIRE}
-        auth = [SuperExecAuthHttpInterceptor(**known)] if endpoint.secret else []
+        auth = []
+        if endpoint.secret:
+            auth = [SuperExecAuthHttpInterceptor(master_secret=endpoint.secret, protected_methods=ACQUIRE)]
         self._client = endpoint.connect(*auth)
 
     def acquire(self) -> str:
@@ -169,13 +169,13 @@ def bury(endpoint: Endpoint, token: str, message: bytes, reason: str) -> None:
     client = endpoint.connect(RuntimeTokenHttpInterceptor(token))
     asked = message_from_proto(ProtoMessage.FromString(message))
     about = asked.metadata
-    clientapp.TaskIdentity.run_id, clientapp.TaskIdentity.node_id = about.run_id, about.dst_node_id
-    clientapp.TaskIdentity.task_id = 0
+    run_id, node_id = about.run_id, about.dst_node_id
+    flower.TaskIdentity.run_id, flower.TaskIdentity.node_id, flower.TaskIdentity.task_id = run_id, node_id, 0
     answer = flower.reply_from(
-        node_id=about.dst_node_id, message_type=about.message_type, reply_to=about.message_id,
+        node_id=node_id, message_type=about.message_type, reply_to=about.message_id,
         content=None, error=Error(DIED, reason),
     )  # fmt: skip
-    sender = SimpleNamespace(node_id=about.dst_node_id, run_id=about.run_id)  # all that is read of a Context
+    sender = Context(run_id, node_id, {}, RecordDict(), {})
     clientapp.push_message(client, answer, sender)
     clientapp.push_task_output(client, context=None, sub_status="failed", details=reason)
     client.close()
@@ -208,5 +208,5 @@ class Impatient:
 def run_supernode() -> None:
     """Run Flower's SuperNode with short pauses; arguments are those of ``flower-supernode``, in `sys.argv`."""
     if hasattr(supernode, "time"):
-        supernode.time = Impatient()  # type: ignore[assignment]
+        supernode.time = Impatient()
     flower_supernode()

@@ -83,10 +83,10 @@ class Evaluator:
 
     def _through_nodes(self, state: State, cohort: Sequence[Member], round_number: int) -> Mapping[str, object]:
         deadline = self._config.rounds.reporting_deadline
-        messages = evaluation_messages(self._strategy, state, cohort, self._grid, round_number=round_number)
-        sound = _sound(self._replies([wire.with_ttl(message, deadline) for message in messages], deadline), max_examples=self._config.gate.max_examples)
+        written = evaluation_messages(self._strategy, state, cohort, self._grid, round_number=round_number)
+        replies = self._replies([wire.with_ttl(message, deadline) for message in written], deadline)
+        sound = _sound(replies, max_examples=self._config.gate.max_examples)
         return self._strategy.aggregate_evaluate(round_number, sound) or MetricRecord()
-
 
     def _replies(self, messages: Sequence[Message], deadline: float) -> list[Message]:
         """Return what comes within the deadline; Flower's own `send_and_receive` looks every three seconds."""

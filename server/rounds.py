@@ -196,7 +196,12 @@ class Rounds:
         state = self.store.state
         deadline = self.config.rounds.reporting_deadline
         configuration = configure(
-            self.strategy, state, cohort, self.grid, round_number=round_number, attempt=attempt,
+            self.strategy,
+            state,
+            cohort,
+            self.grid,
+            round_number=round_number,
+            attempt=attempt,
             ttl=deadline if isinstance(self.grid, VirtualGrid) else LATE * deadline,
         )
         self.events.write(

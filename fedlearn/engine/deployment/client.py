@@ -1,6 +1,6 @@
 """A client: takes a partition, and keeps its two processes alive, Flower's SuperNode and our executor.
 
-    python -m fedlearn.engine.deployment.client --superlink server:8443 --root-certificates ca.crt --keys keys/nodes
+    python -m fedlearn.engine.deployment.client --superlink server:8443 --root-certificates ca.crt --keys nodes
 
 Each of the two is started again when it dies, and the other one goes on meanwhile. They talk through a port of this host
 only, with a secret that is made anew each time.
@@ -14,6 +14,7 @@ import os
 import secrets
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -77,6 +78,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = _options(sys.argv[1:] if arguments is None else arguments)
     start_logging()
     signal.signal(signal.SIGTERM, _stop)
+    if options.insecure and _speaks_tls(options.superlink):
+        sys.exit(f"error: {options.superlink} speaks TLS: give --root-certificates in place of --insecure")
     try:
         ours = claim(options.keys, options.claims, partition_id=options.partition)
     except FedlearnError as error:
@@ -125,6 +128,18 @@ def _services(options: argparse.Namespace, ours: Claim, secret: Path) -> list[Se
 
 def _node_config(options: argparse.Namespace, ours: Claim) -> str:
     return f"partition-id={ours.partition_id} num-partitions={ours.num_partitions}"
+
+
+def _speaks_tls(address: str) -> bool:
+    """Return whether a server answers in TLS; Flower's SuperNode, told to speak plainly, would not say why it fails."""
+    host, _, port = address.rpartition(":")
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is said to it
+    try:
+        with socket.create_connection((host, int(port)), timeout=5) as plain, context.wrap_socket(plain):
+            return True
+    except OSError:  # not there yet, or it speaks plainly
+        return False
 
 
 def _free_port() -> int:

@@ -1,7 +1,7 @@
 """Ask a service for its health: exit code 0 if it is well, else 1 and why.
 
-    python -m fedlearn.engine.deployment.healthy 127.0.0.1:8091              the standard gRPC health service
-    python -m fedlearn.engine.deployment.healthy http://127.0.0.1:8094/health   any 2xx answer
+python -m fedlearn.engine.deployment.healthy 127.0.0.1:8091              the standard gRPC health service
+python -m fedlearn.engine.deployment.healthy http://127.0.0.1:8094/health   any 2xx answer
 """
 
 from __future__ import annotations

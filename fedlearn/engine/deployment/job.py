@@ -1,4 +1,4 @@
-"""A run on a deployment: lets the nodes in, submits the run, follows it, and submits it again if its server app dies."""
+"""A run on a deployment: lets the nodes in, submits the run, follows it, and submits it again if the server app dies."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -64,8 +65,8 @@ class Job:
     def let_in(self, public_keys: Path) -> None:
         """Register the nodes whose public keys lie in a folder, as ``3.pub`` for partition 3; then wait for them."""
         keys = sorted(public_keys.glob("*.pub"), key=lambda path: (len(path.stem), path.stem))
-        new = [key for key in keys if self._patiently(lambda: self._control.register(key, name=f"partition-{key.stem}"))]
-        self._say(f"{len(keys)} nodes are registered, {len(new)} of them new")
+        new = sum(self._patiently(partial(self._control.register, key, name=f"partition-{key.stem}")) for key in keys)
+        self._say(f"{len(keys)} nodes are registered, {new} of them new")
         self._wait_for_nodes(min(self._config.clients, len(keys)))
 
     def _wait_for_nodes(self, wanted: int) -> None:
@@ -130,7 +131,7 @@ class Job:
 
 
 def _ended_with(events: Path, begin: int) -> str:
-    """Return the reason that our server app gave for its end, in the events from byte `begin` on; empty if it did not."""
+    """Return the reason that our server app gave for its end, in the events from byte `begin` on; empty if none."""
     if not events.exists():
         return ""
     with events.open("rb") as file:

@@ -31,7 +31,7 @@ def import_libraries() -> None:
 
 
 class Knowledge:
-    """What has been learned from tasks: which bundles hold the app that is imported here, and the settings of the run."""
+    """What was learned from tasks: which bundles hold the app that is imported here, and the settings of the run."""
 
     def __init__(self) -> None:
         self._ours: dict[str, bool] = {}  # hash of a bundle -> whether its app is the one imported here

@@ -76,7 +76,7 @@ def test_a_node_that_cannot_say_what_it_holds_is_left_out_and_its_reason_is_the_
     for node in nodes.values():
         node.ready = broken
     run = scene(nodes, grid=NetworkGrid, rounds={"max_attempts": 2})
-    with pytest.raises(RunFailed, match="0 nodes were ready .*no data here"):
+    with pytest.raises(RunFailed, match=r"0 nodes were ready .*no data here"):
         run.run()
     assert run.reasons("unknown-node") == dict.fromkeys(nodes, "no data here")
     assert run.clock.now() < 2.5  # nobody else can come, so nobody is waited for
@@ -103,5 +103,7 @@ def test_a_network_keeps_an_instruction_beyond_its_deadline_so_that_late_reports
     run = scene(nodes, grid=Recording, rounds={"total": 2, "reporting_deadline": 20.0}).run()
     assert {message.metadata.ttl for message in sent if message.metadata.message_type == "train"} == {40.0}
     assert len(run.events("late-report-refused")) == 1
-    assert [why for _, why, _, _ in run.grid.told].count("late") == 3  # at both deadlines, and when its first report came
+    assert [why for _, why, _, _ in run.grid.told].count(
+        "late"
+    ) == 3  # at both deadlines, and when its first report came
     assert all(np.isfinite(array).all() for array in run.state.values())
