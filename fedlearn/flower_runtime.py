@@ -18,7 +18,7 @@ try:
     import flwr.supernode.runtime.run_clientapp as clientapp
     import flwr.supernode.start_client_internal as supernode
     import httpx
-    from flwr.app import Context, Error, RecordDict
+    from flwr.app import Context, Error, Message, RecordDict
     from flwr.app.message import remove_content_from_message
     from flwr.common.serde import message_from_proto, message_to_proto
     from flwr.proto.message_pb2 import Message as ProtoMessage
@@ -171,10 +171,7 @@ def bury(endpoint: Endpoint, token: str, message: bytes, reason: str) -> None:
     about = asked.metadata
     run_id, node_id = about.run_id, about.dst_node_id
     flower.TaskIdentity.run_id, flower.TaskIdentity.node_id, flower.TaskIdentity.task_id = run_id, node_id, 0
-    answer = flower.reply_from(
-        node_id=node_id, message_type=about.message_type, reply_to=about.message_id,
-        content=None, error=Error(DIED, reason),
-    )  # fmt: skip
+    answer = Message(Error(DIED, reason), reply_to=asked)
     sender = Context(run_id, node_id, {}, RecordDict(), {})
     clientapp.push_message(client, answer, sender)
     clientapp.push_task_output(client, context=None, sub_status="failed", details=reason)

@@ -1,4 +1,4 @@
-"""A run on a deployment: lets the nodes in, submits the run, follows it, and submits it again if the server app dies."""
+"""A run on a deployment: lets the nodes in, submits the run, follows it, submits it again if the server app dies."""
 
 from __future__ import annotations
 
