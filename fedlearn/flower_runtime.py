@@ -35,7 +35,7 @@ try:
 except (ImportError, AttributeError) as error:  # Flower has moved something
     missing = str(error)
 
-CLIENT_TASK = "flwr-clientapp"
+CLIENT_TASK, SERVER_TASK = "flwr-clientapp", "flwr-serverapp"
 DIED = 8  # Flower's error code for a client that stopped responding
 ACQUIRE = frozenset({"/flwr.proto.Runtime/AcquireTask"})
 BUSY_POLL = 0.05  # seconds between a SuperNode's looks for the answer of its client; Flower: 0.5
@@ -86,9 +86,10 @@ class NotTrusted(Exception):
 
 
 class Tasks:
-    """The tasks that a SuperNode has for its client."""
+    """The tasks of a kind that a SuperNode has for its client, or a SuperLink for its server app."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, kind: str) -> None:
+        self._kind = kind
         auth = []
         if endpoint.secret:
             auth = [SuperExecAuthHttpInterceptor(master_secret=endpoint.secret, protected_methods=ACQUIRE)]
@@ -97,7 +98,7 @@ class Tasks:
     def acquire(self) -> str:
         """Return the token of a task that is now ours, or nothing if there is none."""
         try:
-            answer = self._client.AcquireTask(AcquireTaskRequest(supported_task_types=[CLIENT_TASK]))
+            answer = self._client.AcquireTask(AcquireTaskRequest(supported_task_types=[self._kind]))
         except httpx.HTTPStatusError as error:
             if error.response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
                 raise NotTrusted(str(error)) from None
@@ -153,6 +154,26 @@ def run_task(endpoint: Endpoint, token: str, *, on_input: Callable[[Input], None
     clientapp.pull_task_input = pull_and_tell
     clientapp.run_clientapp(
         runtime_api_address=endpoint.address,
+        token=token,
+        insecure=endpoint.insecure,
+        certificates=endpoint.root_certificates,
+        parent_pid=os.getppid(),
+    )
+    raise SystemExit(0)
+
+
+def run_server_task(endpoint: Endpoint, token: str) -> NoReturn:
+    """Run a server task to its end in this process, which ends with it; what it prints goes to the run's log, too."""
+    from queue import Queue
+
+    from flwr.supercore.logger import mirror_output_to_queue
+    from flwr.superlink.runtime.run_serverapp import run_serverapp
+
+    output: Queue[str | None] = Queue()
+    mirror_output_to_queue(output)
+    run_serverapp(
+        runtime_api_address=endpoint.address,
+        log_queue=output,
         token=token,
         insecure=endpoint.insecure,
         certificates=endpoint.root_certificates,

@@ -5,6 +5,9 @@ whatever the message. Here one process has both, and forks for every message; th
 is, and runs Flower's own code. It runs beside a SuperNode that was started with ``--isolation process``:
 
     python -m fedlearn.engine.deployment.executor --insecure --runtime-api-address 127.0.0.1:9094
+
+With ``--server`` it does the same for the server app of a SuperLink, which then shows life from its first second on: a
+Python that still imports after a minute, on a busy machine, is taken for dead, and started once more beside itself.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from pathlib import Path
 from types import FrameType
 
 from fedlearn.engine.deployment import warm
+from fedlearn.engine.deployment.healthy import serve_health
 from fedlearn.engine.deployment.processes import Pauses, die_with, read_secret, start_logging
-from fedlearn.engine.deployment.task import Task, start_task
-from fedlearn.flower_runtime import Endpoint, NotTrusted, Tasks, Unreachable, available
+from fedlearn.engine.deployment.task import Task, start_server_task, start_task
+from fedlearn.flower_runtime import CLIENT_TASK, SERVER_TASK, Endpoint, NotTrusted, Tasks, Unreachable, available
 
 SHORTEST_POLL, LONGEST_POLL = 0.05, 0.5  # seconds between questions for tasks; the longest while one is running
 TICK = 0.02  # seconds between looks at running tasks
@@ -33,12 +37,13 @@ log = logging.getLogger("executor")
 
 
 class Executor:
-    """Takes a SuperNode's tasks one after another, each in a process of its own."""
+    """Takes the tasks of a SuperNode or SuperLink, each in a process of its own."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, *, server: bool) -> None:
         self._endpoint = endpoint
+        self._server = server
         self._tasks: dict[int, Task] = {}
-        self._source = Tasks(endpoint)
+        self._source = Tasks(endpoint, SERVER_TASK if server else CLIENT_TASK)
         self._away = False
         self._ask_at = 0.0  # monotonic seconds
         self._pauses = Pauses(SHORTEST_POLL, LONGEST_POLL)
@@ -57,7 +62,7 @@ class Executor:
             if time.monotonic() < self._ask_at:
                 time.sleep(TICK)
             elif token := self._acquire():
-                task = start_task(self._endpoint, token, self._knowledge)
+                task = self._start(token)
                 self._tasks[task.pid] = task
                 self._pauses.reset()
             else:
@@ -76,16 +81,21 @@ class Executor:
             task.kill(signal.SIGKILL)
         self._source.close()
 
+    def _start(self, token: str) -> Task:
+        if self._server:
+            return start_server_task(self._endpoint, token)
+        return start_task(self._endpoint, token, self._knowledge)
+
     def _acquire(self) -> str:
         try:
             token = self._source.acquire()
         except Unreachable as error:
             if not self._away:
-                log.warning("the SuperNode at %s is away: %s", self._endpoint.address, error)
+                log.warning("%s is away: %s", self._endpoint.address, error)
             self._away = True
             return ""
         if self._away:
-            log.info("the SuperNode at %s is back", self._endpoint.address)
+            log.info("%s is back", self._endpoint.address)
         self._away = False
         return token
 
@@ -117,20 +127,22 @@ def main(arguments: list[str] | None = None) -> None:
     start_logging()
     if moved := available():
         log.warning("Flower has moved %s: running flower-superexec, which starts a Python for every message", moved)
-        os.execvp("flower-superexec", ["flower-superexec", *given])
+        os.execvp("flower-superexec", ["flower-superexec", *(each for each in given if each != "--server")])
     die_with(options.parent_pid)
+    if options.health_server_address:
+        serve_health(options.health_server_address)
     signal.signal(signal.SIGTERM, _stop)
-    warm.import_libraries()
+    warm.import_libraries(server=options.server)
     gc.freeze()
-    executor = Executor(_endpoint(options))
-    log.info("takes the tasks of the SuperNode at %s", options.runtime_api_address)
+    executor = Executor(_endpoint(options), server=options.server)
+    log.info("takes the tasks of %s", options.runtime_api_address)
     try:
         executor.run()
     except KeyboardInterrupt:
         log.info("ends")
     except NotTrusted as error:
-        sys.exit(f"error: the SuperNode at {options.runtime_api_address} refuses this executor: {error}; do both have "
-                 "the same --superexec-auth-secret-file?")  # fmt: skip
+        sys.exit(f"error: {options.runtime_api_address} refuses this executor: {error}; do both have the same "
+                 "--superexec-auth-secret-file?")  # fmt: skip
     finally:
         executor.stop()
 
@@ -148,10 +160,14 @@ def _endpoint(options: argparse.Namespace) -> Endpoint:
 def _options(arguments: list[str]) -> argparse.Namespace:
     """Read the options, which are named as those of ``flower-superexec``."""
     parser = argparse.ArgumentParser(prog="python -m fedlearn.engine.deployment.executor", description=__doc__)
-    parser.add_argument("--runtime-api-address", required=True, metavar="HOST:PORT", help="Of the SuperNode.")
+    parser.add_argument(
+        "--runtime-api-address", required=True, metavar="HOST:PORT", help="Of the SuperNode or SuperLink."
+    )
     parser.add_argument("--insecure", action="store_true", help="Without TLS.")
     parser.add_argument("--root-certificates", type=Path, metavar="FILE", help="Certificate authority, PEM.")
-    parser.add_argument("--superexec-auth-secret-file", type=Path, metavar="FILE", help="The SuperNode's, too.")
+    parser.add_argument("--superexec-auth-secret-file", type=Path, metavar="FILE", help="The same as over there.")
+    parser.add_argument("--server", action="store_true", help="Run server apps of a SuperLink, not clients.")
+    parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Of the gRPC health service.")
     parser.add_argument("--parent-pid", type=int, metavar="PID", help="End when this process ends.")
     options = parser.parse_args(arguments)
     if options.insecure and options.root_certificates:

@@ -6,8 +6,13 @@ python -m fedlearn.engine.deployment.healthy http://127.0.0.1:8094/health   any 
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+
+from fedlearn.engine.deployment.processes import die_with
 
 TIMEOUT = 5.0  # seconds
 
@@ -38,6 +43,24 @@ def _of_url(address: str) -> str:
     except OSError as error:
         return f"{address}: {error}"
     return ""
+
+
+def serve_health(address: str) -> None:
+    """Answer for this process at an address, in a child that ends with it: gRPC's threads would not survive a fork."""
+    parent = os.getpid()
+    if os.fork():
+        return
+    die_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    import grpc
+    from grpc_health.v1.health import HealthServicer
+    from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
+
+    server = grpc.server(ThreadPoolExecutor(max_workers=2))
+    add_HealthServicer_to_server(HealthServicer(), server)
+    server.add_insecure_port(address)
+    server.start()
+    server.wait_for_termination()
 
 
 def main() -> None:

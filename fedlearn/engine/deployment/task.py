@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from fedlearn.engine.deployment import warm
 from fedlearn.engine.deployment.processes import how_it_ended
-from fedlearn.flower_runtime import Endpoint, Input, bury, run_task
+from fedlearn.flower_runtime import Endpoint, Input, bury, run_server_task, run_task
 
 SHORTEST_LIMIT = 30.0  # seconds that a task always has: the first one of a run loads the data
 
@@ -71,6 +71,18 @@ class Task:
         log.error("task %d: %s", self.pid, reason)
         if os.fork() == 0:
             _alone(lambda: bury(self.endpoint, self.token, self._message, reason))
+
+
+def start_server_task(endpoint: Endpoint, token: str) -> Task:
+    """Fork a process that runs a server app: with our libraries, but all of its own code."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    pid = os.fork()
+    if pid == 0:
+        warm.forget_ours()
+        _alone(lambda: run_server_task(endpoint, token))
+    os.close(write_end)
+    return Task(pid, endpoint, token, read_end)
 
 
 def start_task(endpoint: Endpoint, token: str, knowledge: warm.Knowledge) -> Task:

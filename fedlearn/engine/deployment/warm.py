@@ -23,11 +23,14 @@ PREPARE = "client.app:prepare"
 log = logging.getLogger("executor")
 
 
-def import_libraries() -> None:
+def import_libraries(*, server: bool) -> None:
     """Import what every task needs."""
     forkserver.one_thread_each()
     import_module(forkserver.PRELOAD)
-    load_client_app()
+    if server:
+        import_module("flwr.superlink.runtime.run_serverapp")
+    else:
+        load_client_app()
 
 
 class Knowledge:
