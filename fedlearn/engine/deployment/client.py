@@ -2,8 +2,8 @@
 
     python -m fedlearn.engine.deployment.client --superlink server:8443 --root-certificates ca.crt --keys nodes
 
-Each of the two is started again when it dies, and the other one goes on meanwhile. They talk through a port of this host
-only, with a secret that is made anew each time.
+Each of the two is started again when it dies, while the other one goes on. They talk through a port of this host only,
+with a secret that is made anew each time.
 """
 
 from __future__ import annotations
