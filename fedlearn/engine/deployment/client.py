@@ -127,7 +127,10 @@ def _services(options: argparse.Namespace, ours: Claim, secret: Path) -> list[Se
 
 
 def _node_config(options: argparse.Namespace, ours: Claim) -> str:
-    return f"partition-id={ours.partition_id} num-partitions={ours.num_partitions}"
+    settings = [f"partition-id={ours.partition_id}", f"num-partitions={ours.num_partitions}"]
+    settings += ["own-data=true"] if options.own_data else []
+    settings += [f'memory="{options.memory.resolve()}"'] if options.memory else []
+    return " ".join(settings)
 
 
 def _speaks_tls(address: str) -> bool:
@@ -163,6 +166,10 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--claims", type=Path, required=True, metavar="FOLDER", help="Shared by this host's clients.")
     parser.add_argument("--partition", type=int, default=int(named) if named else None, metavar="N",
                         help="Take this one; else FEDLEARN_PARTITION, else the first that is free.")  # fmt: skip
+    parser.add_argument("--own-data", action="store_true",
+                        help="FEDLEARN_DATA holds this node's own data: use all, not one of many shares.")  # fmt: skip
+    parser.add_argument("--memory", type=Path, metavar="FOLDER",
+                        help="Where privacy spent in a run is kept, over restarts of client and server.")  # fmt: skip
     parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Of the gRPC health service.")
     return parser.parse_args(arguments)
 
