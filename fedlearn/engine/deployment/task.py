@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from fedlearn.engine.deployment import warm
 from fedlearn.engine.deployment.processes import how_it_ended
-from fedlearn.flower_runtime import Endpoint, Input, bury, run_server_task, run_task
+from fedlearn.flower_runtime import Endpoint, Input, bury, bury_server, run_server_task, run_task
 
 SHORTEST_LIMIT = 30.0  # seconds that a task always has: the first one of a run loads the data
 
@@ -29,6 +29,7 @@ class Task:
     endpoint: Endpoint
     token: str
     pipe: int  # what the process tells of its message comes here
+    is_server: bool = False
     _heard: bytearray = field(default_factory=bytearray)
     _message: bytes = b""
     _ttl: float = 0.0
@@ -63,14 +64,20 @@ class Task:
     def bury(self, status: int) -> None:
         """After its end: answer in its place if it could not."""
         os.close(self.pipe)
-        if not os.WIFSIGNALED(status) or not self._message:
+        if not os.WIFSIGNALED(status) or not (self._message or self.is_server):
             return
-        reason = f"the client process was {how_it_ended(status)}"
+        reason = f"the process was {how_it_ended(status)}"
         if self._is_late:
             reason = f"the client hung: no answer {self._ttl:g} s after the message"
         log.error("task %d: %s", self.pid, reason)
         if os.fork() == 0:
-            _alone(lambda: bury(self.endpoint, self.token, self._message, reason))
+            _alone(lambda: self._answer(reason))
+
+    def _answer(self, reason: str) -> None:
+        if self.is_server:
+            bury_server(self.endpoint, self.token, reason)
+        else:
+            bury(self.endpoint, self.token, self._message, reason)
 
 
 def start_server_task(endpoint: Endpoint, token: str) -> Task:
@@ -82,7 +89,7 @@ def start_server_task(endpoint: Endpoint, token: str) -> Task:
         warm.forget_ours()
         _alone(lambda: run_server_task(endpoint, token))
     os.close(write_end)
-    return Task(pid, endpoint, token, read_end)
+    return Task(pid, endpoint, token, read_end, is_server=True)
 
 
 def start_task(endpoint: Endpoint, token: str, knowledge: warm.Knowledge) -> Task:

@@ -7,6 +7,7 @@ import logging
 import sys
 import zipfile
 from collections.abc import Mapping
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ class Knowledge:
     """What was learned from tasks: which bundles hold the app that is imported here, and the settings of the run."""
 
     def __init__(self) -> None:
+        self._files = _hashes_of_our_files()  # at the time of import: what lies on the disk later may differ
         self._ours: dict[str, bool] = {}  # hash of a bundle -> whether its app is the one imported here
         self._run_config: Mapping[str, Any] | None = None
         self._is_warm_for: Mapping[str, Any] | None = None
@@ -44,7 +46,11 @@ class Knowledge:
     def is_ours(self, given: Input) -> bool:
         """Return whether a bundle's Python files are those of this installation, byte for byte."""
         known = self._ours.get(given.fab_hash)
-        return _same_files(given.fab) if known is None else known
+        if known is not None:
+            return known
+        with zipfile.ZipFile(io.BytesIO(given.fab)) as bundle:
+            names = [name for name in bundle.namelist() if name.endswith(".py")]
+            return all(self._files.get(name) == sha256(bundle.read(name)).digest() for name in names)
 
     def learn(self, fab_hash: str, *, is_ours: bool, run_config: Mapping[str, Any]) -> bool:
         """Take in what a task has found; return whether there is something to warm up for."""
@@ -65,11 +71,10 @@ class Knowledge:
         return True
 
 
-def _same_files(fab: bytes) -> bool:
-    """Return whether every Python file of the bundle is here, too, with the same bytes."""
-    with zipfile.ZipFile(io.BytesIO(fab)) as bundle:
-        names = [name for name in bundle.namelist() if name.endswith(".py")]
-        return all((ROOT / name).is_file() and (ROOT / name).read_bytes() == bundle.read(name) for name in names)
+def _hashes_of_our_files() -> dict[str, bytes]:
+    """Return the SHA-256 of every Python file of our packages, by its name in a bundle."""
+    files = (path for package in OURS for path in (ROOT / package).rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): sha256(path.read_bytes()).digest() for path in files}
 
 
 def forget_ours() -> None:
