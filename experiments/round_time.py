@@ -97,6 +97,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--ray", action="store_true", help="also Flower's Ray simulation; needs the ray extra")
+    parser.add_argument("--our-ray", action="store_true", help="also `fedlearn simulate --engine ray`")
     parser.add_argument("--set", action="append", default=[], help="settings for our runs only")
     options = parser.parse_args()
     extra = [part for setting in options.set for part in ("--set", setting)]
@@ -109,6 +110,9 @@ def main() -> None:
         systems["flower-ray"] = lambda rounds, look: run_script(
             ["-m", "experiments.flower_ray"], *what, rounds, look=look
         )
+    if options.our_ray:
+        on_ray = ["--engine", "ray", *extra]
+        systems["fedlearn-ray"] = lambda rounds, look: run_ours(*what, rounds, on_ray, look=look)
     pss = {name: run(MEMORY_ROUNDS, True)["pss"] for name, run in systems.items()}
     figures: dict[str, list[Figures]] = {name: [] for name in systems}
     for repeat in range(options.repeats):

@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +18,7 @@ from rich.table import Table
 from fedlearn.config import RunConfig, config_from, flat_from_assignments, flat_from_file, to_flower
 from fedlearn.config.load import described
 from fedlearn.errors import FedlearnError, RunFailed, UsageError
+from fedlearn.report.commands import DEFAULT_PORT, compare, dashboard, report
 
 INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 
@@ -88,6 +89,17 @@ def simulate(
             "fedlearn settings lists them.", rich_help_panel=RUNNING,
         ),
     ] = None,
+    dashboard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="\\[HOST:]\\[PORT]", help="Serve a live page while the run goes on; on port 8765 of this machine "
+            "unless told otherwise.", rich_help_panel=RUNNING,
+        ),
+    ] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Also log to tensorboard or mlflow; repeatable.", rich_help_panel=RUNNING),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.", rich_help_panel=RUNNING)] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON, and nothing else.", rich_help_panel=RUNNING)
@@ -107,7 +119,11 @@ def simulate(
     }  # fmt: skip
     given = {name: value for name, value in flags.items() if value is not None}
     settings = _settings(given | flat_from_assignments(set_ or []), config, resume)
-    _run(settings, show=not (quiet or as_json), as_json=as_json, resumed=resume is not None)
+    _run(settings, show=not (quiet or as_json), as_json=as_json, page=dashboard, log=log or [])
+
+
+for _command in (report, compare, dashboard):
+    app.command()(_command)
 
 
 @app.command()
@@ -224,15 +240,22 @@ def _new_folder() -> Path:
     return next(folder for folder in folders if not folder.exists())
 
 
-def _run(settings: RunConfig, *, show: bool, as_json: bool, resumed: bool) -> None:
+def _run(settings: RunConfig, *, show: bool, as_json: bool, page: str | None, log: list[str]) -> None:
     from fedlearn.engine import ENGINES
     from fedlearn.live import watched
+    from fedlearn.report.dashboard import beside
+    from fedlearn.report.listeners import listened
     from fedlearn.run_folder import RunFolder
 
     console = Console(highlight=False)
     folder = RunFolder(Path(settings.out))
     engine = ENGINES.load(settings.engine.name)
-    with _resumable(folder.path), watched(folder.events, console) if show else nullcontext():
+    with _resumable(folder.path), ExitStack() as around:
+        around.enter_context(listened(log, folder.events, settings))
+        url = around.enter_context(beside(folder.path, page))
+        if url and not as_json:
+            console.print(f"live page: {url}", soft_wrap=True)
+        around.enter_context(watched(folder.events, console) if show else nullcontext())
         engine(settings)
     summary = folder.read_summary()
     if as_json:
@@ -297,11 +320,25 @@ def _short(folder: Path) -> Path:
     return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
 
 
+def with_default_port(arguments: list[str]) -> list[str]:
+    """Return the arguments with a port after every ``--dashboard`` that has none; typer knows no optional values.
+
+    >>> with_default_port(["--dashboard", "--clients", "5"])
+    ['--dashboard', '8765', '--clients', '5']
+    """
+    filled = []
+    for argument, following in zip(arguments, [*arguments[1:], "--"], strict=True):
+        filled.append(argument)
+        if argument == "--dashboard" and following.startswith("-"):
+            filled.append(DEFAULT_PORT)
+    return filled
+
+
 def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     """Run a command and end the process: 0 done, 1 the run failed, 2 it was asked for wrongly."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     try:
-        app(args=arguments, prog_name=program)
+        app(args=with_default_port(sys.argv[1:] if arguments is None else arguments), prog_name=program)
     except FedlearnError as error:
         print(f"error: {error}" if not isinstance(error, Interrupted) else str(error), file=sys.stderr)
         sys.exit(error.exit_code)

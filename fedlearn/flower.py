@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 # Flower and Ray phone home unless told otherwise before they are imported.
@@ -156,3 +157,17 @@ def _about_size(dtype: str, shape: tuple[int, ...], stype: str) -> int:
 def _field(length: int) -> int:
     """Return the size of a field of this length: tag, varint, content."""
     return 1 + max(-(-length.bit_length() // 7), 1) + length
+
+
+# --- Flower's Simulation Runtime --------------------------------------------------------------------------------------
+
+
+def client_actor() -> Any:
+    """Return the Ray actor class in which Flower's Simulation Runtime runs clients; imports Ray.
+
+    Its ``run(client_app_fn, message, partition_id, context)`` returns (partition_id, reply, context). No public name
+    leads to it: `flwr.simulation` has only `run_simulation`, which is deprecated and takes no settings.
+    """
+    with warnings.catch_warnings():  # Flower's import has Python show every deprecation from then on
+        from flwr.simulation.ray_transport.ray_actor import ClientAppActor
+    return ClientAppActor

@@ -38,6 +38,28 @@ ENDED = ("reported", "failed", "refused", "late")
 Event = dict[str, Any]
 
 
+class EventTail:
+    """Reads a log that still grows: each event once, as soon as its line is complete."""
+
+    def __init__(self, path: Path, begin: int = 0) -> None:
+        self._path = path
+        self._position = begin
+        self._rest = b""
+
+    def read(self) -> Iterator[Event]:
+        """Yield what was appended since the last call; a line that a kill has cut short is left out."""
+        with suppress(FileNotFoundError), self._path.open("rb") as file:
+            file.seek(self._position)
+            new = file.read()
+            self._position += len(new)
+            *lines, self._rest = (self._rest + new).split(b"\n")
+            for line in lines:
+                with suppress(ValueError, RecursionError):
+                    event = json.loads(line)
+                    if isinstance(event, dict) and "event" in event:
+                        yield event
+
+
 class RunView:
     """What is known of a run, event by event."""
 
@@ -217,10 +239,10 @@ def watched(events: Path, console: Console) -> Iterator[None]:
     begin = events.stat().st_size if events.exists() else 0
     if console.is_terminal:
         live = Live(console=console, refresh_per_second=8, get_renderable=lambda: drawing(view, time.time()))
-        with live, _following(events, begin, view.take):
+        with live, following(events, begin, view.take):
             yield
         return
-    with _following(events, begin, lambda event: _print(view, event, console)):
+    with following(events, begin, lambda event: _print(view, event, console)):
         yield
 
 
@@ -239,23 +261,16 @@ def _print(view: RunView, event: Event, console: Console) -> None:
 
 
 @contextmanager
-def _following(path: Path, begin: int, take: Callable[[Event], None]) -> Iterator[None]:
+def following(path: Path, begin: int, take: Callable[[Event], None]) -> Iterator[None]:
     """Call `take` with every event that is appended to a log, in a thread of its own, until the block ends."""
     stop = threading.Event()
 
     def follow() -> None:
-        position, rest = begin, b""
+        tail = EventTail(path, begin)
         while True:
             last = stop.is_set()
-            if path.exists():
-                with path.open("rb") as file:
-                    file.seek(position)
-                    new = file.read()
-                position += len(new)
-                *lines, rest = (rest + new).split(b"\n")
-                for line in lines:
-                    with suppress(ValueError):  # an event that a kill has cut short
-                        take(json.loads(line))
+            for event in tail.read():
+                take(event)
             if last:
                 return
             stop.wait(LOOK)

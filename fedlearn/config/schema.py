@@ -171,9 +171,17 @@ class EngineSettings(Settings):
     """How the run is executed; never changes its result."""
 
     name: str = "embedded"
-    """embedded: worker processes and shared memory; inline: one process, for a debugger."""
+    """embedded: worker processes and shared memory; inline: one process, for a debugger; ray: Flower's Simulation
+    Runtime, here or on a cluster."""
     workers: Annotated[int, Field(ge=0, le=4096)] = 0
-    """embedded: worker processes, one thread each; 0 starts one for each core."""
+    """embedded: worker processes, one thread each; 0 starts one for each core. ray: clients that run at the same time;
+    0 as many as fit."""
+    address: str = ""
+    """ray: HOST:PORT of a running cluster; without it, one is started on this machine and stopped after the run."""
+    client_cpus: Annotated[float, Field(ge=0.01, allow_inf_nan=False)] = 1.0
+    """ray: cores reserved for each client that runs, or a share of one."""
+    client_gpus: NonNegative = 0.0
+    """ray: GPUs reserved for each client that runs, or a share of one; our own models train on the CPU."""
 
 
 class RunConfig(Settings):

@@ -7,5 +7,6 @@ ENGINES = Registry(
     {
         "embedded": "fedlearn.engine.embedded:run",
         "inline": "fedlearn.engine.inline:run",
+        "ray": "fedlearn.engine.ray_runtime:run",
     },
 )

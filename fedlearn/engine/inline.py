@@ -11,10 +11,10 @@ from fedlearn.clock import WallClock
 from fedlearn.components import load_client_app, load_server_app
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.prepare import prepared
-from fedlearn.engine.virtual_nodes import ClientCall, VirtualNodes, expired, run_node
+from fedlearn.engine.virtual_nodes import ClientCall, PromptNodes, expired, run_node
 
 
-class InlineGrid(VirtualNodes):
+class InlineGrid(PromptNodes):
     """Runs a node when it is written to."""
 
     def __init__(self, client_app: ClientCall, num_nodes: int, settings: dict[str, bool | int | float | str]) -> None:

@@ -1,4 +1,4 @@
-"""Nodes that exist only as an id and what they keep: what both simulation engines share.
+"""Nodes that exist only as an id and what they keep: what all simulation engines share.
 
 A million nodes cost no more than a `range`; only nodes that have kept something take memory.
 """
@@ -38,24 +38,39 @@ def run_node(
 ) -> tuple[Message, bytes]:
     """Let a virtual node handle a message; return its reply, and what it keeps now.
 
-    A client that raises, or asks to exit, answers with Flower's error; what it had kept until then is kept.
+    What it had kept until it failed is kept, too.
     """
-    node_id = message.metadata.dst_node_id
-    context = Context(
+    context = context_of(message.metadata.dst_node_id, kept, num_nodes=num_nodes, settings=settings)
+    return handled(client_app, message, context), kept_in(context)
+
+
+def context_of(node_id: int, kept: bytes, *, num_nodes: int, settings: dict[str, Any]) -> Context:
+    """Return what a virtual node's client app is called with beside the message."""
+    return Context(
         run_id=flower.RUN_ID,
         node_id=node_id,
         node_config={"partition-id": partition_of(node_id), "num-partitions": num_nodes},
         state=flower.from_bytes(kept) if kept else RecordDict(),
         run_config=settings,
     )
+
+
+def kept_in(context: Context) -> bytes:
+    """Return what a node keeps, after its client app was called."""
+    return flower.to_bytes(context.state) if context.state else b""
+
+
+def handled(client_app: ClientCall, message: Message, context: Context) -> Message:
+    """Return the client app's reply; Flower's error where it raises, or asks to exit."""
     try:
         reply = client_app(message, context)
         if not isinstance(reply, Message):
             raise TypeError(f"the client app answered with {type(reply).__name__}, not with a Message")
+        return reply
     except (Exception, SystemExit) as error:  # the edge of a node: whatever it raises is its failure, not the run's
+        node_id = context.node_id
         log.exception("node=%d partition=%d type=%s", node_id, partition_of(node_id), message.metadata.message_type)
-        reply = error_reply(message, UNHANDLED, f"{type(error).__name__}: {error}")
-    return reply, flower.to_bytes(context.state) if context.state else b""
+        return error_reply(message, UNHANDLED, f"{type(error).__name__}: {error}")
 
 
 def error_reply(message: Message, code: int, reason: str) -> Message:
@@ -87,7 +102,7 @@ class VirtualNodes(Grid):
         self.num_nodes = num_nodes
         self.settings = settings
         self.kept: dict[int, bytes] = {}
-        self._replies: dict[str, Message] = {}
+        self.replies: dict[str, Message] = {}
         self._run = flower.empty_run()
 
     def set_run(self, run: Run) -> None:
@@ -114,21 +129,11 @@ class VirtualNodes(Grid):
         return self.get_node_ids()
 
     @abstractmethod
-    def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
-        """Let the nodes handle the messages, for at most `seconds`, and return their replies.
-
-        A message is over when the longest time to live among the messages has passed: it is answered with an error.
-        """
-
-    def keep(self, kept: Mapping[int, bytes]) -> None:
-        """Take over what nodes keep now."""
-        for node_id, data in kept.items():
-            self.kept.pop(node_id, None)
-            if data:
-                self.kept[node_id] = data
+    def deliver(self, messages: Sequence[Message], *, seconds: float) -> None:
+        """Have messages handled, for at most `seconds`; their replies are put into `replies`, by the messages' ids."""
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Have the messages handled, now; return their ids, empty where there is no such node."""
+        """Deliver the messages; return their ids, empty where there is no such node."""
         return self._push(messages, seconds=math.inf)
 
     def _push(self, messages: Iterable[Message], *, seconds: float) -> list[str]:
@@ -141,16 +146,19 @@ class VirtualNodes(Grid):
                 ids.append(message.metadata.message_id)
             else:
                 ids.append("")
-        self._replies |= {reply.metadata.reply_to_message_id: reply for reply in self.answer(sent, seconds=seconds)}
+        self.deliver(sent, seconds=seconds)
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Return the replies to these messages, each once."""
-        return [self._replies.pop(key) for key in message_ids if key in self._replies]
+        return [self.replies.pop(key) for key in message_ids if key in self.replies]
 
-    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Have the messages handled and return the replies that came within `timeout` seconds."""
-        return self.pull_messages(self._push(messages, seconds=math.inf if timeout is None else timeout))
+    def keep(self, kept: Mapping[int, bytes]) -> None:
+        """Take over what nodes keep now."""
+        for node_id, data in kept.items():
+            self.kept.pop(node_id, None)
+            if data:
+                self.kept[node_id] = data
 
     def node_states(self) -> bytes:
         """Return what all nodes keep, sorted by node id."""
@@ -165,3 +173,22 @@ class VirtualNodes(Grid):
             start += _ENTRY.size
             self.kept[node_id] = data[start : start + length]
             start += length
+
+
+class PromptNodes(VirtualNodes):
+    """Nodes that have answered when `push_messages` returns."""
+
+    @abstractmethod
+    def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
+        """Let the nodes handle the messages, for at most `seconds`, and return their replies.
+
+        A message is over when the longest time to live among the messages has passed: it is answered with an error.
+        """
+
+    def deliver(self, messages: Sequence[Message], *, seconds: float) -> None:
+        """Have the messages handled, now."""
+        self.replies |= {reply.metadata.reply_to_message_id: reply for reply in self.answer(messages, seconds=seconds)}
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """Have the messages handled and return the replies that came within `timeout` seconds."""
+        return self.pull_messages(self._push(messages, seconds=math.inf if timeout is None else timeout))

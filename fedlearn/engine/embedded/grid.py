@@ -28,7 +28,7 @@ from fedlearn.engine.embedded.tasks import (
     PackedRecord,
     Task,
 )
-from fedlearn.engine.virtual_nodes import VirtualNodes, error_reply, expired
+from fedlearn.engine.virtual_nodes import PromptNodes, error_reply, expired
 from fedlearn.folding import BlockResult, FoldPlan, Member, blocks_of
 from fedlearn.rounds import Fate, NodeReport
 from fedlearn.state import State
@@ -38,7 +38,7 @@ DIED = 8  # Flower's error code for a client that stopped responding
 RECORDS, STATE = 0, 1  # slots of our boards
 
 
-class EmbeddedGrid(VirtualNodes):
+class EmbeddedGrid(PromptNodes):
     """A grid whose nodes are run by a pool of workers."""
 
     def __init__(self, pool: WorkerPool, num_nodes: int, settings: dict[str, Any]) -> None:

@@ -1,8 +1,10 @@
-"""Grids of both engines over a small client app, which does what the messages say."""
+"""Grids of all engines over a small client app, which does what the messages say."""
 
 from __future__ import annotations
 
 import os
+import pickle
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.inline import InlineGrid
+from fedlearn.engine.ray_runtime.grid import RunnerDied, RunnerGrid
+from fedlearn.engine.virtual_nodes import handled
 
 collect_ignore = ["plugins"]
 
@@ -56,7 +60,32 @@ def inline() -> InlineGrid:
     return InlineGrid(load_client_app(SMALL_APP), NODES, SETTINGS)
 
 
-@pytest.fixture(params=["embedded", "inline"])
+class LocalRunner:
+    """Runs nodes in this process, on copies, as an actor gets them; what would end or block an actor is only told."""
+
+    def run(self, message, context, *, seconds):
+        message, context = pickle.loads(pickle.dumps((message, context)))
+        do = message.content.config_records["config"].get("do", "")
+        if do == "exit":
+            raise RunnerDied("gone")
+        if do == "hang":
+            time.sleep(seconds)
+            raise TimeoutError
+        return handled(load_client_app(SMALL_APP), message, context), context
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def threads() -> Iterator[RunnerGrid]:
+    """The ray engine's grid, without Ray."""
+    grid = RunnerGrid([LocalRunner(), LocalRunner()], NODES, SETTINGS)
+    yield grid
+    grid.close()
+
+
+@pytest.fixture(params=["embedded", "inline", "threads"])
 def grid(request):
     return request.getfixturevalue(request.param)
 

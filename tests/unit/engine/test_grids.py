@@ -1,4 +1,4 @@
-"""What Flower code may expect of any grid, asked of both engines' grids."""
+"""What Flower code may expect of any grid, asked of every engine's grid."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ def codes(replies):
     return {reply.metadata.src_node_id: reply.error.code if reply.has_error() else 0 for reply in replies}
 
 
+def wait_for_all(grid):
+    """Wait until every message has been answered: what the nodes keep is known only then."""
+    grid.node_states()
+
+
 def test_every_node_answers_for_its_own_partition(grid, ask):
     ids = list(grid.get_node_ids())
     told = answers(grid.send_and_receive([ask(node) for node in ids]))
@@ -33,6 +38,7 @@ def test_every_node_answers_for_its_own_partition(grid, ask):
 def test_a_reply_is_pulled_once_and_by_the_id_of_its_message(grid, ask):
     first, second = grid.push_messages([ask(4), ask(9)])
     assert first != second
+    wait_for_all(grid)
     (reply,) = grid.pull_messages([second])
     assert reply.metadata.reply_to_message_id == second
     assert reply.metadata.src_node_id == 9
@@ -49,6 +55,7 @@ def test_no_messages_have_no_replies(grid):
 def test_a_node_that_does_not_exist_gets_no_message_id(grid, ask):
     ids = list(grid.push_messages([ask(1), ask(5), ask(22)]))
     assert [bool(message_id) for message_id in ids] == [False, True, False]
+    wait_for_all(grid)
     assert list(answers(grid.pull_messages(ids))) == [5]
 
 

@@ -1,0 +1,161 @@
+"""Clients in the actors of Flower's Simulation Runtime: `flwr.simulation.ray_transport.ClientAppActor`.
+
+What Flower's own loop around them lacks is done here: an actor that has died or hangs is replaced by another, and an
+exception of a client is one line, not Ray's account of its own stack.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import ray
+from flwr.app import Context, Message
+from ray.exceptions import GetTimeoutError, RayActorError, RayError
+
+from fedlearn import flower
+from fedlearn.components import load_client_app
+from fedlearn.config import from_flower
+from fedlearn.config.schema import EngineSettings
+from fedlearn.engine.ray_runtime.grid import RunnerDied
+from fedlearn.engine.virtual_nodes import ClientCall, handled
+from fedlearn.errors import FedlearnError, RunFailed, UsageError
+from fedlearn.models.loaded import loaded
+
+START_PATIENCE = 180.0  # seconds for the actors to start; a loaded machine has taken 125
+
+log = logging.getLogger(__name__)
+
+
+class ClientActor:
+    """One actor, which runs one node at a time; when it is lost, another takes its place.
+
+    Parameters
+    ----------
+    cpus, gpus
+        What Ray reserves for it.
+    """
+
+    def __init__(self, *, cpus: float, gpus: float) -> None:
+        self._kind = flower.client_actor().options(num_cpus=cpus, num_gpus=gpus)
+        self._is_closed = False
+        self._actor: Any = self._kind.remote()
+
+    def get_ready(self, settings: dict[str, Any]) -> Any:
+        """Return Ray's promise of what `_get_ready` returns in the actor's process."""
+        return self._actor.run.remote(partial(_getting_ready, settings), None, "", None)
+
+    def run(self, message: Message, context: Context, *, seconds: float) -> tuple[Message, Context]:
+        """Run a node in the actor; end the actor if that takes longer than `seconds`, or is interrupted."""
+        partition = str(context.node_config["partition-id"])
+        promise = self._actor.run.remote(_client_app, message, partition, context)
+        try:
+            _, reply, context = ray.get(promise, timeout=None if math.isinf(seconds) else seconds)
+        except GetTimeoutError:
+            self._replace()
+            raise TimeoutError from None
+        except RayActorError as error:
+            self._replace()
+            raise RunnerDied(f"the Ray actor that ran it died ({_cause(error)})") from None
+        except RayError as error:
+            raise RuntimeError(_cause(error)) from None
+        return reply, context
+
+    def _replace(self) -> None:
+        """Have Ray start another actor; what is sent to it waits until it has started."""
+        ray.kill(self._actor)
+        if not self._is_closed:
+            self._actor = self._kind.remote()
+
+    def close(self) -> None:
+        """End the actor, whatever it does."""
+        self._is_closed = True
+        ray.kill(self._actor)
+
+
+def _client_app() -> ClientCall:
+    """Return what an actor calls with a message: the client app, of which every exception is a reply."""
+    flower.enter_run()
+    app = load_client_app()
+    return lambda message, context: handled(app, message, context)
+
+
+def _getting_ready(settings: dict[str, Any]) -> Any:
+    """Return what an actor calls with no message: it loads what clients need, so that no round has to wait for that."""
+    return lambda message, context: _get_ready(settings)
+
+
+def _get_ready(settings: dict[str, Any]) -> tuple[dict[str, str], tuple[str, int] | None]:
+    """Return this machine's versions; and, where it cannot run clients, why, with the exit code for that."""
+    try:
+        load_client_app()
+        loaded(from_flower(settings))
+    except FedlearnError as error:
+        return _versions(), (str(error), error.exit_code)
+    return _versions(), None
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions that decide whether two machines compute the same bytes."""
+    return {name: version(name) for name in ("flwr", "numpy", "torch")}
+
+
+def started(engine: EngineSettings, num_nodes: int, settings: dict[str, Any]) -> list[ClientActor]:
+    """Return the actors that are ready: as many as fit the cluster, and no more than there are nodes."""
+    count = min(_capacity(engine), engine.workers or num_nodes, num_nodes)
+    actors = [ClientActor(cpus=engine.client_cpus, gpus=engine.client_gpus) for _ in range(count)]
+    promises = {actor.get_ready(settings): actor for actor in actors}
+    ready, missing = ray.wait(list(promises), num_returns=count, timeout=START_PATIENCE)
+    for promise in missing:
+        promises[promise].close()
+    for promise in ready:
+        _check(promise)
+    if not ready:
+        raise RunFailed(f"no client could be started on the Ray cluster within {START_PATIENCE:g} s: is it busy?")
+    if missing:
+        log.warning("%d of %d Ray actors have not started: the cluster is busy", len(missing), count)
+    return [promises[promise] for promise in ready]
+
+
+def _check(promise: Any) -> None:
+    """Refuse to run on machines that could not run clients, or would run them with other versions."""
+    try:
+        _, (theirs, why_not), _ = ray.get(promise)
+    except RayError as error:
+        raise RunFailed(f"a machine of the Ray cluster cannot run clients: {_cause(error)}") from None
+    for name, ours in _versions().items():
+        if theirs[name] != ours:
+            raise UsageError(
+                f"a machine of the Ray cluster has {name} {theirs[name]}, this one {ours}: make them equal"
+            )
+    if why_not:
+        text, exit_code = why_not
+        raise UsageError(text) if exit_code == UsageError.exit_code else RunFailed(text)
+
+
+def _capacity(engine: EngineSettings) -> int:
+    """Return how many clients fit the cluster at once, each within one machine."""
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    count = sum(fitting(machine, engine) for machine in machines)
+    if not count:
+        have = "; ".join(f"{m.get('CPU', 0):g} CPUs, {m.get('GPU', 0):g} GPUs" for m in machines)
+        what = f"engine.client_cpus = {engine.client_cpus:g}, engine.client_gpus = {engine.client_gpus:g}"
+        raise UsageError(f"{what}: no machine has so many for a client; there are: {have}")
+    return count
+
+
+def fitting(machine: dict[str, float], engine: EngineSettings) -> int:
+    """Return how many clients fit a machine with these resources at once."""
+    by_cpus = machine.get("CPU", 0) // engine.client_cpus
+    by_gpus = machine.get("GPU", 0) // engine.client_gpus if engine.client_gpus else math.inf
+    return int(min(by_cpus, by_gpus))
+
+
+def _cause(error: RayError) -> str:
+    """Return Ray's reason in a few words: its text goes over many lines and begins with what is known."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    _, _, exit_type = lines[-1].partition("Worker exit type: ")
+    return exit_type.split()[0] if exit_type else lines[-1]

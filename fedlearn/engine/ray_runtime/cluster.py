@@ -1,0 +1,130 @@
+"""The Ray cluster of a run: one of our own on this machine, or one that is running already."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import signal
+import socket
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from fedlearn.config.schema import EngineSettings
+from fedlearn.engine.embedded.pool import default_size
+from fedlearn.engine.ray_runtime.folder import guarded_folder
+from fedlearn.errors import RunFailed, SettingError, UsageError
+
+KNOCK = 5.0  # seconds for a running cluster to accept a connection
+LOCAL = ("127.0.0.1", "localhost", "[::1]")
+QUIET: dict[str, Any] = {"logging_level": logging.ERROR}
+
+FOR_CLIENTS = {
+    "OMP_NUM_THREADS": "1",  # one process a core, one thread each
+    "MKL_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+FOR_RAY = {
+    "RAY_ENABLE_AUTO_CONNECT": "0",  # else a call after the end would start another cluster
+    "RAY_DEDUP_LOGS": "0",  # else the lines of two clients' tracebacks are mixed
+    "RAY_worker_niceness": "0",  # Ray's default is 15: whatever else the machine does would go first
+}
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # as Ray does on those: else it listens on all interfaces
+
+
+@contextmanager
+def connected(engine: EngineSettings) -> Iterator[None]:
+    """Be connected to a Ray cluster as long as the block lasts; one of our own is stopped at its end."""
+    where = _joined(engine.address) if engine.address else _started(engine)
+    with _signals_kept(), _variables(FOR_RAY | ({} if engine.address else LOOPBACK)), where:
+        yield
+
+
+@contextmanager
+def _started(engine: EngineSettings) -> Iterator[None]:
+    """Start Ray on this machine, and stop it; nothing of it stays."""
+    import ray
+
+    if ray.is_initialized():
+        raise UsageError("this process is connected to a Ray cluster already: ray.shutdown() first")
+    cpus = math.ceil(engine.workers * engine.client_cpus) or default_size()
+    with guarded_folder() as folder:
+        try:
+            # What we start inherits the variables.
+            with _variables(FOR_CLIENTS | {"PYTHONPATH": os.pathsep.join(sys.path)}), warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # on GPUs of actors that ask for none
+                ray.init("local", num_cpus=cpus, include_dashboard=False, _temp_dir=str(folder), **QUIET)
+            yield
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _joined(address: str) -> Iterator[None]:
+    """Join a running cluster, and leave it as it was."""
+    host, port = _knock(address)
+    import ray
+
+    if host in LOCAL:  # Ray would look for it at this machine's address in the network, and wait there for ever
+        _knock(f"{ray.util.get_node_ip_address()}:{port}")
+    # What a machine of the cluster cannot find at our paths, it takes from what is installed there.
+    variables = FOR_CLIENTS | {"PYTHONPATH": os.pathsep.join(sys.path)} | _ours(os.environ)
+    try:
+        try:
+            ray.init(address, runtime_env={"env_vars": variables}, **QUIET)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise RunFailed(f"the Ray cluster at {address} cannot be joined: {str(error).splitlines()[0]}") from None
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _ours(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith("FEDLEARN_")}
+
+
+def _knock(address: str) -> tuple[str, str]:
+    """Return host and port; refuse an address at which nobody listens, as Ray itself would try for a long time."""
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal()) or "/" in host:
+        raise SettingError("engine.address", address, "must be HOST:PORT, as `ray start --head` prints it")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK).close()
+    except (OSError, OverflowError) as error:
+        raise SettingError(
+            "engine.address",
+            address,
+            f"nothing answers there ({error}); give the address that `ray start --head` prints",
+        ) from None
+    return host, port
+
+
+@contextmanager
+def _variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables as long as the block lasts."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ |= values
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Put back the answer to SIGTERM that Ray replaces."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

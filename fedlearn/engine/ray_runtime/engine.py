@@ -1,0 +1,25 @@
+"""Starts Ray or joins it, runs the server app in this process and the clients in actors, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from fedlearn import flower
+from fedlearn.components import load_server_app
+from fedlearn.config import RunConfig, to_flower
+from fedlearn.engine.prepare import prepared
+from fedlearn.engine.ray_runtime.cluster import connected
+from fedlearn.engine.ray_runtime.grid import RunnerGrid
+
+
+def run_on_ray(config: RunConfig) -> None:
+    """Run to the end; on any way out the actors are ended, and the cluster if it is ours."""
+    flower.enter_run()
+    config = prepared(config)
+    settings = to_flower(config)
+    with connected(config.engine):
+        from fedlearn.engine.ray_runtime.actors import started  # it imports Ray, whose environment is set by then
+
+        grid = RunnerGrid(started(config.engine, config.clients, settings), config.clients, settings)
+        try:
+            load_server_app()(grid, flower.server_context(settings))
+        finally:
+            grid.close()

@@ -1,0 +1,107 @@
+"""RunnerGrid: messages in, replies out as they come, nodes run by runners that each have a thread to wait for them."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Sequence
+from threading import Thread
+from typing import Any, Protocol
+
+from flwr.app import Context, Message
+
+from fedlearn.clock import WallClock
+from fedlearn.engine.ray_runtime.mailbox import Letter, Mailbox
+from fedlearn.engine.virtual_nodes import UNHANDLED, VirtualNodes, context_of, error_reply, expired, kept_in
+
+DIED = 8  # Flower's error code for a client that stopped responding
+NICE_TO_JOIN = 10.0  # seconds that a thread has to see that its runner is closed
+
+log = logging.getLogger(__name__)
+
+
+class RunnerDied(Exception):
+    """The process that ran a node is gone; its runner has another one for the next node."""
+
+
+class Runner(Protocol):
+    """Something that runs one node at a time."""
+
+    def run(self, message: Message, context: Context, *, seconds: float) -> tuple[Message, Context]:
+        """Return the node's reply, and its context as the client app left it.
+
+        Raises
+        ------
+        TimeoutError
+            If there is no reply within `seconds`; the node is not running any more then.
+        RunnerDied
+            If the process that ran the node died over it.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give up whatever is still running."""
+        ...
+
+
+class RunnerGrid(VirtualNodes):
+    """A grid that takes messages at once, and has their replies when they come."""
+
+    def __init__(self, runners: Sequence[Runner], num_nodes: int, settings: dict[str, Any]) -> None:
+        super().__init__(num_nodes, settings)
+        self._runners = runners
+        self._clock = WallClock()
+        self._mailbox = Mailbox()
+        self._threads = [Thread(target=self._serve, args=(runner,), daemon=True) for runner in runners]
+        for thread in self._threads:
+            thread.start()
+
+    def deliver(self, messages: Sequence[Message], *, seconds: float) -> None:
+        """Put the messages into the mailbox."""
+        now = self._clock.now()
+        granted = [min(seconds, message.metadata.ttl) for message in messages]
+        self._mailbox.put(Letter(m, given, now + given) for m, given in zip(messages, granted, strict=True))
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        """Have the messages handled and return the replies that came within `timeout` seconds."""
+        ids = self._push(messages, seconds=math.inf if timeout is None else timeout)
+        self._mailbox.wait_until_empty()
+        return self.pull_messages(ids)
+
+    def node_states(self) -> bytes:
+        """Return what all nodes keep, when they have read all that was sent to them."""
+        self._mailbox.wait_until_empty()
+        return super().node_states()
+
+    def close(self) -> None:
+        """End all runners; messages that wait are forgotten."""
+        self._mailbox.close()
+        for runner in self._runners:
+            runner.close()
+        for thread in self._threads:
+            thread.join(NICE_TO_JOIN)
+
+    def _serve(self, runner: Runner) -> None:
+        while (letter := self._mailbox.take()) is not None:
+            for reply in self._replies_of(runner, letter):
+                self.replies[letter.message.metadata.message_id] = reply
+            self._mailbox.done(letter)
+
+    def _replies_of(self, runner: Runner, letter: Letter) -> list[Message]:
+        """Run a node; return its reply or an error, or nothing if it was stopped before its message was over."""
+        message, node = letter.message, letter.node_id
+        context = context_of(node, self.kept.get(node, b""), num_nodes=self.num_nodes, settings=self.settings)
+        try:
+            left = letter.until - self._clock.now()
+            if left <= 0:
+                raise TimeoutError
+            reply, context = runner.run(message, context, seconds=left)
+            self.keep({node: kept_in(context)})
+            return [reply]
+        except TimeoutError:
+            return expired([message], letter.granted)
+        except RunnerDied as death:
+            return [error_reply(message, DIED, str(death))]
+        except Exception as error:  # the thread must go on, or all messages after this one would never be answered
+            log.exception("node=%d type=%s", node, message.metadata.message_type)
+            return [error_reply(message, UNHANDLED, f"{type(error).__name__}: {error}")]

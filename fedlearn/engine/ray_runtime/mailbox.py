@@ -1,0 +1,80 @@
+"""Where messages wait for somebody who is free to run their nodes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from threading import Condition
+
+from flwr.app import Message
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Letter:
+    """A message on its way to a node.
+
+    Parameters
+    ----------
+    granted
+        Seconds that it was given to be answered.
+    until
+        When they are over, on the grid's clock.
+    """
+
+    message: Message
+    granted: float
+    until: float
+
+    @property
+    def node_id(self) -> int:
+        """The node that it is for."""
+        return self.message.metadata.dst_node_id
+
+
+class Mailbox:
+    """Hands out letters in the order in which they came, but never two of one node at the same time.
+
+    What a node keeps after one message is what it finds at the next.
+    """
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._waiting: deque[Letter] = deque()
+        self._running: set[int] = set()  # node ids
+        self._is_open = True
+
+    def put(self, letters: Iterable[Letter]) -> None:
+        """Put letters behind all others."""
+        with self._changed:
+            self._waiting.extend(letters)
+            self._changed.notify_all()
+
+    def take(self) -> Letter | None:
+        """Return the next letter, after waiting for one; None when the mailbox is closed."""
+        with self._changed:
+            while self._is_open:
+                letter = next((each for each in self._waiting if each.node_id not in self._running), None)
+                if letter is not None:
+                    self._waiting.remove(letter)
+                    self._running.add(letter.node_id)
+                    return letter
+                self._changed.wait()
+            return None
+
+    def done(self, letter: Letter) -> None:
+        """Hear that a letter that was taken is done with."""
+        with self._changed:
+            self._running.discard(letter.node_id)
+            self._changed.notify_all()
+
+    def wait_until_empty(self) -> None:
+        """Return when no letter waits and none is being run."""
+        with self._changed:
+            self._changed.wait_for(lambda: not (self._waiting or self._running))
+
+    def close(self) -> None:
+        """Send home everybody who waits for a letter; nobody takes those that are left."""
+        with self._changed:
+            self._is_open = False
+            self._changed.notify_all()

@@ -1,0 +1,57 @@
+"""The commands that look at runs: report, compare, dashboard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+DEFAULT_PORT = "8765"
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN_OR_SWEEP...", help="Run folders, sweeps, or folders of runs.")]
+
+
+def report(
+    runs: Runs,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Where to write \\[default: report/ inside the run or sweep; here for several]."
+        ),
+    ] = None,
+) -> None:
+    """Write a page that opens anywhere, its figures (PNG, SVG) and its tables (CSV, LaTeX)."""
+    from fedlearn.report.writing import write_report
+
+    page, problems = write_report(runs, out)
+    for problem in problems:
+        typer.echo(f"note: {problem}", err=True)
+    typer.echo(page)
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A run folder.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another.")],
+) -> None:
+    """Print what tells two runs apart: settings, environment, results, where their curves part, their SHA-256."""
+    from fedlearn.report.comparing import compared
+
+    Console(highlight=False).print(compared(a, b))
+
+
+def dashboard(
+    runs: Runs,
+    port: Annotated[
+        str, typer.Option(metavar="[HOST:]PORT", help="Where to listen; on this machine only unless a host is named.")
+    ] = DEFAULT_PORT,
+) -> None:
+    """Serve the live page of runs, going on or ended, until Ctrl-C."""
+    from fedlearn.report.dashboard import serve
+    from fedlearn.report.serving import listening, url_of
+    from fedlearn.report.stored import run_folders
+
+    run_folders(runs)  # says what is missing
+    listener = listening(port, flag="--port")
+    typer.echo(f"{url_of(listener)}  (Ctrl-C to end)")
+    serve(runs, listener)

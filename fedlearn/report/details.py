@@ -1,0 +1,91 @@
+"""The page's later sections, in words: what went wrong, settings, environment, raw files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from fedlearn.config import RunConfig, to_flower
+from fedlearn.live import size
+from fedlearn.report.points import (
+    differing,
+    shown,
+)
+from fedlearn.report.stored import StoredRun
+
+MOST_REASONS = 40
+
+Link = Callable[[StoredRun, str], str]
+"""A run and the name of one of its files -> its address, as seen from the page."""
+
+
+def trouble(runs: Sequence[StoredRun]) -> str:
+    """Return what went wrong in rounds, the most frequent first."""
+    rows = [(count, run.name, *what) for run in runs for what, count in run.log.wrong.items()]
+    rows.sort(key=lambda row: -row[0])
+    if not rows:
+        return ""
+    body = "".join(
+        f'<tr><td class="num">{count}</td><td>{escape(name)}</td><td>{escape(what)}</td><td>{escape(reason)}</td></tr>'
+        for count, name, what, reason in rows[:MOST_REASONS]
+    )
+    more = f"<p>{len(rows) - MOST_REASONS} further reasons are in the logs.</p>" if len(rows) > MOST_REASONS else ""
+    head = '<tr><th class="num">times</th><th>run</th><th>what</th><th>reason</th></tr>'
+    table = f'<div class="wide words"><table><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+    return f"<h2>What went wrong</h2>{table}{more}"
+
+
+def settings(runs: Sequence[StoredRun]) -> str:
+    """Return the settings that all runs share; where they differ, the table of runs has them."""
+    different = set(differing(runs)) if len(runs) > 1 else set()
+    shared = {k: v for run in runs for k, v in run.settings.items() if k not in different and k != "out"}
+    if not shared:
+        return ""
+    word = "Settings that all runs share" if len(runs) > 1 else "Settings"
+    defaults = to_flower(RunConfig())
+    chosen = {k: v for k, v in shared.items() if v != defaults.get(k)}
+    few = f'<div class="columns">{_pairs(chosen)}</div>' if chosen else "<p>All are the defaults.</p>"
+    whole = f'<summary>All {len(shared)}, with defaults</summary><div class="columns">{_pairs(shared)}</div>'
+    return f'<h2>{word}</h2>{few}<details id="all-settings">{whole}</details>'
+
+
+def environment(runs: Sequence[StoredRun]) -> str:
+    """Return versions and machine, once for each that differs."""
+    kinds: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
+    for run in runs:
+        if run.environment:
+            kinds.setdefault(repr(run.environment), (run.environment, []))[1].append(run.name)
+    parts = []
+    for environment, names in kinds.values():
+        packages = environment.get("packages")
+        flat = {k: v for k, v in environment.items() if k != "packages"}
+        flat |= packages if isinstance(packages, dict) else {}
+        whose = f'<p class="note">{escape(", ".join(names))}</p>' if len(kinds) > 1 else ""
+        parts.append(f'{whose}<div class="columns">{_pairs(flat)}</div>')
+    return f"<h2>Environment</h2>{''.join(parts)}" if parts else ""
+
+
+def _pairs(table: Mapping[str, Any]) -> str:
+    rows = "".join(f"<tr><th>{escape(str(k))}</th><td>{escape(shown(v))}</td></tr>" for k, v in table.items())
+    return f'<table class="pairs"><tbody>{rows}</tbody></table>'
+
+
+def files(runs: Sequence[StoredRun], link: Link) -> str:
+    """Return links to what was stored, folded away where there are many."""
+    parts = []
+    for run in runs:
+        items = "".join(
+            f'<li><a href="{escape(link(run, name))}">{escape(name)}</a> <small>{size(count)}</small></li>'
+            for name, count in run.files.items()
+        )
+        parts.append(f'<h3>{escape(run.name)}</h3><ul class="files">{items}</ul>')
+    if not parts:
+        return ""
+    inside = "".join(parts)
+    whole = (
+        f'<details id="all-files"><summary>of {len(parts)} runs</summary>{inside}</details>'
+        if len(parts) > 3
+        else inside
+    )
+    return f"<h2>Raw files</h2>{whole}"

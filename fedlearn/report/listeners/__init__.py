@@ -1,0 +1,104 @@
+"""``--log NAME``: what a run's events say, handed on to the tools that people watch their experiments with.
+
+A listener follows the log in a thread of its own. What goes wrong in it is said once and never stops the run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from fedlearn.config import RunConfig
+from fedlearn.live import Event, following
+from fedlearn.registry import Registry
+from fedlearn.rounds import Fate
+
+log = logging.getLogger(__name__)
+
+NODES = ("ready", "cohort", *Fate)  # columns that count nodes
+
+LISTENERS = Registry(
+    "--log",
+    {
+        "tensorboard": "fedlearn.report.listeners.tensorboard:TensorBoard",
+        "mlflow": "fedlearn.report.listeners.mlflow:MLflow",
+    },
+)
+
+
+class Listener(Protocol):
+    """Takes in the events of one run."""
+
+    def take(self, event: Event) -> None:
+        """Take in one event."""
+
+    def close(self) -> None:
+        """Write what is left; called once, when the run has ended in whatever way."""
+
+
+MakeListener = Callable[[Path, RunConfig], Listener]
+
+
+def scalars_of(event: Event) -> dict[str, float]:
+    """Return the numbers of a committed round by name: what was measured, and bytes, nodes and seconds in groups.
+
+    >>> scalars_of({"round": 1, "bytes_up": 9, "accuracy": 0.5, "loss": None, "training_seconds": 2.0, "late": 1})
+    {'bytes/up': 9.0, 'accuracy': 0.5, 'seconds/training': 2.0, 'nodes/late': 1.0}
+    """
+    left_out = ("time", "event", "round", "attempt")
+    numbers = {k: float(v) for k, v in event.items() if k not in left_out and isinstance(v, int | float)}
+    return {_tag(name): value for name, value in numbers.items()}
+
+
+def _tag(name: str) -> str:
+    if name.endswith("_seconds"):
+        return f"seconds/{name.removesuffix('_seconds')}"
+    if name.startswith("bytes_"):
+        return f"bytes/{name.removeprefix('bytes_')}"
+    return f"nodes/{name}" if name in NODES else name
+
+
+@contextmanager
+def listened(names: Sequence[str], events: Path, config: RunConfig) -> Iterator[None]:
+    """Let listeners follow a run's log as long as the block lasts.
+
+    Raises
+    ------
+    UsageError
+        Before the block, if a name is none of ours or its package is not installed.
+    """
+    begin = events.stat().st_size if events.exists() else 0
+    with ExitStack() as stack:
+        for name in dict.fromkeys(names):
+            make: MakeListener = LISTENERS.load(name)
+            careful = _Careful(name, make(events.parent, config))
+            stack.callback(careful.close)
+            stack.enter_context(following(events, begin, careful.take))
+        yield
+
+
+class _Careful:
+    """A listener that is given up when it fails."""
+
+    def __init__(self, name: str, listener: Listener) -> None:
+        self._name = name
+        self._listener = listener
+        self._failed = False
+
+    def take(self, event: Event) -> None:
+        self._try(lambda: self._listener.take(event))
+
+    def close(self) -> None:
+        self._try(self._listener.close)
+
+    def _try(self, action: Callable[[], None]) -> None:
+        if self._failed:
+            return
+        try:
+            action()
+        except Exception as error:  # of a foreign library, about its files or its server
+            self._failed = True
+            log.warning("--log %s: given up, the run goes on: %s: %s", self._name, type(error).__name__, error)

@@ -1,0 +1,37 @@
+"""TensorBoard: one scalar for each number of a committed round, in ``RUN/tensorboard``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedlearn.config import RunConfig
+from fedlearn.errors import UsageError
+from fedlearn.live import Event
+from fedlearn.report.listeners import scalars_of
+
+
+class TensorBoard:
+    """Writes event files with TensorBoard's own writer; torch's would bring torch into the main process."""
+
+    def __init__(self, folder: Path, config: RunConfig) -> None:
+        try:
+            from tensorboard.compat.proto.event_pb2 import Event as Record
+            from tensorboard.compat.proto.summary_pb2 import Summary
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ImportError:
+            raise UsageError("--log tensorboard: not installed: pip install 'fedlearn[tensorboard]'") from None
+        self._record, self._summary = Record, Summary
+        self._writer = EventFileWriter(str(folder / "tensorboard"))
+
+    def take(self, event: Event) -> None:
+        """Write the numbers of a committed round."""
+        if event["event"] != "committed":
+            return
+        values = [self._summary.Value(tag=name, simple_value=value) for name, value in scalars_of(event).items()]
+        record = self._record(wall_time=event["time"], step=event["round"], summary=self._summary(value=values))
+        self._writer.add_event(record)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """End the file."""
+        self._writer.close()

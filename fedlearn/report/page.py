@@ -1,0 +1,51 @@
+"""The page: sections put together with one style sheet and one small script.
+
+It holds everything and asks no network. Whatever comes from a run folder is escaped, and the page's content policy lets
+no other script run than its own.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from html import escape
+from importlib.resources import files
+
+
+def page_of(sections: Mapping[str, str], *, title: str, stream: str = "") -> str:
+    """Return the whole page.
+
+    Parameters
+    ----------
+    stream
+        Where the live page listens for sections that have changed; empty in a file.
+    """
+    style, script = _resource("page.css"), _resource("page.js")
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            "style-src 'unsafe-inline'",
+            "img-src data:",
+            f"script-src 'sha256-{_hash(script)}'",
+            *(["connect-src 'self'"] if stream else []),
+        ]
+    )
+    body = "".join(f'<section id="{name}">{inside}</section>' for name, inside in sections.items())
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
+        '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
+        f"<title>{escape(title)} - fedlearn</title><style>{style}</style></head>"
+        f'<body data-stream="{escape(stream)}"><main>{body}</main>'
+        f'<div id="hint" hidden></div><script>{script}</script></body></html>\n'
+    )
+
+
+def _resource(name: str) -> str:
+    return (files("fedlearn.report") / name).read_text(encoding="utf-8")
+
+
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,0 +1,132 @@
+"""Runs beside each other: which settings tell them apart, and which differ by their seed alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedlearn.metrics import EPSILON, LOWER_IS_BETTER
+from fedlearn.report.stored import StoredRun, finite
+from fedlearn.rounds import COLUMNS
+
+MAIN_METRICS = ("accuracy", "mae", "loss")  # the first of them that was measured is what runs are judged by
+REPORTED_METRICS = ("train_loss", EPSILON)  # measured while nodes learn; the others are evaluations
+NO_DIFFERENCE = ("out", "data.dir", "data.notice", "engine.")  # where and how a run was executed
+
+Measure = Callable[[StoredRun], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The runs of one choice of settings, alike but for their seeds.
+
+    Parameters
+    ----------
+    label
+        What tells it from the others.
+    slot
+        Its place among them, from 0: its colour in every figure.
+    """
+
+    label: str
+    slot: int
+    runs: tuple[StoredRun, ...]
+
+    @property
+    def counted(self) -> tuple[StoredRun, ...]:
+        """The runs that means are taken over: once one has completed, no half of a run is mixed in."""
+        return tuple(run for run in self.runs if run.status == "completed") or self.runs
+
+    def values(self, measure: Measure) -> list[float]:
+        """Return what was measured of its runs."""
+        return [value for run in self.counted if (value := measure(run)) is not None]
+
+    def mean(self, measure: Measure) -> float | None:
+        """Return the mean over its runs, None where nothing was measured."""
+        values = self.values(measure)
+        return sum(values) / len(values) if values else None
+
+
+def differing(runs: Sequence[StoredRun]) -> list[str]:
+    """Return the names of the settings that are not the same in all runs; the seed last."""
+    names = dict.fromkeys(name for run in runs for name in run.settings if not name.startswith(NO_DIFFERENCE))
+    several = [name for name in names if len({repr(run.settings.get(name)) for run in runs}) > 1]
+    return sorted(several, key=lambda name: name == "seed")
+
+
+def points_of(runs: Sequence[StoredRun]) -> list[Point]:
+    """Return the runs grouped by all that tells them apart but the seed, in the order they were given."""
+    names = [name for name in differing(runs) if name != "seed"]
+    groups: dict[str, list[StoredRun]] = {}
+    for run in runs:
+        key = repr([run.settings.get(name) for name in names])
+        groups.setdefault(key if run.settings else run.name, []).append(run)
+    repeated = any(len({repr(run.settings.get("seed")) for run in group}) < len(group) for group in groups.values())
+    if repeated:  # runs of the same settings and seed are shown one by one
+        return [Point(run.name, slot, (run,)) for slot, run in enumerate(runs)]
+    return [Point(_label(group, names), slot, tuple(group)) for slot, group in enumerate(groups.values())]
+
+
+def _label(group: Sequence[StoredRun], names: Sequence[str]) -> str:
+    """Return a point's name: of a single run its own, else what it differs by."""
+    if len(group) == 1:
+        return group[0].name
+    if not names:
+        return "all runs"
+    return ", ".join(f"{name.rpartition('.')[2]}={shown(group[0].settings.get(name))}" for name in names)
+
+
+def shown(value: Any) -> str:
+    """Return a setting's value for people.
+
+    >>> shown(True), shown(""), shown(None), shown(0.1)
+    ('true', '(empty)', '-', '0.1')
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "(empty)" if value == "" else str(value)
+
+
+def metrics_of(runs: Sequence[StoredRun]) -> list[str]:
+    """Return the columns that depend on the model and hold something, evaluations first, the main one leading."""
+    columns = dict.fromkeys(name for run in runs for row in run.rounds for name in row if name not in COLUMNS)
+    measured = [name for name in columns if any(run.latest(name) is not None for run in runs)]
+    rank = {name: place for place, name in enumerate((*MAIN_METRICS, "mae_scaled"))}
+    return sorted(measured, key=lambda name: (name in REPORTED_METRICS, rank.get(name, len(rank)), name))
+
+
+def main_metric(runs: Sequence[StoredRun]) -> str | None:
+    """Return what runs are judged by, None where nothing was evaluated."""
+    return next((name for name in metrics_of(runs) if name not in REPORTED_METRICS), None)
+
+
+def best(run: StoredRun, metric: str) -> tuple[float, int] | None:
+    """Return the best value of a metric and its round."""
+    numbered = [
+        (value, row.get("round_number") or 0) for row, value in zip(run.rounds, run.column(metric), strict=True)
+    ]
+    measured = [(value, int(number)) for value, number in numbered if value is not None]
+    sign = 1 if metric in LOWER_IS_BETTER else -1
+    return min(measured, key=lambda pair: (sign * pair[0], pair[1]), default=None)
+
+
+def best_value(run: StoredRun, metric: str) -> float | None:
+    """Return the best value of a metric, None where it was never measured."""
+    top = best(run, metric)
+    return top[0] if top else None
+
+
+def seconds_of(run: StoredRun) -> float:
+    """Return how long the committed attempts took."""
+    return sum(run.total(f"{phase}_seconds") for phase in ("selection", "training", "evaluation"))
+
+
+def compression_ratio(run: StoredRun) -> float | None:
+    """Return bytes of plain reports over bytes that came; None of ensembles and before the first report."""
+    plain = finite(run.log.view.about.get("plain_bytes"))
+    if not plain:
+        return finite(run.summary.get("compression_ratio"))
+    return plain * run.total("uploads") / run.total("bytes_up") if run.total("bytes_up") else None

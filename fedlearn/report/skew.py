@@ -1,0 +1,80 @@
+"""The picture of who has which labels, computed again from the settings: run folders do not hold it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedlearn.config import config_from
+from fedlearn.config.schema import DataSettings
+from fedlearn.data import DATASETS, TableDataset, load_dataset, partition_table
+from fedlearn.errors import FedlearnError
+from fedlearn.report.charts import HeatMap
+
+MOST_NODES = 100  # columns of the picture
+
+
+def skew_of(settings: Mapping[str, Any]) -> HeatMap | str:
+    """Return the picture, or why there is none."""
+    try:
+        config = config_from({**settings, "out": ""})
+    except FedlearnError as error:
+        return f"its settings cannot be read: {error}"
+    return _picture(config.data, config.clients, config.seed)
+
+
+@lru_cache(maxsize=64)
+def _picture(data: DataSettings, clients: int, seed: int) -> HeatMap | str:
+    name = data.dataset
+    if name not in DATASETS and not (name.endswith(".toml") and Path(name).is_file()):
+        return f"the data set {name} is not one of ours, and a report runs no code that a run folder names"
+    try:
+        with _no_network():
+            return _counted(data, clients, seed)
+    except FedlearnError as error:
+        return str(error)
+
+
+def _counted(data: DataSettings, clients: int, seed: int) -> HeatMap:
+    dataset = load_dataset(data.dataset, data.dir)
+    table = partition_table(dataset, data, num_partitions=clients, seed=seed)
+    labels = dataset.train.labels
+    classes = int(labels.max()) + 1
+    shown = min(len(table), MOST_NODES)
+    counts = np.stack([np.bincount(labels[table.indices(i)], minlength=classes) for i in range(shown)], axis=1)
+    of_all = f"first {shown} of {len(table)} nodes" if len(table) > shown else "node"
+    alpha = f", alpha {data.alpha:g}" if data.partition == "dirichlet" else ""
+    rows, word = _names(dataset, classes)
+    title = f"{word} by node: {dataset.name}, {data.partition}{alpha}, seed {seed}"
+    return HeatMap("skew", title, of_all, word, rows, counts)
+
+
+def _names(dataset: Any, classes: int) -> tuple[tuple[str, ...], str]:
+    """Return the names of the labels, and what they are called together."""
+    numbers = tuple(str(number) for number in range(classes))
+    if not isinstance(dataset, TableDataset):
+        return numbers, "label"
+    if dataset.schema.classes:
+        return tuple(dataset.schema.classes[:classes]), "class"
+    return numbers, "tenth of the target"
+
+
+@contextmanager
+def _no_network() -> Iterator[None]:
+    """Let this process reach no other: data that are not here would be downloaded, which only a run may do."""
+
+    def refuse(*_: Any) -> None:
+        raise OSError("a report does not download")
+
+    before = socket.socket.connect, socket.getaddrinfo
+    socket.socket.connect = socket.getaddrinfo = refuse  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        socket.socket.connect, socket.getaddrinfo = before  # type: ignore[method-assign]

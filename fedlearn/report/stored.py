@@ -1,0 +1,256 @@
+"""What a run folder holds, read tolerantly: a file that is missing or broken costs a line, not the report."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedlearn.config import flat_from_file
+from fedlearn.errors import UsageError
+from fedlearn.live import Event, EventTail, RunView
+from fedlearn.run_folder import ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
+
+METRICS = "metrics.csv"
+MARKS = (SETTINGS, EVENTS, METRICS, SUMMARY)  # one of them makes a folder a run folder
+RAW_FILES = (*MARKS, ENVIRONMENT, "checkpoint.json", "model.safetensors", "best.safetensors")
+WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready")
+
+LARGEST = 1e100  # beyond it, the distance of two numbers need not be one
+
+Row = Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """One run as its folder shows it.
+
+    Parameters
+    ----------
+    settings
+        Flat: dotted name -> value.
+    rounds
+        Rows of metrics.csv: column -> value, None where nothing was measured.
+    log
+        What its events say.
+    problems
+        One line for each thing that could not be read.
+    """
+
+    name: str
+    folder: Path
+    settings: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    rounds: tuple[Row, ...]
+    log: LogRead
+    problems: tuple[str, ...]
+
+    @property
+    def files(self) -> dict[str, int]:
+        """Its raw files with their sizes; nothing that a link leads to."""
+        paths = (self.folder / name for name in RAW_FILES)
+        return {path.name: path.stat().st_size for path in paths if path.is_file() and not path.is_symlink()}
+
+    @property
+    def status(self) -> str:
+        """How it ended; "unfinished" where it goes on, or was killed."""
+        if self.log.seen:
+            return self.log.ended or "unfinished"
+        return str(self.summary.get("status", "unfinished"))
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, or nothing."""
+        return str(self.summary.get("reason") or "") if self.status != "unfinished" else ""
+
+    def column(self, name: str) -> list[float | None]:
+        """Return one column of its table."""
+        return [row.get(name) for row in self.rounds]
+
+    def total(self, name: str) -> float:
+        """Return the sum of a column."""
+        return sum(value for value in self.column(name) if value is not None)
+
+    def latest(self, name: str) -> float | None:
+        """Return the last value that was measured."""
+        return next((value for value in reversed(self.column(name)) if value is not None), None)
+
+
+@dataclass(slots=True)
+class LogRead:
+    """What a run's events say, as far as they have been read."""
+
+    path: Path
+    view: RunView = field(default_factory=RunView)
+    wrong: Counter[tuple[str, str]] = field(default_factory=Counter)  # (what, reason) -> how often
+    ended: str = ""
+    seen: bool = False
+    tail: EventTail = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin at the first event."""
+        self.tail = EventTail(self.path)
+
+    def read_on(self) -> None:
+        """Take in what was appended."""
+        for event in self.tail.read():
+            with suppress(KeyError, TypeError, ValueError, AttributeError):  # an event of another make
+                self._take(event)
+
+    def _take(self, event: Event) -> None:
+        self.seen = True
+        if event["event"] in WENT_WRONG:
+            self.wrong[str(event["event"]), str(event.get("reason") or "")] += 1
+        elif event["event"] == "started":
+            int(event["rounds"])  # what the view counts with
+            self.ended = ""
+        elif event["event"] == "ended":
+            self.ended = str(event["status"])
+        self.view.take(event)
+
+
+def is_run(folder: Path) -> bool:
+    """Return whether a folder holds a run, however little of it."""
+    return any((folder / name).is_file() for name in MARKS) and not (folder / "sweep.toml").exists()
+
+
+def run_folders(paths: Iterable[Path]) -> dict[str, Path]:
+    """Return the run folders in some folders, by name: that of a run, or its place in a sweep or folder of runs.
+
+    Raises
+    ------
+    UsageError
+        If a path is not there, or holds no run.
+    """
+    found: dict[str, Path] = {}
+    for path in paths:
+        folder = path.resolve()
+        if not folder.is_dir():
+            raise UsageError(f"{path}: there is no such folder")
+        inside = runs_below(folder)
+        if not inside:
+            raise UsageError(f"{path}: it holds no run; name a run folder, a sweep, or a folder of run folders")
+        for name, run in inside.items():
+            if run not in found.values():
+                found[_free(name, found)] = run
+    return found
+
+
+def runs_below(folder: Path) -> dict[str, Path]:
+    """Return the run folders in a folder, itself or at any depth, by the name each has there."""
+    if is_run(folder):
+        return {folder.name: folder}
+    return {_name_below(run, folder): run for run in sorted(_walk(folder))}
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield the run folders below a folder; a run holds no other, and links are not followed."""
+    for place, inside, _ in os.walk(folder):
+        if is_run(Path(place)):
+            inside.clear()
+            yield Path(place)
+
+
+def _name_below(run: Path, folder: Path) -> str:
+    """Return a run's name inside a folder; a sweep keeps its runs in runs/, which says nothing."""
+    parts = run.relative_to(folder).parts
+    return "/".join(parts[1:] if len(parts) > 1 and parts[0] == "runs" else parts)
+
+
+def _free(name: str, taken: Mapping[str, Path]) -> str:
+    names = (name, *(f"{name} ({count})" for count in range(2, len(taken) + 3)))
+    return next(each for each in names if each not in taken)
+
+
+def read_run(name: str, folder: Path, log: LogRead | None = None) -> StoredRun:
+    """Return what a run folder holds.
+
+    Parameters
+    ----------
+    log
+        Of an earlier look at the same folder: only what is new is read. Without it, all is.
+    """
+    problems: list[str] = []
+    log = log or LogRead(folder / EVENTS)
+    log.read_on()
+    return StoredRun(
+        name=name,
+        folder=folder,
+        settings=_settings(folder / SETTINGS, problems),
+        environment=_table(folder / ENVIRONMENT, problems),
+        summary=_table(folder / SUMMARY, problems) if (folder / SUMMARY).exists() else {},
+        rounds=tuple(_rows(folder / METRICS, problems)),
+        log=log,
+        problems=tuple(f"{name}: {problem}" for problem in problems),
+    )
+
+
+def _settings(path: Path, problems: list[str]) -> dict[str, Any]:
+    try:
+        return flat_from_file(path)
+    except UsageError as error:
+        problems.append(str(error).removeprefix("--config ").replace(str(path), path.name))
+        return {}
+    except RecursionError:
+        problems.append(f"{path.name} is nested too deeply")
+        return {}
+
+
+def _table(path: Path, problems: list[str]) -> dict[str, Any]:
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        problems.append(f"{path.name}: {error.strerror or error}")
+        return {}
+    except (ValueError, RecursionError):
+        problems.append(f"{path.name} is no JSON: it was cut short, or something else wrote it")
+        return {}
+    if not isinstance(table, dict):
+        problems.append(f"{path.name} holds no table")
+        return {}
+    return table
+
+
+def _rows(path: Path, problems: list[str]) -> list[Row]:
+    """Return the rounds up to the first row that cannot be read."""
+    rows: list[Row] = []
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, strict=True):
+                rows.append({str(name): _value(text) for name, text in row.items()})
+    except FileNotFoundError:
+        problems.append(f"{path.name} is missing: no round was committed")
+    except (OSError, ValueError, csv.Error) as error:
+        problems.append(f"{path.name} cannot be read beyond row {len(rows)}: {error}")
+    return rows
+
+
+def _value(text: Any) -> float | None:
+    """Return a cell as a number, None where it is empty.
+
+    >>> _value("0.25"), _value("")
+    (0.25, None)
+    """
+    if text == "":
+        return None
+    if not isinstance(text, str):
+        raise ValueError("it has another number of cells than the header")
+    return finite(float(text))
+
+
+def finite(value: object) -> float | None:
+    """Return a number as a float; None of everything else: NaN, infinity, and what no axis could hold.
+
+    >>> finite(2), finite("2"), finite(float("nan")), finite(True)
+    (2.0, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) < LARGEST else None  # so is NaN, which is less than nothing

@@ -1,0 +1,219 @@
+"""Tables of runs, written as HTML for the page, and as CSV and LaTeX for files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from typing import Any, NamedTuple
+
+from fedlearn.live import number, size
+from fedlearn.metrics import title_of
+from fedlearn.report.points import (
+    REPORTED_METRICS,
+    Measure,
+    Point,
+    best_value,
+    compression_ratio,
+    differing,
+    main_metric,
+    metrics_of,
+    seconds_of,
+    shown,
+)
+from fedlearn.report.stored import StoredRun
+
+SHA_SHOWN = 10  # digits of a SHA-256 on the page; files have all of them
+LATEX_SPECIAL = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$",
+}  # fmt: skip
+
+
+class Spread(NamedTuple):
+    """A mean over seeds and the sample standard deviation, None of a single value."""
+
+    mean: float
+    sd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its name in files, its title for people, and how its cells are written for them."""
+
+    name: str
+    title: str
+    form: Callable[[Any], str]
+    numeric: bool = True
+
+    def text(self, cell: object) -> str:
+        """Return a cell for people."""
+        if cell is None:
+            return "-"
+        if isinstance(cell, Spread):
+            return self.form(cell.mean) + (f" ± {self.form(cell.sd)}" if cell.sd is not None else "")
+        return self.form(cell)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of plain values under columns that know how to show them."""
+
+    key: str  # name of its files
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+    def as_html(self) -> str:
+        """Return a ``<table>``; every text is escaped."""
+        head = "".join(f"<th{_kind(column)}>{escape(column.title)}</th>" for column in self.columns)
+        body = "".join(f"<tr>{self._html_cells(row)}</tr>" for row in self.rows)
+        return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+    def _html_cells(self, row: Sequence[object]) -> str:
+        cells = zip(self.columns, row, strict=True)
+        return "".join(f"<td{_kind(column)}>{escape(column.text(cell))}</td>" for column, cell in cells)
+
+    def as_csv(self) -> str:
+        """Return the values themselves; a spread takes two columns."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        doubled = [any(isinstance(row[place], Spread) for row in self.rows) for place in range(len(self.columns))]
+        names = [(c.name, f"{c.name}_sd") if two else (c.name,) for c, two in zip(self.columns, doubled, strict=True)]
+        writer.writerow([name for pair in names for name in pair])
+        for row in self.rows:
+            cells = zip(row, doubled, strict=True)
+            writer.writerow([value for cell, two in cells for value in (_two(cell) if two else (cell,))])
+        return text.getvalue()
+
+    def as_latex(self) -> str:
+        """Return a tabular for the booktabs package."""
+        kinds = "".join("r" if column.numeric else "l" for column in self.columns)
+        head = " & ".join(_latex(column.title) for column in self.columns)
+        body = [
+            " & ".join(_latex(c.text(cell)) for c, cell in zip(self.columns, row, strict=True)) for row in self.rows
+        ]
+        lines = [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", head + r" \\", r"\midrule"]
+        return "\n".join([*lines, *(row + r" \\" for row in body), r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _kind(column: Column) -> str:
+    return ' class="num"' if column.numeric else ""
+
+
+def _two(cell: object) -> tuple[object, object]:
+    return (cell.mean, cell.sd) if isinstance(cell, Spread) else (cell, None)
+
+
+def _latex(text: str) -> str:
+    return "".join(LATEX_SPECIAL.get(letter, letter) for letter in text)
+
+
+# --- what is in them --------------------------------------------------------------------------------------------------
+
+
+def ratio(value: float) -> str:
+    """Return a compression ratio for people.
+
+    >>> ratio(9.934), ratio(256.2)
+    ('9.93x', '256x')
+    """
+    return f"{value:.2f}x" if value < 100 else f"{value:.0f}x"
+
+
+def seconds(value: float) -> str:
+    """Return a time for people.
+
+    >>> seconds(19.18), seconds(3725), seconds(7260)
+    ('19.2 s', '62 min', '2 h 1 min')
+    """
+    if value < 120:
+        return f"{value:.1f} s"
+    minutes = round(value / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 120 else f"{minutes} min"
+
+
+def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
+    """Return what a run comes to: the columns that all tables of runs share."""
+    main = main_metric(runs)
+    measures: list[tuple[Column, Measure]] = []
+    for metric in metrics_of(runs):
+        if metric not in REPORTED_METRICS or metric == "epsilon":
+            measures.append((Column(metric, title_of(metric), number), partial(StoredRun.latest, name=metric)))
+        if metric == main:
+            column = Column(f"best_{metric}", f"best {title_of(metric)}", number)
+            measures.append((column, partial(best_value, metric=metric)))
+    return [
+        *measures,
+        (Column("bytes_up", "uploaded", size), lambda run: run.total("bytes_up")),
+        (Column("compression_ratio", "smaller", ratio), compression_ratio),
+        (Column("bytes_down", "downloaded", size), lambda run: run.total("bytes_down")),
+        (Column("seconds", "time", seconds), seconds_of),
+    ]
+
+
+def runs_table(runs: Sequence[StoredRun]) -> Table:
+    """Return one row a run: the settings that tell it apart, and what came of it."""
+    names, measures = differing(runs), _measures(runs)
+    lost = [name for name in ("failed", "refused", "late") if any(run.total(name) for run in runs)]
+    columns = (
+        Column("run", "run", str, numeric=False),
+        *(Column(name, name.rpartition(".")[2], shown, numeric=False) for name in names),
+        *(column for column, _ in measures),
+        Column("rounds", "rounds", str),
+        *(Column(name, name, lambda value: f"{value:.0f}") for name in lost),
+        Column("status", "status", str, numeric=False),
+        Column("model_sha256", "SHA-256", lambda sha: sha[:SHA_SHOWN], numeric=False),
+    )
+    rows = [
+        (
+            run.name,
+            *(run.settings.get(name) for name in names),
+            *(measure(run) for _, measure in measures),
+            len(run.rounds),
+            *(run.total(name) for name in lost),
+            run.status,
+            sha_of(run),
+        )
+        for run in runs
+    ]
+    return Table("runs", "Runs", columns, tuple(rows))
+
+
+def sha_of(run: StoredRun) -> str | None:
+    """Return the SHA-256 of the final model; None of a run that has not ended."""
+    return str(run.summary["model_sha256"]) if run.status != "unfinished" and "model_sha256" in run.summary else None
+
+
+def points_table(points: Sequence[Point]) -> Table:
+    """Return one row for each choice of settings: means over its seeds."""
+    measures = _measures([run for point in points for run in point.runs])
+    columns = (
+        Column("point", "settings", str, numeric=False),
+        Column("seeds", "seeds", str),
+        *(c for c, _ in measures),
+    )
+    rows = [(p.label, len(p.counted), *(_spread(p.values(measure)) for _, measure in measures)) for p in points]
+    return Table("points", "Means over seeds", columns, tuple(rows))
+
+
+def _spread(values: Sequence[float]) -> Spread | None:
+    if not values:
+        return None
+    return Spread(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+
+
+def rounds_table(runs: Sequence[StoredRun]) -> Table:
+    """Return one row a run and round: all of metrics.csv."""
+    names = list(dict.fromkeys(name for run in runs for row in run.rounds for name in row))
+    columns = (Column("run", "run", str, numeric=False), *(Column(name, title_of(name), str) for name in names))
+    rows = [(run.name, *(_plain(row.get(name)) for name in names)) for run in runs for row in run.rounds]
+    return Table("rounds", "Rounds", columns, tuple(rows))
+
+
+def _plain(value: float | None) -> float | int | None:
+    return int(value) if value is not None and value.is_integer() else value

@@ -1,0 +1,92 @@
+"""``fedlearn report``: the page, its figures and its tables in a folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from fedlearn.checkpoint import write_atomically
+from fedlearn.report import charts
+from fedlearn.report.charts import Chart, HeatMap
+from fedlearn.report.page import page_of
+from fedlearn.report.plots import save
+from fedlearn.report.points import points_of
+from fedlearn.report.sections import sections_of
+from fedlearn.report.skew import skew_of
+from fedlearn.report.stored import StoredRun, read_run, run_folders
+from fedlearn.report.tables import points_table, rounds_table, runs_table
+
+FOLDER = "report"
+PAGE = "index.html"
+
+
+def write_report(paths: Sequence[Path], out: Path | None = None) -> tuple[Path, list[str]]:
+    """Write page, figures and tables; return where the page is, and what could not be read.
+
+    Parameters
+    ----------
+    paths
+        Run folders, sweeps, or folders of run folders.
+    out
+        The folder; without it, ``report`` inside the one path, or here for several.
+    """
+    runs = [read_run(name, folder) for name, folder in run_folders(paths).items()]
+    out = out or (paths[0] / FOLDER if len(paths) == 1 else Path(FOLDER))
+    write_page(runs, title_of(paths), out)
+    _write_tables(runs, out / "tables")
+    (out / "figures").mkdir(exist_ok=True)
+    for name, chart in _figures(runs):
+        save(chart, out / "figures", re.sub(r"[^\w-]", "_", name))  # columns of metrics.csv may be called anything
+    return out / PAGE, [problem for run in runs for problem in run.problems]
+
+
+def write_page(runs: Sequence[StoredRun], title: str, out: Path) -> None:
+    """Write the page, with links to the raw files from where it is."""
+    sections = sections_of(runs, title=title, link=lambda run, name: _relative(run.folder / name, out))
+    write_atomically(out / PAGE, page_of(sections, title=title).encode())
+
+
+def title_of(paths: Sequence[Path]) -> str:
+    """Return what a page about these folders is called: a sweep has its own title, others their names."""
+    return ", ".join(_sweep_title(path) or path.resolve().name for path in paths[:3]) + (
+        "..." if len(paths) > 3 else ""
+    )
+
+
+def _sweep_title(path: Path) -> str:
+    try:
+        return str(tomllib.loads((path / "sweep.toml").read_text(encoding="utf-8")).get("title", ""))
+    except (OSError, ValueError):
+        return ""
+
+
+def _relative(path: Path, out: Path) -> str:
+    return quote(os.path.relpath(path, out.resolve()).replace(os.sep, "/"))
+
+
+def _write_tables(runs: Sequence[StoredRun], folder: Path) -> None:
+    tables = [runs_table(runs), points_table(points_of(runs))]
+    for table in tables:
+        write_atomically(folder / f"{table.key}.csv", table.as_csv().encode())
+        write_atomically(folder / f"{table.key}.tex", table.as_latex().encode())
+    write_atomically(folder / "rounds.csv", rounds_table(runs).as_csv().encode())
+
+
+def _figures(runs: Sequence[StoredRun]) -> Iterator[tuple[str, Chart]]:
+    """Yield every chart of the page with the name of its files."""
+    points = points_of(runs)
+    for chart in charts.curves(points):
+        yield chart.key, chart
+    if (front := charts.pareto(points)) is not None:
+        yield front.key, front
+    if len(runs) != 1 or not runs[0].rounds:
+        return
+    (run,) = runs
+    yield "phases", charts.phases(run)
+    yield "fates", charts.fates(run)
+    if isinstance(skew := skew_of(run.settings), HeatMap):
+        yield "skew", skew

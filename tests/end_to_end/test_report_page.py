@@ -1,0 +1,93 @@
+"""The report of real runs, in a real browser."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from itertools import product
+
+import pytest
+
+from fedlearn.config import config_from
+from fedlearn.engine import ENGINES
+from fedlearn.report.writing import write_report
+from tests.end_to_end.chromium import WIDTHS, Visit, headless
+from tests.end_to_end.conftest import CHEAP, ROOT, Run
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with headless() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two runs that were made once for all of these tests."""
+    folders = [tmp_path_factory.mktemp("runs") / codec for codec in ("identity", "drop")]
+    for folder in folders:
+        settings = {**CHEAP, "compression.codec": folder.name, "data.partition": "dirichlet", "out": str(folder)}
+        ENGINES.load("inline")(config_from(settings))
+    return folders
+
+
+@pytest.fixture
+def report(tmp_path):
+    """Write a report and return where its page is."""
+
+    def report(*folders):
+        page, problems = write_report(folders, tmp_path / "report")
+        assert problems == []
+        return page.as_uri()
+
+    return report
+
+
+def test_the_command_says_where_the_page_is(runs, tmp_path):
+    command = [sys.executable, "-m", "fedlearn", "report", str(runs[0]), "--out", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == (f"{tmp_path / 'index.html'}\n", "")
+
+
+def test_a_page_is_calm_on_a_desk_and_on_a_phone(browser, report, runs):
+    url = report(*runs)
+    for width, scheme in product(WIDTHS, ("light", "dark")):
+        visit = Visit(browser, url, width=width, scheme=scheme)
+        visit.assert_calm()
+        assert visit.asked == [url]  # it holds everything
+        assert visit.page.locator("#curves figure").count() == 7
+        assert visit.page.locator("#pareto circle").count() == 2
+
+
+def test_the_numbers_are_shown_under_the_pointer(browser, report, runs):
+    visit = Visit(browser, report(runs[0]))
+    box = visit.page.locator("#curves svg").first.bounding_box()
+    visit.page.mouse.move(box["x"] + box["width"] - 20, box["y"] + box["height"] / 2)
+    assert visit.page.locator("#hint").inner_text().split()[:2] == ["round", "2"]
+    accuracy = Run(runs[0]).events_of("committed")[-1]["accuracy"]
+    assert float(visit.page.locator("#hint em").inner_text()) == pytest.approx(accuracy, rel=1e-4)
+    visit.page.mouse.move(1, 1)
+    assert visit.page.locator("#hint").is_hidden()
+
+
+def test_a_hostile_run_does_nothing_in_the_browser(browser, report, runs, tmp_path):
+    hostile = tmp_path / "<img src=x onerror=alert(1)>"
+    shutil.copytree(runs[0], hostile)
+    with (hostile / "events.jsonl").open("a") as log:
+        log.write('{"event": "refused", "reason": "<script>alert(2)<\\/script><img src=http://example.com/x>"}\n')
+    visit = Visit(browser, report(hostile))
+    visit.page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+    visit.page.wait_for_timeout(200)
+    visit.assert_calm()
+    assert "alert(2)" in visit.page.inner_text("#trouble")
+
+
+def test_the_report_of_a_forest_shows_its_error(browser, report, execute):
+    run = execute({"model.name": "dp-forest", "data.dataset": "diabetes", "clients": 4, "rounds.total": 1})
+    visit = Visit(browser, report(run.folder), width=WIDTHS[1])
+    visit.assert_calm()
+    assert f"{run.summary['mae']:.4f}" in visit.page.inner_text("#results")
+    assert "protects nobody" in visit.page.inner_text("#head")

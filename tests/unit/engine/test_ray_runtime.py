@@ -1,0 +1,123 @@
+"""What the ray engine says before it starts anything, and what it leaves: nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from fedlearn.config import config_from
+from fedlearn.engine import ENGINES
+from fedlearn.engine.ray_runtime import cluster, folder
+from fedlearn.errors import SettingError, UsageError
+
+
+def settings(**engine):
+    return config_from({f"engine.{name}": value for name, value in engine.items()}).engine
+
+
+def test_without_ray_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
+    with pytest.raises(UsageError, match=r"Ray is not installed: pip install 'fedlearn\[ray\]'"):
+        ENGINES.load("ray")(config_from({"data.dataset": "digits"}))
+
+
+@pytest.mark.parametrize("address", ["auto", "ray://head:10001", "head", ":6379", "head:port"])
+def test_an_address_is_host_and_port(address):
+    with (
+        pytest.raises(SettingError, match="must be HOST:PORT, as `ray start --head` prints it"),
+        cluster.connected(settings(address=address)),
+    ):
+        pass
+
+
+def test_an_address_where_nobody_listens_is_refused_at_once():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # not listening
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        begin = time.monotonic()
+        with pytest.raises(SettingError, match="nothing answers there"), cluster.connected(settings(address=address)):
+            pass
+        assert time.monotonic() - begin < 10
+
+
+def test_a_cluster_that_ray_would_look_for_elsewhere_is_refused_at_once(monkeypatch):
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "127.0.0.2")
+    with socket.create_server(("127.0.0.1", 0)) as only_here:
+        address = f"127.0.0.1:{only_here.getsockname()[1]}"
+        with (
+            pytest.raises(SettingError, match=r"'127\.0\.0\.2:.* nothing answers"),
+            cluster.connected(settings(address=address)),
+        ):
+            pass
+
+
+def test_the_environment_is_as_it_was_afterwards():
+    before = dict(os.environ)
+    with pytest.raises(SettingError), cluster.connected(settings(address="nowhere")):
+        pass
+    assert dict(os.environ) == before
+
+
+def test_a_client_fits_where_one_machine_has_all_that_it_takes():
+    actors = pytest.importorskip("fedlearn.engine.ray_runtime.actors", reason="Ray is not installed")
+    machine = {"CPU": 4.0, "GPU": 1.0}
+    for taken, fitting in [((1, 0), 4), ((3, 0), 1), ((5, 0), 0), ((0.5, 0), 8), ((1, 0.5), 2), ((1, 2), 0)]:
+        assert actors.fitting(machine, settings(client_cpus=taken[0], client_gpus=taken[1])) == fitting
+    assert actors.fitting({"CPU": 4.0}, settings(client_gpus=0.5)) == 0
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(folder, "LONGEST", 1000)
+    return tmp_path
+
+
+def test_a_folder_is_gone_afterwards_with_all_that_is_in_it(place):
+    with folder.guarded_folder() as own:
+        (own / "session").mkdir()
+        (own / "session" / "log").write_text("x")
+        assert list(place.iterdir()) == [own]
+    assert list(place.iterdir()) == []
+
+
+def test_the_process_that_made_the_folder_goes_on_even_if_it_still_writes_there(place):
+    with folder.guarded_folder() as own:
+        log = (own / "log").open("w")
+    assert list(place.iterdir()) == []
+    log.close()
+
+
+KILLED = """
+import os, subprocess, sys
+from fedlearn.engine.ray_runtime.folder import guarded_folder
+with guarded_folder() as own:
+    log = (own / "log").open("w")
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdout=log)
+    print(child.pid, own, flush=True)
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_after_a_kill_the_folder_is_gone_and_who_wrote_there():
+    killed = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True)
+    child, own = killed.stdout.split()
+    end = time.monotonic() + 30
+    while (psutil.pid_exists(int(child)) or Path(own).exists()) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not psutil.pid_exists(int(child))
+    assert not Path(own).exists()
+
+
+def test_in_a_long_temporary_folder_sockets_would_not_fit(place, monkeypatch):
+    monkeypatch.setattr(folder, "LONGEST", 3)
+    with folder.guarded_folder() as own:
+        assert own.parent == Path("/tmp")

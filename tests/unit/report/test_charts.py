@@ -1,0 +1,106 @@
+"""What charts hold, before anybody draws them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedlearn.report import charts
+from fedlearn.report.axes import axis_of, log_axis_of
+from fedlearn.report.points import points_of
+from tests.unit.report.conftest import rows_of
+
+SIZES = st.floats(-1e90, 1e90) | st.integers(-5, 2000).map(float) | st.floats(-1, 1)
+
+
+def by_key(runs):
+    return {chart.key: chart for chart in charts.curves(points_of(runs))}
+
+
+def test_a_curve_lies_over_rounds_bytes_and_seconds(stored):
+    drawn = by_key([stored()])
+    assert drawn["accuracy_by_round"].lines[0].x == (1, 2, 3)
+    assert drawn["accuracy_by_round"].lines[0].y == (0.2, 0.5, 0.4)
+    assert drawn["accuracy_by_bytes"].lines[0].x == (0.5, 1.0, 1.5)
+    assert drawn["accuracy_by_bytes"].x_title == "kB uploaded"
+    assert drawn["accuracy_by_time"].lines[0].x == (3, 6, 9)
+    assert "train_loss_by_round" in drawn and "train_loss_by_bytes" not in drawn
+
+
+def test_bytes_of_rounds_that_were_not_evaluated_count(stored):
+    line = by_key([stored(rows=rows_of([None, 0.5, None, 0.6]))])["accuracy_by_bytes"].lines[0]
+    assert (line.x, line.y) == ((1.0, 2.0), (0.5, 0.6))
+
+
+def test_a_line_is_the_mean_over_seeds_with_a_band_from_lowest_to_highest(stored):
+    runs = [stored("a", rows=rows_of([0.2, 0.4])), stored("b", settings={"seed": 2}, rows=rows_of([0.4, 0.8, 0.9]))]
+    (line,) = by_key(runs)["accuracy_by_round"].lines
+    assert line.x == (1, 2)  # as far as both have come
+    assert line.y == pytest.approx((0.3, 0.6))
+    assert (line.low, line.high) == ((0.2, 0.4), (0.4, 0.8))
+
+
+@pytest.mark.parametrize(("size", "log"), [(500, False), (5000, False), (5001, True)])
+def test_runs_of_very_different_bytes_share_a_logarithmic_axis(stored, size, log):
+    drawn = by_key([stored("a"), stored("b", rows=rows_of([0.2, 0.5, 0.4], bytes_up=size))])
+    assert (drawn["accuracy_by_bytes"].log_x, drawn["accuracy_by_round"].log_x) == (log, False)
+
+
+def test_a_single_round_is_no_curve(stored):
+    assert by_key([stored(rows=rows_of([0.2]))]) == {}
+
+
+def test_long_lines_are_thinned_and_keep_their_ends(stored):
+    (line,) = by_key([stored(rows=rows_of([0.5] * (3 * charts.MOST_PLACES)))])["accuracy_by_round"].lines
+    assert len(line.x) <= charts.MOST_PLACES + 1
+    assert (line.x[0], line.x[-1]) == (1, 3 * charts.MOST_PLACES)
+
+
+def test_bars_stack_to_the_cohort(stored):
+    fates = charts.fates(stored(rows=rows_of([0.1, 0.2], cohort=5, reported=2, late=1, failed=1, refused=1)))
+    assert [sum(heights) for heights in zip(*fates.layers.values(), strict=True)] == [5, 5] == list(fates.goal)
+
+
+def test_the_front_is_made_of_those_that_no_other_beats(stored):
+    runs = [
+        stored(name, rows=rows_of([accuracy], bytes_up=size))
+        for name, accuracy, size in (("plain", 0.6, 1000), ("good", 0.6, 100), ("small", 0.5, 10), ("bad", 0.4, 50))
+    ]
+    chart = charts.pareto(points_of(runs))
+    assert {dot.label for dot in chart.dots if dot.on_front} == {"good", "small"}
+    assert chart.log_x
+
+
+def test_one_run_has_no_front(stored):
+    assert charts.pareto(points_of([stored()])) is None
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), max_size=8), st.booleans())
+def test_whatever_is_off_the_front_is_beaten_from_it(places, lower_is_better):
+    sign = 1 if lower_is_better else -1
+    on = charts.front_of(places, lower_is_better=lower_is_better)
+    front = [place for place, kept in zip(places, on, strict=True) if kept]
+    for (x, y), kept in zip(places, on, strict=True):
+        beaten = any(a <= x and sign * b <= sign * y and (a, b) != (x, y) for a, b in front)
+        assert beaten != kept
+
+
+# --- axes -------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(SIZES, max_size=6), st.booleans(), st.booleans(), st.booleans())
+def test_an_axis_holds_its_values_and_few_ticks(values, from_zero, tight, whole):
+    axis = axis_of(values, from_zero=from_zero, tight=tight, whole=whole)
+    assert axis.low < axis.high
+    assert all(-1e-6 <= axis.place(value) <= 1 + 1e-6 for value in values)
+    assert len(axis.ticks) <= 12
+    assert all(-1e-6 <= axis.place(tick) <= 1 + 1e-6 for tick in axis.ticks)
+    assert not whole or all(float(tick).is_integer() for tick in axis.ticks)
+
+
+@given(st.lists(st.floats(1e-9, 1e90), min_size=1, max_size=6))
+def test_a_logarithmic_axis_holds_its_values(values):
+    axis = log_axis_of(values)
+    assert all(0 <= axis.place(value) <= 1 for value in values)
+    assert all(0 <= axis.place(tick) <= 1 for tick in axis.ticks)

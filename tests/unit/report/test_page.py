@@ -1,0 +1,199 @@
+"""The page holds everything it shows, asks nobody for more, and takes nothing from a run folder for HTML."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from urllib.parse import unquote
+
+import pytest
+
+from fedlearn.report.page import page_of
+from fedlearn.report.points import points_of
+from fedlearn.report.sections import sections_of
+from fedlearn.report.stored import read_run, run_folders
+from fedlearn.report.writing import title_of, write_page, write_report
+from tests.unit.report.conftest import FIXED, rows_of
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """What a page is made of; its tags must nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text, self.open, self.tags, self.words, self.inside = text, [], [], [], {}
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("script", "style"):
+            self.inside[self.open[-1]] = self.inside.get(self.open[-1], "") + data
+        else:
+            self.words.append(data)
+
+    @property
+    def said(self):
+        return " ".join(self.words)
+
+
+@pytest.fixture
+def page_for(tmp_path):
+    def page_for(*folders):
+        runs = [read_run(name, folder) for name, folder in run_folders(folders).items()]
+        write_page(runs, title_of(folders), tmp_path / "out")
+        return Page((tmp_path / "out" / "index.html").read_text())
+
+    return page_for
+
+
+def assert_asks_nobody(page):
+    (policy,) = [a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'")
+    script = base64.b64encode(hashlib.sha256(page.inside["script"].encode()).digest()).decode()
+    assert f"script-src 'sha256-{script}'" in policy
+    assert sum(tag == "script" for tag, _ in page.tags) == 1
+    assert not {"img", "iframe", "object", "embed", "form", "base"} & {tag for tag, _ in page.tags}
+    for tag, attributes in page.tags:
+        assert not [name for name in attributes if name.startswith("on") or name in ("src", "style", "srcdoc")], tag
+        if "href" in attributes:
+            assert not re.match(r"(\w+:)?//|javascript:", attributes["href"])
+    assert "@import" not in page.inside["style"] and "url(" not in page.inside["style"]
+
+
+def test_a_run_is_shown_whole(page_for, make_run):
+    page = page_for(make_run(events=[{"event": "failed", "round": 2, "attempt": 1, "reason": "the disk is full"}]))
+    assert_asks_nobody(page)
+    results = ("0.4000", "best 0.5000 in round 2", "1.5 kB", "4.00x", "the disk is full")
+    charts = ("accuracy by uploaded bytes", "seconds by phase", "nodes of the cohort", "label by node")
+    for word in (*results, *charts, "data.dataset", "digits", "numpy"):
+        assert word in page.said, word
+    assert len([tag for tag, _ in page.tags if tag == "svg"]) == 7 + 2 + 1
+
+
+def test_links_lead_to_the_raw_files(page_for, make_run, tmp_path):
+    folder = make_run("my run #1")
+    page = page_for(folder)
+    links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
+    assert {(tmp_path / "out" / unquote(link)).resolve() for link in links} == {
+        folder / name for name in ("settings.toml", "environment.json", "events.jsonl", "metrics.csv", "summary.json")
+    }
+
+
+def test_the_numbers_under_the_pointer_are_those_of_the_table(page_for, make_run):
+    page = page_for(make_run())
+    hover = [json.loads(a["data-hover"]) for tag, a in page.tags if tag == "svg"]
+    assert hover[0]["lines"] == [["run", 0, [1, 2, 3], [0.2, 0.5, 0.4]]]
+    assert {chart["kind"] for chart in hover} == {"line", "bars", "cells"}
+
+
+def test_runs_are_compared_by_what_differs(page_for, make_run):
+    runs = []
+    for codec, size, accuracy in (("drop", 100, 0.4), ("identity", 1000, 0.5)):
+        for seed in (1, 2):
+            settings = {"compression.codec": codec, "seed": seed}
+            runs.append(make_run(f"{codec}-{seed}", rows_of([0.2, accuracy], bytes_up=size), settings))
+    page = page_for(*runs)
+    assert_asks_nobody(page)
+    assert "Means over seeds" in page.said and "codec=drop" in page.said and "0.4000 ± 0.0000" in page.said
+    assert "accuracy against uploaded bytes" in page.said
+    assert any(attributes.get("class") == "band c0 d0" for _, attributes in page.tags)
+
+
+def test_trees_are_shown_by_their_error(page_for, make_run):
+    rows = [{k: v for k, v in row.items() if k not in ("train_loss", "loss", "accuracy")} for row in rows_of([0, 0])]
+    rows = [
+        {**row, "epsilon": 1.0, "mae": mae, "mae_scaled": 0.17}
+        for row, mae in zip(rows, (63283.9, 52225.0), strict=True)
+    ]
+    settings = {"model.name": "dp-relay", "data.dataset": "diabetes", "rounds.total": 2}
+    page = page_for(make_run(rows=rows, settings=settings, started={"plain_bytes": 0, "notice": "seeded noise"}))
+    for word in (
+        "MAE by round",
+        "52225.0",
+        "MAE scaled by time",
+        "spent per record",
+        "seeded noise",
+        "tenth of the target",
+    ):
+        assert word in page.said, word
+    assert "accuracy" not in page.said
+
+
+def test_nothing_in_a_run_folder_becomes_html(page_for, make_run):
+    name = HOSTILE.replace("/", "")
+    rows = [{**row, 'x"><script>alert(3)<script>': 1.0} for row in rows_of([0.1, 0.2])]
+    wrong = {"event": "refused", "round": 1, "attempt": 1, "node": 1, "partition": 1, "reason": HOSTILE}
+    folder = make_run(name, rows=rows, events=[wrong], started={"notice": HOSTILE}, status="failed")
+    settings = (folder / "settings.toml").read_text().replace('"digits"', json.dumps(HOSTILE))
+    (folder / "settings.toml").write_text(settings + f"\n[{json.dumps(HOSTILE)}]\n{json.dumps(HOSTILE)} = 1\n")
+    (folder / "environment.json").write_text(json.dumps({HOSTILE: HOSTILE, "packages": {HOSTILE: [HOSTILE]}}))
+    (folder / "summary.json").write_text(json.dumps({"status": HOSTILE, "reason": HOSTILE, "model_sha256": HOSTILE}))
+    page = page_for(folder, make_run("other"))
+    assert_asks_nobody(page)
+    assert page.said.count("alert(1)") > 5  # it is shown, as text
+
+
+def test_a_hostile_column_writes_no_file_elsewhere(make_run, tmp_path):
+    rows = [{"round_number": number, "../../stolen": 1.0} for number in (1, 2)]
+    folder = make_run(rows=rows, settings={"data.dataset": "no.such:data"})
+    write_report([folder], tmp_path / "deep" / "out")
+    assert not list(tmp_path.rglob("stolen*"))
+    assert list((tmp_path / "deep" / "out" / "figures").glob("*stolen_by_round.svg"))
+
+
+def test_a_broken_run_does_not_hide_the_others(page_for, make_run):
+    broken = make_run("broken")
+    (broken / "metrics.csv").write_text("rubbish\n\0\n")
+    (broken / "settings.toml").write_text("= =")
+    page = page_for(broken, make_run("whole"))
+    assert "broken: settings.toml: not valid TOML" in page.said and "0.4000" in page.said
+
+
+def test_a_run_that_has_only_begun_is_a_page(page_for, make_run):
+    folder = make_run(rows=[], status="")
+    assert "No round has been committed yet." in page_for(folder).said
+
+
+def test_a_large_sweep_stays_a_small_page(make_run, tmp_path):
+    for number in range(60):
+        settings = {"training.lr": 0.01 + number // 3 / 100, "seed": number % 3}
+        make_run(f"sweep/runs/{number}", settings=settings, rows=rows_of([0.001 * n for n in range(100)]))
+    runs = [read_run(name, folder) for name, folder in run_folders([tmp_path / "sweep"]).items()]
+    assert len(points_of(runs)) == 20
+    text = page_of(sections_of(runs, title="sweep", link=lambda run, name: name), title="sweep")
+    assert len(text) < 1_000_000
+
+
+def test_figures_and_tables_lie_beside_the_page(make_run):
+    folder = make_run()
+    page, problems = write_report([folder])
+    assert page == folder / "report" / "index.html" and problems == []
+    assert {path.suffix for path in (folder / "report" / "figures").iterdir()} == {".png", ".svg"}
+    names = {path.name for path in (folder / "report" / "tables").iterdir()}
+    assert names == {"runs.csv", "runs.tex", "points.csv", "points.tex", "rounds.csv"}
+
+
+def test_the_same_run_gives_the_same_report(make_run, tmp_path):
+    folder = make_run(rows=[{"round_number": number, **FIXED, "accuracy": 0.5} for number in (1, 2)])
+    for out in ("a", "b"):
+        write_report([folder], tmp_path / out)
+    files = [path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file()]
+    assert len(files) == 1 + 2 * (3 + 2 + 1) + 5
+    assert all((tmp_path / "a" / each).read_bytes() == (tmp_path / "b" / each).read_bytes() for each in files)

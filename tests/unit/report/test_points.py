@@ -1,0 +1,74 @@
+"""Runs are told apart by their settings, and brought together over their seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedlearn.report.points import best, compression_ratio, differing, main_metric, metrics_of, points_of
+from tests.unit.report.conftest import rows_of
+
+DROP = {"compression.codec": "drop"}
+
+
+def test_only_what_differs_is_named_and_the_seed_comes_last(stored):
+    runs = [stored("a", settings={"seed": 2}), stored("b", settings=DROP), stored("c", settings={"engine.workers": 2})]
+    assert differing(runs) == ["compression.codec", "seed"]
+
+
+def test_runs_that_differ_by_their_seed_are_one_point(stored):
+    runs = [
+        stored(f"{codec}-{seed}", settings={"compression.codec": codec, "seed": seed}, rows=rows_of([accuracy]))
+        for codec, seed, accuracy in (("drop", 1, 0.2), ("identity", 1, 0.5), ("drop", 2, 0.4))
+    ]
+    points = points_of(runs)
+    assert [(point.label, point.slot, len(point.runs)) for point in points] == [
+        ("codec=drop", 0, 2),
+        ("identity-1", 1, 1),
+    ]
+    assert points[0].mean(lambda run: run.latest("accuracy")) == pytest.approx(0.3)
+
+
+def test_runs_of_the_same_settings_and_seed_are_shown_one_by_one(stored):
+    assert [point.label for point in points_of([stored("a"), stored("b")])] == ["a", "b"]
+
+
+def test_runs_whose_settings_cannot_be_read_are_points_of_their_own(make_run, stored):
+    lost = make_run("lost")
+    (lost / "settings.toml").unlink()
+    from fedlearn.report.stored import read_run
+
+    assert [point.label for point in points_of([read_run("lost", lost), stored("kept")])] == ["lost", "kept"]
+
+
+def test_half_a_run_does_not_count_in_a_mean(stored):
+    whole = stored("whole", rows=rows_of([0.2, 0.8]))
+    half = stored("half", settings={"seed": 2}, rows=rows_of([0.1]), status="")
+    (point,) = points_of([whole, half])
+    assert point.mean(lambda run: run.latest("accuracy")) == 0.8
+
+
+def test_of_runs_that_all_go_on_all_count(stored):
+    (point,) = points_of([stored("a", status=""), stored("b", settings={"seed": 2}, status="")])
+    assert len(point.counted) == 2
+
+
+def test_the_best_is_the_first_of_the_best_and_lower_where_that_is_better(stored):
+    run = stored(rows=rows_of([0.2, 0.5, 0.5, 0.1]))
+    assert best(run, "accuracy") == (0.5, 2)
+    assert best(run, "loss") == (1.5, 1)
+
+
+def test_trees_are_judged_by_their_error(stored):
+    rows = [{k: v for k, v in row.items() if k not in ("train_loss", "loss", "accuracy")} for row in rows_of([0.1])]
+    run = stored(rows=[{**row, "epsilon": 1.0, "mae": 58.5, "mae_scaled": 0.17} for row in rows])
+    assert metrics_of([run]) == ["mae", "mae_scaled", "epsilon"]
+    assert main_metric([run]) == "mae"
+
+
+def test_what_nobody_measured_is_no_metric(stored):
+    assert metrics_of([stored(rows=rows_of([None, None]))]) == ["loss", "train_loss"]
+
+
+def test_the_compression_ratio_of_a_run_that_goes_on_comes_from_its_reports(stored):
+    assert compression_ratio(stored(status="")) == 1000 * 6 / 1500
+    assert compression_ratio(stored("trees", status="", started={"plain_bytes": 0})) is None

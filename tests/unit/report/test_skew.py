@@ -1,0 +1,55 @@
+"""Who has which labels is computed as the run did it, from data that are here, and runs no foreign code."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import numpy as np
+import pytest
+
+from fedlearn.config import config_from
+from fedlearn.data import load_dataset, partition_table
+from fedlearn.report.skew import MOST_NODES, skew_of
+
+
+def test_the_picture_counts_what_the_run_dealt_out():
+    settings = {"data.dataset": "digits", "data.partition": "shard", "clients": 7, "seed": 3}
+    picture = skew_of({**settings, "data.notice": "", "training.lr": 0.3})
+    config, dataset = config_from(settings), load_dataset("digits", "")
+    table = partition_table(dataset, config.data, num_partitions=7, seed=3)
+    assert picture.counts.shape == (10, 7)
+    for node in range(7):
+        labels = dataset.train.labels[table.indices(node)]
+        assert picture.counts[:, node].tolist() == [int((labels == label).sum()) for label in range(10)]
+
+
+def test_of_many_nodes_the_first_are_drawn():
+    picture = skew_of({"data.dataset": "digits", "clients": 150})
+    assert picture.counts.shape == (10, MOST_NODES) and picture.x_title == "first 100 of 150 nodes"
+
+
+def test_a_regression_is_shown_by_tenths_of_its_target():
+    picture = skew_of({"data.dataset": "diabetes", "model.name": "dp-forest", "clients": 4})
+    assert picture.y_title == "tenth of the target"
+    assert np.ptp(picture.counts.sum(axis=1)) < 12
+
+
+@pytest.mark.parametrize("name", ["os:system", "no_such_module:data"])
+def test_no_code_that_a_run_folder_names_is_run(name, monkeypatch):
+    monkeypatch.setattr("os.system", lambda command: pytest.fail("it was run"))
+    assert "runs no code" in skew_of({"data.dataset": name, "data.dir": "touch stolen"})
+    assert "no_such_module" not in sys.modules
+
+
+def test_nothing_is_downloaded(monkeypatch, tmp_path):
+    monkeypatch.setenv("FEDLEARN_DATA", str(tmp_path))
+    before = socket.socket.connect, socket.getaddrinfo
+    said = skew_of({"data.dataset": "cifar10", "clients": 11})
+    assert "CIFAR-10 was not found" in said and "a report does not download" in said
+    assert (socket.socket.connect, socket.getaddrinfo) == before
+
+
+@pytest.mark.parametrize("settings", [{"data.dataset": "digits", "clients": 0}, {"no.such": 1}])
+def test_settings_that_cannot_be_read_are_a_word(settings):
+    assert "cannot be read" in skew_of(settings)

@@ -1,0 +1,57 @@
+"""Tables hold plain values in files, and shown ones on the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from fedlearn.report.points import points_of
+from fedlearn.report.tables import points_table, rounds_table, runs_table
+from tests.unit.report.conftest import rows_of
+
+
+def read(table):
+    return list(csv.DictReader(io.StringIO(table.as_csv())))
+
+
+def test_a_run_is_a_row_of_exact_values(stored):
+    (row,) = read(runs_table([stored()]))
+    assert (row["run"], row["accuracy"], row["best_accuracy"], row["bytes_up"]) == ("run", "0.4", "0.5", "1500.0")
+    assert (row["compression_ratio"], row["seconds"], row["status"]) == ("4.0", "9.0", "completed")
+    assert row["model_sha256"] == "ab" * 32
+
+
+def test_settings_that_differ_are_columns_by_their_full_names(stored):
+    rows = read(runs_table([stored("a"), stored("b", settings={"compression.keep_ratio": 0.5})]))
+    assert [row["compression.keep_ratio"] for row in rows] == ["0.1", "0.5"]
+    assert "seed" not in rows[0]
+
+
+def test_nodes_that_were_lost_are_columns_where_there_are_any(stored):
+    assert "late" not in read(runs_table([stored("a")]))[0]
+    assert read(runs_table([stored("b", rows=rows_of([0.1, 0.2], late=1))]))[0]["late"] == "2.0"
+
+
+def test_a_mean_over_seeds_has_its_spread_beside_it(stored):
+    runs = [stored("a", rows=rows_of([0.2])), stored("b", settings={"seed": 2}, rows=rows_of([0.4]))]
+    (row,) = read(points_table(points_of(runs)))
+    assert row["seeds"] == "2"
+    assert float(row["accuracy"]) == 0.30000000000000004
+    assert round(float(row["accuracy_sd"]), 6) == 0.141421  # of a sample: sqrt(0.02)
+
+
+def test_every_round_of_every_run_is_a_row(stored):
+    rows = read(rounds_table([stored("a"), stored("b")]))
+    assert [(row["run"], row["round_number"]) for row in rows] == [(name, str(n)) for name in "ab" for n in (1, 2, 3)]
+    assert rows[0]["accuracy"] == "0.2"
+
+
+def test_latex_is_escaped(stored):
+    text = runs_table([stored(r"a_b&50%$\x{}#~^")]).as_latex()
+    assert r"a\_b\&50\%\$\textbackslash{}x\{\}\#\textasciitilde{}\textasciicircum{}" in text
+    assert text.startswith(r"\begin{tabular}{lr") and r"\bottomrule" in text
+
+
+def test_what_is_not_known_is_empty_in_files(stored):
+    (row,) = read(runs_table([stored(status="")]))
+    assert row["model_sha256"] == "" and row["status"] == "unfinished"
