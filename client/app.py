@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from client.learners import LEARNERS
 from client.learners.base import Learner, LocalTask
 from client.mods import active_while_training, compress, expand
-from client.node import NodeState, examples_of, keep_memory, memory_of, partition_id_of
+from client.node import NodeState, examples_of, keep_memory, memory_of, partition_id_of, partitions_of
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.models.loaded import loaded
@@ -64,6 +67,13 @@ def evaluate(message: Message, context: Context) -> Message:
     dataset, model = loaded(from_flower(context.run_config))
     result = model.evaluate(wire.read_state(message.content), dataset.train.at(examples_of(context)))
     return wire.metrics_report(message, result.means, result.count)
+
+
+def prepare(run_config: Mapping[str, Any]) -> None:
+    """Make what a process makes once for a run: data, model, learner, partitions. A warm executor forks after it."""
+    config = from_flower(run_config)
+    _learner(config)
+    partitions_of(config)
 
 
 @per_run

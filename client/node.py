@@ -6,8 +6,11 @@ is sent or when the server says that the round is over for it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context
 from numpy.typing import NDArray
 
 from fedlearn import flower, wire
+from fedlearn.checkpoint import write_atomically
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data.partitioning import PartitionTable, partition_table
 from fedlearn.errors import UsageError
@@ -59,14 +63,34 @@ MEMORY = "memory"
 
 def memory_of(context: Context) -> dict[str, str]:
     """Return the texts that the node's learner keeps; none at first."""
+    file = _memory_file(context)
+    if file is not None and file.exists():
+        kept: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
+        return kept
     record = context.state.get(MEMORY)
     return {} if record is None else {name: str(text) for name, text in record.items()}
 
 
 def keep_memory(context: Context, memory: Mapping[str, str]) -> None:
     """Store them; nothing where there is nothing to keep."""
-    if memory:
-        context.state[MEMORY] = ConfigRecord(dict(memory))
+    if not memory:
+        return
+    context.state[MEMORY] = ConfigRecord(dict(memory))
+    if (file := _memory_file(context)) is not None:
+        write_atomically(file, json.dumps(dict(memory)).encode())
+
+
+def _memory_file(context: Context) -> Path | None:
+    """Return where a node on a network keeps its memory of a run; None in a simulation, which keeps it for its nodes.
+
+    Flower forgets a node's state with its SuperNode, and with the run: a run that is taken up again is a new one to
+    Flower. A privacy budget that was spent stays spent, so it is kept by the name of the run folder.
+    """
+    folder = context.node_config.get("memory")
+    if not folder:
+        return None
+    run = blake2b(str(context.run_config["out"]).encode(), digest_size=8).hexdigest()
+    return Path(str(folder)) / f"{partition_id_of(context)}-{run}.json"
 
 
 RESIDUAL = "residual"
@@ -94,15 +118,21 @@ def partition_id_of(context: Context) -> int:
 
 
 @per_run
-def _partitions(config: RunConfig) -> PartitionTable:
+def partitions_of(config: RunConfig) -> PartitionTable:
+    """Return which rows of the training set each partition holds."""
     dataset, _ = loaded(config)
     return partition_table(dataset, config.data, num_partitions=config.clients, seed=config.seed)
 
 
 def examples_of(context: Context) -> NDArray[np.integer[Any]]:
-    """Return the rows of the training set that the node holds, shape (n_examples,)."""
+    """Return the rows of the training set that the node holds, shape (n_examples,).
+
+    A node whose data folder holds its own data, and nobody else's, says so by ``own-data`` and holds all rows.
+    """
     config = from_flower(context.run_config)
     partition_id = partition_id_of(context)
     if partition_id >= config.clients:
         raise UsageError(f"partition-id = {partition_id}: the run has clients = {config.clients} partitions, from 0")
-    return _partitions(config).indices(partition_id)
+    if context.node_config.get("own-data"):
+        return np.arange(len(loaded(config)[0].train))
+    return partitions_of(config).indices(partition_id)

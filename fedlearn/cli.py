@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ from rich.table import Table
 
 from fedlearn.config import RunConfig, config_from, flat_from_assignments, flat_from_file, to_flower
 from fedlearn.config.load import described
-from fedlearn.errors import FedlearnError, UsageError
+from fedlearn.errors import FedlearnError, RunFailed, UsageError
 from fedlearn.report.commands import DEFAULT_PORT, compare, dashboard, report
 
 INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
@@ -126,6 +127,52 @@ for _command in (report, compare, dashboard):
 
 
 @app.command()
+def submit(
+    superlink: Annotated[str, typer.Option(metavar="HOST:PORT", help="The server's Control API.")],
+    root_certificates: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Certificate authority, PEM; without it there is no TLS.")
+    ] = None,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Public keys of the nodes to let in, as 3.pub for partition 3."),
+    ] = None,
+    runs: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where the server app writes run folders; must be the same here.")
+    ] = Path("runs"),
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Of the new run folder; else the time.")] = None,
+    resume: Annotated[str | None, typer.Option(metavar="NAME", help="Go on with this run.")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings as TOML.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting.")] = None,
+    retries: Annotated[int, typer.Option(min=0, help="How often to go on after the server app has died.")] = 3,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for all nodes before the run.")] = 120.0,
+) -> None:
+    """Run a federation on real clients over a network, and follow it; ends as the run ends.
+
+    docker-compose.yml starts the clients and this. Exit code 1, with the reason in the last line, if the run failed.
+    """
+    from fedlearn.engine.deployment.job import Job, Patience
+    from fedlearn.flower_control import Control
+    from fedlearn.live import watched
+    from fedlearn.run_folder import RunFolder
+
+    folder = (runs / (resume or name or f"{datetime.now():%Y%m%d-%H%M%S}")).resolve()
+    given = flat_from_assignments(set_ or []) | ({} if resume else {"out": str(folder)})
+    try:
+        settings = _settings(given, config, folder if resume else None)
+    except UsageError as error:
+        raise RunFailed(str(error)) from None  # the settings are the run's: whoever waits for it sees that it failed
+    console = Console(highlight=False)
+    control = Control(superlink, root_certificates.read_bytes() if root_certificates else None)
+    job = Job(control, settings, Patience(nodes=wait, retries=retries), lambda line: console.print(line, markup=False))
+    with _resumable(folder):
+        if nodes is not None:
+            job.let_in(nodes)
+        with watched(folder / "events.jsonl", console):
+            job.run()
+    console.print(_result(RunFolder(folder).read_summary(), folder))
+
+
+@app.command()
 def settings() -> None:
     """List every setting with its default and meaning; the list is a file that --config reads."""
     table = ""
@@ -147,7 +194,6 @@ def audit(
 
     Exit code 1 if a claim is refuted, or if the paper's printed algorithm or a planted bug is not.
     """
-    from fedlearn.errors import RunFailed
     from fedlearn.privacy.audit import Verdict, audit_everything
     from fedlearn.privacy.audit_cases import MECHANISM_CASES
     from fedlearn.trees.audits import PLANTED_BUGS, TREE_CASES
@@ -204,22 +250,28 @@ def _run(settings: RunConfig, *, show: bool, as_json: bool, page: str | None, lo
     console = Console(highlight=False)
     folder = RunFolder(Path(settings.out))
     engine = ENGINES.load(settings.engine.name)
-    try:
-        with ExitStack() as around:
-            around.enter_context(listened(log, folder.events, settings))
-            url = around.enter_context(beside(folder.path, page))
-            if url and not as_json:
-                console.print(f"live page: {url}", soft_wrap=True)
-            around.enter_context(watched(folder.events, console) if show else nullcontext())
-            engine(settings)
-    except KeyboardInterrupt:
-        hint = f"go on by --resume {_short(folder.path)}" if (folder.path / "checkpoint.json").exists() else ""
-        raise Interrupted(f"interrupted; {hint}" if hint else "interrupted before anything was stored") from None
+    with _resumable(folder.path), ExitStack() as around:
+        around.enter_context(listened(log, folder.events, settings))
+        url = around.enter_context(beside(folder.path, page))
+        if url and not as_json:
+            console.print(f"live page: {url}", soft_wrap=True)
+        around.enter_context(watched(folder.events, console) if show else nullcontext())
+        engine(settings)
     summary = folder.read_summary()
     if as_json:
         print(json.dumps({**summary, "out": str(folder.path)}))
     elif show:
         console.print(_result(summary, folder.path))
+
+
+@contextmanager
+def _resumable(folder: Path) -> Iterator[None]:
+    """Say after Ctrl-C how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        hint = f"go on by --resume {_short(folder)}" if (folder / "checkpoint.json").exists() else ""
+        raise Interrupted(f"interrupted; {hint}" if hint else "interrupted before anything was stored") from None
 
 
 class Interrupted(FedlearnError):

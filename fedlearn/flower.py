@@ -25,7 +25,7 @@ from flwr.proto.node_pb2 import NodeInfo as NodeInfo  # what `Grid.get_nodes` gi
 from flwr.proto.recorddict_pb2 import Array as ProtoArray
 from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
 from flwr.supercore.run import Run as Run  # `Grid.run` must return one
-from flwr.supercore.task_identity import TaskIdentity  # Message() reads it for its sender
+from flwr.supercore.task_identity import TaskIdentity as TaskIdentity  # Message() reads it for its sender
 
 SERVER_NODE_ID = 1
 RUN_ID = 1

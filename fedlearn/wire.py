@@ -207,6 +207,11 @@ def with_instruction(message: Message, instruction: Instruction, *, ttl: float) 
     return Message(content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
 
 
+def with_ttl(message: Message, ttl: float) -> Message:
+    """Return a message that is over after `ttl` seconds."""
+    return Message(message.content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
+
+
 def read_instruction(content: RecordDict) -> Instruction:
     """Return the instruction; under Flower's own ``Strategy.start`` there is only the round number."""
     record = _config(content, INSTRUCTION)

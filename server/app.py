@@ -12,7 +12,8 @@ from fedlearn import wire
 from fedlearn.checkpoint import RunStore
 from fedlearn.clock import WallClock
 from fedlearn.config import RunConfig, from_flower
-from fedlearn.engine.base import NodeKeeper
+from fedlearn.engine.base import NodeKeeper, VirtualGrid
+from fedlearn.engine.prepare import with_found_data
 from fedlearn.metrics import EPSILON
 from fedlearn.models.loaded import Traits
 from fedlearn.run_folder import RunFolder
@@ -31,6 +32,8 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Run the rounds of a new run, or those that are left of the one in the run folder."""
     config = from_flower(context.run_config)
+    if not isinstance(grid, VirtualGrid):  # a simulation has looked before
+        config = with_found_data(config)
     folder = RunFolder(Path(config.out or f"runs/{datetime.now(UTC):%Y%m%d-%H%M%S}"))
     with folder.locked(), EventLog(folder.events) as events:
         strategy = load_strategy(config.strategy)

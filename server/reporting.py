@@ -21,8 +21,7 @@ from fedlearn.rounds import Fate, NodeReport
 from server.configuration import Configuration
 from server.events import EventLog
 from server.notices import Notices
-
-POLL = 0.05  # seconds; see selection.POLL
+from server.polling import pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,8 @@ def _collect_replies(
     """Collect from any Flower grid; return the messages that nothing came of."""
     gate = plan.build_gate()
     ids = list(grid.push_messages(configuration.messages))
-    end = clock.now() + deadline
+    begin = clock.now()
+    end = begin + deadline
     for message_id, member in zip(ids, configuration.members, strict=True):
         if not message_id:  # Flower's way of saying that there is no such node any more
             desk.write(NodeReport(member.position, Fate.FAILED, reason="the node is not connected"))
@@ -182,8 +182,9 @@ def _collect_replies(
                 continue
             desk.write(verdict.report)
             desk.tree.place(member.position, verdict)
-        if clock.now() >= end:
+        now = clock.now()
+        if now >= end:
             break
         if open_ids:
-            clock.sleep(min(POLL, max(end - clock.now(), 0)))
+            clock.sleep(pause(waited=now - begin, left=end - now))
     return open_ids

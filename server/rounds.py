@@ -16,7 +16,7 @@ from fedlearn.checkpoint import RunStore
 from fedlearn.clock import Clock
 from fedlearn.compression import Payload, load_downlink
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.engine.base import NodeKeeper
+from fedlearn.engine.base import NodeKeeper, VirtualGrid
 from fedlearn.errors import RunFailed
 from fedlearn.folding import FoldPlan, Member
 from fedlearn.metrics import EPSILON, Measured
@@ -28,10 +28,12 @@ from server.evaluation import Evaluator
 from server.events import EventLog
 from server.notices import Notices
 from server.reporting import LateReports, Reporting, collect_reports
+from server.roll import Roll
 from server.selection import Selection, select_cohort
 from strategies import RoundStrategy
 
 LONGEST_BACKOFF = 60.0  # seconds
+LATE = 2  # deadlines after which a network forgets an instruction; a report until then is found, and refused as late
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,8 @@ class Rounds:
         self.kind = kind
         self.notices = Notices(grid)
         self.late = LateReports(grid, events, self.notices)
-        self.evaluator = Evaluator(grid, strategy, config)
+        self.evaluator = Evaluator(grid, strategy, config, clock=clock)
+        self.roll = Roll(grid, config, events)
         self._traffic = Traffic()
         self._began = clock.now()
         self._earlier_seconds = store.seconds
@@ -114,6 +117,7 @@ class Rounds:
         RunFailed
             When a round has used up its attempts; everything committed before is stored.
         """
+        self.roll.call(self.clock)
         for round_number in range(len(self.store.history.rounds) + 1, self.config.rounds.total + 1):
             self._run_round(round_number)
         self.late.refuse()
@@ -146,7 +150,7 @@ class Rounds:
         self.notices.clear()
         selection = select_cohort(
             self.grid, self.config, round_number=round_number, attempt=attempt,
-            clock=self.clock, events=self.events, notices=self.notices,
+            clock=self.clock, events=self.events, notices=self.notices, roll=self.roll,
         )  # fmt: skip
         selected = self.clock.now()
         self._traffic.protocol += selection.bytes_sent
@@ -194,9 +198,15 @@ class Rounds:
         state = self.store.state
         deadline = self.config.rounds.reporting_deadline
         configuration = configure(
-            self.strategy, state, cohort, self.grid,
-            round_number=round_number, attempt=attempt, ttl=deadline, shrink=self._shrink_for(round_number),
-        )  # fmt: skip
+            self.strategy,
+            state,
+            cohort,
+            self.grid,
+            round_number=round_number,
+            attempt=attempt,
+            ttl=deadline if isinstance(self.grid, VirtualGrid) else LATE * deadline,
+            shrink=self._shrink_for(round_number),
+        )
         self.events.write(
             "configured", round=round_number, attempt=attempt, cohort=len(configuration.members),
             bytes=configuration.bytes_down,

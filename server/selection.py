@@ -16,8 +16,9 @@ from fedlearn.rounds import ReadyNode, needed_of
 from fedlearn.seeding import rng_for
 from server.events import EventLog
 from server.notices import Notices
+from server.polling import pause
+from server.roll import Roll
 
-POLL = 0.05  # seconds; below this the server's polling starves training on two cores
 OVER_INVITE = 1.3  # nodes asked for each one wanted, as in FedScale's over-selection
 
 
@@ -52,11 +53,12 @@ def select_cohort(
     clock: Clock,
     events: EventLog,
     notices: Notices,
+    roll: Roll,
 ) -> Selection:
     """Ask nodes whether they are ready, draw the cohort of those that are, and reject the rest."""
     goal = config.goal_count
     needed = needed_of(config.rounds.minimum_ready, goal)
-    window = _Window(grid, config, round_number=round_number, attempt=attempt, clock=clock, events=events)
+    window = _Window(grid, config, roll, round_number=round_number, attempt=attempt, clock=clock, events=events)
     ready = window.run(goal=goal)
     if len(ready) < needed:
         why = f"{len(ready)} nodes were ready within {config.rounds.selection_window:g} s, {needed} are needed"
@@ -81,10 +83,12 @@ class _Window:
     """One selection window: who was asked, who answered."""
 
     def __init__(
-        self, grid: Grid, config: RunConfig, *, round_number: int, attempt: int, clock: Clock, events: EventLog
-    ) -> None:
+        self, grid: Grid, config: RunConfig, roll: Roll, *, round_number: int, attempt: int, clock: Clock,
+        events: EventLog,
+    ) -> None:  # fmt: skip
         self._grid = grid
         self._config = config
+        self._roll = roll
         self._round = {"round_number": round_number, "attempt": attempt}
         self._clock = clock
         self._events = events
@@ -98,21 +102,27 @@ class _Window:
         """Return the ready nodes, sorted by partition id, when all have answered or the window has passed."""
         rounds = self._config.rounds
         invited = min(rounds.invited or math.ceil(OVER_INVITE * goal), self._config.clients)
-        end = self._clock.now() + rounds.selection_window
+        begin = self._clock.now()
+        end = begin + rounds.selection_window
+        self._roll.forgive()
         while True:
             if len(self._ready) + len(self._open) < invited:
                 self._ask(invited - len(self._ready) - len(self._open), until=end)
             self._hear()
             # Nodes that were not asked, or are not connected, yet.
-            may_come = len(self._ready) < goal and len(self._asked) < self._config.clients
-            if not (self._open or may_come) or self._clock.now() >= end:
+            seen = len(self._asked) + len(self._roll.unknown)
+            may_come = len(self._ready) < goal and seen < self._config.clients
+            now = self._clock.now()
+            if not (self._open or may_come) or now >= end:
+                self.why_not = self.why_not or next(iter(self._roll.unknown.values()), "")
+                self.bytes_sent += self._roll.take_bytes()
                 return [self._ready[partition] for partition in sorted(self._ready)]
-            self._clock.sleep(min(POLL, max(end - self._clock.now(), 0)))
+            self._clock.sleep(pause(waited=now - begin, left=end - now))
 
     def _ask(self, count: int, *, until: float) -> None:
         """Ask at most `count` nodes that were not asked before."""
-        nodes = self._grid.get_node_ids()
-        candidates = sorted(set(nodes) - self._asked) if self._asked else sorted(nodes)
+        nodes = self._roll.nodes(ttl=until - self._clock.now())
+        candidates = [node for node in nodes if node not in self._asked] if self._asked else nodes
         if candidates:
             rng = rng_for(self._config.seed, purpose=f"invite/{len(self._asked)}", **self._round)
             drawn = rng.choice(len(candidates), min(count, len(candidates)), replace=False)
@@ -138,6 +148,7 @@ class _Window:
                 self.why_not = self.why_not or why_not
                 self._events.write("not-ready", **where, partition=partition_id, reason=why_not)
             else:
+                self._roll.learn(node_id, partition_id)
                 self._ready[partition_id] = ReadyNode(node_id, partition_id)
                 self._events.write("ready", **where, partition=partition_id)
 

@@ -50,6 +50,15 @@ class WorkerGrid(Protocol):
 
 
 @runtime_checkable
+class VirtualGrid(Protocol):
+    """A grid of virtual nodes: it knows what they hold."""
+
+    def nodes_by_partition(self) -> Sequence[int]:
+        """Return the ids of all nodes, in the order of their partitions."""
+        ...
+
+
+@runtime_checkable
 class NodeKeeper(Protocol):
     """A grid that keeps the nodes' ``Context.state`` for them, as simulations do."""
 

@@ -124,6 +124,10 @@ class VirtualNodes(Grid):
         """Return the ids of all nodes."""
         return range(FIRST_NODE_ID, FIRST_NODE_ID + self.num_nodes)
 
+    def nodes_by_partition(self) -> range:
+        """Return the ids of all nodes, in the order of their partitions."""
+        return self.get_node_ids()
+
     @abstractmethod
     def deliver(self, messages: Sequence[Message], *, seconds: float) -> None:
         """Have messages handled, for at most `seconds`; their replies are put into `replies`, by the messages' ids."""

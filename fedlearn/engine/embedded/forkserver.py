@@ -23,15 +23,19 @@ def start(model: str = "") -> None:
     model
         The name of the model that the workers will need.
     """
-    # Read by the workers' numeric libraries when they are imported: one process a core, one thread each.
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
+    one_thread_each()
     forkserver.set_forkserver_preload([PRELOAD_TREES if model in TREE_MODELS else PRELOAD])
     resource_tracker.ensure_running()  # first, as it unblocks the signal that we block
     atexit.unregister(_stop)
     atexit.register(_stop, os.getpid())
     with _deaf_to_ctrl_c():
         forkserver.ensure_running()
+
+
+def one_thread_each() -> None:
+    """Have numeric libraries that are imported from now on, here or in children, use one thread in a process."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
 
 
 def _stop(starter: int) -> None:

@@ -109,6 +109,9 @@ class ScriptedGrid(Grid):
     def get_node_ids(self) -> Iterable[int]:
         return list(self.nodes)
 
+    def nodes_by_partition(self) -> list[int]:
+        return sorted(self.nodes, key=lambda node: (self.nodes[node].partition_id, node))
+
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         ids = []
         for message in messages:
@@ -166,12 +169,24 @@ class ScriptedGrid(Grid):
         return [honest_content(message, node.partition_id, run_seed=node.run_seed)]
 
 
+class NetworkGrid(ScriptedGrid):
+    """Knows of its nodes no more than a network does: who is connected."""
+
+    nodes_by_partition = None  # type: ignore[assignment]
+
+    def get_node_ids(self) -> Iterable[int]:
+        return [node_id for node_id, node in self.nodes.items() if node.connected]
+
+
 class Scene:
     """A run in a folder of its own, on a scripted grid."""
 
-    def __init__(self, folder: Path, nodes: Mapping[int, Node], *, strategy: Any = None, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, nodes: Mapping[int, Node], *, strategy: Any = None,
+        grid: type[ScriptedGrid] = ScriptedGrid, **settings: Any,
+    ) -> None:  # fmt: skip
         self.clock = ManualClock()
-        self.grid = ScriptedGrid(self.clock, nodes)
+        self.grid = grid(self.clock, nodes)
         self.folder = RunFolder(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.config = config_of(len(nodes), settings)

@@ -1,0 +1,50 @@
+"""Which partition a client takes: the first whose node key no other client holds, decided by a file lock."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedlearn.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A partition that is ours while `lock` is open: the operating system lets go of it when we die, however we do."""
+
+    partition_id: int
+    num_partitions: int
+    key: Path
+    lock: int
+
+
+def claim(keys: Path, claims: Path, *, partition_id: int | None = None) -> Claim:
+    """Take a partition.
+
+    Parameters
+    ----------
+    keys
+        Folder with one private key for each partition, named by its number.
+    claims
+        Folder of locks, shared by all clients of this host.
+    partition_id
+        The one to take; None takes the first free one.
+    """
+    there = sorted(int(path.name) for path in keys.iterdir() if path.name.isdigit()) if keys.is_dir() else []
+    if not there:
+        raise UsageError(f"--keys {keys}: there is no node key; run fedlearn.engine.deployment.keys first")
+    if partition_id is not None and partition_id not in there:
+        raise UsageError(f"partition {partition_id}: there is no node key {keys / str(partition_id)}")
+    claims.mkdir(parents=True, exist_ok=True)
+    for each in there if partition_id is None else [partition_id]:
+        lock = os.open(claims / str(each), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            continue
+        return Claim(each, there[-1] + 1, keys / str(each), lock)
+    which = f"partition {partition_id} is" if partition_id is not None else f"all {len(there)} partitions are"
+    raise UsageError(f"{which} taken by other clients: start no more clients than keys were made for (CLIENTS)")

@@ -1,0 +1,178 @@
+"""A client: takes a partition, and keeps its two processes alive, Flower's SuperNode and our executor.
+
+    python -m fedlearn.engine.deployment.client --superlink server:8443 --root-certificates ca.crt --keys nodes
+
+Each of the two is started again when it dies, while the other one goes on. They talk through a port of this host only,
+with a secret that is made anew each time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import secrets
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import FrameType
+
+from fedlearn.engine.deployment.claims import Claim, claim
+from fedlearn.engine.deployment.processes import start_logging
+from fedlearn.errors import FedlearnError
+
+PAUSES = (2.0, 3.0, 5.0, 10.0)  # seconds before a process that has died again and again is started once more
+LONG = 60.0  # seconds after which a process that dies is no longer one that dies again and again
+LOOK = 0.2  # seconds between looks at the two
+PATIENCE = 10.0  # seconds that they have to end when told to
+
+log = logging.getLogger("client")
+
+
+class Service:
+    """A process that is to run for ever."""
+
+    def __init__(self, name: str, command: list[str]) -> None:
+        self.name = name
+        self._command = [sys.executable, "-m", f"fedlearn.engine.deployment.{name}", *command]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._start_at = 0.0
+        self._deaths = 0
+
+    def look_after(self) -> None:
+        """Start it if it does not run; a while after its death, if it has died."""
+        if self._process is not None and self._process.poll() is not None:
+            if time.monotonic() - self._start_at > LONG:
+                self._deaths = 0
+            pause = PAUSES[min(self._deaths, len(PAUSES) - 1)]
+            self._deaths += 1
+            code = self._process.returncode
+            log.warning("%s ended (exit code %d): starting it again in %g s", self.name, code, pause)
+            self._process, self._start_at = None, time.monotonic() + pause
+        if self._process is None and time.monotonic() >= self._start_at:
+            self._process = subprocess.Popen([*self._command, "--parent-pid", str(os.getpid())])
+
+    def stop(self) -> None:
+        """Tell it to end."""
+        if self._process is not None:
+            self._process.terminate()
+
+    def wait(self, *, until: float) -> None:
+        """Wait for its end, and force it at a time."""
+        if self._process is None:
+            return
+        try:
+            self._process.wait(timeout=max(until - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run until SIGTERM or SIGINT."""
+    options = _options(sys.argv[1:] if arguments is None else arguments)
+    start_logging()
+    signal.signal(signal.SIGTERM, _stop)
+    if options.insecure and _speaks_tls(options.superlink):
+        sys.exit(f"error: {options.superlink} speaks TLS: give --root-certificates in place of --insecure")
+    try:
+        ours = claim(options.keys, options.claims, partition_id=options.partition)
+    except FedlearnError as error:
+        sys.exit(f"error: {error}")
+    log.info("holds partition %d of %d", ours.partition_id, ours.num_partitions)
+    with tempfile.TemporaryDirectory() as folder:
+        secret = Path(folder, "secret")
+        secret.touch(mode=0o600)
+        secret.write_bytes(secrets.token_bytes(32))
+        _keep_alive(_services(options, ours, secret))
+
+
+def _keep_alive(services: list[Service]) -> None:
+    try:
+        while True:
+            for service in services:
+                service.look_after()
+            time.sleep(LOOK)
+    except KeyboardInterrupt:
+        log.info("ends")
+    finally:
+        for service in services:
+            service.stop()
+        end = time.monotonic() + PATIENCE
+        for service in services:
+            service.wait(until=end)
+
+
+def _services(options: argparse.Namespace, ours: Claim, secret: Path) -> list[Service]:
+    port = _free_port()
+    supernode = [
+        "--superlink", options.superlink, "--isolation", "process", "--host", "127.0.0.1", "--port", str(port),
+        "--superexec-auth-secret-file", str(secret), "--node-config", _node_config(options, ours),
+    ]  # fmt: skip
+    if options.insecure:
+        supernode += ["--insecure"]
+    else:
+        supernode += ["--auth-supernode-private-key", str(ours.key)]
+    if options.root_certificates:
+        supernode += ["--root-certificates", str(options.root_certificates)]
+    if options.health_server_address:
+        supernode += ["--health-server-address", options.health_server_address]
+    executor = ["--insecure", "--runtime-api-address", f"127.0.0.1:{port}", "--superexec-auth-secret-file", str(secret)]
+    return [Service("supernode", supernode), Service("executor", executor)]
+
+
+def _node_config(options: argparse.Namespace, ours: Claim) -> str:
+    settings = [f"partition-id={ours.partition_id}", f"num-partitions={ours.num_partitions}"]
+    settings += ["own-data=true"] if options.own_data else []
+    settings += [f'memory="{options.memory.resolve()}"'] if options.memory else []
+    return " ".join(settings)
+
+
+def _speaks_tls(address: str) -> bool:
+    """Return whether a server answers in TLS; Flower's SuperNode, told to speak plainly, would not say why it fails."""
+    host, _, port = address.rpartition(":")
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is said to it
+    try:
+        with socket.create_connection((host, int(port)), timeout=5) as plain, context.wrap_socket(plain):
+            return True
+    except OSError:  # not there yet, or it speaks plainly
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m fedlearn.engine.deployment.client", description=__doc__)
+    named = os.environ.get("FEDLEARN_PARTITION", "")
+    parser.add_argument("--superlink", required=True, metavar="HOST:PORT", help="The server's address for nodes.")
+    parser.add_argument("--insecure", action="store_true", help="Without TLS and without a node key; for trials.")
+    parser.add_argument("--root-certificates", type=Path, metavar="FILE", help="Certificate authority, PEM.")
+    parser.add_argument("--keys", type=Path, required=True, metavar="FOLDER", help="Node keys, named by partition.")
+    parser.add_argument("--claims", type=Path, required=True, metavar="FOLDER", help="Shared by this host's clients.")
+    parser.add_argument("--partition", type=int, default=int(named) if named else None, metavar="N",
+                        help="Take this one; else FEDLEARN_PARTITION, else the first that is free.")  # fmt: skip
+    parser.add_argument("--own-data", action="store_true",
+                        help="FEDLEARN_DATA holds this node's own data: use all, not one of many shares.")  # fmt: skip
+    parser.add_argument("--memory", type=Path, metavar="FOLDER",
+                        help="Where privacy spent in a run is kept, over restarts of client and server.")  # fmt: skip
+    parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Of the gRPC health service.")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()

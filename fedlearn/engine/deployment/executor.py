@@ -1,0 +1,179 @@
+"""The executor of a client: what ``flower-superexec`` is, but warm.
+
+Flower starts a new Python for every message of a client, which then imports torch and loads the data: seconds for each,
+whatever the message. Here one process has both, and forks for every message; the child is as alone as Flower's process
+is, and runs Flower's own code. It runs beside a SuperNode that was started with ``--isolation process``:
+
+    python -m fedlearn.engine.deployment.executor --insecure --runtime-api-address 127.0.0.1:9094
+
+With ``--server`` it does the same for the server app of a SuperLink, which then shows life from its first second on: a
+Python that still imports after a minute, on a busy machine, is taken for dead, and started once more beside itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import logging
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+from fedlearn.engine.deployment import warm
+from fedlearn.engine.deployment.healthy import serve_health
+from fedlearn.engine.deployment.processes import Pauses, die_with, read_secret, start_logging
+from fedlearn.engine.deployment.task import Task, start_server_task, start_task
+from fedlearn.flower_runtime import CLIENT_TASK, SERVER_TASK, Endpoint, NotTrusted, Tasks, Unreachable, available
+
+SHORTEST_POLL, LONGEST_POLL = 0.05, 0.5  # seconds between questions for tasks; the longest while one is running
+TICK = 0.02  # seconds between looks at running tasks
+PATIENCE = 5.0  # seconds that tasks have to end when the executor is told to
+
+log = logging.getLogger("executor")
+
+
+class Executor:
+    """Takes the tasks of a SuperNode or SuperLink, each in a process of its own."""
+
+    def __init__(self, endpoint: Endpoint, *, server: bool) -> None:
+        self._endpoint = endpoint
+        self._server = server
+        self._tasks: dict[int, Task] = {}
+        self._source = Tasks(endpoint, SERVER_TASK if server else CLIENT_TASK)
+        self._away = False
+        self._ask_at = 0.0  # monotonic seconds
+        self._pauses = Pauses(SHORTEST_POLL, LONGEST_POLL)
+        self._knowledge = warm.Knowledge()
+
+    def run(self) -> None:
+        """Go on until told to stop.
+
+        Raises
+        ------
+        NotTrusted
+            If the SuperNode refuses us: the secrets differ.
+        """
+        while True:
+            self._look_after_tasks()
+            if time.monotonic() < self._ask_at:
+                time.sleep(TICK)
+            elif token := self._acquire():
+                task = self._start(token)
+                self._tasks[task.pid] = task
+                self._pauses.reset()
+            else:
+                idle = not self._tasks and not self._away
+                self._ask_at = time.monotonic() + (self._pauses.next() if idle else LONGEST_POLL)
+
+    def stop(self) -> None:
+        """End what is running."""
+        for task in self._tasks.values():
+            task.kill(signal.SIGTERM)
+        end = time.monotonic() + PATIENCE
+        while self._tasks and time.monotonic() < end:
+            self._reap()
+            time.sleep(TICK)
+        for task in self._tasks.values():
+            task.kill(signal.SIGKILL)
+        self._source.close()
+
+    def _start(self, token: str) -> Task:
+        if self._server:
+            return start_server_task(self._endpoint, token)
+        return start_task(self._endpoint, token, self._knowledge)
+
+    def _acquire(self) -> str:
+        try:
+            token = self._source.acquire()
+        except Unreachable as error:
+            if not self._away:
+                log.warning("%s is away: %s", self._endpoint.address, error)
+            self._away = True
+            return ""
+        if self._away:
+            log.info("%s is back", self._endpoint.address)
+        self._away = False
+        return token
+
+    def _look_after_tasks(self) -> None:
+        """Take in what tasks have told, end those that nobody waits for, and bury the dead."""
+        for task in self._tasks.values():
+            if task.hear(self._knowledge) and self._knowledge.warm_up():
+                gc.freeze()  # so that children do not copy all pages when they look for garbage
+            task.end_if_late()
+        self._reap()
+
+    def _reap(self) -> None:
+        """Take leave of every child that has ended, undertakers included."""
+        with suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if not pid:
+                    return
+                if task := self._tasks.pop(pid, None):
+                    task.hear(self._knowledge)
+                    task.bury(status)
+                    self._ask_at = 0.0  # its answer may bring the next message
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run until SIGTERM or SIGINT."""
+    given = sys.argv[1:] if arguments is None else arguments
+    options = _options(given)
+    start_logging()
+    if moved := available():
+        log.warning("Flower has moved %s: running flower-superexec, which starts a Python for every message", moved)
+        os.execvp("flower-superexec", ["flower-superexec", *(each for each in given if each != "--server")])
+    die_with(options.parent_pid)
+    if options.health_server_address:
+        serve_health(options.health_server_address)
+    signal.signal(signal.SIGTERM, _stop)
+    warm.import_libraries(server=options.server)
+    gc.freeze()
+    executor = Executor(_endpoint(options), server=options.server)
+    log.info("takes the tasks of %s", options.runtime_api_address)
+    try:
+        executor.run()
+    except KeyboardInterrupt:
+        log.info("ends")
+    except NotTrusted as error:
+        sys.exit(f"error: {options.runtime_api_address} refuses this executor: {error}; do both have the same "
+                 "--superexec-auth-secret-file?")  # fmt: skip
+    finally:
+        executor.stop()
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _endpoint(options: argparse.Namespace) -> Endpoint:
+    certificates = options.root_certificates.read_bytes() if options.root_certificates else None
+    secret = read_secret(options.superexec_auth_secret_file)
+    return Endpoint(options.runtime_api_address, options.insecure, certificates, secret)
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+    """Read the options, which are named as those of ``flower-superexec``."""
+    parser = argparse.ArgumentParser(prog="python -m fedlearn.engine.deployment.executor", description=__doc__)
+    parser.add_argument(
+        "--runtime-api-address", required=True, metavar="HOST:PORT", help="Of the SuperNode or SuperLink."
+    )
+    parser.add_argument("--insecure", action="store_true", help="Without TLS.")
+    parser.add_argument("--root-certificates", type=Path, metavar="FILE", help="Certificate authority, PEM.")
+    parser.add_argument("--superexec-auth-secret-file", type=Path, metavar="FILE", help="The same as over there.")
+    parser.add_argument("--server", action="store_true", help="Run server apps of a SuperLink, not clients.")
+    parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Of the gRPC health service.")
+    parser.add_argument("--parent-pid", type=int, metavar="PID", help="End when this process ends.")
+    options = parser.parse_args(arguments)
+    if options.insecure and options.root_certificates:
+        parser.error("--insecure and --root-certificates exclude each other")
+    return options
+
+
+if __name__ == "__main__":
+    main()

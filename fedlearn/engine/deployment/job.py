@@ -1,0 +1,146 @@
+"""A run on a deployment: lets the nodes in, submits the run, follows it, submits it again if the server app dies."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from fedlearn.config import RunConfig, to_flower
+from fedlearn.errors import RunFailed
+from fedlearn.flower_control import Away, Control
+from fedlearn.run_folder import RunFolder
+
+APP = Path(__file__).resolve().parents[3]  # where pyproject.toml lies: this checkout is a Flower App
+LOOK = 1.0  # seconds between looks at what is not streamed
+TAIL = 30  # lines of the server app's output that are shown when it fails
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a job waits.
+
+    Parameters
+    ----------
+    nodes
+        Seconds for all nodes to be online, before it begins without the rest.
+    superlink
+        Seconds without an answer of the SuperLink.
+    retries
+        How often a run is submitted again after its server app has died.
+    """
+
+    nodes: float = 120.0
+    superlink: float = 300.0
+    retries: int = 3
+
+
+class Job:
+    """One run, until it is completed or has failed for good.
+
+    Parameters
+    ----------
+    config
+        The run's settings; its run folder, ``out``, is where the server app writes, and must be the same folder here.
+    say
+        Takes lines for whoever watches.
+    """
+
+    def __init__(self, control: Control, config: RunConfig, patience: Patience, say: Callable[[str], None]) -> None:
+        self._control = control
+        self._config = config
+        self._patience = patience
+        self._say = say
+        self._folder = RunFolder(Path(config.out))
+
+    def let_in(self, public_keys: Path) -> None:
+        """Register the nodes whose public keys lie in a folder, as ``3.pub`` for partition 3; then wait for them."""
+        keys = sorted(public_keys.glob("*.pub"), key=lambda path: (len(path.stem), path.stem))
+        new = sum(self._patiently(partial(self._control.register, key, name=f"partition-{key.stem}")) for key in keys)
+        self._say(f"{len(keys)} nodes are registered, {new} of them new")
+        self._wait_for_nodes(min(self._config.clients, len(keys)))
+
+    def _wait_for_nodes(self, wanted: int) -> None:
+        end = time.monotonic() + self._patience.nodes
+        while (online := self._patiently(self._control.online)) < wanted and time.monotonic() < end:
+            time.sleep(LOOK)
+        self._say(f"{online} of {wanted} nodes are online")
+
+    def run(self) -> None:
+        """Submit the run and follow it to its end.
+
+        Raises
+        ------
+        RunFailed
+            With the reason.
+        """
+        for attempt in range(self._patience.retries + 1):
+            begin = self._folder.events.stat().st_size if self._folder.events.exists() else 0
+            run_id = self._patiently(lambda: self._control.submit(APP, to_flower(self._config)))
+            self._say(f"run {run_id} is submitted")
+            output, status, details = self._follow(run_id)
+            if status == "finished:completed":
+                return
+            if reason := _ended_with(self._folder.events, begin) or _own_fault(details):
+                log.error("the server app's last lines:\n%s", "".join(output))
+                raise RunFailed(reason)
+            if status == "finished:stopped":
+                raise RunFailed(f"run {run_id} was stopped; go on by --resume {self._folder.path.name}")
+            self._say(f"the server app died in run {run_id} ({details or status}); submitting it again, from the last "
+                      f"committed round, {self._patience.retries - attempt} tries are left")  # fmt: skip
+        raise RunFailed(f"the server app died {self._patience.retries + 1} times; last: {details or status}")
+
+    def _follow(self, run_id: int) -> tuple[deque[str], str, str]:
+        """Return the last lines of the run's output, and how it ended."""
+        output: deque[str] = deque(maxlen=TAIL)
+        try:
+            while True:
+                try:
+                    output.clear()
+                    for text in self._control.log_of(run_id):
+                        output.extend(text.splitlines(keepends=True))
+                except Away:
+                    pass  # whether it comes back is seen by asking for the status
+                status, details = self._patiently(lambda: self._control.status(run_id))
+                if status.startswith("finished"):
+                    return output, status, details
+                time.sleep(LOOK)
+        except KeyboardInterrupt:
+            self._control.stop(run_id)
+            raise
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask again while the SuperLink is away."""
+        end = time.monotonic() + self._patience.superlink
+        while True:
+            try:
+                return ask()
+            except Away:
+                if time.monotonic() > end:
+                    raise
+            time.sleep(LOOK)
+
+
+def _ended_with(events: Path, begin: int) -> str:
+    """Return the reason that our server app gave for its end, in the events from byte `begin` on; empty if none."""
+    if not events.exists():
+        return ""
+    with events.open("rb") as file:
+        file.seek(begin)
+        last = [line for line in file if line.startswith(b"{") and b'"event": "ended"' in line][-1:]
+    return str(json.loads(last[0])["reason"]) if last else ""
+
+
+def _own_fault(details: str) -> str:
+    """Return the exception that ended the server app before its log began; empty if it was ended from outside."""
+    marker = "failed with exception: "
+    return details.partition(marker)[2] if marker in details else ""

@@ -1,0 +1,133 @@
+"""One task of a client: a forked process, and what its executor knows of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from fedlearn.engine.deployment import warm
+from fedlearn.engine.deployment.processes import how_it_ended
+from fedlearn.flower_runtime import Endpoint, Input, bury, bury_server, run_server_task, run_task
+
+SHORTEST_LIMIT = 30.0  # seconds that a task always has: the first one of a run loads the data
+
+log = logging.getLogger("executor")
+
+
+@dataclass(slots=True)
+class Task:
+    """A process that handles one message."""
+
+    pid: int
+    endpoint: Endpoint
+    token: str
+    pipe: int  # what the process tells of its message comes here
+    is_server: bool = False
+    _heard: bytearray = field(default_factory=bytearray)
+    _message: bytes = b""
+    _ttl: float = 0.0
+    _end: float = float("inf")  # monotonic seconds
+    _is_late: bool = False
+
+    def hear(self, knowledge: warm.Knowledge) -> bool:
+        """Take in what the process has told; return whether it was something new on its app or run."""
+        with suppress(BlockingIOError):
+            while data := os.read(self.pipe, 65536):
+                self._heard += data
+        if not self._heard.endswith(b"\n"):
+            return False
+        told = json.loads(self._heard)
+        self._heard.clear()
+        self._message = bytes.fromhex(told["message"])
+        self._ttl = max(told["ttl"], SHORTEST_LIMIT)
+        self._end = time.monotonic() + self._ttl
+        return knowledge.learn(told["fab_hash"], is_ours=told["is_ours"], run_config=told["run_config"])
+
+    def end_if_late(self) -> None:
+        """Kill the process when nobody wants its answer any more: the node is needed for other things."""
+        if time.monotonic() > self._end and not self._is_late:
+            self._is_late = True
+            self.kill(signal.SIGKILL)
+
+    def kill(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def bury(self, status: int) -> None:
+        """After its end: answer in its place if it could not."""
+        os.close(self.pipe)
+        if not os.WIFSIGNALED(status) or not (self._message or self.is_server):
+            return
+        reason = f"the process was {how_it_ended(status)}"
+        if self._is_late:
+            reason = f"the client hung: no answer {self._ttl:g} s after the message"
+        log.error("task %d: %s", self.pid, reason)
+        if os.fork() == 0:
+            _alone(lambda: self._answer(reason))
+
+    def _answer(self, reason: str) -> None:
+        if self.is_server:
+            bury_server(self.endpoint, self.token, reason)
+        else:
+            bury(self.endpoint, self.token, self._message, reason)
+
+
+def start_server_task(endpoint: Endpoint, token: str) -> Task:
+    """Fork a process that runs a server app: with our libraries, but all of its own code."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    pid = os.fork()
+    if pid == 0:
+        warm.forget_ours()
+        _alone(lambda: run_server_task(endpoint, token))
+    os.close(write_end)
+    return Task(pid, endpoint, token, read_end, is_server=True)
+
+
+def start_task(endpoint: Endpoint, token: str, knowledge: warm.Knowledge) -> Task:
+    """Fork a process that runs a task."""
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    pid = os.fork()
+    if pid == 0:
+
+        def prepare(given: Input) -> None:
+            is_ours = knowledge.is_ours(given)
+            told = {
+                "fab_hash": given.fab_hash, "is_ours": is_ours, "run_config": dict(given.run_config),
+                "message": given.message.hex(), "ttl": given.ttl,
+            }  # fmt: skip
+            with os.fdopen(write_end, "wb") as pipe:
+                pipe.write(json.dumps(told).encode() + b"\n")
+            if not is_ours:
+                warm.forget_ours()
+
+        _alone(lambda: run_task(endpoint, token, on_input=prepare))
+    os.close(write_end)
+    return Task(pid, endpoint, token, read_end)
+
+
+def _alone(work: Callable[[], None]) -> None:
+    """Do what a forked process is for, and end it."""
+    code = 1
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        work()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        log.exception("task %d", os.getpid())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

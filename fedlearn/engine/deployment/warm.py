@@ -1,0 +1,84 @@
+"""What an executor keeps for its tasks: imported libraries, our client app, the data and the model of the run."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import zipfile
+from collections.abc import Mapping
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from fedlearn.components import load_client_app
+from fedlearn.engine.embedded import forkserver
+from fedlearn.flower_runtime import Input
+from fedlearn.registry import load_reference
+
+OURS = ("fedlearn", "server", "client", "strategies")
+ROOT = Path(__file__).resolve().parents[3]
+PREPARE = "client.app:prepare"
+
+log = logging.getLogger("executor")
+
+
+def import_libraries(*, server: bool) -> None:
+    """Import what every task needs."""
+    forkserver.one_thread_each()
+    import_module(forkserver.PRELOAD)
+    if server:
+        import_module("flwr.superlink.runtime.run_serverapp")
+    else:
+        load_client_app()
+
+
+class Knowledge:
+    """What was learned from tasks: which bundles hold the app that is imported here, and the settings of the run."""
+
+    def __init__(self) -> None:
+        self._files = _hashes_of_our_files()  # at the time of import: what lies on the disk later may differ
+        self._ours: dict[str, bool] = {}  # hash of a bundle -> whether its app is the one imported here
+        self._run_config: Mapping[str, Any] | None = None
+        self._is_warm_for: Mapping[str, Any] | None = None
+
+    def is_ours(self, given: Input) -> bool:
+        """Return whether a bundle's Python files are those of this installation, byte for byte."""
+        known = self._ours.get(given.fab_hash)
+        if known is not None:
+            return known
+        with zipfile.ZipFile(io.BytesIO(given.fab)) as bundle:
+            names = [name for name in bundle.namelist() if name.endswith(".py")]
+            return all(self._files.get(name) == sha256(bundle.read(name)).digest() for name in names)
+
+    def learn(self, fab_hash: str, *, is_ours: bool, run_config: Mapping[str, Any]) -> bool:
+        """Take in what a task has found; return whether there is something to warm up for."""
+        self._ours[fab_hash] = is_ours
+        if is_ours:
+            self._run_config = run_config
+        return is_ours and run_config != self._is_warm_for
+
+    def warm_up(self) -> bool:
+        """Load data and model of the run, so that later tasks have them; return whether that was possible."""
+        assert self._run_config is not None
+        self._is_warm_for = self._run_config
+        try:
+            load_reference(PREPARE)(self._run_config)
+        except Exception as error:  # the tasks of this run will say the same, and their node's reply carries it
+            log.warning("cannot load the run's data and model ahead: %s", error)
+            return False
+        return True
+
+
+def _hashes_of_our_files() -> dict[str, bytes]:
+    """Return the SHA-256 of every Python file of our packages, by its name in a bundle."""
+    files = (path for package in OURS for path in (ROOT / package).rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): sha256(path.read_bytes()).digest() for path in files}
+
+
+def forget_ours() -> None:
+    """Have the bundle's own modules imported in place of those of this installation."""
+    for name in list(sys.modules):
+        if name.partition(".")[0] in OURS:
+            del sys.modules[name]

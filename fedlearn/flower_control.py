@@ -1,0 +1,131 @@
+"""Flower's Control API, which the ``flwr`` command speaks: registering nodes, submitting runs, following them.
+
+Its names are private, but the command itself takes a second to start for every node, and exits 0 when a run has failed.
+Written for flwr 1.41; see `flower.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fedlearn.flower  # noqa: F401, it sets Flower's switches before anything of it is imported
+from fedlearn.config.flower import FlatValue
+from fedlearn.errors import RunFailed
+
+KEY_IN_USE = "Public key already in use"
+
+
+class ControlError(RunFailed):
+    """The SuperLink does not do what it was asked for."""
+
+
+class Away(ControlError):
+    """The SuperLink does not answer, for the moment."""
+
+
+class Control:
+    """A connection to the Control API of a SuperLink.
+
+    Parameters
+    ----------
+    address
+        As ``superlink:8000``.
+    root_certificates
+        The certificate authority, PEM; None means a connection without TLS.
+    """
+
+    def __init__(self, address: str, root_certificates: bytes | None) -> None:
+        from flwr.cli.cli_client_interceptor import CliClientHttpInterceptor
+        from flwr.supercore.control import ControlHttpClient
+        from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
+
+        self.address = address
+        self._client = ControlHttpClient.from_server_address(
+            server_address=address,
+            insecure=root_certificates is None,
+            root_certificates=root_certificates,
+            interceptors=[CliClientHttpInterceptor(), RuntimeVersionHttpInterceptor(component_name="flwr CLI")],
+        )
+
+    def register(self, public_key: Path, *, name: str) -> bool:
+        """Let a node in by its public key, in OpenSSH's format; return whether it was new."""
+        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+        from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+        from flwr.proto.control_pb2 import RegisterNodeRequest
+        from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+
+        key = load_ssh_public_key(public_key.read_bytes())
+        if not isinstance(key, EllipticCurvePublicKey):
+            raise ControlError(f"{public_key}: not the public key of an elliptic curve")
+        try:
+            request = RegisterNodeRequest(public_key=public_key_to_bytes(key), name=name)
+            self._call(lambda: self._client.RegisterNode(request))
+        except ControlError as error:
+            if KEY_IN_USE not in str(error):
+                raise
+            return False
+        return True
+
+    def online(self) -> int:
+        """Return how many nodes are connected."""
+        from flwr.proto.control_pb2 import ListNodesRequest
+
+        answer = self._call(lambda: self._client.ListNodes(ListNodesRequest()))
+        return sum(node.status == "online" for node in answer.nodes_info)
+
+    def submit(self, app: Path, run_config: dict[str, FlatValue]) -> int:
+        """Start a run of the Flower App in a folder; return its id."""
+        from flwr.cli.build import build_fab_from_disk
+        from flwr.common.serde import fab_to_proto, user_config_to_proto
+        from flwr.proto.control_pb2 import StartRunRequest
+        from flwr.supercore.fab import Fab
+
+        bundle = build_fab_from_disk(app)
+        fab = Fab(hashlib.sha256(bundle).hexdigest(), bundle, {})
+        request = StartRunRequest(fab=fab_to_proto(fab), override_config=user_config_to_proto(run_config))
+        return int(self._call(lambda: self._client.StartRun(request)).run_id)
+
+    def status(self, run_id: int) -> tuple[str, str]:
+        """Return a run's status, as ``running`` or ``finished:failed``, and what Flower says of it."""
+        from flwr.proto.control_pb2 import ListRunsRequest
+
+        answer = self._call(lambda: self._client.ListRuns(ListRunsRequest(run_id=run_id)))
+        status = answer.run_dict[run_id].status
+        return ":".join(filter(None, (status.status, status.sub_status))), status.details
+
+    def log_of(self, run_id: int) -> Iterator[str]:
+        """Return what the run's ServerApp prints, as it comes; ends with the run."""
+        from flwr.proto.control_pb2 import StreamLogsRequest
+
+        stream = self._call(
+            lambda: iter(self._client.StreamLogs(StreamLogsRequest(run_id=run_id, after_timestamp=0.0)))
+        )
+        while (piece := self._call(lambda: next(stream, None))) is not None:
+            yield piece.log_output
+
+    def stop(self, run_id: int) -> None:
+        """End a run."""
+        from flwr.proto.control_pb2 import StopRunRequest
+
+        self._call(lambda: self._client.StopRun(StopRunRequest(run_id=run_id)))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def _call(self, call: Callable[[], Any]) -> Any:
+        import httpx
+        from click import ClickException
+        from flwr.cli.utils import flwr_cli_exc_handler
+
+        try:
+            with flwr_cli_exc_handler():
+                try:
+                    return call()
+                except httpx.RequestError as error:
+                    raise Away(f"the SuperLink at {self.address} does not answer: {error}") from None
+        except ClickException as error:
+            raise ControlError(f"the SuperLink at {self.address} says: {error.message}") from None

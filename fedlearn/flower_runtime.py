@@ -1,0 +1,237 @@
+"""The private names of Flower that only a deployment needs; with `flower.py` the one place where such names stand.
+
+Written for flwr 1.41. `available` says whether they are all where they were; who needs them falls back to Flower's own
+commands otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from fedlearn import flower  # first: it sets Flower's switches before anything of it is imported
+
+try:
+    import flwr.supernode.runtime.run_clientapp as clientapp
+    import flwr.supernode.start_client_internal as supernode
+    import httpx
+    from flwr.app import Context, Error, Message, RecordDict
+    from flwr.app.message import remove_content_from_message
+    from flwr.common.serde import message_from_proto, message_to_proto
+    from flwr.proto.message_pb2 import Message as ProtoMessage
+    from flwr.proto.runtime_pb2 import AcquireTaskRequest
+    from flwr.supercore.interceptors import (
+        RuntimeTokenHttpInterceptor,
+        RuntimeVersionHttpInterceptor,
+        SuperExecAuthHttpInterceptor,
+    )
+    from flwr.supercore.runtime import RuntimeHttpClient
+    from flwr.supernode.cli.flower_supernode import flower_supernode
+
+    missing = ""
+except (ImportError, AttributeError) as error:  # Flower has moved something
+    missing = str(error)
+
+CLIENT_TASK, SERVER_TASK = "flwr-clientapp", "flwr-serverapp"
+DIED = 8  # Flower's error code for a client that stopped responding
+ACQUIRE = frozenset({"/flwr.proto.Runtime/AcquireTask"})
+BUSY_POLL = 0.05  # seconds between a SuperNode's looks for the answer of its client; Flower: 0.5
+SHORTEST_IDLE_POLL, LONGEST_IDLE_POLL = 0.1, 1.0  # seconds between its questions for messages; Flower: 3
+
+
+def available() -> str:
+    """Return nothing if all names are there, else what is missing."""
+    wanted = ("run_clientapp", "pull_task_input", "push_message", "push_task_output", "log")
+    return missing or next((name for name in wanted if not hasattr(clientapp, name)), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where tasks come from: a SuperNode's Runtime API.
+
+    Parameters
+    ----------
+    address
+        As ``supernode:9094``.
+    root_certificates
+        The certificate authority, PEM; None for the system's own, or with `insecure`.
+    secret
+        What a SuperExec has to know to be given tasks; empty if there is none.
+    """
+
+    address: str
+    insecure: bool
+    root_certificates: bytes | None = None
+    secret: bytes = b""
+
+    def connect(self, *interceptors: Any) -> Any:
+        """Return a client that tries every call once."""
+        return RuntimeHttpClient.from_server_address(
+            server_address=self.address,
+            insecure=self.insecure,
+            root_certificates=self.root_certificates,
+            interceptors=[RuntimeVersionHttpInterceptor(component_name="SuperExec"), *interceptors],
+        )
+
+
+class Unreachable(Exception):
+    """The SuperNode does not answer, for the moment."""
+
+
+class NotTrusted(Exception):
+    """The SuperNode refuses us."""
+
+
+class Tasks:
+    """The tasks of a kind that a SuperNode has for its client, or a SuperLink for its server app."""
+
+    def __init__(self, endpoint: Endpoint, kind: str) -> None:
+        self._kind = kind
+        auth = []
+        if endpoint.secret:
+            auth = [SuperExecAuthHttpInterceptor(master_secret=endpoint.secret, protected_methods=ACQUIRE)]
+        self._client = endpoint.connect(*auth)
+
+    def acquire(self) -> str:
+        """Return the token of a task that is now ours, or nothing if there is none."""
+        try:
+            answer = self._client.AcquireTask(AcquireTaskRequest(supported_task_types=[self._kind]))
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+                raise NotTrusted(str(error)) from None
+            raise Unreachable(str(error)) from None
+        except httpx.HTTPError as error:
+            raise Unreachable(str(error)) from None
+        return str(answer.token) if answer.HasField("task") else ""
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a task is about.
+
+    Parameters
+    ----------
+    fab
+        The app's Flower App Bundle, a zip file.
+    fab_hash
+        Its SHA-256.
+    message
+        The message without its content, as `bury` takes it.
+    ttl
+        Seconds after which nobody wants the answer any more.
+    """
+
+    fab: bytes
+    fab_hash: str
+    run_config: Mapping[str, Any]
+    message: bytes
+    ttl: float
+
+
+def run_task(endpoint: Endpoint, token: str, *, on_input: Callable[[Input], None]) -> NoReturn:
+    """Run a client task to its end in this process, which ends with it.
+
+    Parameters
+    ----------
+    on_input
+        Called before the app is loaded.
+    """
+    pull = clientapp.pull_task_input
+
+    def pull_and_tell(client: Any) -> Any:
+        message, context, run, fab = pull(client)
+        about = message_to_proto(remove_content_from_message(message)).SerializeToString()
+        on_input(Input(fab.content, fab.hash_str, context.run_config, about, message.metadata.ttl))
+        return message, context, run, fab
+
+    clientapp.pull_task_input = pull_and_tell
+    clientapp.run_clientapp(
+        runtime_api_address=endpoint.address,
+        token=token,
+        insecure=endpoint.insecure,
+        certificates=endpoint.root_certificates,
+        parent_pid=os.getppid(),
+    )
+    raise SystemExit(0)
+
+
+def run_server_task(endpoint: Endpoint, token: str) -> NoReturn:
+    """Run a server task to its end in this process, which ends with it; what it prints goes to the run's log, too."""
+    from queue import Queue
+
+    from flwr.supercore.logger import mirror_output_to_queue
+    from flwr.superlink.runtime.run_serverapp import run_serverapp
+
+    output: Queue[str | None] = Queue()
+    mirror_output_to_queue(output)
+    run_serverapp(
+        runtime_api_address=endpoint.address,
+        log_queue=output,
+        token=token,
+        insecure=endpoint.insecure,
+        certificates=endpoint.root_certificates,
+        parent_pid=os.getppid(),
+    )
+    raise SystemExit(0)
+
+
+def bury(endpoint: Endpoint, token: str, message: bytes, reason: str) -> None:
+    """Answer a message in place of the process that has died over it.
+
+    Without it, the SuperNode waits a minute for the process, and takes no other message meanwhile.
+    """
+    client = endpoint.connect(RuntimeTokenHttpInterceptor(token))
+    asked = message_from_proto(ProtoMessage.FromString(message))
+    about = asked.metadata
+    run_id, node_id = about.run_id, about.dst_node_id
+    flower.TaskIdentity.run_id, flower.TaskIdentity.node_id, flower.TaskIdentity.task_id = run_id, node_id, 0
+    answer = Message(Error(DIED, reason), reply_to=asked)
+    sender = Context(run_id, node_id, {}, RecordDict(), {})
+    clientapp.push_message(client, answer, sender)
+    clientapp.push_task_output(client, context=None, sub_status="failed", details=reason)
+    client.close()
+
+
+def bury_server(endpoint: Endpoint, token: str, reason: str) -> None:
+    """Say that a server task has ended, in place of its process; else the SuperLink waits a minute for it."""
+    client = endpoint.connect(RuntimeTokenHttpInterceptor(token))
+    clientapp.push_task_output(client, context=None, sub_status="failed", details=reason)
+    client.close()
+
+
+class Impatient:
+    """Stands for the module `time` in Flower's SuperNode loop, whose pauses are written into the code.
+
+    The loop sleeps 3 s when there was no message, and 0.5 s between looks for its client's answer. Here it sleeps the
+    shorter the less time has passed since it was last busy: a round's messages come soon after one another.
+    """
+
+    def __init__(self) -> None:
+        self._idle = SHORTEST_IDLE_POLL
+
+    def __getattr__(self, name: str) -> Any:
+        """Return everything else of `time`."""
+        return getattr(time, name)
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep at most `seconds`."""
+        if seconds < 1:  # busy
+            self._idle = SHORTEST_IDLE_POLL
+            time.sleep(min(seconds, BUSY_POLL))
+            return
+        time.sleep(min(seconds, self._idle))
+        self._idle = min(self._idle * 1.2, LONGEST_IDLE_POLL)
+
+
+def run_supernode() -> None:
+    """Run Flower's SuperNode with short pauses; arguments are those of ``flower-supernode``, in `sys.argv`."""
+    if hasattr(supernode, "time"):
+        supernode.time = Impatient()
+    flower_supernode()

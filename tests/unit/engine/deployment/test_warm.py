@@ -1,0 +1,68 @@
+"""What an executor learns from its tasks."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from fedlearn.engine.deployment.warm import Knowledge
+from fedlearn.flower_runtime import Input
+
+ROOT = Path(__file__).parents[4]
+
+
+def given(files: dict[str, bytes]) -> Input:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as bundle:
+        for name, data in files.items():
+            bundle.writestr(name, data)
+    return Input(buffer.getvalue(), "hash", {}, b"", 60.0)
+
+
+@pytest.fixture
+def ours():
+    return {name: (ROOT / name).read_bytes() for name in ("client/app.py", "fedlearn/wire.py")}
+
+
+def test_a_bundle_of_the_same_files_is_ours(ours):
+    assert Knowledge().is_ours(given({**ours, "pyproject.toml": b"whatever"}))
+
+
+def test_a_bundle_with_another_byte_or_another_module_is_not(ours):
+    assert not Knowledge().is_ours(given({**ours, "client/app.py": ours["client/app.py"] + b"\n"}))
+    assert not Knowledge().is_ours(given({**ours, "client/new_module.py": b""}))
+
+
+def test_it_warms_up_once_for_each_settings_of_an_app_of_ours():
+    knowledge = Knowledge()
+    settings = {"clients": 2, "data.dataset": "digits"}
+    assert not knowledge.learn("other", is_ours=False, run_config=settings)
+    assert knowledge.learn("ours", is_ours=True, run_config=settings)
+    assert knowledge.warm_up()
+    assert not knowledge.learn("ours", is_ours=True, run_config=settings)
+    assert knowledge.learn("ours", is_ours=True, run_config=settings | {"seed": 2})
+
+
+def test_settings_that_cannot_be_loaded_do_not_end_the_executor(caplog):
+    knowledge = Knowledge()
+    knowledge.learn("ours", is_ours=True, run_config={"data.dataset": "no-such"})
+    assert not knowledge.warm_up()
+    assert "no-such" in caplog.text
+
+
+def test_another_app_is_imported_from_its_own_files_in_a_process_that_had_ours(tmp_path):
+    (tmp_path / "client").mkdir()
+    (tmp_path / "client" / "__init__.py").touch()
+    (tmp_path / "client" / "app.py").write_text("app = 'the other one'")
+    program = (
+        "import sys; from fedlearn.engine.deployment import warm; import client.app; ours = client.app\n"
+        "warm.forget_ours(); sys.path.insert(0, sys.argv[1]); import client.app; print(client.app.app)"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "the other one\n", done.stderr
