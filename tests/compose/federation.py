@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,6 +51,12 @@ class Submitted:
         return self.job.read_log().strip().splitlines()[-1]
 
 
+def why_not() -> str:
+    """Say why this machine cannot start the stack; nothing where it can."""
+    found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    return "" if found else "nginx is not installed, and the proxy is one: apt-get install nginx-light"
+
+
 class Federation:
     """A stack with clients, a folder of runs, and a file of faults."""
 
@@ -85,7 +94,8 @@ class Federation:
     def client_of(self, partition: int) -> Container:
         """Return the container that holds a partition."""
         for container in self.stack.containers:
-            if container.status == "running" and f"holds partition {partition} of" in container.read_log():
+            held = re.findall(r"holds partition (\d+) of", container.read_log())
+            if container.status == "running" and held[-1:] == [str(partition)]:
                 return container
         raise LookupError(f"no client holds partition {partition}\n{self.stack.story()}")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tomllib
 from hashlib import sha256
 from pathlib import Path
@@ -14,9 +13,9 @@ import pytest
 from fedlearn.engine.deployment.keys import make_keys
 from tests.compose import namespaces
 from tests.compose.container import Container
-from tests.compose.federation import Federation, flat
+from tests.compose.federation import Federation, flat, why_not
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 START = 300.0  # seconds for a federation to be up on a loaded machine
 PATIENCE = 300.0  # seconds for a run
@@ -32,8 +31,6 @@ SETTINGS = {
 def federation(request, tmp_path_factory):
     if request.param == "namespaces" and namespaces.why_not():
         pytest.skip(f"no namespaces: {namespaces.why_not()}")
-    if not shutil.which("nginx", path="/usr/sbin:/usr/bin"):
-        pytest.skip("nginx is not installed, and the proxy is one: apt-get install nginx-light")
     one = Federation(tmp_path_factory.mktemp("compose"), plain=request.param == "plain")
     try:
         one.up()

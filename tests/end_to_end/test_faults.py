@@ -13,9 +13,9 @@ from collections import Counter
 import pytest
 
 from tests.compose import namespaces
-from tests.compose.federation import Federation, Submitted
+from tests.compose.federation import Federation, Submitted, why_not
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 long = pytest.mark.long
 
 START = 300.0  # seconds for a federation to be up on a loaded machine
