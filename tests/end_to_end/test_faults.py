@@ -94,7 +94,7 @@ def test_a_task_killed_in_training_is_answered_for_by_its_executor(federation, u
     federation.fault("")
     assert ended(federation, run)["model_sha256"] == undisturbed
     (failed, *_) = [e for e in run.events if e["event"] == "failed"]
-    assert "the client process was killed by SIGKILL" in failed["reason"]
+    assert "killed by SIGKILL" in failed["reason"]
 
 
 @long
