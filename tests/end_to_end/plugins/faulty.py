@@ -1,8 +1,8 @@
 """A model whose nodes misbehave where FAULTS says so; in all else it is the cnn.
 
-FAULTS holds words ``what:partition:round``, as ``exit:3:2 raise:5:2``; ``evaluate`` instead of a partition means the
-evaluation on the server's test set. `hang` first makes the file that MARK names: whoever waits for it knows that the
-run is in the middle of that round.
+FAULTS holds words ``what:partition:round``, as ``exit:3:2 raise:5:2``, or the path of a file that does; ``evaluate``
+instead of a partition means the evaluation on the server's test set. `hang`, `slow` and `slower` first make the file
+that MARK names: whoever waits for it knows that the run is in the middle of that round.
 """
 
 import os
@@ -16,10 +16,10 @@ from fedlearn.models.cnn import CNN
 from fedlearn.models.torch_model import TorchModel
 
 
-def hang():
+def pause(seconds):
     if "MARK" in os.environ:
         Path(os.environ["MARK"]).touch()
-    time.sleep(3600)
+    time.sleep(seconds)
 
 
 def fail():
@@ -31,12 +31,15 @@ KINDS = {
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "quit": lambda: sys.exit("no more"),
     "raise": fail,
-    "hang": hang,
+    "hang": lambda: pause(3600),
+    "slow": lambda: pause(18),
+    "slower": lambda: pause(36),
 }
 
 
 def misbehave(where, round_number):
-    for fault in os.environ.get("FAULTS", "").split():
+    faults = os.environ.get("FAULTS", "")
+    for fault in (Path(faults).read_text() if faults.startswith("/") else faults).split():
         kind, place, number = fault.split(":")
         if place == str(where) and number in (str(round_number), "*"):
             KINDS[kind]()

@@ -1,0 +1,142 @@
+"""`docker compose up`, as processes: the same bytes as a simulation, and closed doors."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from fedlearn.engine.deployment.keys import make_keys
+from tests.compose import namespaces
+from tests.compose.container import Container
+from tests.compose.federation import Federation, flat, why_not
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+
+START = 300.0  # seconds for a federation to be up on a loaded machine
+PATIENCE = 300.0  # seconds for a run
+LONG = 3000.0  # seconds for five rounds of CIFAR-10 on ten clients
+SHIPPED = Path(__file__).parents[2] / "experiments" / "configs" / "compose.toml"
+SETTINGS = {
+    "clients": 3, "rounds.total": 2, "rounds.cohort": 0, "rounds.minimum_ready": 1.0, "data.dataset": "digits",
+    "model.name": "cnn", "training.local_epochs": 1, "compression.codec": "drop", "compression.keep_ratio": 0.1,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["plain", pytest.param("namespaces", marks=pytest.mark.long)])
+def federation(request, tmp_path_factory):
+    if request.param == "namespaces" and namespaces.why_not():
+        pytest.skip(f"no namespaces: {namespaces.why_not()}")
+    one = Federation(tmp_path_factory.mktemp("compose"), plain=request.param == "plain")
+    try:
+        one.up()
+        yield one
+    finally:
+        one.stack.down()
+
+
+def test_a_run_over_tls_with_node_keys_makes_the_bytes_of_a_simulation(federation, execute):
+    run = federation.submit(SETTINGS)
+    code = federation.stack.wait(run.job.name, PATIENCE)
+    assert code == 0, federation.stack.story(40)
+    assert run.summary["status"] == "completed"
+    assert sha256((run.folder / "model.safetensors").read_bytes()).hexdigest() == run.summary["model_sha256"]
+    assert run.summary["model_sha256"] == execute(SETTINGS, engine="inline").sha
+    for name in ("events.jsonl", "metrics.csv", "settings.toml", "summary.json"):
+        assert (run.folder / name).stat().st_size
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("clients", [3, 10])
+def test_five_rounds_of_cifar10_with_the_settings_that_ship(clients, execute, tmp_path):
+    data = os.environ.get("FEDLEARN_DATA", "")
+    if not (Path(data) / "cifar10" / "train.parquet").exists():
+        pytest.skip("FEDLEARN_DATA does not hold cifar10/train.parquet")
+    settings = {**flat(tomllib.loads(SHIPPED.read_text())), "clients": clients, "data.dataset": "cifar10"}
+    one = Federation(
+        tmp_path,
+        plain=bool(namespaces.why_not()),
+        clients=clients,
+        variables={"FEDLEARN_DATA": str(Path(data).resolve())},
+    )
+    try:
+        one.up()
+        run = one.submit(settings)
+        assert one.stack.wait(run.job.name, LONG) == 0, one.stack.story(40)
+    finally:
+        one.stack.down()
+    assert run.summary["rounds"] == 5
+    assert run.summary["model_sha256"] == execute(settings).sha
+
+
+# --- who is kept out -------------------------------------------------------------------------------------------------
+
+NODE = ("flower-supernode", "--superlink=proxy:8443", "--host=127.0.0.1", "--port=9200", "--isolation=process")
+TRUSTED = "--root-certificates=/keys/public/ca.crt"
+
+
+STRANGERS = {
+    "no-key": ((TRUSTED,), "All SuperNodes must be registered"),
+    "unregistered-key": (
+        (TRUSTED, "--auth-supernode-private-key=/faults/stranger/nodes/0"), "Failed to activate SuperNode",
+    ),
+    "wrong-authority": (("--root-certificates=/faults/stranger/public/ca.crt",), "CERTIFICATE_VERIFY_FAILED"),
+    "plain-http-by-flower": (("--insecure", "--max-retries=1"), "400 Bad Request' for url 'http://"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def strangers(federation) -> dict[str, Container]:
+    """Nodes that do not belong, all started at once, with keys and an authority of somebody else's."""
+    folder = federation.faults / "stranger"
+    make_keys(folder, clients=1)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755)
+    federation.stack.until(lambda: federation.stack["proxy"].healthy, "the proxy", START)
+    return {
+        name: federation.stack.add("client", command=(*NODE, *words), restart="no", health=None)
+        for name, (words, _) in STRANGERS.items()
+    }
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_a_node_that_does_not_belong_is_refused_and_told_why(federation, strangers, name):
+    node = strangers[name]
+    assert federation.stack.wait(node.name, START) == 1, node.read_log()
+    assert STRANGERS[name][1] in node.read_log()
+
+
+def test_a_client_that_speaks_plain_http_is_told_to_use_tls(federation):
+    federation.stack.until(lambda: federation.stack["proxy"].healthy, "the proxy", START)
+    words = ("--superlink=proxy:8443", "--insecure", "--keys=/keys/nodes", "--claims=/claims")
+    command = ("python", "-m", "fedlearn.engine.deployment.client", *words)
+    client = federation.stack.add("client", command=command, restart="no", health=None)
+    assert federation.stack.wait(client.name, START) == 1
+    assert re.search(r"error: \S+:8443 speaks TLS: give --root-certificates", client.read_log())
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [("https://proxy:8443/v1/control/list-runs", 403), ("https://proxy:8443/v1/runtime/acquire-task", 403)],
+)
+def test_the_proxy_lets_nodes_through_and_nothing_else(federation, url, code):
+    federation.stack.until(lambda: federation.stack["proxy"].healthy, "the proxy", START)
+    program = (
+        "import ssl, sys, urllib.request as u, urllib.error\n"
+        "context = ssl.create_default_context(cafile=sys.argv[2])\n"
+        "try: print(u.urlopen(u.Request(sys.argv[1], data=b''), context=context).status)\n"
+        "except urllib.error.HTTPError as error: print(error.code)\n"
+    )
+    asked = federation.stack["client-1"].execute(["python", "-c", program, url, "/keys/public/ca.crt"])
+    assert asked.stdout == f"{code}\n", asked.stderr
+
+
+def test_a_client_cannot_even_see_the_superlink(federation):
+    federation.stack.until(lambda: federation.stack["proxy"].healthy, "the proxy", START)
+    program = "import urllib.request as u; u.urlopen('https://superlink:8000/v1/control/list-runs', timeout=5)"
+    asked = federation.stack["client-1"].execute(["python", "-c", program])
+    assert "Name or service not known" in asked.stderr or "Temporary failure in name resolution" in asked.stderr

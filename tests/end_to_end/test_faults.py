@@ -1,0 +1,181 @@
+"""What goes wrong in a federation of real processes: a run ends with the bytes of an undisturbed one, or says why not.
+
+One federation is up for the whole file. With a quorum of all nodes a disturbed round is abandoned and run again, so
+that the final model must be the undisturbed one: anything lost or counted twice would change its bytes.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections import Counter
+
+import pytest
+
+from tests.compose import namespaces
+from tests.compose.federation import Federation, Submitted, why_not
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+long = pytest.mark.long
+
+START = 300.0  # seconds for a federation to be up on a loaded machine
+PATIENCE = 600.0  # seconds for a run on a loaded machine
+STRICT = {
+    "clients": 3, "rounds.total": 2, "rounds.cohort": 0, "rounds.minimum_ready": 1.0, "rounds.quorum": 1.0,
+    "rounds.selection_window": 120.0, "rounds.reporting_deadline": 40.0, "rounds.max_attempts": 8,
+    "rounds.backoff": 0.5, "data.dataset": "digits", "model.name": "faulty:model", "training.local_epochs": 1,
+    "compression.codec": "drop",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory):
+    one = Federation(tmp_path_factory.mktemp("faults"), plain=bool(namespaces.why_not()))
+    try:
+        one.up()
+        stack = one.stack
+        stack.until(lambda: stack["serverapp"].is_ready("service_healthy"), "the server", START)
+        yield one
+    finally:
+        one.stack.down()
+
+
+@pytest.fixture
+def undisturbed(execute):
+    """The SHA-256 of the model that nothing happened to."""
+    return execute(STRICT, engine="inline").sha
+
+
+@pytest.fixture(autouse=True)
+def no_faults_left(federation):
+    yield
+    federation.fault("")
+
+
+def reached(federation: Federation) -> None:
+    """Wait until a node hangs or is slow, as it was told; the next time it will not."""
+    federation.wait_for_hang(PATIENCE)
+    federation.fault("")
+
+
+def ended(federation: Federation, run: Submitted) -> dict:
+    """Wait for the run's end, which must be a good one with every report counted once; return its summary."""
+    code = federation.stack.wait(run.job.name, PATIENCE)
+    assert code == 0, federation.stack.story(40)
+    committed = [event for event in run.events if event["event"] == "committed"]
+    assert [event["round"] for event in committed] == list(range(1, len(committed) + 1))
+    for event in committed:
+        place = {"round": event["round"], "attempt": event["attempt"]}
+        reports = Counter(e["partition"] for e in run.events if e["event"] == "reported" and place.items() <= e.items())
+        assert set(reports.values()) <= {1}
+        assert len(reports) == event["reported"]
+    return run.summary
+
+
+def run_with(federation: Federation, faults: str, **settings: object) -> Submitted:
+    federation.fault(faults)
+    return federation.submit({**STRICT, **settings})
+
+
+@long
+def test_an_executor_killed_in_training(federation, undisturbed):
+    run = run_with(federation, "hang:1:2")
+    reached(federation)
+    for process in federation.client_of(1).processes("deployment.executor"):
+        process.send_signal(signal.SIGKILL)
+    assert ended(federation, run)["model_sha256"] == undisturbed
+    assert run.has("late", round=2, attempt=1, partition=1) or run.has("failed", round=2, attempt=1, partition=1)
+    assert run.has("abandoned", round=2, attempt=1)
+
+
+def test_a_task_killed_in_training_is_answered_for_by_its_executor(federation, undisturbed):
+    run = run_with(federation, "kill:1:2")
+    federation.stack.until(lambda: run.has("failed", round=2), "the failure", PATIENCE)
+    federation.fault("")
+    assert ended(federation, run)["model_sha256"] == undisturbed
+    (failed, *_) = [e for e in run.events if e["event"] == "failed"]
+    assert "killed by SIGKILL" in failed["reason"]
+
+
+@long
+def test_a_client_that_hangs_beyond_the_deadline(federation, undisturbed):
+    run = run_with(federation, "hang:1:2", **{"rounds.reporting_deadline": 8.0})
+    reached(federation)
+    assert ended(federation, run)["model_sha256"] == undisturbed
+    assert run.has("late", round=2, attempt=1, partition=1, reason="no report by the reporting deadline")
+
+
+@long
+def test_a_late_report_is_refused_and_its_node_is_told(federation):
+    settings = {"rounds.reporting_deadline": 30.0, "rounds.quorum": 0.6}  # Flower drops what comes after two deadlines
+    run = run_with(federation, "slower:1:1", **settings)
+    reached(federation)
+    ended(federation, run)
+    assert run.has("late", round=1, partition=1)
+    assert run.has("late-report-refused", round=1, partition=1)
+
+
+def test_client_code_that_raises_ends_the_run_with_its_reason(federation):
+    federation.fault("raise:0:1 raise:1:1 raise:2:1")
+    run = federation.submit({**STRICT, "rounds.max_attempts": 2, "rounds.total": 1})
+    assert federation.stack.wait(run.job.name, PATIENCE) == 1
+    assert "round 1 was tried 2 times" in run.last_line
+    assert "the disk is full" in run.last_line
+
+
+def test_wrong_settings_are_refused_with_their_reason(federation):
+    run = federation.submit({**STRICT, "strategy.name": "nobody"})
+    assert federation.stack.wait(run.job.name, PATIENCE) in (1, 2)
+    assert "strategy" in run.last_line
+    assert "nobody" in run.last_line
+
+
+@long
+def test_a_supernode_killed_in_training_comes_back(federation, undisturbed):
+    run = run_with(federation, "hang:1:2")
+    reached(federation)
+    federation.client_of(1).processes("deployment.supernode")[0].send_signal(signal.SIGKILL)
+    assert ended(federation, run)["model_sha256"] == undisturbed
+    nodes = {e["node"] for e in run.events if e["event"] == "reported" and e["partition"] == 1}
+    assert len(nodes) == 1  # its key makes it the same node
+
+
+@long
+def test_a_client_killed_as_a_whole_comes_back(federation, undisturbed):
+    run = run_with(federation, "hang:1:2")
+    reached(federation)
+    federation.client_of(1).kill()
+    assert ended(federation, run)["model_sha256"] == undisturbed
+
+
+@long
+def test_a_superlink_killed_in_training(federation, undisturbed):
+    run = run_with(federation, "slow:1:2")
+    reached(federation)
+    starts = federation.stack["superlink"].starts
+    federation.stack["superlink"].kill()
+    assert ended(federation, run)["model_sha256"] == undisturbed
+    assert federation.stack["superlink"].starts == starts + 1
+
+
+@long
+def test_a_server_app_killed_in_training(federation, undisturbed):
+    run = run_with(federation, "slow:1:2")
+    reached(federation)
+    _, *forked = federation.stack["serverapp"].processes("deployment.executor")
+    assert forked  # the server app: the executor forks it
+    forked[-1].send_signal(signal.SIGKILL)
+    assert ended(federation, run)["model_sha256"] == undisturbed
+    assert [e["committed"] for e in run.events if e["event"] == "started"] == [0, 1]
+
+
+@long
+@pytest.mark.skipif(bool(namespaces.why_not()), reason=f"no namespaces: {namespaces.why_not()}")
+def test_a_client_whose_network_is_cut_and_healed(federation, undisturbed):
+    run = run_with(federation, "slow:1:2")
+    reached(federation)
+    client = federation.client_of(1)
+    federation.stack.wiring.cut(client)
+    time.sleep(15)
+    federation.stack.wiring.heal(client)
+    assert ended(federation, run)["model_sha256"] == undisturbed
