@@ -11,6 +11,7 @@ other parameters.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,7 @@ def empty_state(outputs: int) -> dict[str, Array]:
     return {name: np.zeros((0, outputs) if name == "value" else (0,), dtype) for name, dtype in DTYPES.items()}
 
 
-class ForestModel:
+class ForestModel(ABC):
     """What regression and classification have in common.
 
     Parameters
@@ -87,9 +88,9 @@ class ForestModel:
         """Return the estimator with what the schema declares, the user's options, and what the run decides."""
         return self._build(**self.options, **self.declared(), **self.given(state), **parameters)
 
+    @abstractmethod
     def declared(self) -> dict[str, Any]:
         """Return what the schema says, as parameters of the estimator."""
-        raise NotImplementedError
 
     def table_of(self, state: State) -> NodeTable:
         """Return the trees of a state, with NaN again where there is no threshold."""
@@ -120,9 +121,9 @@ class ForestModel:
         if self.outputs > 1 and not np.allclose(table.value[table.is_leaf].sum(axis=1), 1, rtol=0, atol=1e-9):
             raise Refused("bad-value", "a leaf's distribution does not sum to 1")
 
+    @abstractmethod
     def value_bounds(self, before: Layout) -> tuple[float, float]:
         """Return between which numbers every value of a tree lies that improves a state of this layout."""
-        raise NotImplementedError
 
 
 class ForestRegressor(ForestModel):
