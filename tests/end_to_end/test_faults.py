@@ -88,6 +88,7 @@ def test_an_executor_killed_in_training(federation, undisturbed):
     assert run.has("abandoned", round=2, attempt=1)
 
 
+@long
 def test_a_task_killed_in_training_is_answered_for_by_its_executor(federation, undisturbed):
     run = run_with(federation, "kill:1:2")
     federation.stack.until(lambda: run.has("failed", round=2), "the failure", PATIENCE)

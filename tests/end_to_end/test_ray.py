@@ -131,6 +131,7 @@ def names_of(processes: list[psutil.Process]) -> set[str]:
     return names
 
 
+@pytest.mark.long
 def test_a_running_cluster_is_joined_and_left_as_it_was(command, execute, environment, place):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
