@@ -56,7 +56,8 @@ def test_five_rounds_of_cifar10_with_the_settings_that_ship(clients, execute, tm
     data = os.environ.get("FEDLEARN_DATA", "")
     if not (Path(data) / "cifar10" / "train.parquet").exists():
         pytest.skip("FEDLEARN_DATA does not hold cifar10/train.parquet")
-    settings = {**flat(tomllib.loads(SHIPPED.read_text())), "clients": clients, "data.dataset": "cifar10"}
+    given = {"clients": clients, "data.dataset": "cifar10", "training.local_epochs": 5}  # else `execute` takes one
+    settings = {**flat(tomllib.loads(SHIPPED.read_text())), **given}
     one = Federation(
         tmp_path,
         plain=bool(namespaces.why_not()),
