@@ -74,7 +74,9 @@ def _shrink(messages: Sequence[Message], shrink: Callable[[State], Payload]) -> 
     """Put what travels in place of the state of each message; a record that several share is made once."""
     made: dict[int, tuple[ArrayRecord, ArrayRecord]] = {}  # by id; the first keeps its id from being used again
     for message in messages:
-        for key, record in list(message.content.array_records.items()):
+        for key, record in list(message.content.items()):
+            if not isinstance(record, ArrayRecord):
+                continue
             if id(record) not in made:
                 made[id(record)] = record, wire.pack_arrays(shrink(wire.unpack_arrays(record)))
             message.content[key] = made[id(record)][1]

@@ -89,19 +89,21 @@ class Evaluator:
         return self._strategy.aggregate_evaluate(round_number, sound) or MetricRecord()
 
     def _replies(self, messages: Sequence[Message], deadline: float) -> list[Message]:
-        """Return what comes within the deadline; Flower's own `send_and_receive` looks every three seconds."""
+        """Return what comes within the deadline, in the order of `messages`: a mean depends on the order of its terms.
+
+        Flower's own `send_and_receive` looks every three seconds.
+        """
         begin = self._clock.now()
-        open_ids = {message_id for message_id in self._grid.push_messages(messages) if message_id}
-        replies: list[Message] = []
-        while open_ids:
-            new = list(self._grid.pull_messages(list(open_ids)))
-            replies += new
-            open_ids -= {reply.metadata.reply_to_message_id for reply in new}
+        sent = [message_id for message_id in self._grid.push_messages(messages) if message_id]
+        replies: dict[str, Message] = {}
+        while len(replies) < len(sent):
+            new = self._grid.pull_messages([message_id for message_id in sent if message_id not in replies])
+            replies |= {reply.metadata.reply_to_message_id: reply for reply in new}
             waited = self._clock.now() - begin
-            if not open_ids or waited >= deadline:
+            if len(replies) == len(sent) or waited >= deadline:
                 break
             self._clock.sleep(pause(waited=waited, left=deadline - waited))
-        return replies
+        return [replies[message_id] for message_id in sent if message_id in replies]
 
 
 def _sound(replies: Iterable[Message], *, max_examples: int) -> list[Message]:

@@ -73,6 +73,7 @@ class Node:
     partition_id: int
     ready_after: float | None = 0.0
     report_after: float | None = 0.0
+    evaluate_after: float | None = 0.0
     connected: bool = True
     why_not: str = ""
     failing: str | None = ""
@@ -148,7 +149,7 @@ class ScriptedGrid(Grid):
             after, contents = node.report_after, self._report(message, node)
         else:
             self.evaluated.append(message.metadata.dst_node_id)
-            after, contents = 0.0, [wire.metrics_report(message, dict(node.metrics), 10).content]
+            after, contents = node.evaluate_after, [wire.metrics_report(message, dict(node.metrics), 10).content]
         if after is None:
             return []
         return [

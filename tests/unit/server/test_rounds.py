@@ -417,6 +417,21 @@ def test_evaluation_through_nodes_asks_the_cohort_and_no_others(scene):
     assert sorted(run.grid.evaluated) == [n for n, node in run.grid.nodes.items() if node.instructions]
 
 
+def test_mean_of_the_nodes_evaluations_does_not_depend_on_who_answers_first(scene):
+    def run(seconds):
+        nodes = [Node(i, evaluate_after=s, metrics={"loss": 10.0 ** -i / 3}) for i, s in enumerate(seconds)]
+        settings = {"evaluation": {"where": "nodes"}, "rounds": {"reporting_deadline": 60.0}}
+        return scene(dict(enumerate(nodes, start=10)), **settings).run().store.history.rounds[0].measured["loss"]
+
+    assert run(range(9)) == run(reversed(range(9))) == run([0, 3, 6, 1, 4, 7, 2, 5, 8])
+
+
+def test_node_that_does_not_answer_is_left_out_of_the_evaluation(scene):
+    silent = Node(1, evaluate_after=None, metrics={"loss": 9.0})
+    run = scene(nodes_of(3, n1=silent), evaluation={"where": "nodes"}).run()
+    assert run.store.history.rounds[0].measured["loss"] == 1.0
+
+
 @pytest.mark.parametrize(
     "metrics",
     [
