@@ -85,8 +85,8 @@ def train(message: Message, context: Context) -> Message:
 class TimedFedAvg(FedAvg):
     """Notes when each round's training begins and ends."""
 
-    def __init__(self, fraction: float) -> None:
-        super().__init__(fraction_train=fraction, fraction_evaluate=0.0)
+    def __init__(self, fraction: float, **options: Any) -> None:
+        super().__init__(fraction_train=fraction, fraction_evaluate=0.0, **options)
         self.seconds: list[float] = []
         self.first_round_ended = 0.0
 

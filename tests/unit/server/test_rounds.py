@@ -419,7 +419,7 @@ def test_evaluation_through_nodes_asks_the_cohort_and_no_others(scene):
 
 def test_mean_of_the_nodes_evaluations_does_not_depend_on_who_answers_first(scene):
     def run(seconds):
-        nodes = [Node(i, evaluate_after=s, metrics={"loss": 10.0 ** -i / 3}) for i, s in enumerate(seconds)]
+        nodes = [Node(i, evaluate_after=s, metrics={"loss": 10.0**-i / 3}) for i, s in enumerate(seconds)]
         settings = {"evaluation": {"where": "nodes"}, "rounds": {"reporting_deadline": 60.0}}
         return scene(dict(enumerate(nodes, start=10)), **settings).run().store.history.rounds[0].measured["loss"]
 
