@@ -1,0 +1,1 @@
+"""The commands, a file each; `fedlearn/cli.py` puts them together."""

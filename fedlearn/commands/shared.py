@@ -1,0 +1,96 @@
+"""What commands that run something share: their settings, what Ctrl-C says, the table at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from fedlearn.config import RunConfig, config_from, flat_from_file
+from fedlearn.errors import FedlearnError, UsageError
+
+INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
+
+
+def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None) -> RunConfig:
+    """Return the settings of a new or resumed run, with its folder."""
+    from fedlearn.run_folder import RunFolder
+
+    if resume is not None:
+        if config is not None:
+            raise UsageError("--config and --resume: a resumed run has its own settings")
+        stored = RunFolder(resume).read_settings()
+        return config_from({**stored, **given, "out": str(resume)}, source=str(resume))
+    from_file = flat_from_file(config) if config is not None else {}
+    settings = config_from({**from_file, **given}, source=str(config or ""))
+    folder = Path(settings.out) if settings.out else _new_folder()
+    if (folder / "checkpoint.json").exists():
+        raise UsageError(f"--out {folder}: it holds a run; go on with it by --resume {folder}, or name another folder")
+    return settings.model_copy(update={"out": str(folder.resolve())})
+
+
+def _new_folder() -> Path:
+    """Return a folder under runs/ that is not there yet."""
+    name = f"{datetime.now():%Y%m%d-%H%M%S}"
+    folders = (Path("runs") / (name if not count else f"{name}-{count}") for count in range(1000))
+    return next(folder for folder in folders if not folder.exists())
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """Say after Ctrl-C how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        hint = f"go on by --resume {_short(folder)}" if (folder / "checkpoint.json").exists() else ""
+        raise Interrupted(f"interrupted; {hint}" if hint else "interrupted before anything was stored") from None
+
+
+class Interrupted(FedlearnError):
+    """The user pressed Ctrl-C."""
+
+    exit_code = INTERRUPTED
+
+
+def result_table(summary: dict[str, Any], folder: Path) -> Table:
+    """Return the table at the end of a run."""
+    from fedlearn.live import number, size
+    from fedlearn.metrics import title_of
+
+    table = Table(title="result", title_justify="left", show_header=False, title_style="bold")
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for notice in (summary["dataset_notice"], summary.get("noise_notice")):
+        if notice:
+            table.add_row("NOTE", f"[bold yellow]{notice}[/]")
+    for name in ("accuracy", "mae", "mae_scaled", "loss"):
+        if summary.get(name) is None:
+            continue
+        value = number(summary[name])
+        if f"best_{name}" in summary:
+            best = f"(best {number(summary[f'best_{name}'])} in round {summary['best_round']})"
+            table.add_row(title_of(name), f"[bold green]{value}[/] {best}")
+        else:
+            table.add_row(title_of(name), value)
+    if summary.get("epsilon") is not None:
+        table.add_row("privacy spent", f"epsilon {summary['epsilon']:g} per record ({summary['neighboring']})")
+    table.add_row("data", f"{summary['dataset']}, {summary['clients']} clients")
+    table.add_row("rounds", f"{summary['rounds']} in {summary['seconds']:.1f} s")
+    if summary["compression_ratio"]:
+        ratio = f"({summary['compression_ratio']:.2f} times smaller than plain)"
+        table.add_row("upload", f"{size(summary['bytes_up'])} {ratio}")
+    elif summary["bytes_up"]:
+        table.add_row("upload", size(summary["bytes_up"]))
+    table.add_row("download", size(summary["bytes_down"]))
+    table.add_row("SHA-256", summary["model_sha256"])
+    table.add_row("results", str(_short(folder)))
+    return table
+
+
+def _short(folder: Path) -> Path:
+    """Return a path as seen from here, where that is shorter."""
+    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder

@@ -1,0 +1,59 @@
+"""``fedlearn submit``: a run on a deployment."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fedlearn.commands.shared import result_table, resumable, run_settings
+from fedlearn.config import flat_from_assignments
+from fedlearn.errors import RunFailed, UsageError
+
+
+def submit(
+    superlink: Annotated[str, typer.Option(metavar="HOST:PORT", help="The server's Control API.")],
+    root_certificates: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Certificate authority, PEM; without it there is no TLS.")
+    ] = None,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Public keys of the nodes to let in, as 3.pub for partition 3."),
+    ] = None,
+    runs: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where the server app writes run folders; must be the same here.")
+    ] = Path("runs"),
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Of the new run folder; else the time.")] = None,
+    resume: Annotated[str | None, typer.Option(metavar="NAME", help="Go on with this run.")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings as TOML.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any setting.")] = None,
+    retries: Annotated[int, typer.Option(min=0, help="How often to go on after the server app has died.")] = 3,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for all nodes before the run.")] = 120.0,
+) -> None:
+    """Run a federation on real clients over a network, and follow it; ends as the run ends.
+
+    docker-compose.yml starts the clients and this. Exit code 1, with the reason in the last line, if the run failed.
+    """
+    from fedlearn.engine.deployment.job import Job, Patience
+    from fedlearn.flower_control import Control
+    from fedlearn.live import watched
+    from fedlearn.run_folder import RunFolder
+
+    folder = (runs / (resume or name or f"{datetime.now():%Y%m%d-%H%M%S}")).resolve()
+    given = flat_from_assignments(set_ or []) | ({} if resume else {"out": str(folder)})
+    try:
+        settings = run_settings(given, config, folder if resume else None)
+    except UsageError as error:
+        raise RunFailed(str(error)) from None  # the settings are the run's: whoever waits for it sees that it failed
+    console = Console(highlight=False)
+    control = Control(superlink, root_certificates.read_bytes() if root_certificates else None)
+    job = Job(control, settings, Patience(nodes=wait, retries=retries), lambda line: console.print(line, markup=False))
+    with resumable(folder):
+        if nodes is not None:
+            job.let_in(nodes)
+        with watched(folder / "events.jsonl", console):
+            job.run()
+    console.print(result_table(RunFolder(folder).read_summary(), folder))
