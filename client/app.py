@@ -10,7 +10,7 @@ from flwr.clientapp import ClientApp
 
 from client.learners import LEARNERS
 from client.learners.base import Learner, LocalTask
-from client.mods import active_while_training, compress, expand
+from client.mods import active_while_training, boxed, compress, expand
 from client.node import NodeState, examples_of, keep_memory, memory_of, partition_id_of, partitions_of
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower, per_run
@@ -41,7 +41,7 @@ def round_over(message: Message, context: Context) -> Message:
     return Message(RecordDict(), reply_to=message)
 
 
-@app.train(mods=[expand, active_while_training, compress])
+@app.train(mods=[boxed, expand, active_while_training, compress])
 def train(message: Message, context: Context) -> Message:
     """Improve the state on this node's examples."""
     config = from_flower(context.run_config)
@@ -61,7 +61,7 @@ def train(message: Message, context: Context) -> Message:
     return wire.dense_report(message, fit.arrays, fit.metrics, fit.num_examples)
 
 
-@app.evaluate()
+@app.evaluate(mods=[boxed])
 def evaluate(message: Message, context: Context) -> Message:
     """Evaluate the state on this node's examples."""
     dataset, model = loaded(from_flower(context.run_config))

@@ -15,6 +15,15 @@ from fedlearn.seeding import downlink_seed, report_seed
 from fedlearn.state import Layout, State, layout_of
 
 
+def boxed(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """Take the server's arrays out of their box, and put the reply's into one: who sends boxes can open them."""
+    is_boxed = wire.unbox(message.content)
+    reply = call_next(message, context)
+    if is_boxed and reply.has_content():
+        wire.box(reply.content)
+    return reply
+
+
 def active_while_training(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
     """Mark the node as active until its report is made."""
     node = NodeState.of(context)

@@ -49,12 +49,13 @@ server = ServerApp()
 def start(grid: Grid, context: Context) -> None:
     """Run rounds as Flower's tutorials do."""
     config = from_flower(context.run_config)
-    strategy = TimedFedAvg(1.0, min_train_nodes=config.clients, min_available_nodes=config.clients)
+    nodes = config.rounds.cohort
+    strategy = TimedFedAvg(1.0, min_train_nodes=nodes, min_available_nodes=nodes)
     strategy.start(grid, wire.pack_arrays(initial_state(context.run_config, {})), num_rounds=config.rounds.total)
     Path(config.out).write_text(json.dumps(strategy.seconds))
 
 
-def time_fedlearn(config: RunConfig, shards: int, folder: Path) -> list[float]:
+def time_fedlearn(config: RunConfig, folder: Path) -> list[float]:
     """Return the seconds of each round of ours."""
     with ExitStack() as processes:
         address = _superlink(processes, folder, "--isolation", "process")
@@ -62,9 +63,9 @@ def time_fedlearn(config: RunConfig, shards: int, folder: Path) -> list[float]:
         _start(processes, folder, [sys.executable, "-m", "fedlearn.engine.deployment.executor", *executor])
         keys = folder / "keys"
         keys.mkdir()
-        for shard in range(shards):
-            (keys / str(shard)).touch()  # without TLS they only say which shards there are
         for shard in range(config.clients):
+            (keys / str(shard)).touch()  # without TLS they only say which shards there are
+        for shard in range(config.rounds.cohort):
             words = ["--insecure", "--superlink", address, "--keys", str(keys), "--claims", str(folder / "claims")]
             client = [sys.executable, "-m", "fedlearn.engine.deployment.client", *words, "--partition", str(shard)]
             _start(processes, folder, client)
@@ -75,12 +76,17 @@ def time_fedlearn(config: RunConfig, shards: int, folder: Path) -> list[float]:
     return [float(row["selection_seconds"]) + float(row["training_seconds"]) for row in rows]
 
 
-def time_flower(config: RunConfig, shards: int, folder: Path) -> list[float]:
+def time_flower(config: RunConfig, folder: Path) -> list[float]:
     """Return the seconds of each round of Flower's own."""
     with ExitStack() as processes:
         address = _superlink(processes, folder)
-        for shard in range(config.clients):
-            place = ["--port", str(_free_port()), "--node-config", f"partition-id={shard} num-partitions={shards}"]
+        for shard in range(config.rounds.cohort):
+            place = [
+                "--port",
+                str(_free_port()),
+                "--node-config",
+                f"partition-id={shard} num-partitions={config.clients}",
+            ]
             _start(processes, folder, ["flower-supernode", "--insecure", "--superlink", address, *place])
         seconds = folder / "seconds.json"
         _run(address, _plain_app(folder / "app"), config.model_copy(update={"out": str(seconds)}))
@@ -88,7 +94,7 @@ def time_flower(config: RunConfig, shards: int, folder: Path) -> list[float]:
     return rounds
 
 
-SYSTEMS: dict[str, Callable[[RunConfig, int, Path], list[float]]] = {"fedlearn": time_fedlearn, "flower": time_flower}
+SYSTEMS: dict[str, Callable[[RunConfig, Path], list[float]]] = {"fedlearn": time_fedlearn, "flower": time_flower}
 
 
 def _plain_app(folder: Path) -> Path:
@@ -115,7 +121,7 @@ def _superlink(processes: ExitStack, folder: Path, *words: str) -> str:
 def _run(address: str, app: Path, config: RunConfig) -> None:
     """Submit a run once all nodes are online, and wait for its end."""
     control = Control(address, None)
-    _until(lambda: _online(control) >= config.clients, PATIENCE)
+    _until(lambda: _online(control) >= config.rounds.cohort, PATIENCE)
     run_id = control.submit(app, to_flower(config))
     _until(lambda: control.status(run_id)[0].startswith("finished"), 3600.0)
     status, details = control.status(run_id)
@@ -180,9 +186,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     given = {
-        "clients": options.clients, "rounds.total": options.rounds, "rounds.cohort": 0, "rounds.minimum_ready": 1.0,
-        "rounds.quorum": 1.0, "training.local_epochs": options.local_epochs, "data.dataset": "cifar10",
-        "evaluation.where": "none",
+        "clients": options.shards, "rounds.total": options.rounds, "rounds.cohort": options.clients,
+        "rounds.minimum_ready": 1.0, "rounds.quorum": 1.0, "rounds.selection_window": 10.0,
+        "training.local_epochs": options.local_epochs, "data.dataset": "cifar10", "evaluation.where": "none",
     }  # fmt: skip
     config = from_flower(given)
     warnings.simplefilter("ignore")  # what Flower itself imports is deprecated
@@ -190,11 +196,13 @@ def main() -> None:
     for repeat in range(options.repeats):
         for name, seconds_of in SYSTEMS.items():
             with tempfile.TemporaryDirectory() as folder:
-                seconds = seconds_of(config, options.shards, Path(folder))
+                seconds = seconds_of(config, Path(folder))
             figures[name].append(median(seconds[1:]))
             print(f"repeat {repeat + 1} {name}: {[round(each, 2) for each in seconds]}", file=sys.stderr, flush=True)
     ratios = [flower / ours for ours, flower in zip(figures["fedlearn"], figures["flower"], strict=True)]
-    table = Table(title=f"{options.clients} clients, {options.local_epochs} local epochs on 1/{options.shards} each")
+    table = Table(
+        title=f"{options.clients} clients, {options.local_epochs} local epochs on 1/{options.shards} of CIFAR-10"
+    )
     for column in ("system", "s/round", "x fedlearn (min-max)"):
         table.add_column(column)
     table.add_row("fedlearn", f"{median(figures['fedlearn']):.2f}", "1")

@@ -23,6 +23,7 @@ try:
     from flwr.common.serde import message_from_proto, message_to_proto
     from flwr.proto.message_pb2 import Message as ProtoMessage
     from flwr.proto.runtime_pb2 import AcquireTaskRequest
+    from flwr.supercore.inflatable import inflatable_utils
     from flwr.supercore.interceptors import (
         RuntimeTokenHttpInterceptor,
         RuntimeVersionHttpInterceptor,
@@ -40,12 +41,23 @@ DIED = 8  # Flower's error code for a client that stopped responding
 ACQUIRE = frozenset({"/flwr.proto.Runtime/AcquireTask"})
 BUSY_POLL = 0.05  # seconds between a SuperNode's looks for the answer of its client; Flower: 0.5
 SHORTEST_IDLE_POLL, LONGEST_IDLE_POLL = 0.1, 1.0  # seconds between its questions for messages; Flower: 3
+FIRST_PULL, LONGEST_PULL = 0.02, 0.5  # seconds until a part of a message that is not there yet is asked for again
 
 
 def available() -> str:
     """Return nothing if all names are there, else what is missing."""
     wanted = ("run_clientapp", "pull_task_input", "push_message", "push_task_output", "log")
     return missing or next((name for name in wanted if not hasattr(clientapp, name)), "")
+
+
+def pull_impatiently() -> None:
+    """Have parts of messages that are still on their way asked for again soon; Flower waits 1 s, then 2, 4, 8.
+
+    A message is announced before its parts have come, so that nearly every one is asked for too early.
+    """
+    for function in (inflatable_utils.pull_objects, inflatable_utils.pull_and_inflate_object_from_tree):
+        shorter = {"initial_backoff": FIRST_PULL, "backoff_cap": LONGEST_PULL, "max_tries_per_object": None}
+        function.__kwdefaults__ = (function.__kwdefaults__ or {}) | shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,4 +246,5 @@ def run_supernode() -> None:
     """Run Flower's SuperNode with short pauses; arguments are those of ``flower-supernode``, in `sys.argv`."""
     if hasattr(supernode, "time"):
         supernode.time = Impatient()
+    pull_impatiently()
     flower_supernode()

@@ -21,6 +21,7 @@ from fedlearn.state import UpdateKind
 from server.evaluation import compute
 from server.events import EventLog
 from server.fitting import check_fitting
+from server.grids import with_boxes
 from server.rounds import Rounds
 from server.summary import noise_notice, write_summary
 from strategies import RoundStrategy, load_strategy
@@ -34,6 +35,7 @@ def main(grid: Grid, context: Context) -> None:
     config = from_flower(context.run_config)
     if not isinstance(grid, VirtualGrid):  # a simulation has looked before
         config = with_found_data(config)
+    grid = with_boxes(grid)
     folder = RunFolder(Path(config.out or f"runs/{datetime.now(UTC):%Y%m%d-%H%M%S}"))
     with folder.locked(), EventLog(folder.events) as events:
         strategy = load_strategy(config.strategy)

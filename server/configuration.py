@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 
 from fedlearn import wire
 from fedlearn.compression import Payload
 from fedlearn.errors import RunFailed
-from fedlearn.flower import NodeInfo, Run
 from fedlearn.folding import Member
 from fedlearn.rounds import Instruction
 from fedlearn.state import State
+from server.grids import CohortGrid
 from strategies import RoundStrategy
-
-PATIENCE = 3  # looks at the cohort after which a strategy is said to wait for more nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,59 +78,6 @@ def _shrink(messages: Sequence[Message], shrink: Callable[[State], Payload]) -> 
             if id(record) not in made:
                 made[id(record)] = record, wire.pack_arrays(shrink(wire.unpack_arrays(record)))
             message.content[key] = made[id(record)][1]
-
-
-class CohortGrid(Grid):
-    """The cohort, as if it were the whole grid: a strategy's own sampling finds the selected nodes and no others."""
-
-    def __init__(self, grid: Grid, node_ids: list[int]) -> None:
-        self._grid = grid
-        self._node_ids = node_ids
-        self._looks = 0
-
-    def set_run(self, run: Run) -> None:
-        """Pass on to the real grid."""
-        self._grid.set_run(run)
-
-    @property
-    def run(self) -> Run:
-        """The real grid's run."""
-        return self._grid.run
-
-    def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
-    ) -> Message:
-        """Pass on to the real grid."""
-        return self._grid.create_message(content, message_type, dst_node_id, group_id, ttl)
-
-    def get_node_ids(self) -> Iterable[int]:
-        """Return the cohort.
-
-        Flower's sampling looks again and again, for ever, while there are fewer nodes than it wants: here it fails.
-        """
-        self._looks += 1
-        if self._looks > PATIENCE:
-            raise RunFailed(
-                f"the strategy waits for more nodes than the cohort of {len(self._node_ids)}: lower its "
-                "min_train_nodes and min_available_nodes in strategy.options, or raise rounds.cohort"
-            )
-        return list(self._node_ids)
-
-    def get_nodes(self) -> Iterable[NodeInfo]:
-        """Return the cohort."""
-        return [NodeInfo(node_id=node_id) for node_id in self._node_ids]
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Pass on to the real grid."""
-        return self._grid.push_messages(messages)
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Pass on to the real grid."""
-        return self._grid.pull_messages(message_ids)
-
-    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Pass on to the real grid."""
-        return self._grid.send_and_receive(messages, timeout=timeout)
 
 
 def evaluation_messages(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from flwr.app import Array as FlowerArray
-from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
@@ -88,3 +88,42 @@ def test_whole_numbers_of_examples_are_read(value):
 def test_state_is_parsed_once_for_all_nodes_of_a_process():
     content = RecordDict({"arrays": wire.pack_arrays({"w": np.zeros(3)})})
     assert wire.read_state(content) is wire.read_state(RecordDict({"arrays": content["arrays"]}))
+
+
+# --- boxes ------------------------------------------------------------------------------------------------------------
+
+
+@given(values=st.dictionaries(st.text(max_size=9), ANY, max_size=4))
+def test_a_box_gives_back_what_was_put_in(values):
+    content = RecordDict({"arrays": wire.pack_arrays(values), "metrics": MetricRecord({"loss": 1.0})})
+    before = flower.to_bytes(content)
+    wire.box(content)
+    assert len(content["arrays"]) == 1
+    assert wire.unbox(content)
+    assert flower.to_bytes(content) == before
+    assert not wire.unbox(content)
+
+
+def test_a_box_of_a_model_is_hardly_larger_than_its_arrays():
+    arrays = wire.pack_arrays({f"layer{n}": np.zeros((64, n), np.float32) for n in range(1, 9)})
+    plain, inside = RecordDict({"arrays": arrays}), RecordDict({"arrays": wire.boxed(arrays)})
+    assert 0 < wire.bytes_of(inside) - wire.bytes_of(plain) < 100
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff" * 40,
+        flower.to_bytes({"a": wire.pack_arrays({}), "b": wire.pack_arrays({})}),
+        flower.to_bytes({"a": MetricRecord({"loss": 1.0})}),
+    ],
+    ids=["empty", "garbage", "two-records", "metrics"],
+)
+def test_a_box_that_holds_something_else_is_refused(data):
+    bad = flower.filled(ArrayRecord(), {wire.BOX: flower.array_of("uint8", (len(data),), wire.BOX, data)})
+    content = RecordDict({"arrays": bad})
+    with pytest.raises(Refused, match="box 'arrays'"):
+        wire.unbox(content)
+    with pytest.raises(Refused, match=wire.BOX):  # and whoever reads it closed refuses it, too
+        wire.unpack_arrays(content["arrays"])

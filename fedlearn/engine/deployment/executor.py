@@ -27,7 +27,16 @@ from fedlearn.engine.deployment import warm
 from fedlearn.engine.deployment.healthy import serve_health
 from fedlearn.engine.deployment.processes import Pauses, die_with, read_secret, start_logging
 from fedlearn.engine.deployment.task import Task, start_server_task, start_task
-from fedlearn.flower_runtime import CLIENT_TASK, SERVER_TASK, Endpoint, NotTrusted, Tasks, Unreachable, available
+from fedlearn.flower_runtime import (
+    CLIENT_TASK,
+    SERVER_TASK,
+    Endpoint,
+    NotTrusted,
+    Tasks,
+    Unreachable,
+    available,
+    pull_impatiently,
+)
 
 SHORTEST_POLL, LONGEST_POLL = 0.05, 0.5  # seconds between questions for tasks; the longest while one is running
 TICK = 0.02  # seconds between looks at running tasks
@@ -133,6 +142,7 @@ def main(arguments: list[str] | None = None) -> None:
         serve_health(options.health_server_address)
     signal.signal(signal.SIGTERM, _stop)
     warm.import_libraries(server=options.server)
+    pull_impatiently()  # tasks inherit it
     gc.freeze()
     executor = Executor(_endpoint(options), server=options.server)
     log.info("takes the tasks of %s", options.runtime_api_address)

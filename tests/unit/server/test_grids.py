@@ -1,0 +1,73 @@
+"""Arrays cross a network in boxes, and nobody but the grid and the node's mod notices."""
+
+from __future__ import annotations
+
+from flwr.app import ArrayRecord
+
+from client.mods import boxed
+from fedlearn import flower, wire
+from server.grids import BoxingGrid, with_boxes
+from tests.unit.server.scripted import NetworkGrid, Node, answer, honest_content
+
+
+class Boxed(BoxingGrid):
+    """A network whose messages travel in boxes; tests look at the nodes behind it."""
+
+    def __init__(self, clock, nodes):
+        super().__init__(NetworkGrid(clock, nodes))
+        self.nodes = nodes
+
+
+def arrays_in(content):
+    return [array for record in flower.records_of(content, ArrayRecord) for array in record.values()]
+
+
+class BoxingNode(Node):
+    """Answers through our client's mod, and keeps what it was sent."""
+
+    def __init__(self, partition_id, spoil=None):
+        super().__init__(partition_id, report=self._report)
+        self.received = []
+        self.spoil = spoil
+
+    def _report(self, message, node):
+        self.received += arrays_in(message.content)
+        reply = boxed(message, None, lambda m, _: answer(m, honest_content(m, self.partition_id)))
+        if self.spoil:
+            (packed,) = arrays_in(reply.content)
+            packed.__dict__["data"] = self.spoil
+        return [reply.content]
+
+
+def test_a_run_in_boxes_makes_the_model_of_one_without(scene):
+    plain = scene({10 + i: Node(i) for i in range(4)}, grid=NetworkGrid, rounds={"total": 3}).run()
+    inside = scene({10 + i: BoxingNode(i) for i in range(4)}, grid=Boxed, rounds={"total": 3}).run()
+    assert inside.store.model_sha256 == plain.store.model_sha256
+    assert inside.store.history.rounds == plain.store.history.rounds  # their bytes, too
+    for node in inside.grid.nodes.values():
+        assert [array.stype for array in node.received] == [wire.BOX] * 3
+
+
+def test_nodes_that_share_a_state_share_its_box(scene):
+    run = scene({10 + i: BoxingNode(i) for i in range(3)}, grid=Boxed).run()
+    boxes = {id(node.received[0].data) for node in run.grid.nodes.values()}
+    assert len(boxes) == 1
+
+
+def test_a_report_in_a_box_that_does_not_open_is_refused(scene):
+    nodes = {10 + i: BoxingNode(i, spoil=b"\xff" * 99 if i == 1 else None) for i in range(3)}
+    run = scene(nodes, grid=Boxed, rounds={"quorum": 0.6}).run()
+    assert list(run.reasons("refused")) == [11]
+    assert run.store.history.rounds[0].reported == 2
+
+
+def test_a_node_boxes_its_report_only_for_a_server_that_boxes(scene):
+    nodes = {10 + i: BoxingNode(i) for i in range(3)}
+    run = scene(nodes, grid=NetworkGrid).run()
+    assert all(array.stype == "numpy.ndarray" for node in nodes.values() for array in node.received)
+    assert run.store.history.rounds[0].reported == 3
+
+
+def test_only_messages_that_cross_a_network_are_boxed(scene):
+    grid = scene({10: Node(0)}).grid
+    assert with_boxes(grid) is grid
