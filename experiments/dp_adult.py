@@ -44,7 +44,7 @@ EPSILON = 0.1  # of the figures over size and missing rate
 SIZES = (1000, 2000, 5000, 10000, 15000, 20000, 24000)
 RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-TREES = (3, 10, 100)  # of eDPRF and of diffprivlib's forest
+TREES = (3, 10, 25, 100)  # of eDPRF and of diffprivlib's forest
 KINDS = (("edprf", " permute_and_flip wp"), ("diffprivlib", ""))
 TITLES = {
     "1": "ID3, complete data, by size",
