@@ -83,7 +83,7 @@ def _rounds_to(goal: float, group: Group) -> str:
     """Return in which round each seed first reached an accuracy, the mean of them; a dash if one did not."""
     first = [next((at for at, value in r.curve("accuracy") if value >= goal), None) for r in group]
     reached = [number for number in first if number is not None]
-    return f"{mean_and_sd(reached)[0]:g}" if len(reached) == len(first) else "-"
+    return f"{mean_and_sd(reached)[0]:.3g}" if len(reached) == len(first) else "-"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
