@@ -241,7 +241,7 @@ class Kind:
 
 def dp_forest(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
     """Return private regression trees, one of each node."""
-    return Kind(ForestRegressor, "fedlearn.trees.regression:DPRegressionTree", False).of("dp-forest", dataset, options)
+    return Kind(ForestRegressor, "fedlearn.trees.regression:DPEnsembleTree", False).of("dp-forest", dataset, options)
 
 
 def dp_classifier(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:

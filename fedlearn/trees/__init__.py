@@ -4,12 +4,13 @@ from fedlearn.trees.classification import DPClassificationTree, DPRandomForestCl
 from fedlearn.trees.domain import Domain, NotPrivateWarning
 from fedlearn.trees.nodes import MalformedTree, NodeTable, union
 from fedlearn.trees.permute_and_flip_forest import PermuteAndFlipForest
-from fedlearn.trees.regression import DPRegressionForest, DPRegressionTree
+from fedlearn.trees.regression import DPEnsembleTree, DPRegressionForest, DPRegressionTree
 from fedlearn.trees.relay import DPRelayForest
 from fedlearn.trees.voted import DPVotedForest
 
 __all__ = [
     "DPClassificationTree",
+    "DPEnsembleTree",
     "DPRandomForestClassifier",
     "DPRegressionForest",
     "DPRegressionTree",

@@ -10,6 +10,7 @@ epsilon it books, and ``privacy_spent_`` says how much.
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import replace
 from typing import Any, Self
@@ -33,10 +34,13 @@ from fedlearn.trees.splitting import CRITERIA
 OFFSET = 6.2  # doublings of epsilon * records that the first greedy level of a tree needs
 SMALLEST = 2.0  # records of a node, on average, below which no split looks at the data
 RANDOM_LEVELS = 2  # below the greedy ones; smoothing makes up for the smaller leaves
+FEWEST = 8.0  # records of a leaf, on average, of a tree that stands alone; those of a forest are averaged anyway
 
 
 class DPRegressionTree(PrivateRegressor):
     """One private regression tree.
+
+    It stands alone: its leaves hold at least `FEWEST` records on average. `DPEnsembleTree` is for one of many.
 
     Parameters
     ----------
@@ -122,6 +126,7 @@ class DPRegressionTree(PrivateRegressor):
         self.bounds_from_data = bounds_from_data
 
     _paper_depth = 15
+    _stands_alone = True
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -177,6 +182,10 @@ class DPRegressionTree(PrivateRegressor):
         if self.depth is not None:
             greedy = min(greedy, self.depth)
             random = self.depth - greedy
+        elif self._stands_alone:
+            room = max(math.floor(math.log2(max(n, 1.0) / FEWEST)), 1)
+            greedy = min(greedy, room)
+            random = min(random, room - greedy)
         return plan_for(
             epsilon,
             greedy_levels=greedy,
@@ -236,6 +245,12 @@ class DPRegressionTree(PrivateRegressor):
         return self._printed_loss() if self.mode == "paper" else accountant.spent
 
 
+class DPEnsembleTree(DPRegressionTree):
+    """One tree of a forest whose others grow elsewhere, as in a federation; as deep as one of `DPRegressionForest`."""
+
+    _stands_alone = False
+
+
 class DPRegressionForest(DPRegressionTree):
     """Private trees on disjoint parts of the rows, each with the whole epsilon; prediction = mean over the trees.
 
@@ -250,6 +265,7 @@ class DPRegressionForest(DPRegressionTree):
     """
 
     _paper_depth = 5
+    _stands_alone = False
 
     def __init__(
         self,

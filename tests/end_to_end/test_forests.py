@@ -14,7 +14,7 @@ from fedlearn.config import config_from
 from fedlearn.data import diabetes, load_dataset, partition_table
 from fedlearn.errors import RunFailed, SettingError
 from fedlearn.seeding import seed_for
-from fedlearn.trees import Domain, DPRegressionTree, union
+from fedlearn.trees import Domain, DPEnsembleTree, union
 from fedlearn.trees.regressor import sources
 from fedlearn.trees.relay import add_turn, grow_relay_tree, relay_plan
 from tests.end_to_end.conftest import Run
@@ -71,7 +71,7 @@ def test_the_forest_is_that_of_the_library_on_the_same_shards(execute):
     trees = []
     for node in range(7):
         mine = dataset.train.at(shards.indices(node))
-        tree = DPRegressionTree(
+        tree = DPEnsembleTree(
             epsilon=1.0, bounds=list(schema.bounds.values()), target_bounds=schema.target_bounds, noise="seeded",
             random_state=seed_for(config.seed, purpose="trees", round_number=1, node=node) % 2**32,
         )  # fmt: skip

@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from fedlearn.errors import BudgetExceeded
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant
 from fedlearn.trees import (
+    DPEnsembleTree,
     DPRegressionForest,
     DPRegressionTree,
     DPRelayForest,
@@ -29,7 +30,7 @@ from fedlearn.trees.relay import add_turn, grow_relay_tree, relay_plan, relay_pr
 
 BOUNDS = {"bounds": (0.0, 1.0), "target_bounds": (-1.0, 3.0)}
 SEEDED = {**BOUNDS, "noise": "seeded", "random_state": 7}
-ALL = [DPRegressionTree, DPRegressionForest, DPRelayForest, DPVotedForest]
+ALL = [DPRegressionTree, DPEnsembleTree, DPRegressionForest, DPRelayForest, DPVotedForest]
 
 
 @pytest.fixture(scope="module")
@@ -368,3 +369,15 @@ def test_scikit_learns_checks_pass_without_an_exception(estimator):
     results = check_estimator(declared, on_skip=None, on_fail=None)
     assert [(r["check_name"], r["exception"]) for r in results if r["status"] not in ("passed", "skipped")] == []
     assert sum(r["status"] == "passed" for r in results) > 40
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 4.0, 1000.0])
+def test_a_tree_that_stands_alone_keeps_eight_records_a_leaf(data, epsilon):
+    X, y = data
+    given = {**SEEDED, "epsilon": epsilon, "n_declared": len(y)}
+    alone = DPRegressionTree(**given).fit(X, y).plan_
+    one_of_many = DPEnsembleTree(**given).fit(X, y).plan_
+    assert 2**alone.depth <= len(y) / 8
+    assert alone.depth <= one_of_many.depth
+    assert one_of_many == DPRegressionForest(n_trees=1, **given).fit(X, y).plan_
+    assert one_of_many.depth > alone.depth or epsilon < 1
