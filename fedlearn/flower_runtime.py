@@ -41,13 +41,19 @@ DIED = 8  # Flower's error code for a client that stopped responding
 ACQUIRE = frozenset({"/flwr.proto.Runtime/AcquireTask"})
 BUSY_POLL = 0.05  # seconds between a SuperNode's looks for the answer of its client; Flower: 0.5
 SHORTEST_IDLE_POLL, LONGEST_IDLE_POLL = 0.1, 1.0  # seconds between its questions for messages; Flower: 3
+PULLS = ("pull_objects", "pull_and_inflate_object_from_tree")
 FIRST_PULL, LONGEST_PULL = 0.02, 0.5  # seconds until a part of a message that is not there yet is asked for again
 
 
 def available() -> str:
     """Return nothing if all names are there, else what is missing."""
-    wanted = ("run_clientapp", "pull_task_input", "push_message", "push_task_output", "log")
-    return missing or next((name for name in wanted if not hasattr(clientapp, name)), "")
+    if missing:
+        return missing
+    wanted = [
+        (clientapp, name) for name in ("run_clientapp", "pull_task_input", "push_message", "push_task_output", "log")
+    ]
+    wanted += [(inflatable_utils, name) for name in PULLS]
+    return next((name for module, name in wanted if not hasattr(module, name)), "")
 
 
 def pull_impatiently() -> None:
@@ -55,9 +61,10 @@ def pull_impatiently() -> None:
 
     A message is announced before its parts have come, so that nearly every one is asked for too early.
     """
-    for function in (inflatable_utils.pull_objects, inflatable_utils.pull_and_inflate_object_from_tree):
-        shorter = {"initial_backoff": FIRST_PULL, "backoff_cap": LONGEST_PULL, "max_tries_per_object": None}
-        function.__kwdefaults__ = (function.__kwdefaults__ or {}) | shorter
+    shorter = {"initial_backoff": FIRST_PULL, "backoff_cap": LONGEST_PULL, "max_tries_per_object": None}
+    for name in PULLS:
+        function = getattr(inflatable_utils, name)
+        function.__kwdefaults__ = {**function.__kwdefaults__, **shorter}
 
 
 @dataclass(frozen=True, slots=True)

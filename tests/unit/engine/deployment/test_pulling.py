@@ -1,0 +1,45 @@
+"""Parts of a message that are still on their way are asked for again, soon and as often as it takes."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+from flwr.supercore.inflatable import inflatable_utils
+
+from fedlearn import flower_runtime
+
+
+def test_parts_are_asked_for_again_after_milliseconds(monkeypatch):
+    for name in flower_runtime.PULLS:
+        function = getattr(inflatable_utils, name)
+        monkeypatch.setattr(function, "__kwdefaults__", dict(function.__kwdefaults__))  # put back after the test
+    slept = []
+
+    class Event:
+        def is_set(self):
+            return False
+
+        def set(self):
+            pass
+
+        def wait(self, seconds):
+            slept.append(seconds)
+
+    monkeypatch.setattr(inflatable_utils, "threading", SimpleNamespace(Event=Event, Lock=threading.Lock))
+    tries = iter(range(1000))
+
+    def pull(name):
+        if next(tries) < 600:
+            raise inflatable_utils.ObjectUnavailableError(name)
+        return b"here"
+
+    flower_runtime.pull_impatiently()
+    assert inflatable_utils.pull_objects(["a"], pull) == {"a": b"here"}
+    assert len(slept) == 600
+    assert slept[0] < 0.03
+    assert max(slept) < 0.7
+
+
+def test_all_names_that_are_needed_are_where_they_were():
+    assert flower_runtime.available() == ""
