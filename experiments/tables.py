@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from experiments.results import MB, Group, mean_and_sd, over_seeds
+
+WIDE = 160  # columns, where it is not a terminal that is printed to
 
 
 def shown(values: Sequence[float], *, sign: str = "") -> str:
@@ -46,7 +49,7 @@ def write_table(rows: Sequence[Mapping[str, str]], folder: Path, name: str, *, c
         table.add_column(column.replace("_", " "), **style)
     for row in rows:
         table.add_row(*(escape(text) for text in row.values()))
-    Console(highlight=False).print(table)
+    Console(highlight=False, width=None if sys.stdout.isatty() else WIDE).print(table)
     lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
     (folder / f"{name}.md").write_text("".join(f"| {' | '.join(line)} |\n" for line in lines))
     (folder / f"{name}.tex").write_text(_latex(rows, caption))
