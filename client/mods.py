@@ -20,7 +20,7 @@ def boxed(message: Message, context: Context, call_next: ClientAppCallable) -> M
     is_boxed = wire.unbox(message.content)
     reply = call_next(message, context)
     if is_boxed and reply.has_content():
-        wire.box(reply.content)
+        wire.replace_arrays([reply.content], wire.boxed)
     return reply
 
 

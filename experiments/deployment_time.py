@@ -16,7 +16,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -35,12 +34,12 @@ from rich.table import Table
 from experiments.flower_ray import TimedFedAvg
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower, to_flower
+from fedlearn.engine.deployment.processes import free_port
 from fedlearn.flower_control import Away, Control
 from fedlearn.models.loaded import initial_state
 
 APP = Path(__file__).parents[1]
 PATIENCE = 300.0  # seconds for a federation to be up
-ENVIRONMENT = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
 
 server = ServerApp()
 
@@ -59,8 +58,9 @@ def time_fedlearn(config: RunConfig, folder: Path) -> list[float]:
     """Return the seconds of each round of ours."""
     with ExitStack() as processes:
         address = _superlink(processes, folder, "--isolation", "process")
-        executor = ["--server", "--insecure", "--runtime-api-address", address]
-        _start(processes, folder, [sys.executable, "-m", "fedlearn.engine.deployment.executor", *executor])
+        words = ["--server", "--insecure", "--runtime-api-address", address]
+        executor = [sys.executable, "-m", "fedlearn.engine.deployment.executor", *words]
+        processes.enter_context(_running(folder, executor))
         keys = folder / "keys"
         keys.mkdir()
         for shard in range(config.clients):
@@ -68,7 +68,7 @@ def time_fedlearn(config: RunConfig, folder: Path) -> list[float]:
         for shard in range(config.rounds.cohort):
             words = ["--insecure", "--superlink", address, "--keys", str(keys), "--claims", str(folder / "claims")]
             client = [sys.executable, "-m", "fedlearn.engine.deployment.client", *words, "--partition", str(shard)]
-            _start(processes, folder, client)
+            processes.enter_context(_running(folder, client))
         run = folder / "run"
         _run(address, APP, config.model_copy(update={"out": str(run)}))
         with (run / "metrics.csv").open() as file:
@@ -81,13 +81,9 @@ def time_flower(config: RunConfig, folder: Path) -> list[float]:
     with ExitStack() as processes:
         address = _superlink(processes, folder)
         for shard in range(config.rounds.cohort):
-            place = [
-                "--port",
-                str(_free_port()),
-                "--node-config",
-                f"partition-id={shard} num-partitions={config.clients}",
-            ]
-            _start(processes, folder, ["flower-supernode", "--insecure", "--superlink", address, *place])
+            node = f"partition-id={shard} num-partitions={config.clients}"
+            words = ["--insecure", "--superlink", address, "--port", str(free_port()), "--node-config", node]
+            processes.enter_context(_running(folder, ["flower-supernode", *words]))
         seconds = folder / "seconds.json"
         _run(address, _plain_app(folder / "app"), config.model_copy(update={"out": str(seconds)}))
         rounds: list[float] = json.loads(seconds.read_text())
@@ -112,9 +108,9 @@ def _plain_app(folder: Path) -> Path:
 
 
 def _superlink(processes: ExitStack, folder: Path, *words: str) -> str:
-    port = _free_port()
+    port = free_port()
     place = ["--host", "127.0.0.1", "--port", str(port), "--disable-runtime-dependency-installation"]
-    _start(processes, folder, ["flower-superlink", "--insecure", *place, *words])
+    processes.enter_context(_running(folder, ["flower-superlink", "--insecure", *place, *words]))
     return f"127.0.0.1:{port}"
 
 
@@ -145,14 +141,10 @@ def _until(is_true: Callable[[], bool], seconds: float) -> None:
         time.sleep(1)
 
 
-def _start(processes: ExitStack, folder: Path, command: list[str]) -> None:
-    processes.enter_context(_running(folder, command))
-
-
 @contextmanager
 def _running(folder: Path, command: list[str]) -> Iterator[None]:
     """Run a command, with all that it starts, until the block ends; what it prints goes to a file."""
-    environment = os.environ | ENVIRONMENT | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     environment["FLWR_HOME"] = str(folder / "flwr")
     with (folder / "output").open("ab") as output:
         process = subprocess.Popen(
@@ -167,13 +159,6 @@ def _running(folder: Path, command: list[str]) -> Iterator[None]:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def main() -> None:

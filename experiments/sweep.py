@@ -26,11 +26,11 @@ from pathlib import Path
 from experiments.plan import Plan
 from experiments.results import Result
 from experiments.running import run_sweep
+from fedlearn.commands.shared import INTERRUPTED
 from fedlearn.config import flat_from_assignments
 from fedlearn.errors import FedlearnError, RunFailed
 
 CONFIGS = Path(__file__).with_name("configs")
-INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 
 Results = Sequence[Result]
 Draw = Callable[[Results, Path], None]

@@ -16,7 +16,7 @@ goes into a box: one array that holds the bytes of all.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -140,19 +140,23 @@ def only(content: RecordDict, kind: type[flower.R]) -> flower.R:
     return records[0]
 
 
+def replace_arrays(contents: Iterable[RecordDict], change: Callable[[ArrayRecord], ArrayRecord]) -> None:
+    """Put what `change` makes of it in place of each record of arrays; of one that several share it is made once."""
+    made: dict[int, tuple[ArrayRecord, ArrayRecord]] = {}  # by id; the first keeps its id from being used again
+    for content in contents:
+        for key, record in list(content.items()):
+            if isinstance(record, ArrayRecord):
+                if id(record) not in made:
+                    made[id(record)] = record, change(record)
+                content[key] = made[id(record)][1]
+
+
 def _config(content: RecordDict, key: str) -> ConfigRecord | None:
     record = content.get(key)
     return record if isinstance(record, ConfigRecord) else None
 
 
 # --- boxes ------------------------------------------------------------------------------------------------------------
-
-
-def box(content: RecordDict) -> None:
-    """Put each record of arrays into a box."""
-    for key, record in list(content.items()):
-        if isinstance(record, ArrayRecord):
-            content[key] = boxed(record)
 
 
 def boxed(record: ArrayRecord) -> ArrayRecord:
@@ -169,11 +173,10 @@ def unbox(content: RecordDict) -> bool:
     Refused
         If a box holds something else.
     """
-    boxes = [key for key, record in content.items() if isinstance(record, ArrayRecord) and _is_box(record)]
-    for key in boxes:
-        box_: Any = content[key]
+    boxes = {key: record[BOX] for key, record in content.items() if isinstance(record, ArrayRecord) and _is_box(record)}
+    for key, packed in boxes.items():
         try:
-            (record,) = flower.from_bytes(box_[BOX].data).values()
+            (record,) = flower.from_bytes(packed.data).values()
         except Exception as error:  # whatever parsing the bytes of a stranger brings
             raise Refused("undecodable", f"the box {key!r} does not open: {error!r}"[:300]) from None
         if not isinstance(record, ArrayRecord):
@@ -183,7 +186,7 @@ def unbox(content: RecordDict) -> bool:
 
 
 def _is_box(record: ArrayRecord) -> bool:
-    return len(record) == 1 and all(array.stype == BOX for array in record.values()) and BOX in record
+    return list(record) == [BOX] and record[BOX].stype == BOX
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------

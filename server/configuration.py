@@ -63,21 +63,10 @@ def configure(
         wire.with_instruction(by_node[member.node_id], Instruction(round_number, attempt, member.position), ttl=ttl)
         for member in members
     ]
-    if shrink:
-        _shrink(messages, shrink)
+    if shrink is not None:
+        contents = [message.content for message in messages]
+        wire.replace_arrays(contents, lambda record: wire.pack_arrays(shrink(wire.unpack_arrays(record))))
     return Configuration(messages, members, wire.bytes_of_all(messages))
-
-
-def _shrink(messages: Sequence[Message], shrink: Callable[[State], Payload]) -> None:
-    """Put what travels in place of the state of each message; a record that several share is made once."""
-    made: dict[int, tuple[ArrayRecord, ArrayRecord]] = {}  # by id; the first keeps its id from being used again
-    for message in messages:
-        for key, record in list(message.content.items()):
-            if not isinstance(record, ArrayRecord):
-                continue
-            if id(record) not in made:
-                made[id(record)] = record, wire.pack_arrays(shrink(wire.unpack_arrays(record)))
-            message.content[key] = made[id(record)][1]
 
 
 def evaluation_messages(

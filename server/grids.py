@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from flwr.app import ArrayRecord, Message, RecordDict
+from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 from flwr.superlink.grid import HttpGrid
 
@@ -89,8 +89,9 @@ class BoxingGrid(PassingGrid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Send messages in boxes; they themselves stay as they are. A record that several share is boxed once."""
-        boxes: dict[int, tuple[ArrayRecord, ArrayRecord]] = {}  # by id; the first keeps its id from being used again
-        return self._grid.push_messages([_in_boxes(message, boxes) for message in messages])
+        copies = [_copy_of(message) for message in messages]
+        wire.replace_arrays([copy.content for copy in copies], wire.boxed)
+        return self._grid.push_messages(copies)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Return what has come; a box that does not open stays closed, and whoever reads it refuses it."""
@@ -102,14 +103,9 @@ class BoxingGrid(PassingGrid):
         return replies
 
 
-def _in_boxes(message: Message, boxes: dict[int, tuple[ArrayRecord, ArrayRecord]]) -> Message:
-    content = message.content.copy()
-    for key, record in list(content.items()):
-        if isinstance(record, ArrayRecord):
-            if id(record) not in boxes:
-                boxes[id(record)] = record, wire.boxed(record)
-            content[key] = boxes[id(record)][1]
+def _copy_of(message: Message) -> Message:
     about = message.metadata
+    content = message.content.copy()
     return Message(content, about.dst_node_id, about.message_type, ttl=about.ttl, group_id=about.group_id)
 
 

@@ -1,1 +1,1 @@
-"""The commands, a file each; `fedlearn/cli.py` puts them together."""
+"""The commands; `fedlearn/cli.py` puts them together."""

@@ -359,12 +359,6 @@ class DPRegressionForest(DPRegressionTree):
         return checked_parts(self._parts, records, self.n_trees, rng, self.noise)
 
 
-def tree_plan(epsilon: float, n: float, *, criterion: str = "vote", leaf: str = "median") -> Plan:
-    """Return the plan of the defaults for one tree of n records, n being public: what a node on its own needs."""
-    greedy = greedy_levels_for(epsilon, n, offset=OFFSET, smallest=SMALLEST)
-    return plan_for(epsilon, greedy_levels=greedy, random_levels=RANDOM_LEVELS, criterion=criterion, leaf=leaf)
-
-
 def grow_trees(
     records: Records,
     tree_of_row: NDArray[np.integer],
@@ -384,7 +378,7 @@ def grow_trees(
     tree_of_row
         (rows,) in 0 .. trees - 1.
     plan
-        As of `tree_plan`.
+        As of `plan_for`.
     noise, rng
         The randomness that protects, and the one that does not.
     """

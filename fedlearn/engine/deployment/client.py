@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 from fedlearn.engine.deployment.claims import Claim, claim
-from fedlearn.engine.deployment.processes import start_logging
+from fedlearn.engine.deployment.processes import free_port, start_logging
 from fedlearn.errors import FedlearnError
 
 PAUSES = (2.0, 3.0, 5.0, 10.0)  # seconds before a process that has died again and again is started once more
@@ -109,7 +109,7 @@ def _keep_alive(services: list[Service]) -> None:
 
 
 def _services(options: argparse.Namespace, ours: Claim, secret: Path) -> list[Service]:
-    port = _free_port()
+    port = free_port()
     supernode = [
         "--superlink", options.superlink, "--isolation", "process", "--host", "127.0.0.1", "--port", str(port),
         "--superexec-auth-secret-file", str(secret), "--node-config", _node_config(options, ours),
@@ -143,13 +143,6 @@ def _speaks_tls(address: str) -> bool:
             return True
     except OSError:  # not there yet, or it speaks plainly
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""What the programs of a deployment have in common: they log, and end with the process that has started them."""
+"""What the programs of a deployment have in common: they log, listen, and end with the process that started them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import logging
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 
@@ -38,6 +39,14 @@ def how_it_ended(status: int) -> str:
     if os.WIFSIGNALED(status):
         return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
     return f"exit code {os.waitstatus_to_exitcode(status)}"
+
+
+def free_port() -> int:
+    """Return a port of this host that nobody listens on, for the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 class Pauses:

@@ -24,7 +24,7 @@ from fedlearn.trees import (
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.nodes import level_of_nodes
 from fedlearn.trees.predicting import predict
-from fedlearn.trees.regression import grow_trees, target_of_values, tree_plan
+from fedlearn.trees.regression import grow_trees, target_of_values
 from fedlearn.trees.regressor import Records, checked_parts, part_sources
 from fedlearn.trees.relay import add_turn, grow_relay_tree, relay_plan, relay_predict, relay_value_bounds
 
@@ -184,7 +184,8 @@ def test_a_node_on_its_own_grows_the_tree_that_the_forest_grows_on_its_part(data
         here = parts == node
         noise, rng = part_sources("seeded", 7, node)
         records = Records(X[here], y[here], domain, Grid.of(domain))
-        tree = grow_trees(records, np.zeros(1000, int), trees=1, plan=tree_plan(1.0, 3000 / 3), noise=noise, rng=rng)
+        plan = DPEnsembleTree()._plan(1.0, 3000 / 3)
+        tree = grow_trees(records, np.zeros(1000, int), trees=1, plan=plan, noise=noise, rng=rng)
         np.testing.assert_array_equal(tree.value, forest_tree(forest.table_, node).value)
 
 

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 
 from fedlearn.engine.deployment.healthy import why_not
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+from fedlearn.engine.deployment.processes import free_port
 
 
 def test_a_service_that_answers_is_healthy_and_one_that_has_gone_is_not():
