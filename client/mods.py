@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from flwr.app import ArrayRecord, Context, Message
-from flwr.clientapp.typing import ClientAppCallable
 
 from client.node import NodeState, keep_residual, partition_id_of, residual_of
 from fedlearn import wire
 from fedlearn.compression import Codec, Payload, load_codec, load_downlink
 from fedlearn.compression.residual import encode_with_residual
 from fedlearn.config import RunConfig, from_flower, per_run
+from fedlearn.flower import ClientAppCallable
 from fedlearn.models.loaded import loaded
 from fedlearn.seeding import downlink_seed, report_seed
 from fedlearn.state import Layout, State, layout_of

@@ -18,11 +18,11 @@ from flwr.app import ArrayRecord, ConfigRecord, Context
 from numpy.typing import NDArray
 
 from fedlearn import flower, wire
-from fedlearn.checkpoint import write_atomically
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data.partitioning import PartitionTable, partition_table
 from fedlearn.errors import UsageError
 from fedlearn.models.loaded import loaded
+from fedlearn.runs.checkpoint import write_atomically
 from fedlearn.state import State
 
 KEY = "node"

@@ -9,20 +9,19 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedlearn import wire
-from fedlearn.checkpoint import RunStore
 from fedlearn.clock import WallClock
 from fedlearn.config import RunConfig, from_flower
 from fedlearn.engine.base import NodeKeeper, VirtualGrid
-from fedlearn.engine.prepare import with_found_data
 from fedlearn.metrics import EPSILON
-from fedlearn.models.loaded import Traits
-from fedlearn.run_folder import RunFolder
+from fedlearn.models.loaded import Traits, with_found_data
+from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.log import EventLog
 from fedlearn.state import UpdateKind
-from server.evaluation import compute
-from server.events import EventLog
 from server.fitting import check_fitting
 from server.grids import with_boxes
-from server.rounds import Rounds
+from server.phases.evaluation import compute
+from server.schedules.synchronous import Rounds
 from server.summary import noise_notice, write_summary
 from strategies import RoundStrategy, load_strategy
 

@@ -38,13 +38,13 @@ import numpy as np
 from flwr.app import Message, MetricRecord, RecordDict
 
 from fedlearn import wire
+from fedlearn.cohort import Fate, NodeReport
 from fedlearn.compression import load_codec
 from fedlearn.config import from_flower
 from fedlearn.errors import Refused
 from fedlearn.folding import FoldPlan, Member, Verdict
 from fedlearn.models.base import Ensemble
 from fedlearn.models.loaded import loaded
-from fedlearn.rounds import Fate, NodeReport
 from fedlearn.seeding import report_seed
 from fedlearn.state import Array, Update, UpdateKind, dense_update
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fedlearn import wire
 from fedlearn.config import RunConfig
 from fedlearn.metrics import EPSILON
-from fedlearn.rounds import History
-from fedlearn.run_folder import RunFolder
+from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.history import History
 from fedlearn.state import State, UpdateKind
-from server.rounds import Rounds
+from server.schedules.synchronous import Rounds
 
 
 def write_summary(folder: RunFolder, rounds: Rounds, config: RunConfig, *, status: str, reason: str) -> None:

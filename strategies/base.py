@@ -1,6 +1,6 @@
 """What a strategy is here: Flower's Strategy, and how accumulated reports become the next state.
 
-Our server (`server/rounds.py`) calls `configure_train` for the messages, adds up the reports itself, where they are
+Our server (`server/schedules`) calls `configure_train` for the messages, adds up the reports itself, where they are
 made, and then calls `next_state`. Under Flower's own ``Strategy.start`` the four hooks of Flower do the same work.
 """
 
@@ -13,12 +13,12 @@ from typing import Any, ClassVar
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
-from flwr.serverapp.strategy.strategy_utils import aggregate_metricrecords
 
 from fedlearn import wire
 from fedlearn.compression import Codec
 from fedlearn.compression.identity import Identity
 from fedlearn.config.schema import StrategySettings
+from fedlearn.flower import aggregate_metricrecords
 from fedlearn.folding import Accumulator
 from fedlearn.registry import load_reference
 from fedlearn.state import Array, Layout, Sends, State, Update, UpdateKind, layout_of

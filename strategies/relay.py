@@ -3,7 +3,7 @@
 The order of the turns is that in which the server draws its cohorts, fixed by the run's seed. Nodes of a round with a
 larger cohort share a turn: all have seen the same ensemble, and the mean of their trees is added.
 
-Source: gradient boosting, Friedman 2001 (doi:10.1214/aos/1013203451); `fedlearn.trees.relay` has the rest.
+Source: gradient boosting, Friedman 2001 (doi:10.1214/aos/1013203451); `fedlearn.trees.numbers.relay` has the rest.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ def audit(
     """
     from fedlearn.privacy.audit import Verdict, audit_everything
     from fedlearn.privacy.audit_cases import MECHANISM_CASES
-    from fedlearn.trees.audits import PLANTED_BUGS, TREE_CASES
-    from fedlearn.trees.class_audits import CLASS_PLANTED_BUGS, CLASS_TREE_CASES
+    from fedlearn.trees.classes.audits import CLASS_PLANTED_BUGS, CLASS_TREE_CASES
+    from fedlearn.trees.numbers.audits import PLANTED_BUGS, TREE_CASES
 
     sound = MECHANISM_CASES | TREE_CASES | CLASS_TREE_CASES
     expected = dict.fromkeys(sound, Verdict.NOT_REFUTED)

@@ -18,7 +18,7 @@ INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 
 def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None) -> RunConfig:
     """Return the settings of a new or resumed run, with its folder."""
-    from fedlearn.run_folder import RunFolder
+    from fedlearn.runs.folder import RunFolder
 
     if resume is not None:
         if config is not None:
@@ -58,8 +58,8 @@ class Interrupted(FedlearnError):
 
 def result_table(summary: dict[str, Any], folder: Path) -> Table:
     """Return the table at the end of a run."""
-    from fedlearn.live import number, size
     from fedlearn.metrics import title_of
+    from fedlearn.report.numbers import number, size
 
     table = Table(title="result", title_justify="left", show_header=False, title_style="bold")
     table.add_column(style="dim")

@@ -109,10 +109,10 @@ def simulate(
 
 def _run(settings: RunConfig, *, show: bool, as_json: bool, page: str | None, log: list[str]) -> None:
     from fedlearn.engine import ENGINES
-    from fedlearn.live import watched
     from fedlearn.report.dashboard import beside
     from fedlearn.report.listeners import listened
-    from fedlearn.run_folder import RunFolder
+    from fedlearn.report.terminal import watched
+    from fedlearn.runs.folder import RunFolder
 
     console = Console(highlight=False)
     folder = RunFolder(Path(settings.out))

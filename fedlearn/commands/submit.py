@@ -38,9 +38,9 @@ def submit(
     docker-compose.yml starts the clients and this. Exit code 1, with the reason in the last line, if the run failed.
     """
     from fedlearn.engine.deployment.job import Job, Patience
-    from fedlearn.flower_control import Control
-    from fedlearn.live import watched
-    from fedlearn.run_folder import RunFolder
+    from fedlearn.flower.control import Control
+    from fedlearn.report.terminal import watched
+    from fedlearn.runs.folder import RunFolder
 
     folder = (runs / (resume or name or f"{datetime.now():%Y%m%d-%H%M%S}")).resolve()
     given = flat_from_assignments(set_ or []) | ({} if resume else {"out": str(folder)})

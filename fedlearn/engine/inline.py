@@ -8,8 +8,8 @@ from flwr.app import Message, RecordDict
 
 from fedlearn import flower
 from fedlearn.clock import WallClock
-from fedlearn.components import load_client_app, load_server_app
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.engine.apps import load_client_app, load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.virtual_nodes import ClientCall, PromptNodes, expired, run_node
 

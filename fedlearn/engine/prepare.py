@@ -7,8 +7,7 @@ import logging
 from fedlearn.config import RunConfig
 from fedlearn.config.presets import TREE_MODELS
 from fedlearn.data import partition_table
-from fedlearn.data.base import AnyDataset
-from fedlearn.models.loaded import dataset_of
+from fedlearn.models.loaded import dataset_of, with_found
 
 log = logging.getLogger(__name__)
 
@@ -26,15 +25,4 @@ def prepared(config: RunConfig) -> RunConfig:
     privacy = config.privacy
     if privacy.noise == "auto" and config.model.name in TREE_MODELS:
         privacy = privacy.model_copy(update={"noise": "seeded"})
-    return _with_found(config, dataset).model_copy(update={"privacy": privacy})
-
-
-def with_found_data(config: RunConfig) -> RunConfig:
-    """Return the settings with the data set that was really found, and the notice of it: what a result must say."""
-    return _with_found(config, dataset_of(config))
-
-
-def _with_found(config: RunConfig, dataset: AnyDataset) -> RunConfig:
-    name = config.data.dataset if ":" in config.data.dataset else dataset.name
-    found = config.data.model_copy(update={"dataset": name, "notice": dataset.notice or config.data.notice})
-    return config.model_copy(update={"data": found})
+    return with_found(config, dataset).model_copy(update={"privacy": privacy})

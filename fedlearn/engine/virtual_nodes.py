@@ -16,6 +16,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedlearn import flower
+from fedlearn.exchange import Offers
 from fedlearn.flower import Run
 
 FIRST_NODE_ID = 2  # Flower's server is node 1
@@ -119,6 +120,11 @@ class VirtualNodes(Grid):
     ) -> Message:
         """Return a message to a node."""
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+    @property
+    def offers(self) -> Offers:
+        """What it can do beyond Flower's Grid: it knows and keeps its nodes."""
+        return Offers(partitions=self.nodes_by_partition, keep=self)
 
     def get_node_ids(self) -> range:
         """Return the ids of all nodes."""

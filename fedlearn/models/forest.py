@@ -25,14 +25,14 @@ from fedlearn.metrics import PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.models.base import Evaluation
 from fedlearn.registry import load_reference
 from fedlearn.state import Array, Layout, State, UpdateKind
-from fedlearn.trees.categorical import MISSING
+from fedlearn.trees.classes.counting import MISSING
+from fedlearn.trees.classes.encoding import Encoding
 from fedlearn.trees.domain import Domain
-from fedlearn.trees.encoding import Encoding
 from fedlearn.trees.nodes import DTYPES, LEAF, NodeTable
-from fedlearn.trees.plan import plan_for
+from fedlearn.trees.numbers.plan import plan_for
+from fedlearn.trees.numbers.regression import predict_target
+from fedlearn.trees.numbers.relay import centre_of
 from fedlearn.trees.predicting import predict
-from fedlearn.trees.regression import predict_target
-from fedlearn.trees.relay import centre_of
 
 NOT_FOR_USERS = {
     "epsilon", "noise", "random_state", "accountant", "bounds_from_data", "n_declared", "ensemble",
@@ -241,22 +241,24 @@ class Kind:
 
 def dp_forest(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
     """Return private regression trees, one of each node."""
-    return Kind(ForestRegressor, "fedlearn.trees.regression:DPEnsembleTree", False).of("dp-forest", dataset, options)
+    return Kind(ForestRegressor, "fedlearn.trees.numbers.regression:DPEnsembleTree", False).of(
+        "dp-forest", dataset, options
+    )
 
 
 def dp_classifier(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
     """Return private ID3 trees, one of each node."""
-    kind = Kind(ForestClassifier, "fedlearn.trees.classification:DPClassificationTree", True)
+    kind = Kind(ForestClassifier, "fedlearn.trees.classes.classification:DPClassificationTree", True)
     return kind.of("dp-classifier", dataset, options)
 
 
 def dp_random_forest(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
     """Return random decision trees with private leaves, a small forest of each node."""
-    kind = Kind(ForestClassifier, "fedlearn.trees.classification:DPRandomForestClassifier", True)
+    kind = Kind(ForestClassifier, "fedlearn.trees.classes.classification:DPRandomForestClassifier", True)
     return kind.of("dp-random-forest", dataset, options)
 
 
 def pf_forest(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
     """Return permute-and-flip trees, a small forest of each node."""
-    kind = Kind(ForestClassifier, "fedlearn.trees.permute_and_flip_forest:PermuteAndFlipForest", True)
+    kind = Kind(ForestClassifier, "fedlearn.trees.classes.permute_and_flip_forest:PermuteAndFlipForest", True)
     return kind.of("pf-forest", dataset, options)

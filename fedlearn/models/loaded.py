@@ -23,6 +23,18 @@ def dataset_of(config: RunConfig) -> AnyDataset:
     return load_dataset(name, config.data.dir)
 
 
+def with_found_data(config: RunConfig) -> RunConfig:
+    """Return the settings with the data set that was really found, and the notice of it: what a result must say."""
+    return with_found(config, dataset_of(config))
+
+
+def with_found(config: RunConfig, dataset: AnyDataset) -> RunConfig:
+    """Return the settings with this data set, and the notice of it."""
+    name = config.data.dataset if ":" in config.data.dataset else dataset.name
+    found = config.data.model_copy(update={"dataset": name, "notice": dataset.notice or config.data.notice})
+    return config.model_copy(update={"data": found})
+
+
 @per_run
 def loaded(config: RunConfig) -> tuple[AnyDataset, Model]:
     """Return the run's data set and model."""

@@ -1,6 +1,6 @@
 """Relay boosting as a model: a sum of private regression trees, each grown by another node on what those before left.
 
-Sources and proofs: `fedlearn.trees.relay`.
+Sources and proofs: `fedlearn.trees.numbers.relay`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from fedlearn.models.forest import ForestModel, ForestRegressor, Kind
 from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.state import Layout, State
 from fedlearn.trees.nodes import NodeTable
-from fedlearn.trees.regressor import PrivateRegressor, Records
-from fedlearn.trees.relay import grow_relay_tree, relay_plan, relay_predict, relay_value_bounds
+from fedlearn.trees.numbers.regressor import PrivateRegressor, Records
+from fedlearn.trees.numbers.relay import grow_relay_tree, relay_plan, relay_predict, relay_value_bounds
 
 
 class RelayTurn(PrivateRegressor):

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fedlearn.errors import UsageError
-from fedlearn.live import number, size
 from fedlearn.metrics import title_of
+from fedlearn.report.numbers import number, size
 from fedlearn.report.points import best_value, compression_ratio, differing, main_metric, metrics_of, seconds_of, shown
 from fedlearn.report.stored import StoredRun, is_run, read_run
 from fedlearn.report.tables import Column, ratio, seconds, sha_of

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.live import size
+from fedlearn.report.numbers import size
 from fedlearn.report.points import (
     differing,
     shown,

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedlearn.metrics import EPSILON, LOWER_IS_BETTER
 from fedlearn.report.stored import StoredRun, finite
-from fedlearn.rounds import COLUMNS
+from fedlearn.runs.history import COLUMNS
 
 MAIN_METRICS = ("accuracy", "mae", "loss")  # the first of them that was measured is what runs are judged by
 REPORTED_METRICS = ("train_loss", EPSILON)  # measured while nodes learn; the others are evaluations

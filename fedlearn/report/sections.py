@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from fedlearn.live import number, size
 from fedlearn.metrics import title_of
 from fedlearn.report import charts, details
 from fedlearn.report.charts import Chart, HeatMap, StackedBars
 from fedlearn.report.details import Link
+from fedlearn.report.numbers import number, size
 from fedlearn.report.points import (
     NO_DIFFERENCE,
     Point,

@@ -19,7 +19,7 @@ from fedlearn.report.page import page_of
 from fedlearn.report.sections import sections_of
 from fedlearn.report.stored import LogRead, StoredRun, read_run, runs_below
 from fedlearn.report.writing import title_of
-from fedlearn.run_folder import EVENTS
+from fedlearn.runs.folder import EVENTS
 
 LOOPBACK = "127.0.0.1"
 LOOK = 0.5  # seconds between looks at the folders, while somebody watches

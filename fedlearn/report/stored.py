@@ -14,8 +14,8 @@ from typing import Any
 
 from fedlearn.config import flat_from_file
 from fedlearn.errors import UsageError
-from fedlearn.live import Event, EventTail, RunView
-from fedlearn.run_folder import ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
+from fedlearn.runs.folder import ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
+from fedlearn.runs.log import Event, EventTail, RunView
 
 METRICS = "metrics.csv"
 MARKS = (SETTINGS, EVENTS, METRICS, SUMMARY)  # one of them makes a folder a run folder

@@ -11,8 +11,8 @@ from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
-from fedlearn.live import number, size
 from fedlearn.metrics import title_of
+from fedlearn.report.numbers import number, size
 from fedlearn.report.points import (
     REPORTED_METRICS,
     Measure,

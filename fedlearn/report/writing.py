@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from fedlearn.checkpoint import write_atomically
 from fedlearn.report import charts
 from fedlearn.report.charts import Chart, HeatMap
 from fedlearn.report.page import page_of
@@ -19,6 +18,7 @@ from fedlearn.report.sections import sections_of
 from fedlearn.report.skew import skew_of
 from fedlearn.report.stored import StoredRun, read_run, run_folders
 from fedlearn.report.tables import points_table, rounds_table, runs_table
+from fedlearn.runs.checkpoint import write_atomically
 
 FOLDER = "report"
 PAGE = "index.html"

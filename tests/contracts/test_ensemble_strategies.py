@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from safetensors.numpy import load as safetensors_load
 
 from fedlearn import wire
-from fedlearn.checkpoint import pack_state
-from fedlearn.components import load_client_app
+from fedlearn.cohort import Fate, NodeReport
 from fedlearn.config import config_from, to_flower
 from fedlearn.config.presets import STRATEGY_OF
 from fedlearn.config.schema import StrategySettings
+from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.folding import FoldingTree, FoldPlan, Verdict, blocks_of
 from fedlearn.models.forest import empty_state
 from fedlearn.models.loaded import initial_state
-from fedlearn.rounds import Fate, NodeReport
+from fedlearn.runs.checkpoint import pack_state
 from fedlearn.state import Sends, UpdateKind, dense_update, layout_of
 from strategies import STRATEGIES, load_strategy
 from tests.oracles.cohorts import bytes_of

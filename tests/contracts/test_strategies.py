@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from safetensors.numpy import load as safetensors_load
 
 from fedlearn import wire
-from fedlearn.checkpoint import pack_state
-from fedlearn.components import load_client_app
 from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.schema import StrategySettings
+from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.folding import blocks_of
 from fedlearn.models.loaded import initial_state
+from fedlearn.runs.checkpoint import pack_state
 from fedlearn.state import Sends, UpdateKind
 from strategies import STRATEGIES, load_strategy
 from tests.oracles import averaging

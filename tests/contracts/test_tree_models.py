@@ -10,7 +10,6 @@ import pytest
 
 from client.learners.base import LocalTask
 from client.learners.tree import TreeLearner
-from fedlearn.checkpoint import pack_state
 from fedlearn.config import RunConfig, config_from
 from fedlearn.config.presets import TREE_MODELS
 from fedlearn.data.base import TableExamples
@@ -18,6 +17,7 @@ from fedlearn.errors import BudgetExceeded, SettingError
 from fedlearn.models import AUTO_DATASETS, MODELS, load_model
 from fedlearn.models.base import NOTHING, Ensemble
 from fedlearn.models.forest import ForestClassifier, empty_state
+from fedlearn.runs.checkpoint import pack_state
 from fedlearn.state import UpdateKind, layout_of
 from tests.oracles import images
 from tests.oracles.forests import CLASSIFICATION, REGRESSION, dataset

@@ -56,7 +56,7 @@ def test_both_apps_load_from_the_unpacked_bundle(fab, tmp_path):
 import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from fedlearn.components import load_client_app, load_server_app
+from fedlearn.engine.apps import load_client_app, load_server_app
 load_server_app(), load_client_app()
 import client, fedlearn, server, strategies
 for package in (client, fedlearn, server, strategies):

@@ -15,9 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from experiments.plan import Plan
-from experiments.running import run_sweep
-from experiments.sweep import CONFIGS, main
+from experiments.sweeps.plan import Plan
+from experiments.sweeps.running import run_sweep
+from experiments.sweeps.sweep import CONFIGS, main
 from fedlearn.config import config_from
 from fedlearn.engine.embedded.engine import WarmEngine
 from fedlearn.errors import RunFailed, UsageError
@@ -49,7 +49,14 @@ def start(tmp_path):
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "experiments.sweep", tmp_path / "plan.toml", "--out", tmp_path / "killed"]
+        command = [
+            sys.executable,
+            "-m",
+            "experiments.sweeps.sweep",
+            tmp_path / "plan.toml",
+            "--out",
+            tmp_path / "killed",
+        ]
         process = subprocess.Popen([*command, *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True)
         started.append(process)
         return process

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
+from fedlearn.cohort import Fate, NodeReport
 from fedlearn.folding import FoldingTree, FoldPlan, Verdict, blocks_of
-from fedlearn.rounds import Fate, NodeReport
 from fedlearn.state import Entries, State, layout_of
 
 SHAPES = {"w": (3, 4), "b": (5,), "one": (1,), "scalar": (), "none": (0,)}

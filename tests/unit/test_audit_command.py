@@ -4,7 +4,8 @@ import pytest
 
 from fedlearn.cli import main
 from fedlearn.privacy import audit_cases
-from fedlearn.trees import audits, class_audits
+from fedlearn.trees.classes import audits as class_audits
+from fedlearn.trees.numbers import audits
 
 BUG = audits.PLANTED_BUGS["planted: half the noise on the sums"]
 SOUND = audits.TREE_CASES["tree, noisy sums"]

@@ -27,7 +27,7 @@ from fedlearn.engine.deployment import warm
 from fedlearn.engine.deployment.healthy import serve_health
 from fedlearn.engine.deployment.processes import Pauses, die_with, read_secret, start_logging
 from fedlearn.engine.deployment.task import Task, start_server_task, start_task
-from fedlearn.flower_runtime import (
+from fedlearn.flower.runtime import (
     CLIENT_TASK,
     SERVER_TASK,
     Endpoint,

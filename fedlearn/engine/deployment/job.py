@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.errors import RunFailed
-from fedlearn.flower_control import Away, Control
-from fedlearn.run_folder import RunFolder
+from fedlearn.flower.control import Away, Control
+from fedlearn.runs.folder import RunFolder
 
 APP = Path(__file__).resolve().parents[3]  # where pyproject.toml lies: this checkout is a Flower App
 LOOK = 1.0  # seconds between looks at what is not streamed

@@ -19,7 +19,7 @@ def main() -> None:
         die_with(int(arguments[place + 1]))
         del arguments[place : place + 2]
     sys.argv = ["flower-supernode", *arguments]
-    from fedlearn import flower_runtime
+    from fedlearn.flower import runtime as flower_runtime
 
     if flower_runtime.missing:
         print(f"Flower has moved {flower_runtime.missing}: messages are asked for every 3 s", file=sys.stderr)

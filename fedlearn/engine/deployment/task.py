@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from fedlearn.engine.deployment import warm
 from fedlearn.engine.deployment.processes import how_it_ended
-from fedlearn.flower_runtime import Endpoint, Input, bury, bury_server, run_server_task, run_task
+from fedlearn.flower.runtime import Endpoint, Input, bury, bury_server, run_server_task, run_task
 
 SHORTEST_LIMIT = 30.0  # seconds that a task always has: the first one of a run loads the data
 

@@ -12,9 +12,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from fedlearn.components import load_client_app
+from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.embedded import forkserver
-from fedlearn.flower_runtime import Input
+from fedlearn.flower.runtime import Input
 from fedlearn.registry import load_reference
 
 OURS = ("fedlearn", "server", "client", "strategies")

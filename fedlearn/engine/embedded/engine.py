@@ -6,8 +6,8 @@ import os
 from typing import Self
 
 from fedlearn import flower
-from fedlearn.components import load_server_app
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.embedded.forkserver import start
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool, default_size

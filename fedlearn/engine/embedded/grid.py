@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -11,6 +12,7 @@ from flwr.app import ArrayRecord, Error, Message
 
 from fedlearn import flower
 from fedlearn.clock import WallClock
+from fedlearn.cohort import Fate, NodeReport
 from fedlearn.engine.embedded.pool import Worker, WorkerPool
 from fedlearn.engine.embedded.sharing import Board, Boards, Directory
 from fedlearn.engine.embedded.tasks import (
@@ -29,8 +31,8 @@ from fedlearn.engine.embedded.tasks import (
     Task,
 )
 from fedlearn.engine.virtual_nodes import PromptNodes, error_reply, expired
+from fedlearn.exchange import Offers
 from fedlearn.folding import BlockResult, FoldPlan, Member, blocks_of
-from fedlearn.rounds import Fate, NodeReport
 from fedlearn.state import State
 
 LETTERS = 16  # messages in one task; a ready query takes a tenth of a millisecond, a task's way there and back as much
@@ -49,6 +51,11 @@ class EmbeddedGrid(PromptNodes):
 
     def _announce(self, board: Board) -> None:
         self._pool.announce(("board", board.slot), board)
+
+    @property
+    def offers(self) -> Offers:
+        """What it can do beyond Flower's Grid: it has workers, too."""
+        return replace(super().offers, compute=self.call, fold=self)
 
     # --- any message --------------------------------------------------------------------------------------------------
 

@@ -3,5 +3,5 @@
 import fedlearn.engine.embedded.tidying
 import fedlearn.engine.embedded.worker
 import fedlearn.models.relay
-import fedlearn.trees.classification
-import fedlearn.trees.permute_and_flip_forest  # noqa: F401
+import fedlearn.trees.classes.classification
+import fedlearn.trees.classes.permute_and_flip_forest  # noqa: F401

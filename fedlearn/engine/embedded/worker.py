@@ -13,7 +13,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message
 
 from fedlearn import flower
-from fedlearn.components import load_client_app
+from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.embedded.sharing import Board, Boards, NewBoard, hand_over
 from fedlearn.engine.embedded.tasks import (
     Answer,

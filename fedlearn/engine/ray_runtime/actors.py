@@ -17,9 +17,9 @@ from flwr.app import Context, Message
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
 from fedlearn import flower
-from fedlearn.components import load_client_app
 from fedlearn.config import from_flower
 from fedlearn.config.schema import EngineSettings
+from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.ray_runtime.grid import RunnerDied
 from fedlearn.engine.virtual_nodes import ClientCall, handled
 from fedlearn.errors import FedlearnError, RunFailed, UsageError

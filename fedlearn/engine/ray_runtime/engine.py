@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fedlearn import flower
-from fedlearn.components import load_server_app
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.ray_runtime.cluster import connected
 from fedlearn.engine.ray_runtime.grid import RunnerGrid

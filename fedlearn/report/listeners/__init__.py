@@ -11,10 +11,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from fedlearn.cohort import Fate
 from fedlearn.config import RunConfig
-from fedlearn.live import Event, following
 from fedlearn.registry import Registry
-from fedlearn.rounds import Fate
+from fedlearn.runs.log import Event, following
 
 log = logging.getLogger(__name__)
 

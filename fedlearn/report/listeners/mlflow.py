@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fedlearn.checkpoint import write_atomically
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.errors import UsageError
-from fedlearn.live import Event
 from fedlearn.report.listeners import scalars_of
+from fedlearn.runs.checkpoint import write_atomically
+from fedlearn.runs.log import Event
 
 EXPERIMENT = "fedlearn"
 RUN_ID = "mlflow_run_id.txt"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from fedlearn.config import RunConfig
 from fedlearn.errors import UsageError
-from fedlearn.live import Event
 from fedlearn.report.listeners import scalars_of
+from fedlearn.runs.log import Event
 
 
 class TensorBoard:

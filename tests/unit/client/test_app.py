@@ -11,13 +11,13 @@ from flwr.app import ArrayRecord, Message, RecordDict
 
 from client.node import NodeState
 from fedlearn import flower, wire
-from fedlearn.components import load_client_app
+from fedlearn.cohort import Fate, Instruction
 from fedlearn.compression import load_codec
 from fedlearn.config import config_from, from_flower, to_flower
+from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.virtual_nodes import run_node
 from fedlearn.folding import FoldPlan, Member
 from fedlearn.models.loaded import initial_state
-from fedlearn.rounds import Fate, Instruction
 from fedlearn.state import layout_of
 from server.gate import ReportGate
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from fedlearn.components import load_client_app
+from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.embedded import forkserver
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedlearn.config import config_from
-from fedlearn.engine.prepare import with_found_data
+from fedlearn.models.loaded import with_found_data
 
 
 def test_without_cifar10_the_settings_name_digits_and_say_so(tmp_path):

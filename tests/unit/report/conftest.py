@@ -11,8 +11,8 @@ import pytest
 
 from fedlearn.config import config_from
 from fedlearn.report.stored import StoredRun, read_run
-from fedlearn.rounds import COLUMNS
-from fedlearn.run_folder import RunFolder
+from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.history import COLUMNS
 
 SMALL = {"clients": 4, "rounds.total": 3, "rounds.cohort": 2, "data.dataset": "digits"}
 STARTED = {

@@ -14,13 +14,13 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedlearn import flower, wire
-from fedlearn.checkpoint import RunStore
 from fedlearn.clock import ManualClock
 from fedlearn.config import RunConfig
-from fedlearn.run_folder import RunFolder
+from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.log import EventLog
 from fedlearn.seeding import report_seed
-from server.events import EventLog
-from server.rounds import Rounds
+from server.schedules.synchronous import Rounds
 from strategies.fedavg import FedAvg
 
 STATE = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "steps": np.array(4, np.int64)}

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import server.gate
 from fedlearn import flower, wire
+from fedlearn.cohort import Fate, Instruction
 from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.errors import Refused
 from fedlearn.folding import FoldPlan, Member
-from fedlearn.rounds import Fate, Instruction
 from fedlearn.seeding import report_seed
 from fedlearn.state import layout_of
 from server.gate import ReportGate

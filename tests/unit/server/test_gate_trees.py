@@ -10,12 +10,12 @@ from flwr.app import ArrayRecord, Message, RecordDict
 
 import server.gate
 from fedlearn import flower, wire
-from fedlearn.components import load_client_app
+from fedlearn.cohort import Fate, Instruction
 from fedlearn.config import config_from, to_flower
+from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.virtual_nodes import run_node
 from fedlearn.folding import FoldPlan, Member
 from fedlearn.models.loaded import initial_state
-from fedlearn.rounds import Fate, Instruction
 from fedlearn.state import UpdateKind, layout_of
 from server.gate import ReportGate
 

@@ -7,9 +7,9 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Error, RecordDict
 
 from fedlearn import wire
-from fedlearn.checkpoint import RunStore
+from fedlearn.cohort import needed_of
 from fedlearn.errors import RunFailed
-from fedlearn.rounds import needed_of
+from fedlearn.runs.checkpoint import RunStore
 from tests.oracles import averaging
 from tests.unit.server.scripted import STATE, Node, honest_content, trained
 

@@ -9,12 +9,12 @@ import pytest
 from safetensors.numpy import load as safetensors_load
 
 from fedlearn import wire
-from fedlearn.checkpoint import pack_state
 from fedlearn.config.schema import StrategySettings
 from fedlearn.errors import RunFailed, SettingError
 from fedlearn.folding import Member
+from fedlearn.runs.checkpoint import pack_state
 from fedlearn.state import Entries, Sends, UpdateKind, layout_of
-from server.configuration import configure
+from server.phases.configuration import configure
 from strategies import load_strategy
 from strategies.collected import Collected
 from strategies.plain_flower import PlainFlower

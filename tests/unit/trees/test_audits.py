@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from fedlearn.privacy.audit import Verdict, audit_everything
-from fedlearn.trees.audits import PLANTED_BUGS, TREE_CASES
-from fedlearn.trees.class_audits import CLASS_PLANTED_BUGS, CLASS_TREE_CASES
+from fedlearn.trees.classes.audits import CLASS_PLANTED_BUGS, CLASS_TREE_CASES
+from fedlearn.trees.numbers.audits import PLANTED_BUGS, TREE_CASES
 
 SOUND = TREE_CASES | CLASS_TREE_CASES
 BUGS = PLANTED_BUGS | CLASS_PLANTED_BUGS

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from fedlearn.trees import DPClassificationTree, DPRegressionTree, NodeTable
 from fedlearn.trees.drawing import Words, export_text, plot
-from tests.unit.trees.private_classifiers import MAKERS, examples, made
+from tests.unit.trees.classes.private_classifiers import MAKERS, examples, made
 
 # age <= 30 ? 1 : (job = 0 ? 2 : job = 1 ? 3)
 TWO_KINDS = NodeTable.of_nodes(

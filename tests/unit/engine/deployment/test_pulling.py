@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from flwr.supercore.inflatable import inflatable_utils
 
-from fedlearn import flower_runtime
+from fedlearn.flower import runtime as flower_runtime
 
 
 def test_parts_are_asked_for_again_after_milliseconds(monkeypatch):

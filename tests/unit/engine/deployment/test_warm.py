@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedlearn.engine.deployment.warm import Knowledge
-from fedlearn.flower_runtime import Input
+from fedlearn.flower.runtime import Input
 
 ROOT = Path(__file__).parents[4]
 
@@ -26,7 +26,7 @@ def given(files: dict[str, bytes]) -> Input:
 
 @pytest.fixture
 def ours():
-    return {name: (ROOT / name).read_bytes() for name in ("client/app.py", "fedlearn/wire.py")}
+    return {name: (ROOT / name).read_bytes() for name in ("client/app.py", "fedlearn/wire/arrays.py")}
 
 
 def test_a_bundle_of_the_same_files_is_ours(ours):

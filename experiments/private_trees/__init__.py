@@ -1,0 +1,1 @@
+"""What the papers on private trees print, beside what ours do."""

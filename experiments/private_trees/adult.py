@@ -1,0 +1,321 @@
+"""Private classification on Adult with missing values: six figures, and eDPRF beside diffprivlib's forest.
+
+    FEDLEARN_DATA=... python -m experiments.private_trees.adult --quick
+    FEDLEARN_DATA=... python -m experiments.private_trees.adult --out runs/dp_adult --diffprivlib-python PYTHON
+
+Six categorical attributes (workclass, education, relationship, race, sex, native_country) and the income. Rows that
+are incomplete in the file are left out first, so that "complete" is complete; missing values are then injected, each
+value of training and test rows independently. One row in five is held out; the test rows of figures 1 to 6 are those
+of them that make the classes equal in number, so that guessing gives 50 %. Classes are weighted by declared constants
+(``WEIGHTS``; ``--unweighted`` for none: then most leaves of the natural 3 to 1 mixture say "<=50K" and all methods
+stay lower on a balanced test).
+
+Noise is seeded: this measures, it protects nobody. What is done is in ``results.csv``; a second call does only what
+is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from statistics import mean, median, stdev
+from typing import Any
+
+import numpy as np
+from pyarrow import parquet
+
+from experiments.private_trees.stored_rows import StoredRows
+from fedlearn.trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
+from fedlearn.trees.classes.permute_and_flip_forest import PermuteAndFlipForest
+
+FEATURES = ("workclass", "education", "relationship", "race", "sex", "native_country")
+CLASSES = ("<=50K", ">50K")
+WEIGHTS = {"<=50K": 1 / 3, ">50K": 1.0}  # declared: about a quarter of the adults earned more
+EPSILON = 0.1  # of the figures over size and missing rate
+SIZES = (1000, 2000, 5000, 10000, 15000, 20000, 24000)
+RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+TREES = (3, 10, 25, 100)  # of eDPRF and of diffprivlib's forest
+KINDS = (("edprf", " permute_and_flip wp"), ("diffprivlib", ""))
+TITLES = {
+    "1": "ID3, complete data, by size",
+    "2": "forest, complete data, by size",
+    "3": "ID3, 10 % missing, Laplace, by size",
+    "4": "forest, 10 % missing, Laplace, by size",
+    "5": "20,000 records, exponential, by missing rate",
+    "6": "10 % missing, exponential, by budget",
+    "edprf": "natural test rows, complete data, by budget",
+}
+AXES = {"5": "rate", "6": "epsilon", "edprf": "epsilon"}  # the others: size
+WORDS = {
+    "size": "records trained on",
+    "rate": "share of values that are missing",
+    "epsilon": "epsilon of the whole fit",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fit: where it stands and what is fitted."""
+
+    figure: str
+    method: str
+    size: int
+    rate: float  # of missing values
+    epsilon: float
+    repeat: int
+
+
+@dataclass(frozen=True)
+class Data:
+    """Codes of the six attributes, and labels."""
+
+    X: np.ndarray  # (n, 6) float, codes
+    y: np.ndarray  # (n,) 0 or 1
+    test_X: np.ndarray
+    test_y: np.ndarray
+    sizes: tuple[int, ...]  # categories of each attribute
+
+
+def load(folder: Path) -> Data:
+    """Return the complete rows, none of them for testing; the categories are those of the file, which are published."""
+    columns = parquet.read_table(folder / "adult.parquet", columns=[*FEATURES, "income"]).to_pydict()
+    complete = [row for row in zip(*columns.values(), strict=True) if None not in row]
+    categories = [sorted({value for value in columns[name] if value is not None}) for name in FEATURES]
+    codes = [[float(known.index(value)) for known, value in zip(categories, row, strict=False)] for row in complete]
+    labels = np.array([CLASSES.index(row[-1]) for row in complete])
+    return Data(np.array(codes), labels, np.empty((0, len(FEATURES))), labels[:0], tuple(map(len, categories)))
+
+
+def prepare(whole: Data, run: Run) -> Data:
+    """Return training and test data of a run; equal for all methods of the same size, rate and repeat."""
+    rng = np.random.default_rng([run.repeat, 7])
+    codes, labels = whole.X, whole.y
+    order = rng.permutation(len(labels))
+    held_out, rest = order[: len(order) // 5], order[len(order) // 5 :]
+    if run.figure != "edprf":
+        rare = held_out[labels[held_out] == 1]
+        held_out = np.concatenate([rare, held_out[labels[held_out] == 0][: len(rare)]])
+    train = rest[: run.size]
+    X, test_X = codes[train], codes[held_out]
+    for values in (X, test_X):
+        values[rng.random(values.shape) < run.rate] = np.nan
+    return Data(X, labels[train], test_X, labels[held_out], whole.sizes)
+
+
+def estimator(run: Run, sizes: tuple[int, ...], weights: dict[str, float] | None) -> Any:
+    """Return what the method's name says: kind, mechanism, treatment of missing values."""
+    kind, mechanism, missing = [*run.method.split(), "drop"][:3]
+    epsilon = math.inf if mechanism == "exact" else run.epsilon
+    declared: dict[str, Any] = {"categories": sizes, "classes": [0, 1], "noise": "seeded", "random_state": run.repeat}
+    if weights is not None:
+        declared["class_weight"] = {0: weights[CLASSES[0]], 1: weights[CLASSES[1]]}
+    if kind.startswith("edprf"):
+        return PermuteAndFlipForest(epsilon, n_estimators=int(kind[5:]), missing=missing, **declared)
+    name = "permute_and_flip" if mechanism == "exact" else mechanism
+    if kind == "id3":
+        return DPClassificationTree(epsilon, mechanism=name, missing=missing, **declared)
+    return DPRandomForestClassifier(epsilon, mechanism=name, missing=missing, **declared)
+
+
+def runs(*, quick: bool, repeats: int) -> Iterator[Run]:
+    """Yield all runs of figures 1 to 6 and of the comparison with diffprivlib, in order."""
+    step = 3 if quick else 1
+    sizes, rates, epsilons = SIZES[::step], RATES[::step], EPSILONS[::step]
+    private = ("laplace", "exponential", "permute_and_flip")
+    grids: list[tuple[str, list[str], list[tuple[int, float, float]]]] = []
+    for figure, kind in (("1", "id3"), ("2", "forest")):
+        methods = [f"{kind} {mechanism}" for mechanism in (*private, "exact")]
+        grids.append((figure, methods, [(size, 0.0, EPSILON) for size in sizes]))
+    for figure, kind in (("3", "id3"), ("4", "forest")):
+        methods = [f"{kind} laplace {missing}" for missing in ("drop", "wp")]
+        grids.append((figure, methods, [(size, 0.1, EPSILON) for size in sizes]))
+    both = [f"{kind} exponential {missing}" for kind in ("id3", "forest") for missing in ("drop", "wp")]
+    grids.append(("5", both, [(20000, rate, EPSILON) for rate in rates]))
+    grids.append(("6", both, [(20000, 0.1, epsilon) for epsilon in epsilons]))
+    names = [f"{kind}{trees}{rest}" for trees in TREES for kind, rest in KINDS]
+    grids.append(("edprf", names, [(24000, 0.0, epsilon) for epsilon in epsilons]))
+    for figure, methods, points in grids:
+        for size, rate, epsilon in points:
+            for repeat in range(repeats):  # methods in turn, so that timings are interleaved
+                for method in methods:
+                    yield Run(figure, method, size, rate, epsilon, repeat)
+
+
+class Neighbor:
+    """diffprivlib's forest in a process of its own (see ``diffprivlib_forest``)."""
+
+    def __init__(self, python: str) -> None:
+        script = Path(__file__).with_name("diffprivlib_forest.py")
+        self._process = subprocess.Popen(
+            [python, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def fit(self, run: Run, data: Data) -> tuple[float, float]:
+        """Return (accuracy, seconds of fit)."""
+        trees = int(run.method.removeprefix("diffprivlib"))
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with tempfile.NamedTemporaryFile(suffix=".npz") as file:
+            np.savez(file, **asdict(data))
+            file.flush()
+            request = {"data": file.name, "epsilon": run.epsilon, "n_estimators": trees, "seed": run.repeat}
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(
+                f"diffprivlib ended; how to install it:\n{Path(__file__).with_name('diffprivlib_forest.py')}"
+            )
+        result = json.loads(line)
+        return result["accuracy"], result["seconds"]
+
+    def close(self) -> None:
+        """Let the process end."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def fit_ours(run: Run, data: Data, weights: dict[str, float] | None) -> tuple[float, float]:
+    """Return (accuracy, seconds of fit)."""
+    model = estimator(run, data.sizes, weights if run.figure != "edprf" else None)
+    began = time.perf_counter()
+    model.fit(data.X, data.y)
+    seconds = time.perf_counter() - began
+    return float((model.predict(data.test_X) == data.test_y).mean()), seconds
+
+
+def results_of(stored: StoredRows) -> dict[Run, tuple[float, float]]:
+    """Return what is stored: accuracy and seconds of each run."""
+    return {
+        Run(r["figure"], r["method"], int(r["size"]), float(r["rate"]), float(r["epsilon"]), int(r["repeat"])): (
+            float(r["accuracy"]),
+            float(r["seconds"]),
+        )
+        for r in stored.rows
+    }
+
+
+def measure(
+    options: argparse.Namespace, stored: StoredRows, fit_theirs: Callable[..., tuple[float, float]] | None
+) -> None:
+    """Do what is not stored yet, one line a run, written at once."""
+    whole = load(options.data_dir)
+    done = results_of(stored)
+    weights = None if options.unweighted else WEIGHTS
+    first = next(runs(quick=True, repeats=1))
+    fit_ours(first, prepare(whole, first), weights)  # compiles
+    for run in runs(quick=options.quick, repeats=options.repeats):
+        if run in done or (run.method.startswith("diffprivlib") and fit_theirs is None):
+            continue
+        data = prepare(whole, run)
+        theirs = fit_theirs if run.method.startswith("diffprivlib") else None
+        result = theirs(run, data) if theirs else fit_ours(run, data, weights)
+        stored.add({**asdict(run), "accuracy": result[0], "seconds": result[1]})
+
+
+def curves(done: dict[Run, tuple[float, float]], figure: str) -> dict[str, dict[float, list[tuple[float, float]]]]:
+    """Return for each method and each point of the figure's axis what the repeats gave."""
+    found: dict[str, dict[float, list[tuple[float, float]]]] = {}
+    for run, result in done.items():
+        if run.figure == figure:
+            point = getattr(run, AXES.get(figure, "size"))
+            found.setdefault(run.method, {}).setdefault(point, []).append(result)
+    return found
+
+
+def write_table(done: dict[Run, tuple[float, float]], figure: str, out: Path) -> str:
+    """Write a LaTeX table of mean accuracy and its spread; return it as plain text."""
+    table = curves(done, figure)
+    points = sorted({point for by_point in table.values() for point in by_point})
+    plain = [f"{figure}: {TITLES[figure]}", f"{'':28s}" + "".join(f"{point:>9g}" for point in points)]
+    latex = ["\\begin{tabular}{l" + "r" * len(points) + "}", "\\toprule"]
+    latex += [" & ".join(["", *(f"{point:g}" for point in points)]) + r" \\", "\\midrule"]
+    for method, by_point in table.items():
+        accuracies = [[accuracy for accuracy, _ in by_point.get(point, [])] for point in points]
+        plain.append(f"{method:28s}" + "".join(f"{100 * mean(a):9.1f}" if a else f"{'-':>9s}" for a in accuracies))
+        cells = [
+            f"{100 * mean(a):.1f} ({100 * (stdev(a) if len(a) > 1 else 0):.1f})" if a else "--" for a in accuracies
+        ]
+        latex.append(" & ".join([method.replace("_", r"\_"), *cells]) + r" \\")
+    latex += ["\\bottomrule", "\\end{tabular}"]
+    (out / f"figure_{figure}.tex").write_text("\n".join(latex) + "\n")
+    return "\n".join(plain)
+
+
+def draw(done: dict[Run, tuple[float, float]], figure: str, out: Path) -> None:
+    """Draw accuracy over the figure's axis."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    picture, axes = pyplot.subplots(figsize=(6, 4))
+    for method, by_point in curves(done, figure).items():
+        points = sorted(by_point)
+        accuracies = [[100 * accuracy for accuracy, _ in by_point[point]] for point in points]
+        spread = [stdev(each) if len(each) > 1 else 0.0 for each in accuracies]
+        label = method.replace("_", "-")
+        axes.errorbar(points, [mean(each) for each in accuracies], spread, marker="o", capsize=3, label=label)
+    axes.set(
+        title=TITLES[figure], xlabel=WORDS[AXES.get(figure, "size")], ylabel="accuracy, % (bars: spread of repeats)"
+    )
+    if AXES.get(figure) == "epsilon":
+        axes.set_xscale("log")
+    axes.legend(fontsize="small")
+    picture.savefig(out / f"figure_{figure}.png", dpi=150, bbox_inches="tight")
+    pyplot.close(picture)
+
+
+def speed(done: dict[Run, tuple[float, float]]) -> str:
+    """Return the ratios of the times of fit, pair by pair, for each number of trees."""
+    lines = []
+    for trees in TREES:
+        ours, theirs = (f"{kind}{trees}{rest}" for kind, rest in KINDS)
+        pairs = [(done[run][1], done.get(replace(run, method=theirs))) for run in done if run.method == ours]
+        ratios = [other[1] / seconds for seconds, other in pairs if other is not None]
+        if ratios:
+            spread = f"from {min(ratios):.0f} to {max(ratios):.0f}"
+            lines.append(f"fit of {trees} trees, diffprivlib / ours: {median(ratios):.1f} times ({spread})")
+    return (
+        "\n".join(lines)
+        or "diffprivlib was not run; experiments/private_trees/diffprivlib_forest.py says how to install it"
+    )
+
+
+def main() -> None:
+    """Measure, then print and draw everything."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--out", type=Path, default=Path("runs/dp_adult"))
+    parser.add_argument("--data-dir", type=Path, default=os.environ.get("FEDLEARN_DATA"), help="holds adult.parquet")
+    parser.add_argument("--quick", action="store_true", help="a third of the points, one repeat")
+    parser.add_argument("--repeats", type=int, default=None, help="5, or 1 with --quick")
+    parser.add_argument("--unweighted", action="store_true", help="no class weights")
+    parser.add_argument("--diffprivlib-python", help="interpreter of an environment that has diffprivlib")
+    options = parser.parse_args()
+    if options.data_dir is None:
+        sys.exit("--data-dir: say where adult.parquet is, or set FEDLEARN_DATA")
+    options.repeats = options.repeats or (1 if options.quick else 5)
+    stored = StoredRows(options.out / "results.csv", [*(field.name for field in fields(Run)), "accuracy", "seconds"])
+    neighbor = Neighbor(options.diffprivlib_python) if options.diffprivlib_python else None
+    measure(options, stored, neighbor.fit if neighbor else None)
+    if neighbor:
+        neighbor.close()
+    done = results_of(stored)
+    for figure in TITLES:
+        print(write_table(done, figure, options.out), end="\n\n")
+        draw(done, figure, options.out)
+    print(speed(done))
+
+
+if __name__ == "__main__":
+    main()

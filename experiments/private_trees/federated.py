@@ -1,0 +1,265 @@
+"""Private trees in a federation, by whole runs: 25 and 100 clients, even and skewed shards, several seeds.
+
+    FEDLEARN_DATA=... python -m experiments.private_trees.federated --out runs/dp_federated.csv [--task adult] [--quick]
+
+Each row of the CSV is one run of ``python -m fedlearn.simulate`` with these settings and its defaults otherwise, on
+the inline engine and in this process (engines change nothing of a result); rows that are there are not run again.
+Errors are those on the fixed held-out rows. A seed changes shards, noise, and the order of turns. Beside the CSV are
+written ``*.TASK.table.csv`` and ``*.TASK.tex`` (mean and standard deviation over the seeds) and ``*.TASK.png``.
+
+Shards: ``even`` are random parts of equal size. ``dirichlet`` gives away each tenth of the targets (each class) by
+shares drawn from Dirichlet(0.3): nodes differ in size and in what they see. ``one-sided`` gives each node two tenths of
+the targets, or one class: sizes are alike, but no node sees the whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from statistics import fmean, stdev
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from experiments.private_trees.stored_rows import StoredRows
+from fedlearn.config import config_from
+from fedlearn.engine import ENGINES
+from fedlearn.runs.folder import RunFolder
+
+CLIENTS = (25, 100)
+EPSILONS = (0.25, 1.0, 4.0, 8.0)
+MEASURED = {  # column -> key of the run's summary; empty where a model has no such metric
+    "mae": "mae",
+    "mae_scaled": "mae_scaled",
+    "accuracy": "accuracy",
+    "spent": "epsilon",
+    "rounds": "rounds",
+    "seconds": "seconds",
+    "model_sha256": "model_sha256",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A data set with the models that are compared on it."""
+
+    models: tuple[str, ...]
+    metric: str  # the column that is drawn and tabled
+    words: str
+    nodes_see: int  # one-sided shards: tenths of the targets, or classes, that a node sees
+
+    def shards(self) -> dict[str, dict[str, Any]]:
+        """Return the settings of each kind of shards."""
+        return {
+            "even": {"data.partition": "iid"},
+            "dirichlet": {"data.partition": "dirichlet", "data.alpha": 0.3},
+            "one-sided": {"data.partition": "pathological", "data.classes_per_node": self.nodes_see},
+        }
+
+
+TASKS = {
+    "california": Task(("dp-forest", "dp-relay"), "mae_scaled", "mean absolute error, target scaled to [0, 1]", 2),
+    "adult": Task(("dp-classifier", "dp-random-forest", "pf-forest"), "accuracy", "accuracy", 1),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run: what distinguishes it from the others."""
+
+    task: str
+    model: str
+    clients: int
+    shards: str
+    epsilon: float  # of each node, for the whole run
+    seed: int
+
+    def settings(self, out: str) -> dict[str, Any]:
+        """Return the settings of the run, by their dotted names."""
+        return {
+            "model.name": self.model,
+            "data.dataset": self.task,
+            "clients": self.clients,
+            "privacy.epsilon": self.epsilon,
+            "seed": self.seed,
+            **TASKS[self.task].shards()[self.shards],
+            "evaluation.every": self.clients,  # after the last round only
+            "engine.name": "inline",
+            "out": out,
+        }
+
+
+COLUMNS = (*(field.name for field in fields(Cell)), *MEASURED)
+Setup = tuple[str, int, str, float]  # (model, clients, shards, epsilon)
+
+
+def cells(task: str, *, clients: Sequence[int], epsilons: Sequence[float], seeds: int) -> Iterator[Cell]:
+    """Yield all runs of a task, seed after seed, so that an early stop leaves whole tables."""
+    for seed in range(1, seeds + 1):
+        for number in clients:
+            for shards in TASKS[task].shards():
+                for model in TASKS[task].models:
+                    for epsilon in epsilons:
+                        yield Cell(task, model, number, shards, epsilon, seed)
+
+
+def run(cell: Cell) -> dict[str, Any]:
+    """Run the federation; return its row."""
+    with TemporaryDirectory() as folder:
+        config = config_from(cell.settings(folder))
+        ENGINES.load(config.engine.name)(config)
+        summary = RunFolder(Path(folder)).read_summary()
+    return {**asdict(cell), **{column: summary.get(key, "") for column, key in MEASURED.items()}}
+
+
+def cell_of(row: dict[str, str]) -> Cell:
+    """Return what a stored row is of."""
+    return Cell(row["task"], row["model"], int(row["clients"]), row["shards"], float(row["epsilon"]), int(row["seed"]))
+
+
+def gathered(rows: Sequence[dict[str, str]]) -> dict[Setup, list[dict[str, str]]]:
+    """Return the rows of each setup, one for each seed."""
+    setups: dict[Setup, list[dict[str, str]]] = {}
+    for row in rows:
+        cell = cell_of(row)
+        setups.setdefault((cell.model, cell.clients, cell.shards, cell.epsilon), []).append(row)
+    return setups
+
+
+def over_seeds(rows: Sequence[dict[str, str]], column: str) -> tuple[float, float]:
+    """Return mean and standard deviation of a column over the seeds; 0 with one seed."""
+    values = [float(row[column]) for row in rows]
+    return fmean(values), stdev(values) if len(values) > 1 else 0.0
+
+
+def write_csv(path: Path, setups: dict[Setup, list[dict[str, str]]], task: Task) -> None:
+    """Write one line for each setup."""
+    columns = ("mae", "mae_scaled") if task.metric == "mae_scaled" else ("accuracy",)
+    spreads = [name for column in columns for name in (column, f"{column}_spread")]
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["model", "clients", "shards", "epsilon", "seeds", *spreads, "spent", "seconds"])
+        for setup, rows in setups.items():
+            numbers = [f"{number:.6g}" for column in columns for number in over_seeds(rows, column)]
+            spent = max(float(row["spent"]) for row in rows)
+            writer.writerow([*setup, len(rows), *numbers, f"{spent:g}", f"{over_seeds(rows, 'seconds')[0]:.2f}"])
+
+
+def lines_of(setups: dict[Setup, list[dict[str, str]]], task: Task) -> list[list[str]]:
+    """Return the table's lines: clients, shards and model, and for each epsilon the mean and spread in thousandths."""
+    names = list(dict.fromkeys((clients, shards, model) for model, clients, shards, _ in setups))
+    lines = []
+    for clients, shards, model in names:
+        texts = []
+        for epsilon in dict.fromkeys(epsilon for *_, epsilon in setups):
+            rows = setups.get((model, clients, shards, epsilon), [])
+            mean, spread = over_seeds(rows, task.metric) if rows else (float("nan"), 0.0)
+            texts.append(f"{1e3 * mean:.1f} ({1e3 * spread:.1f})")
+        lines.append([str(clients), shards, model, *texts])
+    return lines
+
+
+def write_latex(path: Path, lines: list[list[str]], epsilons: Sequence[float], task: Task) -> None:
+    """Write the table for the booktabs package."""
+    heads = " & ".join(["clients", "shards", "model", *(rf"$\varepsilon = {epsilon:g}$" for epsilon in epsilons)])
+    caption = f"{task.words[0].upper()}{task.words[1:]}, in thousandths; in brackets the standard deviation over seeds."
+    text = [r"\begin{table}", r"\centering\small", rf"\caption{{{caption}}}"]
+    text += [rf"\begin{{tabular}}{{rll{'r' * len(epsilons)}}}", r"\toprule", rf"{heads} \\", r"\midrule"]
+    text += [rf"{' & '.join(line)} \\" for line in lines]
+    text += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
+    path.write_text("\n".join(text))
+
+
+def draw(path: Path, setups: dict[Setup, list[dict[str, str]]], task: Task) -> None:
+    """Draw one panel for each kind of shards: a line for each model and number of clients, bars of one deviation."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    kinds = list(task.shards())
+    figure, panels = plt.subplots(1, len(kinds), figsize=(11, 4), sharey=True, layout="constrained")
+    colors = dict(zip(task.models, ("#1f6fb4", "#c8501e", "#3a923a"), strict=False))
+    for panel, shards in zip(panels, kinds, strict=True):
+        for clients, (line, marker) in zip(CLIENTS, (("-", "o"), ("--", "s")), strict=True):
+            for model, color in colors.items():
+                points = {
+                    s[3]: over_seeds(rows, task.metric)
+                    for s, rows in setups.items()
+                    if s[:3] == (model, clients, shards)
+                }
+                if points:
+                    means, spreads = zip(*points.values(), strict=True)
+                    style = {"color": color, "linestyle": line, "marker": marker, "markersize": 4, "capsize": 2}
+                    panel.errorbar(list(points), means, spreads, label=f"{model}, {clients} clients", **style)
+        panel.set_title(f"shards: {shards}", fontsize=10)
+        panel.set_xscale("log", base=2)
+        ticks = sorted({epsilon for *_, epsilon in setups})
+        panel.set_xticks(ticks, [f"{epsilon:g}" for epsilon in ticks])
+        panel.minorticks_off()
+        panel.set_xlabel("epsilon of each record", fontsize=9)
+        panel.grid(alpha=0.25)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel(task.words, fontsize=9)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(CLIENTS), fontsize=8, frameon=False)
+    figure.savefig(path, dpi=160)
+    plt.close(figure)
+
+
+def print_table(lines: list[list[str]], epsilons: Sequence[float], task: Task) -> None:
+    """Print the table."""
+    table = Table(title=f"{task.words}, in thousandths (standard deviation over seeds)")
+    for head in ("clients", "shards", "model"):
+        table.add_column(head)
+    for epsilon in epsilons:
+        table.add_column(f"epsilon {epsilon:g}", justify="right")
+    for line in lines:
+        table.add_row(*line)
+    Console(width=120).print(table)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what is missing, then print, write and draw the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--out", type=Path, default=Path("runs/dp_federated.csv"), help="keeps every run")
+    parser.add_argument("--task", choices=TASKS, default="california", help="the data set, and with it the models")
+    parser.add_argument("--clients", nargs="+", type=int, choices=CLIENTS, default=CLIENTS)
+    parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each setup")
+    parser.add_argument("--quick", action="store_true", help="25 clients, epsilon 1 and 8, two seeds")
+    parser.add_argument("--data-dir", help="folder of the data; default: FEDLEARN_DATA")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.clients, options.epsilons, options.seeds = (25,), (1.0, 8.0), 2
+    if options.data_dir:
+        os.environ["FEDLEARN_DATA"] = options.data_dir
+    stored = StoredRows(options.out, COLUMNS)
+    wanted = list(cells(options.task, clients=options.clients, epsilons=options.epsilons, seeds=options.seeds))
+    done = {cell_of(row) for row in stored.rows}
+    for cell in track([cell for cell in wanted if cell not in done], description="running", transient=True):
+        stored.add(run(cell))
+    rows = {cell_of(row): row for row in stored.rows}
+    report(options.out, [rows[cell] for cell in wanted], options.task)
+
+
+def report(path: Path, rows: Sequence[dict[str, str]], name: str) -> None:
+    """Print, write and draw what the runs of a task gave."""
+    task, setups = TASKS[name], gathered(rows)
+    epsilons = list(dict.fromkeys(epsilon for *_, epsilon in setups))
+    lines = lines_of(setups, task)
+    print_table(lines, epsilons, task)
+    write_csv(path.with_suffix(f".{name}.table.csv"), setups, task)
+    write_latex(path.with_suffix(f".{name}.tex"), lines, epsilons, task)
+    draw(path.with_suffix(f".{name}.png"), setups, task)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Grids of settings over several seeds, with tables and figures."""

@@ -1,0 +1,100 @@
+"""Running what is missing of a sweep, all of it in one engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from experiments.sweeps.plan import Plan, Run
+from experiments.sweeps.results import Result, write_tables
+from fedlearn.config import RunConfig
+from fedlearn.engine import ENGINES
+from fedlearn.engine.embedded.engine import WarmEngine
+from fedlearn.engine.prepare import prepared
+from fedlearn.errors import RunFailed, UsageError
+from fedlearn.runs.checkpoint import CHECKPOINT, write_atomically
+from fedlearn.runs.folder import RunFolder
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+def run_sweep(plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambda run: True) -> list[Result]:
+    """Run what is missing; return all results in the order of the plan, those of runs that have failed among them.
+
+    Parameters
+    ----------
+    wanted
+        Which runs are to be run now; of the others, those that have ended before are returned all the same.
+
+    Raises
+    ------
+    UsageError
+        If a setting is wrong, or the folder holds something else.
+    """
+    if (folder / CHECKPOINT).exists():
+        raise UsageError(f"--out {folder}: it holds a single run; name another folder")
+    runs = list(plan.runs())
+    with ExitStack() as stack:
+        stack.enter_context(RunFolder(folder).locked())
+        engine = stack.enter_context(WarmEngine())
+        write_atomically(folder / "sweep.toml", plan.to_toml().encode())
+        results = {run.name: stored for run in runs if (stored := _stored(run, folder)) is not None}
+        missing = [run for run in runs if run.name not in results and wanted(run)]
+        begin = time.monotonic()
+        for done, run in enumerate(missing, start=1):
+            results[run.name] = _result_of(run, folder, engine)
+            seconds_left = (time.monotonic() - begin) / done * (len(missing) - done)
+            _tell(results[run.name], f"{done}/{len(missing)}", seconds_left)
+            write_tables([results[run.name] for run in runs if run.name in results], folder)
+    ordered = [results[run.name] for run in runs if run.name in results]
+    write_tables(ordered, folder)
+    return ordered
+
+
+def _stored(run: Run, folder: Path) -> Result | None:
+    """Return the result of a run that has ended as it should; refuse a folder that is another run's."""
+    place = RunFolder(folder / "runs" / run.name)
+    if not (place.path / CHECKPOINT).exists():
+        return None
+    place.check_settings(prepared(run.config))
+    result = Result.read(run, place.path)
+    if result is None or not result.completed:
+        return None
+    rounds, wanted = result.summary["rounds"], run.config.rounds.total
+    if rounds > wanted:
+        raise UsageError(f"{place.path} has {rounds} rounds, more than rounds.total = {wanted}; name another folder")
+    return result if rounds == wanted else None
+
+
+def _result_of(run: Run, folder: Path, engine: WarmEngine) -> Result:
+    place = folder / "runs" / run.name
+    config = run.config.model_copy(update={"out": str(place.resolve())})
+    try:
+        _engine_for(config, engine)(config)
+    except RunFailed as error:
+        result = Result.read(run, place)
+        if result is None or result.completed:  # it had no time to say so in its folder
+            raise RunFailed(f"{run.name}: {error}") from None
+        return result
+    except UsageError as error:
+        raise UsageError(f"{run.name}: {error}") from None
+    result = Result.read(run, place)
+    assert result is not None
+    return result
+
+
+def _engine_for(config: RunConfig, warm: WarmEngine) -> Callable[[RunConfig], None]:
+    return warm if config.engine.name == "embedded" else ENGINES.load(config.engine.name)
+
+
+def _tell(result: Result, count: str, seconds_left: float) -> None:
+    summary = result.summary
+    score = next((f"{name} {summary[name]:.4f}" for name in ("accuracy", "mae") if summary.get(name) is not None), "")
+    what = score if result.completed else f"[red]failed: {escape(summary['reason'])}[/]"
+    left = f", about {seconds_left / 60:.0f} min left" if seconds_left >= 30 else ""
+    console.print(f"{count:>7} {result.run.name}  {what}  [dim]{summary['seconds']:.1f} s{left}[/]")

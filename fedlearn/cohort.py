@@ -1,0 +1,82 @@
+"""The nodes of a round: who is ready, who was chosen, what each is told, and what became of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Member(NamedTuple):
+    """One place in a cohort."""
+
+    node_id: int
+    partition_id: int
+    position: int
+
+
+class Fate(StrEnum):
+    """What became of one node's part in a round."""
+
+    REPORTED = "reported"  # in time, accepted, counted
+    FAILED = "failed"  # the node answered with an error, or its process died
+    REFUSED = "refused"  # the gate did not let the report in
+    LATE = "late"  # nothing had come when the reporting deadline passed
+
+
+def needed_of(share: float, count: int) -> int:
+    """Return how many of `count` make up a share of them, at least one.
+
+    In floating point, 0.55 * 100 is a little more than 55; that must not ask for a 56th.
+
+    >>> needed_of(0.55, 100), needed_of(0.5, 3), needed_of(0.1, 0)
+    (55, 2, 1)
+    """
+    return max(1, math.ceil(share * count - 1e-9))
+
+
+class Instruction(NamedTuple):
+    """What a node is told about its place in a round.
+
+    Parameters
+    ----------
+    round_number, attempt
+        From 1.
+    position
+        The node's place in the cohort, from 0, cohort sorted by partition id; sums run in this order.
+    """
+
+    round_number: int
+    attempt: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyNode:
+    """A node that said it is ready."""
+
+    node_id: int
+    partition_id: int
+
+
+class NodeReport(NamedTuple):
+    """What the server learned from one member of the cohort.
+
+    Parameters
+    ----------
+    bytes_up
+        Size of the serialised report; 0 where none came.
+    reason
+        Why it was not counted; empty where it was.
+    metrics
+        What the node measured, as ``{"train_loss": 1.7}``.
+    """
+
+    position: int
+    fate: Fate
+    num_examples: int = 0
+    bytes_up: int = 0
+    reason: str = ""
+    metrics: Mapping[str, float] = {}  # never changed

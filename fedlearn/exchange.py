@@ -1,0 +1,83 @@
+"""What a grid can do beyond passing messages on.
+
+A grid declares it by an attribute ``offers``. Flower's own grids have none: they pass messages on, in real time, and
+the server does the rest itself. `server/exchange.py` is the only reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from fedlearn.clock import Clock, WallClock
+from fedlearn.cohort import Member
+from fedlearn.folding import BlockResult, FoldPlan
+from fedlearn.state import State
+
+Compute = Callable[[str, State, Sequence[tuple[Any, ...]]], list[Any]]
+"""Of ``"module:function"``, state, arguments: return ``function(settings, state, *each)`` for each of the arguments."""
+
+
+class Folding(Protocol):
+    """A grid that checks and adds up reports where they are made."""
+
+    def start_blocks(
+        self, messages: Sequence[Message], members: Sequence[Member], plan: FoldPlan, *, seconds: float
+    ) -> None:
+        """Begin to run the cohort's instructions, block by block, for at most `seconds`."""
+        ...
+
+    def pull_blocks(self, *, seconds: float) -> list[BlockResult]:
+        """Return the blocks that have ended; wait for one at most `seconds`. Their arrays hold until the next call."""
+        ...
+
+    def stop_blocks(self) -> None:
+        """Give up whatever is still running."""
+        ...
+
+
+class Keeping(Protocol):
+    """A grid that keeps the nodes' memories for them, as simulations do."""
+
+    def node_states(self) -> bytes:
+        """Return what all nodes keep between rounds."""
+        ...
+
+    def restore_node_states(self, data: bytes) -> None:
+        """Put it back, after a resume."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What one grid can do; what it cannot is None.
+
+    Parameters
+    ----------
+    clock
+        The time by which its replies come.
+    partitions
+        Returns the ids of all nodes, in the order of their partitions: it knows what its virtual nodes hold.
+    compute
+        Calls functions on workers.
+    fold
+        Checks and adds up reports on workers.
+    keep
+        Keeps what nodes keep between rounds.
+    """
+
+    clock: Clock = field(default_factory=WallClock)
+    partitions: Callable[[], Sequence[int]] | None = None
+    compute: Compute | None = None
+    fold: Folding | None = None
+    keep: Keeping | None = None
+
+
+def offers_of(grid: Grid) -> Offers:
+    """Return what a grid declares; nothing, in real time, for one of Flower's."""
+    declared: Offers | None = getattr(grid, "offers", None)
+    return Offers() if declared is None else declared

@@ -1,0 +1,56 @@
+"""Every name of Flower that is not public API and that we need, in one folder.
+
+Written for flwr 1.41. When Flower moves one of them, this is the folder to mend. `runtime` and `control`, which only a
+deployment needs, are imported by name.
+"""
+
+import os
+
+# Flower and Ray phone home unless told otherwise before they are imported.
+os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
+os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+from flwr.clientapp.typing import ClientAppCallable
+from flwr.proto.node_pb2 import NodeInfo  # what `Grid.get_nodes` gives
+from flwr.serverapp.strategy.strategy_utils import aggregate_metricrecords
+from flwr.supercore.run import Run  # `Grid.run` must return one
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedlearn.flower.messages import (
+    RUN_ID,
+    SERVER_NODE_ID,
+    client_actor,
+    empty_run,
+    enter_run,
+    received,
+    reply_from,
+    server_context,
+    with_id,
+)
+from fedlearn.flower.records import R, Record, array_of, filled, from_bytes, records_of, size_in_bytes, to_bytes
+
+__all__ = [
+    "RUN_ID",
+    "SERVER_NODE_ID",
+    "ClientAppCallable",
+    "NodeInfo",
+    "R",
+    "Record",
+    "Run",
+    "TaskIdentity",
+    "aggregate_metricrecords",
+    "array_of",
+    "client_actor",
+    "empty_run",
+    "enter_run",
+    "filled",
+    "from_bytes",
+    "received",
+    "records_of",
+    "reply_from",
+    "server_context",
+    "size_in_bytes",
+    "to_bytes",
+    "with_id",
+]

@@ -1,0 +1,90 @@
+"""Runs, contexts and messages of Flower, made outside its own runtime."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+from uuid import uuid4
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.app.metadata import Metadata  # needed to name our own message ids
+from flwr.supercore.run import Run  # `Grid.run` must return one
+from flwr.supercore.task_identity import TaskIdentity  # Message() reads it for its sender
+
+SERVER_NODE_ID = 1
+RUN_ID = 1
+
+
+def enter_run() -> None:
+    """Tell Flower who this process is, so that ``Message(content, node, type)`` works outside its own runtime."""
+    TaskIdentity.run_id = RUN_ID
+    TaskIdentity.node_id = SERVER_NODE_ID
+    TaskIdentity.task_id = 1
+
+
+def empty_run() -> Run:
+    """Return what `Grid.run` gives outside Flower's own runtime."""
+    return Run.create_empty(RUN_ID)
+
+
+def server_context(run_config: dict[str, bool | int | float | str]) -> Context:
+    """Return the context of a ServerApp that our own engine starts."""
+    return Context(RUN_ID, SERVER_NODE_ID, {}, RecordDict(), run_config)
+
+
+def with_id(message: Message) -> Message:
+    """Give a message an id, as Flower's own transports do; there is no public setter."""
+    message.metadata.__dict__["_message_id"] = uuid4().hex
+    return message
+
+
+def received(content: RecordDict, *, node_id: int, message_type: str, message_id: str, ttl: float) -> Message:
+    """Return an instruction as the node receives it."""
+    metadata = Metadata(
+        run_id=RUN_ID,
+        message_id=message_id,
+        src_node_id=SERVER_NODE_ID,
+        dst_node_id=node_id,
+        reply_to_message_id="",
+        group_id="",
+        created_at=time.time(),
+        ttl=ttl,
+        message_type=message_type,
+    )
+    return _message(metadata, content, None)
+
+
+def reply_from(
+    *, node_id: int, message_type: str, reply_to: str, content: RecordDict | None, error: Error | None
+) -> Message:
+    """Return a node's reply as the server receives it."""
+    metadata = Metadata(
+        run_id=RUN_ID,
+        message_id=uuid4().hex,
+        src_node_id=node_id,
+        dst_node_id=SERVER_NODE_ID,
+        reply_to_message_id=reply_to,
+        group_id="",
+        created_at=time.time(),
+        ttl=60.0,
+        message_type=message_type,
+    )
+    return _message(metadata, content, error)
+
+
+def _message(metadata: Metadata, content: RecordDict | None, error: Error | None) -> Message:
+    """Return a message with given metadata; Flower's own transports call it so, its signature does not say it."""
+    message: Message = Message(metadata=metadata, content=content, error=error)  # type: ignore[call-overload]
+    return message
+
+
+def client_actor() -> Any:
+    """Return the Ray actor class in which Flower's Simulation Runtime runs clients; imports Ray.
+
+    Its ``run(client_app_fn, message, partition_id, context)`` returns (partition_id, reply, context). No public name
+    leads to it: `flwr.simulation` has only `run_simulation`, which is deprecated and takes no settings.
+    """
+    with warnings.catch_warnings():  # Flower's import has Python show every deprecation from then on
+        from flwr.simulation.ray_transport.ray_actor import ClientAppActor
+    return ClientAppActor

@@ -1,0 +1,80 @@
+"""The fixed tree in which the reports of a round are added up.
+
+The cohort, sorted by partition id, is cut into blocks of `BLOCK` positions; each block is added up in order, and the
+blocks are added in order. The tree depends on nothing but the cohort, so the sum is the same to the bit whether one
+process does all of it or each worker its own blocks, in whatever order they end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fedlearn.cohort import NodeReport
+from fedlearn.folding.plan import Accumulator, FoldPlan, Verdict
+from fedlearn.state import Array
+
+BLOCK = 2  # positions; small, so that the last block to end keeps few workers waiting
+
+
+def blocks_of(cohort_size: int) -> list[range]:
+    """Return the positions of each block.
+
+    >>> blocks_of(5)
+    [range(0, 2), range(2, 4), range(4, 5)]
+    """
+    return [range(start, min(start + BLOCK, cohort_size)) for start in range(0, cohort_size, BLOCK)]
+
+
+class FoldingTree:
+    """Adds up a cohort in the fixed order, whatever the order in which its parts come in.
+
+    A part is held until all before it have come, then it is added and forgotten.
+    """
+
+    def __init__(self, plan: FoldPlan, cohort_size: int) -> None:
+        self._plan = plan
+        self._blocks = blocks_of(cohort_size)
+        self._verdicts: dict[int, Verdict | None] = {}  # by position, of blocks that are not complete
+        self._sums: dict[int, Accumulator | None] = {}  # by block, waiting for their turn
+        self._next = 0
+        self.total = plan.empty()
+
+    def place(self, position: int, verdict: Verdict | None) -> None:
+        """Take in what came of one position; None where nothing did."""
+        self._verdicts[position] = verdict
+        block = position // BLOCK
+        if all(other in self._verdicts for other in self._blocks[block]):
+            verdicts = [self._verdicts.pop(other) for other in self._blocks[block]]
+            self.place_block(block, self._plan.fold(v for v in verdicts if v is not None))
+
+    def is_next(self, block: int) -> bool:
+        """Return whether a block would be added at once, not held."""
+        return block == self._next
+
+    def place_block(self, block: int, total: Accumulator | None) -> None:
+        """Take in the sum of one block; None where nothing came of it."""
+        self._sums[block] = total
+        while self._next in self._sums:
+            ready = self._sums.pop(self._next)
+            if ready is not None:
+                self.total.merge(ready)
+            self._next += 1
+
+    def close(self) -> Accumulator:
+        """Return the total; what has not come by now counts as nothing."""
+        for block in range(self._next, len(self._blocks)):
+            if block in self._sums:
+                continue
+            verdicts = [self._verdicts.pop(position, None) for position in self._blocks[block]]
+            self.place_block(block, self._plan.fold(v for v in verdicts if v is not None))
+        return self.total
+
+
+@dataclass(frozen=True, slots=True)
+class BlockResult:
+    """What a worker sends home of one block: reports of its nodes, and their sum as arrays."""
+
+    block: int
+    reports: Sequence[NodeReport]
+    arrays: Mapping[str, Array]

@@ -1,0 +1,189 @@
+"""The log of a run: one JSON object a line, one line for each thing that happened; its writer and its readers."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from fedlearn.runs.history import COLUMNS
+
+LOOK = 0.1  # seconds between looks at the log
+SHOWN_ROUNDS = 10
+PHASES = {
+    "round-started": "selection",
+    "selected": "configuration",
+    "configured": "reporting",
+    "evaluating": "evaluation",
+    "backing-off": "waiting",
+}
+ENDED = ("reported", "failed", "refused", "late")
+
+Event = dict[str, Any]
+FLUSH = 0.1  # seconds between flushes of events about single nodes; others are flushed at once
+
+
+class EventLog:
+    """Appends events to a file.
+
+    Every event has ``time`` (seconds since 1970) and ``event``; most have ``round`` and ``attempt``, those about one
+    node have ``node``, ``partition`` and, where something was sent, ``bytes``; those about something that went wrong
+    have ``reason``.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8")
+        if _ends_within_a_line(path):  # a kill has cut the last event short
+            self._file.write("\n")
+        self._flushed = 0.0
+
+    def write(self, event: str, **fields: object) -> None:
+        """Append one event."""
+        now = time.time()
+        self._file.write(json.dumps({"time": round(now, 3), "event": event, **fields}) + "\n")
+        if "node" not in fields or now - self._flushed > FLUSH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what was written to the operating system."""
+        self._file.flush()
+        self._flushed = time.time()
+
+    def __enter__(self) -> Self:
+        """Return the log."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _ends_within_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size == 0:
+            return False
+        file.seek(size - 1)
+        return file.read(1) != b"\n"
+
+
+class EventTail:
+    """Reads a log that still grows: each event once, as soon as its line is complete."""
+
+    def __init__(self, path: Path, begin: int = 0) -> None:
+        self._path = path
+        self._position = begin
+        self._rest = b""
+
+    def read(self) -> Iterator[Event]:
+        """Yield what was appended since the last call; a line that a kill has cut short is left out."""
+        with suppress(FileNotFoundError), self._path.open("rb") as file:
+            file.seek(self._position)
+            new = file.read()
+            self._position += len(new)
+            *lines, self._rest = (self._rest + new).split(b"\n")
+            for line in lines:
+                with suppress(ValueError, RecursionError):
+                    event = json.loads(line)
+                    if isinstance(event, dict) and "event" in event:
+                        yield event
+
+
+class RunView:
+    """What is known of a run, event by event."""
+
+    def __init__(self) -> None:
+        self.about: Event = {}
+        self.phase = "starting workers"
+        self.round_number = 0
+        self.attempt = 1
+        self.cohort = 0
+        self.nodes = dict.fromkeys(ENDED, 0)
+        self.rows: deque[Event] = deque(maxlen=SHOWN_ROUNDS)
+        self.committed = 0
+        self.warning = ""
+        self._committed_before = 0
+        self._began = 0.0
+
+    def take(self, event: Event) -> None:
+        """Take in one event."""
+        name = event["event"]
+        self.phase = PHASES.get(name, self.phase)
+        if name == "started":
+            self.about = event
+            self.committed = self._committed_before = event["committed"]
+            self._began = event["time"]
+        elif name == "round-started":
+            self.round_number, self.attempt, self.cohort = event["round"], event["attempt"], 0
+            self.nodes = dict.fromkeys(ENDED, 0)
+        elif name == "configured":
+            self.cohort = event["cohort"]
+        elif name in ENDED:
+            self.nodes[name] += 1
+        elif name in ("abandoned", "too-few-ready"):
+            self.warning = f"round {event['round']} attempt {event['attempt']} {name}: {event['reason']}"
+        elif name == "committed":
+            self.committed = event["round"]
+            self.rows.append(event)
+        elif name == "ended":
+            self.phase = event["status"]
+
+    @property
+    def rounds(self) -> int:
+        """Rounds to commit in all."""
+        return int(self.about.get("rounds", 0))
+
+    def seconds_left(self, now: float) -> float | None:
+        """Return the seconds that the rest will take at the pace so far; None before the first round."""
+        done = self.committed - self._committed_before
+        if not done or not self.rounds:
+            return None
+        last = float(self.rows[-1]["time"])
+        pace = (last - self._began) / done
+        return max((self.rounds - self.committed) * pace - (now - last), 0.0)
+
+    def times_smaller(self, row: Event) -> float | None:
+        """Return a round's compression ratio: bytes of plain reports over bytes that came; None of ensembles."""
+        plain = float(self.about.get("plain_bytes", 0)) * row["uploads"]
+        if not self.about.get("plain_bytes", 1):
+            return None
+        return plain / row["bytes_up"] if row["bytes_up"] else 1.0
+
+    @property
+    def measured(self) -> list[str]:
+        """Names of the columns that depend on the model, in their order."""
+        known = {*COLUMNS, "time", "event", "round", "attempt"}
+        return [name for name in (self.rows[-1] if self.rows else ()) if name not in known]
+
+
+@contextmanager
+def following(path: Path, begin: int, take: Callable[[Event], None]) -> Iterator[None]:
+    """Call `take` with every event that is appended to a log, in a thread of its own, until the block ends."""
+    stop = threading.Event()
+
+    def follow() -> None:
+        tail = EventTail(path, begin)
+        while True:
+            last = stop.is_set()
+            for event in tail.read():
+                take(event)
+            if last:
+                return
+            stop.wait(LOOK)
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,1 @@
+"""Private classification: counts over categorical features with missing values, trees and forests."""

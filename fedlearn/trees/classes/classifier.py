@@ -1,0 +1,230 @@
+"""What all private classifiers share: the declaration, the budget, the order of things, prediction.
+
+The order is the point of this file. The accountant is asked before anything looks at X or y; then the form of the
+input is checked; then the budget is booked, line by line; only then are records counted. Whatever happens after that,
+the budget stays booked.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from fedlearn.errors import BudgetExceeded
+from fedlearn.privacy import Noise, PrivacyAccountant, secure_noise, seeded_noise
+from fedlearn.trees.classes.counting import MISSING, ONE, IntArray, Records
+from fedlearn.trees.classes.encoding import Encoding
+from fedlearn.trees.drawing import Drawable, Words
+from fedlearn.trees.nodes import NodeTable
+from fedlearn.trees.predicting import leaf_of_rows, predict
+
+FloatArray = NDArray[np.float64]
+
+
+class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier over categorical features, private for each record: add or remove one record, pure epsilon."""
+
+    epsilon: float
+    categories: Any
+    bins: Any
+    classes: Sequence[object] | None
+    class_weight: Mapping[object, float] | None
+    missing: str
+    noise: str
+    random_state: Any
+    accountant: PrivacyAccountant | None
+    bounds_from_data: bool
+    choices: ClassVar[dict[str, tuple[str, ...]]] = {"missing": ("wp", "drop"), "noise": ("secure", "seeded")}
+
+    def fit(self, X: Any, y: Any) -> PrivateClassifier:
+        """Grow the trees, spending ``epsilon``.
+
+        Parameters
+        ----------
+        X
+            (n, features) DataFrame or array of declared categories (or numbers with declared bins); None or NaN =
+            missing.
+        y
+            (n,) labels, each one of ``classes``.
+        """
+        self._check_parameters()
+        self._ask_accountant()
+        X, y = self._checked_input(X, y)
+        encoding = self._encoding(X)
+        self.classes_, labels = self._classes(y)
+        self._book(self._reasons_against(), len(encoding.sizes))
+        seeds = np.random.SeedSequence(int(check_random_state(self.random_state).randint(2**31))).spawn(3)
+        is_secure = self.noise == "secure"
+        # Who knows which part a record was in could tell a missing record by the shift of all that follow it: the parts
+        # of real data are drawn afresh and forgotten. Structure drawn without data may be known.
+        parts = np.random.default_rng() if is_secure else np.random.default_rng(seeds[2])
+        records = self._records(X, labels, encoding, parts)
+        noise = secure_noise() if is_secure else seeded_noise(seeds[0])
+        self._encoding_ = encoding
+        self.table_ = self._grow(records, noise, np.random.default_rng(seeds[1]))
+        return self
+
+    @abstractmethod
+    def _grow(self, records: Records, noise: Noise, rng: np.random.Generator) -> NodeTable:
+        """Return the trees; `rng` is for what needs no protection."""
+
+    @abstractmethod
+    def _lines(self, num_features: int) -> list[tuple[str, float, int | None]]:
+        """Return what is paid for: (what, epsilon, level); sums to ``epsilon``."""
+
+    @abstractmethod
+    def _num_parts(self) -> int:
+        """Return into how many disjoint parts the records are divided."""
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Return (n, classes) the mean over the trees of what the leaves say; a missing value as ``missing`` has it.
+
+        ``"wp"``: the row goes to all children of a node whose feature it lacks, divided evenly. ``"drop"``: the tree
+        does not vote; if none does, the row gets the mean over all leaves.
+        """
+        check_is_fitted(self)
+        codes = self._encoding_.encode(self._checked(X, reset=False))
+        coded = np.where(codes == MISSING, np.nan, codes)
+        votes = predict(self.table_, coded) if self.missing == "wp" else self._vote_where_complete(coded)
+        return np.asarray(votes / votes.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return (n,) the likeliest class."""
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[likeliest])
+
+    def _words(self, decimals: int) -> Words:
+        names = self._names() or [f"feature {feature}" for feature in range(self.n_features_in_)]
+        codes = [self._encoding_.words(feature, name) for feature, name in enumerate(names)]
+        return Words(names, codes, [str(each) for each in self.classes_], decimals)
+
+    def _vote_where_complete(self, coded: FloatArray) -> FloatArray:
+        leaves = leaf_of_rows(self.table_, coded)  # (n, trees), -1 = a value was missing on the way
+        votes = np.where((leaves >= 0)[:, :, None], self.table_.value[leaves], 0.0).sum(axis=1)
+        votes[(leaves < 0).all(axis=1)] = self.table_.value[self.table_.root].mean(axis=0)
+        return np.asarray(votes)
+
+    def _check_parameters(self) -> None:
+        for name, allowed in self.choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} = {getattr(self, name)!r}: must be one of {allowed}")
+        if not self.epsilon > 0:
+            raise ValueError(f"epsilon = {self.epsilon!r}: must be above 0 (math.inf for no noise)")
+        if self.noise == "seeded" and self.random_state is None:
+            raise ValueError("random_state is None: noise='seeded' needs one; noise='secure' takes none")
+        if self.classes is None and not self.bounds_from_data:
+            raise ValueError(
+                "classes is not declared: name the labels that can occur, from public knowledge, or pass "
+                "bounds_from_data=True, which is not private"
+            )
+
+    def _costs(self, reasons: Sequence[str]) -> float:
+        return math.inf if reasons else float(self.epsilon)
+
+    def _ask_accountant(self) -> None:
+        """Refuse before the data is touched if the account does not cover this fit."""
+        cost = self._costs(self._reasons_against())
+        if self.accountant is not None and self.accountant.would_exceed(cost):
+            raise BudgetExceeded(type(self).__name__, epsilon=cost, remaining=self.accountant.remaining)
+
+    def _reasons_against(self) -> list[str]:
+        """Return why this fit must not be called private; empty if it may."""
+        return ["NOT PRIVATE: categories, bins or classes are taken from the data"] if self.bounds_from_data else []
+
+    def _book(self, reasons: list[str], num_features: int) -> None:
+        own = PrivacyAccountant(math.inf)
+        is_secure = self.noise == "secure" and not reasons
+        lines = [(reason, math.inf, None) for reason in reasons] + self._lines(num_features)
+        for account in (own, *([self.accountant] if self.accountant is not None else [])):
+            for what, epsilon, level in lines:
+                account.spend(epsilon, what=what, level=level, is_secure=is_secure)
+        self.privacy_spent_ = own.spent
+
+    def _checked_input(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        """Return X and y if their form is right."""
+        if y is None:
+            raise ValueError("y is None: this classifier requires y to be passed, but the target y is None")
+        X = self._checked(X, reset=True)
+        y = column_or_1d(y, warn=True)
+        if self.classes is None:
+            check_classification_targets(y)
+        if len(X) != len(y):
+            raise ValueError(f"X has {len(X)} rows and y {len(y)} labels: they must be as many")
+        return X, np.asarray(y)
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        """Return X if it is a DataFrame, else as an array; its values are not looked at beyond finite or not."""
+        if hasattr(X, "iloc"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+
+    def _encoding(self, X: Any) -> Encoding:
+        if self.categories is None and self.bins is None and self.bounds_from_data:
+            return Encoding.from_data(X)
+        return Encoding.declare(self.n_features_in_, categories=self.categories, bins=self.bins, names=self._names())
+
+    def _classes(self, y: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
+        """Return the classes in order, and (n,) the position of each label."""
+        classes = np.unique(y if self.classes is None else np.asarray(list(self.classes)))
+        labels = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+        if not (classes[labels] == y).all():
+            raise ValueError("y has a label that is not among the declared classes")
+        return classes, labels
+
+    def _records(self, X: Any, labels: IntArray, encoding: Encoding, parts: np.random.Generator) -> Records:
+        codes = encoding.encode(X)
+        if self.missing == "drop":
+            complete = np.logical_and.reduce([column != MISSING for column in codes.T])
+            codes, labels = codes[complete], labels[complete]
+        # Each record draws its part by itself: parts of fixed sizes would move other records when one is removed.
+        tree = (
+            parts.integers(self._num_parts(), size=len(labels)) if self._num_parts() > 1 else np.full(len(labels), -1)
+        )
+        of_class = self._class_weights()
+        weights = of_class[labels] if (of_class < ONE).any() else np.full(len(labels), ONE)
+        return Records(codes, labels, weights, tree, encoding.sizes, len(self.classes_))
+
+    def _class_weights(self) -> IntArray:
+        """Return (classes,) declared weights in units; the heaviest record weighs 1, as the proofs want."""
+        if self.class_weight is None:
+            return np.full(len(self.classes_), ONE)
+        weights = np.array([float(self.class_weight[label]) for label in self.classes_])
+        if not (np.isfinite(weights).all() and (weights > 0).all()):
+            raise ValueError("class_weight: declare a finite weight above 0 for each class")
+        return np.asarray(np.floor(weights / weights.max() * ONE), np.int64)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags: missing values and strings are welcome; noise makes scores poor on tiny data."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.classifier_tags.poor_score = True
+        tags.non_deterministic = self.noise == "secure"
+        return tags
+
+
+def spread_over_trees(
+    lines: list[tuple[str, float, int | None]], *, num_trees: int, sampling: str
+) -> list[tuple[str, float, int | None]]:
+    """Say in each line how it is composed over the trees; the numbers already are those of all trees together."""
+    if num_trees == 1:
+        return lines
+    how = {
+        "disjoint": f"largest of {num_trees} trees on disjoint parts",
+        "same": f"sum over {num_trees} trees on the same data",
+    }[sampling]
+    return [(f"{what}, {how}", epsilon, level) for what, epsilon, level in lines]
+
+
+__all__ = ["PrivateClassifier", "spread_over_trees"]

@@ -1,0 +1,231 @@
+"""What the server and the nodes say to each other; the only place where record keys are spelled.
+
+| message | type | server sends | node answers |
+|---|---|---|---|
+| ready query | ``query.ready`` | round, attempt | partition id; ready or why not |
+| training | ``train`` | state, Flower's config, instruction | arrays, metrics, report |
+| evaluation | ``evaluate`` | state, Flower's config | metrics |
+| round over | ``query.round_over`` | round, attempt, why | nothing |
+"""
+
+from __future__ import annotations
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from xxhash import xxh3_64
+
+from fedlearn import flower
+from fedlearn.cohort import Instruction
+from fedlearn.compression import Codec
+from fedlearn.errors import Refused
+from fedlearn.state import Layout, State, Update
+from fedlearn.wire.arrays import pack_arrays, unpack_arrays
+
+READY_QUERY = "query.ready"
+ROUND_OVER = "query.round_over"
+
+ARRAYS = "arrays"  # Flower's own default keys, so that its strategies find them
+CONFIG = "config"
+METRICS = "metrics"
+INSTRUCTION = "instruction"
+REPORT = "report"
+NUM_EXAMPLES = "num-examples"
+SERVER_ROUND = "server-round"
+CHECKSUM = "checksum"
+
+
+_last_state: tuple[ArrayRecord, State] | None = None
+
+
+def read_state(content: RecordDict) -> State:
+    """Return the state that a message brings.
+
+    The engines hand the very same record to all nodes of a round that they run in one process: it is parsed once.
+    """
+    global _last_state
+    record = only(content, ArrayRecord)
+    if _last_state is None or _last_state[0] is not record:
+        _last_state = (record, unpack_arrays(record))
+    return _last_state[1]
+
+
+def only(content: RecordDict, kind: type[flower.R]) -> flower.R:
+    """Return the only record of its kind: plain Flower strategies choose their own key for it."""
+    records = flower.records_of(content, kind)
+    if len(records) != 1:
+        raise Refused("undecodable", f"expected one {kind.__name__}, found {len(records)}")
+    return records[0]
+
+
+def _config(content: RecordDict, key: str) -> ConfigRecord | None:
+    record = content.get(key)
+    return record if isinstance(record, ConfigRecord) else None
+
+
+# --- ready query and round over ---------------------------------------------------------------------------------------
+
+
+def ready_query(node_id: int, *, round_number: int, attempt: int, ttl: float) -> Message:
+    """Ask a node whether it is ready; the question expires with the selection window."""
+    asked = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt})
+    return Message(RecordDict({CONFIG: asked}), node_id, READY_QUERY, ttl=ttl)
+
+
+def ready_answer(query: Message, *, partition_id: int, why_not: str = "") -> Message:
+    """Say that this node is ready, or why it is not."""
+    answer = flower.filled(ConfigRecord(), {"partition_id": partition_id, "why_not": why_not})
+    return Message(RecordDict({CONFIG: answer}), reply_to=query)
+
+
+def read_ready_answer(reply: Message) -> tuple[int, str]:
+    """Return (partition id, why not ready or ""); a malformed answer is a node that is not ready."""
+    try:
+        answer = reply.content[CONFIG]
+        partition_id, why_not = answer["partition_id"], answer["why_not"]
+    except (KeyError, TypeError):
+        return -1, "malformed answer"
+    if type(partition_id) is not int or partition_id < 0 or type(why_not) is not str:
+        return -1, "malformed answer"
+    return partition_id, why_not
+
+
+def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: float) -> Message:
+    """Tell a node that a round is over for it: rejected, late, refused, or abandoned."""
+    told = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt, "why": why})
+    return Message(RecordDict({CONFIG: told}), node_id, ROUND_OVER, ttl=ttl)
+
+
+# --- instruction and report -------------------------------------------------------------------------------------------
+
+
+def with_instruction(message: Message, instruction: Instruction, *, ttl: float) -> Message:
+    """Return the strategy's message with our instruction beside its records."""
+    content = message.content.copy()
+    content[INSTRUCTION] = flower.filled(ConfigRecord(), instruction._asdict())
+    return Message(content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
+
+
+def with_ttl(message: Message, ttl: float) -> Message:
+    """Return a message that is over after `ttl` seconds."""
+    return Message(message.content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
+
+
+def read_instruction(content: RecordDict) -> Instruction:
+    """Return the instruction; under Flower's own ``Strategy.start`` there is only the round number."""
+    record = _config(content, INSTRUCTION)
+    if record is not None:
+        return Instruction(**{name: int(value) for name, value in record.items()})  # type: ignore[arg-type]
+    config = read_config(content)
+    return Instruction(round_number=int(config.get(SERVER_ROUND, 1)), attempt=1, position=0)  # type: ignore[arg-type]
+
+
+def read_config(content: RecordDict) -> ConfigRecord:
+    """Return the strategy's own settings for this round, as FedProx's ``proximal-mu``."""
+    others = (record for key, record in content.items() if key != INSTRUCTION and isinstance(record, ConfigRecord))
+    return next(others, ConfigRecord())
+
+
+def dense_report(message: Message, arrays: State, metrics: dict[str, float], num_examples: int) -> Message:
+    """Return what a plain Flower client answers: arrays, and metrics with the number of examples."""
+    measured = MetricRecord({NUM_EXAMPLES: num_examples, **metrics})
+    return Message(RecordDict({ARRAYS: pack_arrays(arrays), METRICS: measured}), reply_to=message)
+
+
+def report_record(instruction: Instruction, *, partition_id: int, seed: int, sends: str) -> ConfigRecord:
+    """Return what our server wants to know beside a plain Flower report."""
+    return flower.filled(
+        ConfigRecord(), instruction._asdict() | {"partition_id": partition_id, "seed": seed, "sends": sends}
+    )
+
+
+def seal(content: RecordDict) -> None:
+    """Write a report's checksum into it, when all else is in place."""
+    record = read_report(content)
+    record[CHECKSUM] = checksum_of(content)
+
+
+def check_seal(content: RecordDict) -> None:
+    """Refuse a report whose arrays or metrics have changed on the way.
+
+    A checksum finds what breaks by accident. Who wants to deceive writes a fitting one, and is met by the other checks.
+    """
+    claimed, found = read_report(content).get(CHECKSUM), checksum_of(content)
+    if claimed != found:
+        said = claimed.hex() if isinstance(claimed, bytes) else repr(claimed)
+        raise Refused("wrong-checksum", f"the report says {said[:40]}, its bytes have {found.hex()}: they came damaged")
+
+
+def checksum_of(content: RecordDict) -> bytes:
+    """Return the XXH3 hash of a report's arrays and metrics, by their names, whatever their order; eight bytes."""
+    checksum = xxh3_64()
+    for name, packed in sorted(only(content, ArrayRecord).items()):
+        checksum.update(name.encode())
+        checksum.update(packed.data)
+    for name, value in sorted(only(content, MetricRecord).items()):
+        checksum.update(f"{name}={value!r};".encode())
+    return checksum.digest()
+
+
+def read_num_examples(content: RecordDict) -> int:
+    """Return the number of examples that a node claims; any whole number, not yet checked for its range."""
+    metrics = only(content, MetricRecord)
+    claimed = metrics.get(NUM_EXAMPLES)
+    if type(claimed) is float and claimed.is_integer():
+        return int(claimed)
+    if type(claimed) is not int:
+        raise Refused("wrong-count", f"{NUM_EXAMPLES} is {claimed!r}, expected a whole number")
+    return claimed
+
+
+def read_update(content: RecordDict, *, codec: Codec, layout: Layout) -> Update:
+    """Return what a node sent of each parameter.
+
+    Raises
+    ------
+    Refused
+        If the payload does not decode, or is none that the codec makes.
+    """
+    payload = unpack_arrays(only(content, ArrayRecord))
+    report = _config(content, REPORT)
+    seed = 0 if report is None else report.get("seed")
+    if type(seed) is not int or seed < 0:
+        raise Refused("undecodable", f"seed {seed!r} is none")
+    return codec.decode(payload, layout=layout, seed=seed)
+
+
+def read_members(content: RecordDict) -> State:
+    """Return the members of an ensemble that a node sent, not yet checked for what they hold.
+
+    Raises
+    ------
+    Refused
+        If the payload does not decode.
+    """
+    return unpack_arrays(only(content, ArrayRecord))
+
+
+def read_report(content: RecordDict) -> ConfigRecord:
+    """Return what came with the report: instruction, partition id, what it sends."""
+    record = _config(content, REPORT)
+    if record is None:
+        raise Refused("undecodable", f"there is no {REPORT!r} record")
+    return record
+
+
+def plain_report(state: State) -> RecordDict:
+    """Return the records of a report that sends everything, as large as a real one."""
+    instruction = Instruction(round_number=1, attempt=1, position=0)
+    content = RecordDict(
+        {
+            ARRAYS: pack_arrays(state),
+            METRICS: MetricRecord({NUM_EXAMPLES: 500, "train_loss": 1.0}),
+            REPORT: report_record(instruction, partition_id=0, seed=2**62, sends="weights"),
+        }
+    )
+    seal(content)
+    return content
+
+
+def metrics_report(message: Message, metrics: dict[str, float], num_examples: int) -> Message:
+    """Return what a plain Flower client answers to an evaluation."""
+    measured = MetricRecord({NUM_EXAMPLES: num_examples, **metrics})
+    return Message(RecordDict({METRICS: measured}), reply_to=message)

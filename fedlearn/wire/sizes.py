@@ -1,0 +1,27 @@
+"""What a message weighs: the length of its serialised records, in bytes, which is what crosses the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flwr.app import Message, RecordDict
+
+from fedlearn import flower
+
+
+def bytes_of(content: RecordDict) -> int:
+    """Return the size of a message's serialised records, in bytes: what crosses the network."""
+    return sum(flower.size_in_bytes(key, record) for key, record in content.items())
+
+
+def bytes_of_all(messages: Sequence[Message]) -> int:
+    """Return the size of many messages; a record that goes to many nodes is measured once and counted for each."""
+    sizes: dict[tuple[str, int], int] = {}
+    total = 0
+    for message in messages:
+        for key, record in message.content.items():
+            known = (key, id(record))
+            if known not in sizes:
+                sizes[known] = flower.size_in_bytes(key, record)
+            total += sizes[known]
+    return total

@@ -1,0 +1,1 @@
+"""The phases of a round: selection, configuration, reporting; and evaluation."""

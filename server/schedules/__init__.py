@@ -1,0 +1,1 @@
+"""In which order the phases run, and when what came of them is committed."""

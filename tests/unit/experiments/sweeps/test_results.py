@@ -1,0 +1,104 @@
+"""The tables of a sweep, from run folders."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from experiments.sweeps import figures, tables
+from experiments.sweeps.plan import Plan
+from experiments.sweeps.results import Result, by_point, point_row, write_tables
+
+PLAN = Plan("T", (1, 2), {"clients": 4}, {"keep": {"1": {}, "0.1": {"compression.codec": "drop"}}})
+SUMMARY = {
+    "status": "completed", "reason": "", "dataset": "digits", "dataset_notice": "", "model": "cnn", "accuracy": 0.5,
+    "loss": 1.0, "best_accuracy": 0.5, "best_round": 2, "rounds": 2, "clients": 4, "bytes_up": 1000, "bytes_down": 2000,
+    "bytes_protocol": 10, "compression_ratio": 1.0, "seconds": 3.2, "seed": 1, "model_sha256": "ab",
+}  # fmt: skip
+ROUNDS = """round_number,cohort,bytes_up,training_seconds,train_loss,loss,accuracy
+1,2,500,0.7,2.0,,
+2,2,500,0.8,1.5,1.0,0.5
+"""
+
+
+@pytest.fixture
+def result_of(tmp_path):
+    def result_of(run, **changes) -> Result | None:
+        folder = tmp_path / run.name
+        folder.mkdir(exist_ok=True)
+        (folder / "summary.json").write_text(json.dumps({**SUMMARY, "seed": run.seed, **changes}))
+        (folder / "metrics.csv").write_text(ROUNDS)
+        return Result.read(run, folder)
+
+    return result_of
+
+
+@pytest.fixture
+def results(result_of):
+    runs = list(PLAN.runs())
+    return [result_of(run, accuracy=accuracy) for run, accuracy in zip(runs, (0.5, 0.4, 0.7, 0.4), strict=True)]
+
+
+def read(path):
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def test_tables_hold_results_and_no_seconds(results, tmp_path):
+    write_tables(results, tmp_path)
+    runs, rounds, points = (read(tmp_path / f"{name}.csv") for name in ("runs", "rounds", "points"))
+    assert list(runs[0]) == [
+        "run", "keep", "seed", "status", "rounds", "accuracy", "loss", "best_accuracy", "best_round",
+        "bytes_up", "bytes_down", "compression_ratio", "model_sha256", "reason",
+    ]  # fmt: skip
+    assert [row["accuracy"] for row in runs] == ["0.5", "0.4", "0.7", "0.4"]
+    assert list(rounds[0]) == ["run", "keep", "seed", "round", "cohort", "bytes_up", "train_loss", "loss", "accuracy"]
+    assert [(row["round"], row["accuracy"]) for row in rounds[:2]] == [("1", ""), ("2", "0.5")]
+    assert [(row["keep"], row["seeds"]) for row in points] == [("1", "2"), ("0.1", "2")]
+    assert float(points[0]["accuracy_mean"]) == pytest.approx(0.6)
+    assert float(points[0]["accuracy_sd"]) == pytest.approx(0.2 / 2**0.5)
+
+
+def test_failed_run_has_a_row_and_counts_for_no_point(result_of, tmp_path):
+    first, *_ = PLAN.runs()
+    failed = result_of(first, status="failed", reason="why", accuracy=None)
+    write_tables([failed], tmp_path)
+    assert read(tmp_path / "runs.csv")[0]["reason"] == "why"
+    assert by_point([failed]) == []
+
+
+def test_one_seed_has_no_spread(results):
+    assert point_row(results[:1])["accuracy_sd"] is None
+
+
+def test_run_without_a_summary_has_not_ended(tmp_path):
+    assert Result.read(next(PLAN.runs()), tmp_path) is None
+
+
+def test_curves_are_drawn_where_all_seeds_have_a_value(results, tmp_path):
+    with figures.drawn(tmp_path, "figure") as (panel,):
+        figures.curve(panel, [results[0], results[2]], "accuracy", over="bytes")
+        figures.label_axes(panel, title="t", x="MB", y="accuracy")
+        assert panel.lines[0].get_xydata().tolist() == [[0.001, 0.5]]
+    first = (tmp_path / "figure.svg").read_bytes()
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+    with figures.drawn(tmp_path, "figure") as (panel,):
+        figures.curve(panel, [results[0], results[2]], "accuracy", over="bytes")
+        figures.label_axes(panel, title="t", x="MB", y="accuracy")
+    assert (tmp_path / "figure.svg").read_bytes() == first
+
+
+def test_table_is_written_as_markdown_and_latex(results, tmp_path, capsys):
+    rows = tables.table_of(by_point(results))
+    tables.write_table(rows, tmp_path, "table", caption="90 % & more")
+    assert "± 0.1414" in capsys.readouterr().out
+    assert (tmp_path / "table.md").read_text().splitlines()[2] == "| 1 | 2 | 0.6000 ± 0.1414 | 0.00 | 1.0 |"
+    latex = (tmp_path / "table.tex").read_text()
+    assert r"\caption{90 \% \& more}" in latex
+    assert r"0.6000 $\pm$ 0.1414" in latex
+
+
+def test_points_that_another_beats_are_not_on_the_front():
+    assert figures.pareto_front([(5, 0.9), (1, 0.5), (2, 0.4), (2, 0.6), (6, 0.9)]) == [1, 3, 0]
+    assert figures.pareto_front([]) == []

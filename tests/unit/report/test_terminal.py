@@ -1,0 +1,64 @@
+"""What is shown of a round depends on what the model measures."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from fedlearn.report.terminal import drawing, plain_line
+from fedlearn.runs.history import COLUMNS
+from fedlearn.runs.log import RunView
+
+ROW = {name: 2 for name in COLUMNS if name != "round_number"} | {"bytes_up": 500, "uploads": 2}
+NEURAL = {"train_loss": 1.5, "loss": 1.25, "accuracy": None}
+FOREST = {"epsilon": 1.0, "mae": 63283.94, "mae_scaled": 0.1305}
+
+
+def view_of(measured, plain_bytes):
+    view = RunView()
+    about = {
+        "model": "m", "dataset": "d", "clients": 3, "cohort": 2, "strategy": "s", "codec": "c", "seed": 1,
+        "rounds": 4, "committed": 0, "notice": "", "plain_bytes": plain_bytes,
+    }  # fmt: skip
+    view.take({"time": 0.0, "event": "started", **about})
+    row = {"time": 1.0, "event": "committed", "attempt": 1, "round": 1, **ROW, **measured}
+    view.take(row)
+    return view, row
+
+
+@pytest.mark.parametrize(
+    ("measured", "plain_bytes", "line"),
+    [
+        (
+            NEURAL,
+            1000,
+            "round=1/4 reported=2/2 failed=2 refused=2 late=2 train_loss=1.5000 loss=1.2500 accuracy=- bytes_up=500 "
+            "compression_ratio=4.00 seconds=6.00",
+        ),
+        (
+            FOREST,
+            0,
+            "round=1/4 reported=2/2 failed=2 refused=2 late=2 epsilon=1.0000 mae=63283.9 mae_scaled=0.1305 "
+            "bytes_up=500 seconds=6.00",
+        ),
+    ],
+)
+def test_a_line_names_what_was_measured(measured, plain_bytes, line):
+    assert plain_line(*view_of(measured, plain_bytes)) == line
+
+
+@pytest.mark.parametrize(
+    ("measured", "plain_bytes", "titles"),
+    [
+        (NEURAL, 1000, ["train loss", "loss", "accuracy", "upload", "smaller"]),
+        (FOREST, 0, ["epsilon", "MAE", "MAE scaled", "upload", "seconds"]),
+    ],
+)
+def test_the_drawing_has_a_column_for_each(measured, plain_bytes, titles):
+    console = Console(file=io.StringIO(), width=120)
+    console.print(drawing(view_of(measured, plain_bytes)[0], 2.0))
+    header = console.file.getvalue().splitlines()[1]
+    assert [header.index(title) for title in titles] == sorted(header.index(title) for title in titles)
+    assert ("smaller" in header) == bool(plain_bytes)

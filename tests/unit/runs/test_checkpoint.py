@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from fedlearn.errors import CheckpointError
+from fedlearn.runs import checkpoint
+from fedlearn.runs.checkpoint import CHECKPOINT, RunStore, write_atomically
+from fedlearn.runs.history import RoundRecord
+
+REAL_WRITE = write_atomically
+
+
+class Killed(BaseException):
+    pass
+
+
+def record(number, accuracy=0.5):
+    counts = dict.fromkeys(
+        ["ready", "cohort", "reported", "failed", "refused", "late", "bytes_down", "bytes_up", "uploads"], 3
+    )
+    seconds = dict.fromkeys(["selection_seconds", "training_seconds", "evaluation_seconds"], 0.25)
+    measured = {"train_loss": 1.0, "loss": 2.0, "accuracy": accuracy}
+    return RoundRecord(number, 1, **counts, bytes_protocol=3, **seconds, measured=measured)
+
+
+def state_of(number):
+    return {"w": np.full((2, 3), number, np.float32), "steps": np.array(number)}
+
+
+def save(store, number, accuracy=0.5):
+    memory = {"velocity/w": np.full((2, 3), number / 2)}
+    store.save(state_of(number), memory, record(number, accuracy), node_states=b"n%d" % number, seconds=10.0 * number)
+
+
+def stored(folder, rounds):
+    store = RunStore(folder)
+    store.begin(state_of(0))
+    for number in range(1, rounds + 1):
+        save(store, number)
+    return store
+
+
+def assert_is_round(store, number):
+    assert len(store.history.rounds) == number
+    for name, array in state_of(number).items():
+        np.testing.assert_array_equal(store.state[name], array)
+        assert store.state[name].dtype == array.dtype
+    if number:
+        assert store.memory["velocity/w"][0, 0] == number / 2
+    assert store.node_states == (b"n%d" % number if number else b"")
+    assert store.seconds == 10.0 * number
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_what_was_saved_is_loaded(tmp_path, rounds):
+    saved = stored(tmp_path, rounds)
+    store = RunStore(tmp_path)
+    assert store.exists
+    store.load()
+    assert_is_round(store, rounds)
+    assert store.history == saved.history
+    assert store.model_sha256 == saved.model_sha256
+    assert checkpoint.sha256((tmp_path / "model.safetensors").read_bytes()) == saved.model_sha256
+
+
+def test_only_the_files_of_the_latest_round_are_kept(tmp_path):
+    stored(tmp_path, 3)
+    names = {path.name for path in (tmp_path / "checkpoint").iterdir()}
+    assert names == {"round-000003.state.safetensors", "round-000003.memory.safetensors", "round-000003.nodes"}
+
+
+def test_best_is_the_first_round_of_highest_accuracy(tmp_path):
+    store = RunStore(tmp_path)
+    store.begin(state_of(0))
+    for number, accuracy in enumerate([0.1, 0.7, 0.7, 0.3], start=1):
+        save(store, number, accuracy)
+    assert store.history.best.round_number == 2
+    assert (tmp_path / "best.safetensors").read_bytes() == checkpoint.pack_state(state_of(2))
+
+
+def test_metrics_table_has_one_row_for_each_round(tmp_path):
+    stored(tmp_path, 2)
+    lines = (tmp_path / "metrics.csv").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("round_number,attempts,ready,cohort,reported")
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("nth", range(1, 8))
+def test_kill_at_any_write_leaves_the_old_round_or_the_new_one(tmp_path, monkeypatch, nth, before):
+    store = stored(tmp_path, 1)
+    writes = 0
+
+    def write(path, data):
+        nonlocal writes
+        writes += 1
+        if before and writes == nth:
+            raise Killed
+        REAL_WRITE(path, data)
+        if not before and writes == nth:
+            raise Killed
+
+    monkeypatch.setattr(checkpoint, "write_atomically", write)
+    with pytest.raises(Killed):
+        save(store, 2, accuracy=0.9)
+        raise Killed  # more writes than there are
+    monkeypatch.undo()
+    again = RunStore(tmp_path)
+    again.load()
+    number = len(again.history.rounds)
+    assert number == (2 if nth > 4 or (nth == 4 and not before) else 1)  # the 4th write is checkpoint.json
+    assert_is_round(again, number)
+    assert (tmp_path / "model.safetensors").read_bytes() == checkpoint.pack_state(state_of(number))
+    assert (tmp_path / "best.safetensors").read_bytes() == checkpoint.pack_state(state_of(number))
+    save(again, number + 1)  # and the run goes on
+    assert_is_round(again, number + 1)
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_kill_inside_a_write_leaves_the_file_as_it_was(tmp_path, monkeypatch, step):
+    path = tmp_path / "x"
+    write_atomically(path, b"old")
+
+    def killed(*_):
+        raise Killed
+
+    monkeypatch.setattr(*((checkpoint.os, "fsync") if step == "fsync" else (checkpoint.Path, "replace")), killed)
+    with pytest.raises(Killed):
+        write_atomically(path, b"new and longer")
+    assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("suffix", ["state.safetensors", "memory.safetensors", "nodes"])
+@pytest.mark.parametrize("damage", ["flipped", "shorter", "gone"])
+def test_damaged_file_is_named(tmp_path, suffix, damage):
+    stored(tmp_path, 1)
+    path = tmp_path / "checkpoint" / f"round-000001.{suffix}"
+    data = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(data[:-1] if damage == "shorter" else bytes([data[0] ^ 1]) + data[1:])
+    with pytest.raises(CheckpointError, match=path.name) as error:
+        RunStore(tmp_path).load()
+    assert "\n" not in str(error.value)
+
+
+def changed(**changes):
+    return lambda manifest: json.dumps(manifest | changes)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda manifest: "",
+        lambda manifest: json.dumps(manifest)[:-10],
+        lambda manifest: "[]",
+        lambda manifest: "{}",
+        changed(format=99),
+        changed(files={}),
+        changed(files=7),
+        changed(seconds="long"),
+        changed(history=[{"round_number": 1}]),
+        changed(history=[]),
+        changed(parameters=None),
+    ],
+)
+def test_damaged_manifest_is_named(tmp_path, damage):
+    stored(tmp_path, 1)
+    path = tmp_path / CHECKPOINT
+    path.write_text(damage(json.loads(path.read_text(encoding="utf-8"))), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=CHECKPOINT) as error:
+        RunStore(tmp_path).load()
+    assert "\n" not in str(error.value)
+
+
+def test_folder_without_a_checkpoint_is_named(tmp_path):
+    assert not RunStore(tmp_path).exists
+    with pytest.raises(CheckpointError, match=str(tmp_path)):
+        RunStore(tmp_path).load()
+
+
+def test_same_arrays_give_the_same_file(tmp_path):
+    rows = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert checkpoint.pack_state({"w": rows}) == checkpoint.pack_state({"w": np.asfortranarray(rows)})
+
+
+def test_order_of_parameters_is_that_of_the_model_after_loading(tmp_path):
+    names = [f"p{number % 7}.{number}" for number in range(30)]
+    RunStore(tmp_path).begin({name: np.zeros(2, np.float32) for name in names})
+    store = RunStore(tmp_path)
+    store.load()
+    assert list(store.state) == names

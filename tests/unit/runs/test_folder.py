@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from fedlearn.config import RunConfig, config_from
+from fedlearn.errors import SettingError, UsageError
+from fedlearn.runs.folder import RunFolder, environment
+
+
+def test_settings_are_read_back_as_they_were_written(tmp_path):
+    config = config_from({"training.lr": 0.123, "data.notice": 'a\nb "c"', "data.augment": True, "seed": 2**62})
+    RunFolder(tmp_path).write_settings(config)
+    assert config_from(RunFolder(tmp_path).read_settings()) == config
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"seed": 2},
+        {"clients": 7},
+        {"training.lr": 0.2},
+        {"rounds.cohort": 3},
+        {"compression.codec": "drop"},
+        {"data.dataset": "digits"},
+        {"strategy.name": "median"},
+        {"gate.max_norm": 9.0},
+    ],
+)
+def test_setting_that_changes_the_bytes_must_stay_as_it_was(tmp_path, setting):
+    folder = RunFolder(tmp_path)
+    folder.write_settings(RunConfig())
+    (name,) = setting
+    with pytest.raises(SettingError, match=rf"^{name} = .*was begun with"):
+        folder.check_settings(config_from(setting))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"engine.workers": 7},
+        {"engine.name": "inline"},
+        {"rounds.total": 99},
+        {"data.dir": "/elsewhere"},
+        {"out": "moved"},
+        {"evaluation.every": 5},
+    ],
+)
+def test_setting_that_leaves_the_bytes_alone_may_change(tmp_path, setting):
+    folder = RunFolder(tmp_path)
+    folder.write_settings(RunConfig())
+    folder.check_settings(config_from(setting))
+
+
+def test_folder_without_settings_is_no_run(tmp_path):
+    with pytest.raises(UsageError, match=r"settings\.toml is missing"):
+        RunFolder(tmp_path).read_settings()
+
+
+LOCKING = (
+    "import sys, pathlib; from fedlearn.runs.folder import RunFolder\n"
+    "with RunFolder(pathlib.Path(sys.argv[1])).locked(): pass"
+)
+
+
+def test_second_process_is_kept_out_while_the_first_one_runs(tmp_path):
+    command = [sys.executable, "-c", LOCKING, str(tmp_path)]
+    with RunFolder(tmp_path).locked():
+        kept_out = subprocess.run(command, capture_output=True, text=True, check=False)
+        with pytest.raises(UsageError, match="another process"), RunFolder(tmp_path).locked():
+            pass
+    assert "UsageError" in kept_out.stderr
+    assert str(tmp_path) in kept_out.stderr
+    with RunFolder(tmp_path).locked():  # free again
+        pass
+
+
+def test_lock_is_given_back_after_an_error(tmp_path):
+    with pytest.raises(ZeroDivisionError), RunFolder(tmp_path).locked():
+        1 / 0  # noqa: B018
+    with RunFolder(tmp_path).locked():
+        pass
+
+
+def test_environment_names_versions():
+    assert environment()["packages"]["flwr"].startswith("1.")
