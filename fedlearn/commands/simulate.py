@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from fedlearn.commands.flags import Flag, with_flags
 from fedlearn.commands.shared import result_table, resumable, run_settings
 from fedlearn.config import RunConfig, flat_from_assignments
-from fedlearn.config.load import described
 
 EXAMPLES = """\
 Examples:
@@ -25,40 +25,33 @@ fedlearn simulate --clients 25 --model dp-forest --dataset california --epsilon 
 
 fedlearn simulate --resume runs/20261121-101500"""
 
-
-def _flag(name: str, setting: str, metavar: str, panel: str) -> Any:
-    """Return the option that fills a setting.
-
-    All are read as text: the schema checks them, so that a bad value gives the same one line from wherever it comes.
-    """
-    text, default = described(setting)
-    shown = f"{text} \\[default: {default}]" if default != "" else text
-    return typer.Option(name, metavar=metavar, help=shown, rich_help_panel=panel)
-
-
 RUN, LEARNING, SENDING, RUNNING = "Rounds", "Data, model, training", "Reports", "Running"
+FLAGS = (
+    Flag("--clients", "clients", "N", RUN),
+    Flag("--rounds", "rounds.total", "N", RUN),
+    Flag("--cohort", "rounds.cohort", "N", RUN),
+    Flag("--seed", "seed", "N", RUN),
+    Flag("--dataset", "data.dataset", "NAME", LEARNING),
+    Flag("--data-dir", "data.dir", "FOLDER", LEARNING),
+    Flag("--partition", "data.partition", "NAME", LEARNING),
+    Flag("--model", "model.name", "NAME", LEARNING),
+    Flag("--local-epochs", "training.local_epochs", "N", LEARNING),
+    Flag("--batch-size", "training.batch_size", "N", LEARNING),
+    Flag("--epsilon", "privacy.epsilon", "X", LEARNING),
+    Flag("--lr", "training.lr", "X", LEARNING),
+    Flag("--compression", "compression.codec", "CHAIN", SENDING),
+    Flag("--keep-ratio", "compression.keep_ratio", "X", SENDING),
+    Flag("--send", "compression.send", "WHAT", SENDING),
+    Flag("--strategy", "strategy.name", "NAME", SENDING),
+    Flag("--engine", "engine.name", "NAME", RUNNING),
+    Flag("--workers", "engine.workers", "N", RUNNING),
+    Flag("--out", "out", "FOLDER", RUNNING),
+)
 
 
+@with_flags(FLAGS)
 def simulate(
-    clients: Annotated[str | None, _flag("--clients", "clients", "N", RUN)] = None,
-    rounds: Annotated[str | None, _flag("--rounds", "rounds.total", "N", RUN)] = None,
-    cohort: Annotated[str | None, _flag("--cohort", "rounds.cohort", "N", RUN)] = None,
-    seed: Annotated[str | None, _flag("--seed", "seed", "N", RUN)] = None,
-    dataset: Annotated[str | None, _flag("--dataset", "data.dataset", "NAME", LEARNING)] = None,
-    data_dir: Annotated[str | None, _flag("--data-dir", "data.dir", "FOLDER", LEARNING)] = None,
-    partition: Annotated[str | None, _flag("--partition", "data.partition", "NAME", LEARNING)] = None,
-    model: Annotated[str | None, _flag("--model", "model.name", "NAME", LEARNING)] = None,
-    local_epochs: Annotated[str | None, _flag("--local-epochs", "training.local_epochs", "N", LEARNING)] = None,
-    batch_size: Annotated[str | None, _flag("--batch-size", "training.batch_size", "N", LEARNING)] = None,
-    epsilon: Annotated[str | None, _flag("--epsilon", "privacy.epsilon", "X", LEARNING)] = None,
-    lr: Annotated[str | None, _flag("--lr", "training.lr", "X", LEARNING)] = None,
-    compression: Annotated[str | None, _flag("--compression", "compression.codec", "CHAIN", SENDING)] = None,
-    keep_ratio: Annotated[str | None, _flag("--keep-ratio", "compression.keep_ratio", "X", SENDING)] = None,
-    send: Annotated[str | None, _flag("--send", "compression.send", "WHAT", SENDING)] = None,
-    strategy: Annotated[str | None, _flag("--strategy", "strategy.name", "NAME", SENDING)] = None,
-    engine: Annotated[str | None, _flag("--engine", "engine.name", "NAME", RUNNING)] = None,
-    workers: Annotated[str | None, _flag("--workers", "engine.workers", "N", RUNNING)] = None,
-    out: Annotated[str | None, _flag("--out", "out", "FOLDER", RUNNING)] = None,
+    given: dict[str, str],
     resume: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Go on with the run in this folder.", rich_help_panel=RUNNING),
@@ -94,15 +87,6 @@ def simulate(
 
     Without any flag: the CIFAR-10 CNN on 100 clients, 20 of them in each of 20 rounds.
     """
-    flags = {
-        "clients": clients, "rounds.total": rounds, "rounds.cohort": cohort, "seed": seed,
-        "data.dataset": dataset, "data.dir": data_dir, "data.partition": partition, "model.name": model,
-        "training.local_epochs": local_epochs, "training.batch_size": batch_size, "training.lr": lr,
-        "privacy.epsilon": epsilon,
-        "compression.codec": compression, "compression.keep_ratio": keep_ratio, "compression.send": send,
-        "strategy.name": strategy, "engine.name": engine, "engine.workers": workers, "out": out,
-    }  # fmt: skip
-    given = {name: value for name, value in flags.items() if value is not None}
     settings = run_settings(given | flat_from_assignments(set_ or []), config, resume)
     _run(settings, show=not (quiet or as_json), as_json=as_json, page=dashboard, log=log or [])
 

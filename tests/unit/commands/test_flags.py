@@ -1,0 +1,65 @@
+"""Every flag of the table reaches its setting, through the command as it is called."""
+
+import re
+
+import pytest
+
+from fedlearn.cli import main
+from fedlearn.commands import simulate
+from fedlearn.commands.simulate import FLAGS
+from fedlearn.config import RunConfig, to_flower
+
+VALUES = {
+    "clients": 7, "rounds.total": 3, "rounds.cohort": 4, "seed": 9, "data.dataset": "digits", "data.dir": "/data",
+    "data.partition": "shard", "model.name": "cnn-large", "training.local_epochs": 2, "training.batch_size": 11,
+    "privacy.epsilon": 0.5, "training.lr": 0.25, "compression.codec": "drop", "compression.keep_ratio": 0.3,
+    "compression.send": "update", "strategy.name": "median", "engine.name": "inline", "engine.workers": 2,
+    "out": "/a/run",
+}  # fmt: skip
+
+
+@pytest.fixture
+def settings_of(monkeypatch):
+    """Return the settings that a command line of `simulate` comes to; nothing is run."""
+    seen = []
+    monkeypatch.setattr(simulate, "_run", lambda settings, **_: seen.append(settings))
+
+    def settings_of(*arguments):
+        with pytest.raises(SystemExit) as end:
+            main(["simulate", *arguments])
+        assert end.value.code == 0
+        return to_flower(seen.pop())
+
+    return settings_of
+
+
+def test_table_of_values_has_every_flag_of_the_command():
+    assert set(VALUES) == {flag.setting for flag in FLAGS}
+
+
+@pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
+def test_flag_reaches_its_setting_and_no_other(flag, settings_of):
+    value = VALUES[flag.setting]
+    assert value != to_flower(RunConfig())[flag.setting], "a default cannot show that it arrives"
+    without, given = settings_of("--out", "/other"), settings_of("--out", "/other", flag.name, str(value))
+    assert given == {**without, flag.setting: value}
+
+
+def test_flags_have_names_of_their_own():
+    assert len({flag.name for flag in FLAGS}) == len({flag.setting for flag in FLAGS}) == len(FLAGS)
+
+
+def test_help_lists_every_flag_with_the_default_of_its_setting(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    with pytest.raises(SystemExit):
+        main(["simulate", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    defaults = to_flower(RunConfig())
+    for flag in FLAGS:
+        (line,) = [line for line in lines if re.match(rf"\W*{flag.name} ", line)]
+        assert flag.metavar in line
+        assert defaults[flag.setting] == "" or f"[default: {defaults[flag.setting]}]" in line
+
+
+def test_set_wins_over_a_flag(settings_of):
+    assert settings_of("--out", "/other", "--clients", "5", "--set", "clients=6")["clients"] == 6
