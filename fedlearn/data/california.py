@@ -20,7 +20,7 @@ import numpy as np
 
 from fedlearn.data.base import TableDataset, TableSchema
 from fedlearn.data.cache import cache_folder
-from fedlearn.data.folder import NETWORK_TIMEOUT, data_folder, identity, one_line, socket_timeout
+from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
 from fedlearn.data.tables import Columns, read_columns, table_dataset
 from fedlearn.errors import DataNotFound
 
@@ -61,6 +61,7 @@ def _download(looked_at: str) -> Columns:
     from sklearn.datasets import fetch_california_housing
 
     try:
+        check_download()
         with (
             TemporaryDirectory(prefix=".download-", dir=cache_folder()) as root,
             socket_timeout(NETWORK_TIMEOUT),

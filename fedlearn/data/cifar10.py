@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from fedlearn.data.base import Dataset, Examples
 from fedlearn.data.cache import Arrays, cache_folder, cached
 from fedlearn.data.cache import load as load_entry
-from fedlearn.data.folder import NETWORK_TIMEOUT, data_folder, identity, one_line, socket_timeout
+from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
 from fedlearn.errors import DataNotFound, UsageError
 
 log = logging.getLogger(__name__)
@@ -218,6 +218,7 @@ def _downloadable(looked_at: str) -> Source:
         # Asked before torchvision is imported: a run without network fails in a moment, not in 6 s.
         request = urllib.request.Request(URL, method="HEAD")
         try:
+            check_download()
             with urllib.request.urlopen(request, timeout=NETWORK_TIMEOUT):
                 pass
         except (OSError, HTTPException) as error:

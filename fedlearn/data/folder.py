@@ -1,4 +1,4 @@
-"""The user's folder of data sets, and what tells one version of a file from another."""
+"""The user's folder of data sets, what tells one version of a file from another, and whether to download."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from fedlearn.errors import SettingError
 
 NETWORK_TIMEOUT = 20.0  # seconds without an answer
+
+_offline = ContextVar("offline", default=False)  # of this thread or task alone: others may download meanwhile
 
 
 def data_folder(data_dir: str, *, wanted: str) -> tuple[Path | None, str]:
@@ -35,6 +38,22 @@ def data_folder(data_dir: str, *, wanted: str) -> tuple[Path | None, str]:
 def identity(*paths: Path) -> str:
     """Return what changes when a file is replaced: its real path, size and time of change."""
     return "\n".join(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths)
+
+
+@contextmanager
+def no_downloads() -> Iterator[None]:
+    """Let `check_download` refuse, as long as the block lasts."""
+    before = _offline.set(True)
+    try:
+        yield
+    finally:
+        _offline.reset(before)
+
+
+def check_download() -> None:
+    """Raise OSError, as a missing network would, where data are only to be read; loaders ask before they download."""
+    if _offline.get():
+        raise OSError("not tried: only a run may download")
 
 
 @contextmanager

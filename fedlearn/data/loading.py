@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 from fedlearn.data.base import AnyDataset, Dataset, TableDataset
+from fedlearn.data.folder import no_downloads
 from fedlearn.errors import DataNotFound, SettingError
 from fedlearn.registry import Registry
 
@@ -22,7 +24,7 @@ DATASETS = Registry(
 )
 
 
-def load_dataset(name: str, data_dir: str) -> AnyDataset:
+def load_dataset(name: str, data_dir: str, *, offline: bool = False) -> AnyDataset:
     """Return a data set.
 
     Parameters
@@ -32,12 +34,16 @@ def load_dataset(name: str, data_dir: str) -> AnyDataset:
         the callable takes `data_dir` and returns a `Dataset` or a `TableDataset`.
     data_dir
         The setting ``data.dir``: the folder of data sets; empty means FEDLEARN_DATA.
+    offline
+        Refuse to download: what is neither in the folder nor in the cache is not found. A loader from outside takes
+        part if it asks `fedlearn.data.folder.check_download`.
     """
     if name.endswith(".toml"):
         from fedlearn.data.tables import load_schema_file
 
         return load_schema_file(name, data_dir)
-    loaded = DATASETS.load(name)(data_dir)
+    with no_downloads() if offline else nullcontext():
+        loaded = DATASETS.load(name)(data_dir)
     if not isinstance(loaded, Dataset | TableDataset):
         wanted = "it must return a fedlearn.data.Dataset or TableDataset"
         raise SettingError("data.dataset", name, f"{wanted}, not {type(loaded).__name__}")

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
 import pytest
 
 from fedlearn.data import DATASETS, digits, load_dataset
+from fedlearn.data.folder import check_download
 from fedlearn.errors import DataNotFound, SettingError, UsageError
 
 
@@ -37,6 +39,34 @@ def test_auto_does_not_hide_a_misspelt_folder(tmp_path):
 def test_cifar10_by_name_never_falls_back(tmp_path):
     with pytest.raises(DataNotFound):
         load_dataset("cifar10", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [("cifar10", "urllib.request.urlopen"), ("california", "sklearn.datasets.fetch_california_housing")],
+)
+def test_offline_asks_no_network(name, where, tmp_path, monkeypatch):
+    monkeypatch.setattr(where, lambda *_, **__: pytest.fail("it asked the network"))
+    with pytest.raises(DataNotFound, match="not tried: only a run may download"):
+        load_dataset(name, str(tmp_path), offline=True)
+
+
+def test_offline_reads_what_is_here(data_dir):
+    assert load_dataset("auto", str(data_dir), offline=True).name == "cifar10"
+
+
+def test_offline_is_of_one_thread_alone(tmp_path, monkeypatch):
+    allowed = []
+    monkeypatch.setattr("fedlearn.data.digits.load", lambda _: allowed.append(asked_elsewhere()) or loaded)
+    loaded = load_dataset("diabetes", "")
+
+    def asked_elsewhere():
+        with ThreadPoolExecutor(1) as other:
+            return other.submit(check_download).exception()
+
+    load_dataset("digits", "", offline=True)
+    assert allowed == [None]
+    check_download()  # and over when the data are loaded
 
 
 def test_digits_by_name_has_no_notice():
