@@ -11,7 +11,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from fedlearn.errors import UsageError
@@ -21,7 +21,13 @@ from fedlearn.report.stored import LogRead, StoredRun, read_run, runs_below
 from fedlearn.report.writing import title_of
 from fedlearn.runs.folder import EVENTS
 
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
+
 LOOPBACK = "127.0.0.1"
+LOCAL_NAMES = ("localhost", LOOPBACK, "[::1]")
 LOOK = 0.5  # seconds between looks at the folders, while somebody watches
 KEEP_ALIVE = 15.0  # seconds without news after which a stream says that it is still there
 TEXTS = (".toml", ".jsonl", ".csv", ".json")
@@ -84,37 +90,39 @@ class Site:
         self.streams = 0  # how many are open
         self._looking = asyncio.Lock()
 
-    def app(self) -> Any:
+    def app(self) -> ASGIApp:
         """Return it as an ASGI application."""
-        from fastapi import FastAPI
+        from starlette.applications import Starlette
         from starlette.middleware.trustedhost import TrustedHostMiddleware
+        from starlette.routing import Route
 
-        app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-        if self.local:
-            app.add_middleware(TrustedHostMiddleware, allowed_hosts=["localhost", "127.0.0.1", "[::1]"])
-        app.add_api_route("/", self.page, response_model=None)
-        app.add_api_route("/stream", self.stream, response_model=None)
-        app.add_api_route("/raw/{run}/{name}", self.raw, response_model=None)
-        return app
+        site = Starlette(
+            routes=[
+                Route("/", self.page),
+                Route("/stream", self.stream),
+                Route("/raw/{run:int}/{name}", self.raw),
+            ]
+        )
+        return TrustedHostMiddleware(site, allowed_hosts=LOCAL_NAMES) if self.local else site
 
-    async def page(self) -> Any:
+    async def page(self, _: Request) -> Response:
         """Answer with the page as things stand."""
         from starlette.responses import HTMLResponse
 
         await self._look()
         return HTMLResponse(page_of(self.watched.sections, title=self.watched.title, stream="stream"), headers=HEADERS)
 
-    async def stream(self) -> Any:
+    async def stream(self, _: Request) -> Response:
         """Answer with sections as they change, all of them first: whoever comes back has missed some."""
         from starlette.responses import StreamingResponse
 
         return StreamingResponse(self._news(), media_type="text/event-stream", headers=HEADERS)
 
-    async def raw(self, run: int, name: str) -> Any:
+    async def raw(self, request: Request) -> Response:
         """Answer with a raw file, as long as it is at this moment: a log grows meanwhile."""
         from starlette.responses import PlainTextResponse, StreamingResponse
 
-        path = self.watched.file(run, name)
+        path = self.watched.file(request.path_params["run"], request.path_params["name"])
         if path is None:
             return PlainTextResponse("there is no such file", status_code=404, headers=HEADERS)
         kind = "text/plain; charset=utf-8" if path.suffix in TEXTS else "application/octet-stream"

@@ -1,0 +1,84 @@
+"""What our packages import is declared, and what is declared is imported."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("fedlearn", "server", "client", "strategies", "experiments")
+DISTRIBUTIONS = {  # import name -> distribution, where they differ by more than a dash
+    "PIL": "pillow",
+    "grpc": "grpcio",
+    "grpc_health": "grpcio-health-checking",
+    "sklearn": "scikit-learn",
+}
+NOT_IMPORTED = {  # distribution -> why it is declared all the same
+    "hypothesis": "tests",
+    "import-linter": "make lint",
+    "jsonschema": "tests/compose checks the compose file",
+    "mypy": "make lint",
+    "playwright": "tests drive a browser",
+    "pytest": "tests",
+    "pyyaml": "tests/compose reads the compose file",
+    "ruff": "make lint",
+    "types-psutil": "make lint",
+}
+PLACES = {  # distribution of an extra -> where it may be imported
+    "mlflow": ("fedlearn/report/listeners/mlflow.py",),
+    "psutil": ("experiments/speed/",),
+    "ray": ("fedlearn/engine/ray_runtime/", "experiments/speed/"),
+    "tensorboard": ("fedlearn/report/listeners/tensorboard.py",),
+}
+
+
+def files_by_import() -> dict[str, set[str]]:
+    """Return the distributions that our packages import, also within functions, each with the files that do."""
+    found: dict[str, set[str]] = {}
+    for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for name in names_in(node) - sys.stdlib_module_names - {*PACKAGES}:
+                distribution = DISTRIBUTIONS.get(name, name.replace("_", "-"))
+                found.setdefault(distribution, set()).add(str(path.relative_to(ROOT)))
+    return found
+
+
+def names_in(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Import):
+        return {alias.name.partition(".")[0] for alias in node.names}
+    if isinstance(node, ast.ImportFrom) and node.level == 0:
+        return {node.module.partition(".")[0]}
+    return set()
+
+
+IMPORTED = files_by_import()
+
+
+def declared(*, extras: bool) -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    requirements = [*project["dependencies"]]
+    if extras:
+        requirements += [requirement for extra in project["optional-dependencies"].values() for requirement in extra]
+    return {re.match(r"[\w-]+", requirement).group() for requirement in requirements}
+
+
+def test_every_import_is_declared():
+    assert {name: files for name, files in IMPORTED.items() if name not in declared(extras=True)} == {}
+
+
+def test_every_declared_package_is_imported_or_has_a_reason():
+    assert declared(extras=True) - set(IMPORTED) - set(NOT_IMPORTED) == set()
+
+
+def test_reasons_are_of_packages_that_need_one():
+    assert set(NOT_IMPORTED) <= declared(extras=True) - set(IMPORTED)
+
+
+def test_what_may_be_missing_is_imported_in_its_own_place_alone():
+    optional = set(IMPORTED) - declared(extras=False)
+    assert optional == set(PLACES)
+    for name in optional:
+        assert [file for file in IMPORTED[name] if not file.startswith(PLACES[name])] == []
