@@ -10,8 +10,9 @@ from flwr.clientapp import ClientApp
 
 from client.learners import LEARNERS
 from client.learners.base import Learner, LocalTask
+from client.memory import keep, memory_of, stored_at_home
 from client.mods import active_while_training, boxed, compress, expand
-from client.node import NodeState, examples_of, keep_memory, memory_of, partition_id_of, partitions_of
+from client.node import NodeStatus, examples_of, partition_id_of, partitions_of
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.models.loaded import loaded
@@ -19,13 +20,13 @@ from fedlearn.models.loaded import loaded
 app = ClientApp()
 
 
-@app.query("ready")
+@app.query("ready", mods=[stored_at_home])
 def ready(message: Message, context: Context) -> Message:
     """Say whether this node can take part in the round that is being selected.
 
     A node that answers is not training, so whatever it was active in is over.
     """
-    NodeState.of(context).keep(context, active=False)
+    NodeStatus.of(context).keep(context, active=False)
     if len(examples_of(context)):
         why_not = _learner(from_flower(context.run_config)).why_not(memory_of(context))
     else:
@@ -37,14 +38,15 @@ def ready(message: Message, context: Context) -> Message:
 def round_over(message: Message, context: Context) -> Message:
     """Hear that a round is over: rejected, late, refused or abandoned."""
     told = str(wire.read_config(message.content).get("why", ""))
-    NodeState.of(context).keep(context, active=False, told=told)
+    NodeStatus.of(context).keep(context, active=False, told=told)
     return Message(RecordDict(), reply_to=message)
 
 
-@app.train(mods=[boxed, expand, active_while_training, compress])
+@app.train(mods=[stored_at_home, boxed, expand, active_while_training, compress])
 def train(message: Message, context: Context) -> Message:
     """Improve the state on this node's examples."""
     config = from_flower(context.run_config)
+    memory = memory_of(context)
     task = LocalTask(
         train=loaded(config)[0].train,
         indices=examples_of(context),
@@ -52,12 +54,12 @@ def train(message: Message, context: Context) -> Message:
         round_number=wire.read_instruction(message.content).round_number,
         partition_id=partition_id_of(context),
         config=wire.read_config(message.content),
-        memory=memory_of(context),
+        memory=memory,
     )
     try:
         fit = _learner(config).fit(wire.read_state(message.content), task)
     finally:
-        keep_memory(context, task.memory)  # what a fit has spent is spent, even if it failed
+        keep(context, memory)  # what a fit has spent is spent, even if it failed
     return wire.dense_report(message, fit.arrays, fit.metrics, fit.num_examples)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flwr.app import ArrayRecord, Context, Message
 
-from client.node import NodeState, keep_residual, partition_id_of, residual_of
+from client.memory import keep, memory_of
+from client.node import NodeStatus, partition_id_of
 from fedlearn import wire
 from fedlearn.compression import Codec, Payload, load_codec, load_downlink
 from fedlearn.compression.residual import encode_with_residual
@@ -13,6 +14,8 @@ from fedlearn.flower import ClientAppCallable
 from fedlearn.models.loaded import loaded
 from fedlearn.seeding import downlink_seed, report_seed
 from fedlearn.state import Layout, State, layout_of
+
+RESIDUAL = "residual"  # what the node's codec has lost so far and still owes, in the node's memory
 
 
 def boxed(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
@@ -26,7 +29,7 @@ def boxed(message: Message, context: Context, call_next: ClientAppCallable) -> M
 
 def active_while_training(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
     """Mark the node as active until its report is made."""
-    node = NodeState.of(context)
+    node = NodeStatus.of(context)
     node.keep(context, active=True)
     reply = call_next(message, context)
     node.keep(context, active=False, rounds_trained=node.rounds_trained + 1)
@@ -89,8 +92,9 @@ def _encoded(codec: Codec, arrays: State, context: Context, seed: int) -> Payloa
     """Return what travels; the node keeps what is lost, if the codec wants it."""
     if not codec.keeps_residual:
         return codec.encode(arrays, seed=seed)
-    payload, residual = encode_with_residual(codec, arrays, residual_of(context), seed=seed)
-    keep_residual(context, residual)
+    memory = memory_of(context)
+    payload, memory.arrays[RESIDUAL] = encode_with_residual(codec, arrays, memory.arrays.get(RESIDUAL, {}), seed=seed)
+    keep(context, memory)
     return payload
 
 

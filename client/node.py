@@ -1,4 +1,4 @@
-"""What a node keeps between messages, in Flower's ``Context.state``, and what it is made of.
+"""Which node this is: the examples that it holds, and what it is doing.
 
 A node is *ready*, or *active* while it trains. It becomes active with an instruction and ready again when its report
 is sent or when the server says that the round is over for it.
@@ -6,31 +6,25 @@ is sent or when the server says that the round is over for it.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Context
+from flwr.app import ConfigRecord, Context
 from numpy.typing import NDArray
 
-from fedlearn import flower, wire
+from fedlearn import flower
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data.partitioning import PartitionTable, partition_table
 from fedlearn.errors import UsageError
 from fedlearn.models.loaded import loaded
-from fedlearn.runs.checkpoint import write_atomically
-from fedlearn.state import State
 
-KEY = "node"
+STATUS = "node"  # name of its record in a context's state
 
 
 @dataclass(frozen=True, slots=True)
-class NodeState:
-    """What outlasts a message.
+class NodeStatus:
+    """What the node is doing, as far as the server's protocol goes; nothing is computed from it.
 
     Parameters
     ----------
@@ -47,64 +41,16 @@ class NodeState:
     told: str = ""
 
     @classmethod
-    def of(cls, context: Context) -> NodeState:
-        """Return what the context holds; a new node's state if it holds nothing."""
-        record = context.state.get(KEY)
+    def of(cls, context: Context) -> NodeStatus:
+        """Return what the context holds; a new node's status if it holds nothing."""
+        record = context.state.get(STATUS)
         return cls() if record is None else cls(**record)
 
     def keep(self, context: Context, **changes: object) -> None:
-        """Store this state with some fields changed."""
+        """Store this status with some fields changed; nothing where that changes nothing."""
         now = {"active": self.active, "rounds_trained": self.rounds_trained, "told": self.told}
-        context.state[KEY] = flower.filled(ConfigRecord(), {**now, **changes})
-
-
-MEMORY = "memory"
-
-
-def memory_of(context: Context) -> dict[str, str]:
-    """Return the texts that the node's learner keeps; none at first."""
-    file = _memory_file(context)
-    if file is not None and file.exists():
-        kept: dict[str, str] = json.loads(file.read_text(encoding="utf-8"))
-        return kept
-    record = context.state.get(MEMORY)
-    return {} if record is None else {name: str(text) for name, text in record.items()}
-
-
-def keep_memory(context: Context, memory: Mapping[str, str]) -> None:
-    """Store them; nothing where there is nothing to keep."""
-    if not memory:
-        return
-    context.state[MEMORY] = ConfigRecord(dict(memory))
-    if (file := _memory_file(context)) is not None:
-        write_atomically(file, json.dumps(dict(memory)).encode())
-
-
-def _memory_file(context: Context) -> Path | None:
-    """Return where a node on a network keeps its memory of a run; None in a simulation, which keeps it for its nodes.
-
-    Flower forgets a node's state with its SuperNode, and with the run: a run that is taken up again is a new one to
-    Flower. A privacy budget that was spent stays spent, so it is kept by the name of the run folder.
-    """
-    folder = context.node_config.get("memory")
-    if not folder:
-        return None
-    run = blake2b(str(context.run_config["out"]).encode(), digest_size=8).hexdigest()
-    return Path(str(folder)) / f"{partition_id_of(context)}-{run}.json"
-
-
-RESIDUAL = "residual"
-
-
-def residual_of(context: Context) -> State:
-    """Return what the node's codec has lost so far and still owes; nothing at first."""
-    record = context.state.get(RESIDUAL)
-    return wire.unpack_arrays(record) if isinstance(record, ArrayRecord) else {}
-
-
-def keep_residual(context: Context, residual: State) -> None:
-    """Store it."""
-    context.state[RESIDUAL] = wire.pack_arrays(residual)
+        if now | changes != now:
+            context.state[STATUS] = flower.filled(ConfigRecord(), now | changes)
 
 
 def partition_id_of(context: Context) -> int:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from client.memory import NodeMemory
 from fedlearn.data.base import AnyExamples
 from fedlearn.state import State
 
@@ -26,7 +27,7 @@ class LocalTask:
     config
         What a strategy told its nodes, as FedProx's ``proximal-mu``.
     memory
-        Texts that the node keeps from message to message, whether or not the fit succeeds; to be changed in place.
+        What the node keeps from message to message, whether or not the fit succeeds; to be changed in place.
     """
 
     train: AnyExamples
@@ -35,7 +36,7 @@ class LocalTask:
     round_number: int
     partition_id: int
     config: Mapping[str, Any]
-    memory: dict[str, str] = field(default_factory=dict)
+    memory: NodeMemory = field(default_factory=NodeMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,6 @@ class Learner(Protocol):
         """
         ...
 
-    def why_not(self, memory: Mapping[str, str]) -> str:
+    def why_not(self, memory: NodeMemory) -> str:
         """Return why the node cannot learn any more, empty if it can; `memory` is that of its tasks."""
         ...

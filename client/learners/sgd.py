@@ -9,7 +9,7 @@ Li et al. 2020 (arXiv:1907.02189), theorem 1, for a learning rate that falls as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from client.learners.base import LocalFit, LocalTask
+from client.memory import NodeMemory
 from fedlearn.config import RunConfig
 from fedlearn.config.schema import DataSettings, TrainingSettings
 from fedlearn.data.base import Examples
@@ -48,7 +49,7 @@ class SGD:
         """Return the learner of a run."""
         return cls(model, config.training, config.data)
 
-    def why_not(self, memory: Mapping[str, str]) -> str:
+    def why_not(self, memory: NodeMemory) -> str:
         """Return nothing: it can always learn."""
         return ""
 

@@ -10,9 +10,9 @@ the business of the records, unless ``privacy.public_sizes`` says that everybody
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 
 from client.learners.base import LocalFit, LocalTask
+from client.memory import NodeMemory
 from fedlearn.config import RunConfig
 from fedlearn.data.base import TableExamples
 from fedlearn.metrics import EPSILON
@@ -46,7 +46,7 @@ class TreeLearner:
         """Return the learner of a run."""
         return cls(model, config)
 
-    def why_not(self, memory: Mapping[str, str]) -> str:
+    def why_not(self, memory: NodeMemory) -> str:
         """Return "budget spent" where the account does not cover another tree."""
         account = self.account(memory)
         if not account.would_exceed(self.privacy.epsilon):
@@ -61,14 +61,14 @@ class TreeLearner:
         try:
             trees = self.grown(state, examples, task, account)
         finally:
-            task.memory[ACCOUNT] = json.dumps(account.to_dict())
+            task.memory.texts[ACCOUNT] = json.dumps(account.to_dict())
         num_examples = len(examples) if self.privacy.public_sizes else 1
         return LocalFit(trees, num_examples, {EPSILON: account.spent.epsilon})
 
-    def account(self, memory: Mapping[str, str]) -> PrivacyAccountant:
+    def account(self, memory: NodeMemory) -> PrivacyAccountant:
         """Return the node's account; a new one where it has none."""
-        if ACCOUNT in memory:
-            return PrivacyAccountant.from_dict(json.loads(memory[ACCOUNT]))
+        if ACCOUNT in memory.texts:
+            return PrivacyAccountant.from_dict(json.loads(memory.texts[ACCOUNT]))
         return PrivacyAccountant(self.privacy.epsilon, NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD)
 
     def grown(self, state: State, examples: TableExamples, task: LocalTask, account: PrivacyAccountant) -> State:

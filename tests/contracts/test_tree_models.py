@@ -10,6 +10,7 @@ import pytest
 
 from client.learners.base import LocalTask
 from client.learners.tree import TreeLearner
+from client.memory import NodeMemory
 from fedlearn.config import RunConfig, config_from
 from fedlearn.config.presets import TREE_MODELS
 from fedlearn.data.base import TableExamples
@@ -46,9 +47,7 @@ def learner_of(model, **settings):
 
 
 def task_of(model, *, seed=1, partition_id=0, memory=None, rows=100):
-    return LocalTask(
-        dataset(model.schema).train, np.arange(rows), seed, 1, partition_id, {}, {} if memory is None else memory
-    )
+    return LocalTask(dataset(model.schema).train, np.arange(rows), seed, 1, partition_id, {}, memory or NodeMemory())
 
 
 def bytes_of(state):
@@ -112,7 +111,7 @@ def test_noise_is_secure_unless_somebody_said_seeded(model):
 
 
 def test_a_node_spends_its_whole_budget_once(model):
-    learner, memory = learner_of(model), {}
+    learner, memory = learner_of(model), NodeMemory()
     state = model.initial_state(seed=1)
     assert learner.why_not(memory) == ""
     learner.fit(state, task_of(model, memory=memory))
@@ -126,12 +125,12 @@ def test_what_was_spent_stays_spent_when_the_fit_fails(model):
         def at(self, rows):
             return TableExamples(np.empty((0, 3)), self.targets[:0])  # no estimator takes no rows
 
-    learner, memory = learner_of(model), {}
+    learner, memory = learner_of(model), NodeMemory()
     train = dataset(model.schema).train
     task = LocalTask(Broken(train.features, train.targets), np.arange(3), 1, 1, 0, {}, memory)
     with pytest.raises(ValueError):
         learner.fit(model.initial_state(seed=1), task)
-    assert "account" in memory
+    assert "account" in memory.texts
 
 
 def test_public_sizes_are_reported(model):

@@ -162,7 +162,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--own-data", action="store_true",
                         help="FEDLEARN_DATA holds this node's own data: use all, not one of many shares.")  # fmt: skip
     parser.add_argument("--memory", type=Path, metavar="FOLDER",
-                        help="Where privacy spent in a run is kept, over restarts of client and server.")  # fmt: skip
+                        help="Where what a node keeps, as privacy spent, outlasts client and server.")  # fmt: skip
     parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Of the gRPC health service.")
     return parser.parse_args(arguments)
 

@@ -7,9 +7,9 @@ import weakref
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, Message, RecordDict
+from flwr.app import ArrayRecord, Context, Message, RecordDict
 
-from client.node import NodeState
+from client.node import NodeStatus
 from fedlearn import flower, wire
 from fedlearn.cohort import Fate, Instruction
 from fedlearn.compression import load_codec
@@ -39,7 +39,7 @@ class OneNode:
 
     @property
     def state(self):
-        return NodeState(**flower.from_bytes(self.kept)["node"])
+        return NodeStatus(**flower.from_bytes(self.kept)["node"])
 
 
 @pytest.fixture(scope="module")
@@ -114,16 +114,29 @@ def test_what_a_codec_lost_is_kept_on_the_node_and_sent_the_next_time(state):
     settings = {"compression.send": "update", "training.lr": 1e-9}  # there is next to no change of its own
     node = OneNode(**settings, **{"compression.codec": "residual,top-k:0.1"})
     node.hears(instruction(state))
-    owed = wire.unpack_arrays(flower.from_bytes(node.kept)["residual"])
+    owed = wire.unpack_arrays(flower.from_bytes(node.kept)["memory.residual"])
     loud = {name: array + np.float32(1) for name, array in owed.items()}
     kept = flower.from_bytes(node.kept)
-    kept["residual"] = wire.pack_arrays(loud)
+    kept["memory.residual"] = wire.pack_arrays(loud)
     node.kept = flower.to_bytes(kept)
     reply = node.hears(instruction(state, 2))
     sent = wire.unpack_arrays(reply.content.array_records[wire.ARRAYS])["float32"]
     np.testing.assert_allclose(sent, 1, atol=1e-3)
-    left = wire.unpack_arrays(flower.from_bytes(node.kept)["residual"])
+    left = wire.unpack_arrays(flower.from_bytes(node.kept)["memory.residual"])
     assert sum(int((np.abs(array) < 0.5).sum()) for array in left.values()) == len(sent)
+
+
+def test_a_node_on_a_network_whose_process_is_new_reports_what_a_simulated_one_does(state, tmp_path):
+    settings = {"compression.send": "update", "compression.codec": "residual,top-k:0.05,quantize:4"}
+    simulated = OneNode(**settings)
+    for round_number in (1, 2, 3):
+        here = Context(1, 5, {"partition-id": 3, "memory": str(tmp_path)}, RecordDict(), simulated.settings)
+        simulated.app(wire.ready_query(5, round_number=round_number, attempt=1, ttl=60.0), here)
+        reply = simulated.app(flower.with_id(instruction(state, round_number)), here)
+        expected = simulated.hears(instruction(state, round_number))
+        assert flower.to_bytes(reply.content) == flower.to_bytes(expected.content)
+        assert "memory.residual" in flower.from_bytes(simulated.kept)
+        assert set(here.state) == {"node"}  # the residual does not travel between SuperNode and task
 
 
 def test_a_report_is_freed_with_its_last_reader_not_when_python_looks_for_cycles(state):
