@@ -1,23 +1,99 @@
-"""What is measured in a run: the columns of its table that depend on what is learned."""
+"""What is measured in a run, declared once: every reader of a metric asks here what it is called and how it is read.
+
+A model says what its nodes report while they learn and what its evaluation returns (`Metrics`). The declarations travel
+in the event `started` and in summary.json, so that whoever looks at a run knows its columns, those of a model from
+outside, too. Runs that say nothing are read by the metrics that are known here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Literal
 
-EPSILON = "epsilon"
-"""Privacy spent on a record so far: the largest that any node has reported, as every record lies on one node."""
+from pydantic import TypeAdapter, ValidationError
 
-LOWER_IS_BETTER = frozenset({"loss", "mae", "mae_scaled"})
-TITLES = {"mae": "MAE", "mae_scaled": "MAE scaled"}
+from fedlearn.cohort import NodeReport
 
 Measured = Mapping[str, float | None]
 """Column -> value; None where it was not measured."""
 
 
+class Combine(StrEnum):
+    """How one number is made of what the nodes of a cohort report."""
+
+    MEAN = "mean"  # weighted by examples
+    LARGEST = "largest"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One thing that is measured.
+
+    Parameters
+    ----------
+    name
+        The column of metrics.csv, the key of events and of the summary.
+    title
+        For people; the name with spaces unless given.
+    better
+        Whether larger values are better, smaller ones, or neither.
+    combine
+        What becomes of the nodes' values.
+    headline
+        Runs are judged by it, and the best round is found by it; it must say what is better.
+    unit
+        Stands beside the title on an axis.
+    note
+        A few words under its value.
+    is_privacy_loss
+        An upper bound on what a record has lost so far: it never falls from round to round, and every result says it.
+
+    Examples
+    --------
+    >>> Metric("mean_rank", better="down", headline=True).title
+    'mean rank'
+    """
+
+    name: str
+    title: str = ""
+    better: Literal["up", "down", ""] = ""
+    combine: Combine = Combine.MEAN
+    headline: bool = False
+    unit: str = ""
+    note: str = ""
+    is_privacy_loss: bool = False
+
+    def __post_init__(self) -> None:
+        """Fill in the title; refuse a headline that nobody could rank."""
+        if not self.title:
+            object.__setattr__(self, "title", self.name.replace("_", " "))
+        if self.headline and not self.better:
+            raise ValueError(f"metric {self.name!r} is a headline: say which is better, 'up' or 'down'")
+
+    @property
+    def axis_title(self) -> str:
+        """The title with the unit."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+    def is_better(self, value: float, than: float) -> bool:
+        """Return whether one value beats another."""
+        return value < than if self.better == "down" else value > than
+
+
+TRAIN_LOSS = Metric("train_loss", better="down")
+LOSS = Metric("loss", better="down", note="on held-out examples")
+ACCURACY = Metric("accuracy", better="up", headline=True)
+MAE = Metric("mae", "MAE", better="down", headline=True)
+MAE_SCALED = Metric("mae_scaled", "MAE scaled", better="down", note="of the declared bounds")
+EPSILON = Metric("epsilon", combine=Combine.LARGEST, note="spent per record", is_privacy_loss=True)
+"""The largest that any node has reported, as every record lies on one node."""
+
+
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """The columns of one kind of model.
+    """The metrics of one kind of model.
 
     Parameters
     ----------
@@ -25,33 +101,126 @@ class Metrics:
         Measured by the nodes of a cohort while they learn.
     evaluated
         Measured by `Model.evaluate`, means over examples.
-    best_by
-        The one of them by which the best round is found.
+
+    Examples
+    --------
+    >>> Metrics((TRAIN_LOSS,), (LOSS, ACCURACY)).best_by
+    'accuracy'
     """
 
-    reported: tuple[str, ...]
-    evaluated: tuple[str, ...]
-    best_by: str
+    reported: tuple[Metric, ...] = ()
+    evaluated: tuple[Metric, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse two metrics of one name."""
+        if len({*self.columns}) < len(self.columns):
+            raise ValueError(f"two metrics have one name: {', '.join(self.columns)}")
 
     @property
     def columns(self) -> tuple[str, ...]:
         """All names, in the order of the table."""
-        return (*self.reported, *self.evaluated)
+        return tuple(metric.name for metric in (*self.reported, *self.evaluated))
 
-    def is_better(self, value: float, than: float) -> bool:
-        """Return whether the best round would be another."""
-        return value < than if self.best_by in LOWER_IS_BETTER else value > than
+    @property
+    def headline(self) -> Metric | None:
+        """What runs are judged by: the first evaluated headline, else the first evaluated one that says what is better.
+
+        None where nothing can be ranked.
+        """
+        ranked = [metric for metric in self.evaluated if metric.better]
+        return next((metric for metric in ranked if metric.headline), ranked[0] if ranked else None)
+
+    @property
+    def best_by(self) -> str:
+        """The headline's name; empty without one."""
+        return self.headline.name if self.headline else ""
+
+    @property
+    def by_interest(self) -> tuple[Metric, ...]:
+        """All of them: evaluations, the headline first, then what was reported."""
+        return (*sorted(self.evaluated, key=self._place), *self.reported)
+
+    @property
+    def results(self) -> tuple[Metric, ...]:
+        """What a run comes to: evaluations, the headline first, and what a record has lost."""
+        return tuple(m for m in self.by_interest if m.is_privacy_loss or m not in self.reported)
+
+    @property
+    def privacy_loss(self) -> Metric | None:
+        """What tells how much a record has lost; None of models that promise nothing."""
+        return next((metric for metric in self.reported if metric.is_privacy_loss), None)
+
+    def of(self, name: str) -> Metric:
+        """Return the metric of a name; of a column that is none, one that has nothing but this name."""
+        return next((m for m in (*self.reported, *self.evaluated) if m.name == name), Metric(name))
+
+    def combined(self, reports: Sequence[NodeReport], before: Measured) -> dict[str, float | None]:
+        """Return what a cohort has measured; None where nobody did.
+
+        Parameters
+        ----------
+        before
+            The row of the round before; a privacy loss is never less than it was there.
+        """
+        return {metric.name: _combined(metric, reports, before) for metric in self.reported}
+
+    def that_hold(self, names: Iterable[str]) -> Metrics:
+        """Return those of some names."""
+        kept = set(names)
+        return Metrics(*(tuple(m for m in part if m.name in kept) for part in (self.reported, self.evaluated)))
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the declarations as plain tables and lists, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of_columns(cls, names: Iterable[str]) -> Metrics:
+        """Return what the columns of a run mean that declares nothing; one that is not known ranks nothing."""
+        columns = list(names)
+        known = {m.name: m for m in (*KNOWN.reported, *KNOWN.evaluated)}
+        reported = {m.name for m in KNOWN.reported}
+        return cls(
+            tuple(known[name] for name in columns if name in reported),
+            tuple(known.get(name, Metric(name)) for name in columns if name not in reported),
+        )
+
+    @classmethod
+    def of_all(cls, several: Iterable[Metrics]) -> Metrics:
+        """Return the metrics of several runs beside each other; of two with one name, the first that was seen."""
+        evaluated: dict[str, Metric] = {}
+        reported: dict[str, Metric] = {}
+        for metrics in several:
+            evaluated |= {m.name: m for m in metrics.evaluated if m.name not in {*evaluated, *reported}}
+            reported |= {m.name: m for m in metrics.reported if m.name not in {*evaluated, *reported}}
+        return cls(tuple(reported.values()), tuple(evaluated.values()))
+
+    def _place(self, metric: Metric) -> int:
+        return 0 if metric is self.headline else 1 if metric.headline else 2
 
 
-NEURAL_CLASSIFIER = Metrics(("train_loss",), ("loss", "accuracy"), best_by="accuracy")
-PRIVATE_CLASSIFIER = Metrics((EPSILON,), ("loss", "accuracy"), best_by="accuracy")
-PRIVATE_REGRESSOR = Metrics((EPSILON,), ("mae", "mae_scaled"), best_by="mae")
+def _combined(metric: Metric, reports: Sequence[NodeReport], before: Measured) -> float | None:
+    rows = [(report.num_examples, report.metrics[metric.name]) for report in reports if metric.name in report.metrics]
+    if metric.combine is Combine.MEAN:
+        weight = sum(num_examples for num_examples, _ in rows)
+        value = sum(n * each for n, each in rows) / weight if weight else None
+    else:
+        value = max((each for _, each in rows), default=None)
+    if metric.is_privacy_loss:
+        value = max((each for each in (before.get(metric.name), value) if each is not None), default=None)
+    return value
 
 
-def title_of(name: str) -> str:
-    """Return a column's name for people.
+def declared(plain: object) -> Metrics | None:
+    """Return the metrics that `Metrics.to_plain` described; None of anything else, as in an older log."""
+    try:
+        return _PLAIN.validate_python(plain)
+    except (ValidationError, RecursionError):
+        return None
 
-    >>> title_of("train_loss"), title_of("mae")
-    ('train loss', 'MAE')
-    """
-    return TITLES.get(name, name.replace("_", " "))
+
+_PLAIN = TypeAdapter(Metrics)
+
+NEURAL_CLASSIFIER = Metrics((TRAIN_LOSS,), (LOSS, ACCURACY))
+PRIVATE_CLASSIFIER = Metrics((EPSILON,), (LOSS, ACCURACY))
+PRIVATE_REGRESSOR = Metrics((EPSILON,), (MAE, MAE_SCALED))
+KNOWN = Metrics((TRAIN_LOSS, EPSILON), (ACCURACY, MAE, LOSS, MAE_SCALED))

@@ -12,7 +12,6 @@ from fedlearn import wire
 from fedlearn.clock import WallClock
 from fedlearn.config import RunConfig, from_flower
 from fedlearn.engine.base import NodeKeeper, VirtualGrid
-from fedlearn.metrics import EPSILON
 from fedlearn.models.loaded import Traits, with_found_data
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder
@@ -69,7 +68,7 @@ def _about(config: RunConfig, store: RunStore, traits: Traits) -> dict[str, obje
     An ensemble grows, so there is no plain report that all others could be compared with.
     """
     averaged = traits.update_kind is not UpdateKind.ENSEMBLE
-    notices = [config.data.notice, noise_notice(config) if EPSILON in traits.metrics.reported else ""]
+    notices = [config.data.notice, noise_notice(config) if traits.metrics.privacy_loss else ""]
     return {
         "committed": len(store.history.rounds),
         "rounds": config.rounds.total,
@@ -81,6 +80,7 @@ def _about(config: RunConfig, store: RunStore, traits: Traits) -> dict[str, obje
         "codec": config.compression.codec,
         "strategy": config.strategy.name,
         "seed": config.seed,
+        "metrics": traits.metrics.to_plain(),
         "plain_bytes": wire.bytes_of(wire.plain_report(store.state)) if averaged else 0,
     }
 

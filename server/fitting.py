@@ -5,7 +5,6 @@ from __future__ import annotations
 from fedlearn.compression import load_codec, load_downlink
 from fedlearn.config import RunConfig
 from fedlearn.errors import SettingError
-from fedlearn.metrics import EPSILON
 from fedlearn.models.loaded import Traits
 from fedlearn.state import UpdateKind
 from strategies import STRATEGIES, RoundStrategy
@@ -56,7 +55,7 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy) ->
     _check_downlink(config, kind)
     if kind is UpdateKind.ENSEMBLE:
         _check_ensemble(config, model)
-    if EPSILON in traits.metrics.reported and config.evaluation.where == "nodes":
+    if traits.metrics.privacy_loss and config.evaluation.where == "nodes":
         raise SettingError(
             "evaluation.where", "nodes",
             f"nodes would send what they measured on data that model {model!r} keeps private, and no budget covers "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fedlearn import wire
 from fedlearn.config import RunConfig
-from fedlearn.metrics import EPSILON
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
 from fedlearn.state import State, UpdateKind
@@ -25,6 +24,7 @@ def write_summary(folder: RunFolder, rounds: Rounds, config: RunConfig, *, statu
             "model": config.model.name,
             **_scores(history),
             **_privacy(history, config),
+            "metrics": history.metrics.to_plain(),
             "rounds": len(history.rounds),
             "clients": config.clients,
             "bytes_up": bytes_up,
@@ -41,8 +41,10 @@ def write_summary(folder: RunFolder, rounds: Rounds, config: RunConfig, *, statu
 def _scores(history: History) -> dict[str, object]:
     """Return the latest evaluation, the one that counts first, and the best."""
     metrics, evaluated, best = history.metrics, history.evaluated, history.best
-    names = [metrics.best_by, *(name for name in metrics.evaluated if name != metrics.best_by)]
-    latest = {name: evaluated.measured.get(name) if evaluated else None for name in names}
+    names = [metric.name for metric in metrics.by_interest if metric in metrics.evaluated]
+    latest: dict[str, object] = {name: evaluated.measured.get(name) if evaluated else None for name in names}
+    if not metrics.best_by:
+        return latest
     return {
         **latest,
         f"best_{metrics.best_by}": best.measured[metrics.best_by] if best else None,
@@ -52,11 +54,11 @@ def _scores(history: History) -> dict[str, object]:
 
 def _privacy(history: History, config: RunConfig) -> dict[str, object]:
     """Return what a record has lost, of models that count it."""
-    if EPSILON not in history.metrics.reported:
+    loss = history.metrics.privacy_loss
+    if loss is None:
         return {}
-    spent = history.rounds[-1].measured.get(EPSILON) if history.rounds else None
     return {
-        EPSILON: spent,
+        loss.name: history.rounds[-1].measured.get(loss.name) if history.rounds else None,
         "neighboring": "add or remove one record",
         "noise": "seeded" if config.privacy.noise == "seeded" else "secure",
         "noise_notice": noise_notice(config),

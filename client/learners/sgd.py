@@ -23,6 +23,7 @@ from client.memory import NodeMemory
 from fedlearn.config import RunConfig
 from fedlearn.config.schema import DataSettings, TrainingSettings
 from fedlearn.data.base import Examples
+from fedlearn.metrics import TRAIN_LOSS
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.seeding import rng_for, seed_for
 from fedlearn.state import State
@@ -73,7 +74,7 @@ class SGD:
                 rows = order[start : start + self.training.batch_size]
                 loss_sum += step(self._inputs(train, rows), torch.from_numpy(train.labels[rows]))
                 steps += 1
-        metrics = {"train_loss": loss_sum.item() / steps}
+        metrics = {TRAIN_LOSS.name: loss_sum.item() / steps}
         return LocalFit(self.model.arrays(), len(task.indices), metrics)
 
     def _inputs(self, train: Examples, rows: NDArray[np.integer[Any]]) -> Tensor:

@@ -63,7 +63,7 @@ class TreeLearner:
         finally:
             task.memory.texts[ACCOUNT] = json.dumps(account.to_dict())
         num_examples = len(examples) if self.privacy.public_sizes else 1
-        return LocalFit(trees, num_examples, {EPSILON: account.spent.epsilon})
+        return LocalFit(trees, num_examples, {EPSILON.name: account.spent.epsilon})
 
     def account(self, memory: NodeMemory) -> PrivacyAccountant:
         """Return the node's account; a new one where it has none."""

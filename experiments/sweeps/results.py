@@ -20,7 +20,10 @@ from fedlearn.runs.folder import SUMMARY, RunFolder
 
 FIRST = ("status", "rounds")
 LAST = ("bytes_up", "bytes_down", "compression_ratio", "model_sha256", "reason")
-NOT_HERE = ("seed", "seconds", "dataset", "dataset_notice", "model", "clients", "bytes_protocol", "noise_notice", *LAST)
+NOT_HERE = (
+    "seed", "seconds", "dataset", "dataset_notice", "model", "metrics", "clients", "bytes_protocol", "noise_notice",
+    *LAST,
+)  # fmt: skip
 """Parts of a summary that are settings, or no result, or stand elsewhere in the row."""
 
 NOT_OF_ROUNDS = ("round_number", "attempts", "ready", "uploads", "bytes_protocol")

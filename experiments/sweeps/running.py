@@ -17,6 +17,7 @@ from fedlearn.engine import ENGINES
 from fedlearn.engine.embedded.engine import WarmEngine
 from fedlearn.engine.prepare import prepared
 from fedlearn.errors import RunFailed, UsageError
+from fedlearn.metrics import KNOWN, declared
 from fedlearn.runs.checkpoint import CHECKPOINT, write_atomically
 from fedlearn.runs.folder import RunFolder
 
@@ -94,7 +95,9 @@ def _engine_for(config: RunConfig, warm: WarmEngine) -> Callable[[RunConfig], No
 
 def _tell(result: Result, count: str, seconds_left: float) -> None:
     summary = result.summary
-    score = next((f"{name} {summary[name]:.4f}" for name in ("accuracy", "mae") if summary.get(name) is not None), "")
+    metrics = declared(summary.get("metrics")) or KNOWN
+    value = summary.get(metrics.best_by)
+    score = f"{metrics.best_by} {value:.4f}" if value is not None else ""
     what = score if result.completed else f"[red]failed: {escape(summary['reason'])}[/]"
     left = f", about {seconds_left / 60:.0f} min left" if seconds_left >= 30 else ""
     console.print(f"{count:>7} {result.run.name}  {what}  [dim]{summary['seconds']:.1f} s{left}[/]")

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from fedlearn.config import RunConfig, config_from, flat_from_file
@@ -58,7 +59,7 @@ class Interrupted(FedlearnError):
 
 def result_table(summary: dict[str, Any], folder: Path) -> Table:
     """Return the table at the end of a run."""
-    from fedlearn.metrics import title_of
+    from fedlearn.metrics import KNOWN, declared
     from fedlearn.report.numbers import number, size
 
     table = Table(title="result", title_justify="left", show_header=False, title_style="bold")
@@ -67,17 +68,16 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
     for notice in (summary["dataset_notice"], summary.get("noise_notice")):
         if notice:
             table.add_row("NOTE", f"[bold yellow]{notice}[/]")
-    for name in ("accuracy", "mae", "mae_scaled", "loss"):
-        if summary.get(name) is None:
+    for metric in (declared(summary.get("metrics")) or KNOWN).results:
+        if (value := summary.get(metric.name)) is None:
             continue
-        value = number(summary[name])
-        if f"best_{name}" in summary:
-            best = f"(best {number(summary[f'best_{name}'])} in round {summary['best_round']})"
-            table.add_row(title_of(name), f"[bold green]{value}[/] {best}")
+        if metric.is_privacy_loss:
+            table.add_row("privacy spent", f"{metric.title} {value:g} per record ({summary.get('neighboring')})")
+        elif (best := summary.get(f"best_{metric.name}")) is not None:
+            best_round = f"(best {number(best)} in round {summary['best_round']})"
+            table.add_row(escape(metric.title), f"[bold green]{number(value)}[/] {best_round}")
         else:
-            table.add_row(title_of(name), value)
-    if summary.get("epsilon") is not None:
-        table.add_row("privacy spent", f"epsilon {summary['epsilon']:g} per record ({summary['neighboring']})")
+            table.add_row(escape(metric.title), number(value))
     table.add_row("data", f"{summary['dataset']}, {summary['clients']} clients")
     table.add_row("rounds", f"{summary['rounds']} in {summary['seconds']:.1f} s")
     if summary["compression_ratio"]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import AnyDataset, AnyExamples, TableDataset, TableExamples, TableSchema
 from fedlearn.errors import Refused, SettingError
-from fedlearn.metrics import PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
+from fedlearn.metrics import ACCURACY, LOSS, MAE, MAE_SCALED, PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.models.base import Evaluation
 from fedlearn.registry import load_reference
 from fedlearn.state import Array, Layout, State, UpdateKind
@@ -162,7 +162,7 @@ class ForestRegressor(ForestModel):
         assert isinstance(examples, TableExamples)
         low, high = self.domain.target_bounds
         error = float(np.abs(self.predict(state, examples.features) - examples.targets).sum())
-        return Evaluation({"mae": error, "mae_scaled": error / (high - low)}, len(examples))
+        return Evaluation({MAE.name: error, MAE_SCALED.name: error / (high - low)}, len(examples))
 
 
 class ForestClassifier(ForestModel):
@@ -209,7 +209,7 @@ class ForestClassifier(ForestModel):
         of_truth = shares[np.arange(len(examples)), examples.targets.astype(np.int64)]
         loss = float(-np.log(np.maximum(of_truth, SMALLEST_SHARE)).sum())
         correct = int((shares.argmax(axis=1) == examples.targets).sum())
-        return Evaluation({"loss": loss, "accuracy": correct}, len(examples))
+        return Evaluation({LOSS.name: loss, ACCURACY.name: correct}, len(examples))
 
 
 def _edges(low: float, high: float, scale: str = "linear") -> list[float]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedlearn.data.base import AnyExamples, Dataset, Examples
-from fedlearn.metrics import NEURAL_CLASSIFIER
+from fedlearn.metrics import ACCURACY, LOSS, NEURAL_CLASSIFIER
 from fedlearn.models.base import NOTHING, Evaluation
 from fedlearn.models.process import prepare_to_train
 from fedlearn.seeding import seed_for
@@ -88,7 +88,7 @@ class TorchModel:
                 labels = torch.from_numpy(np.array(examples.labels[batch]))  # (B,)
                 loss = functional.cross_entropy(logits, labels, reduction="sum")
                 correct = (logits.argmax(1) == labels).sum()
-                total += Evaluation({"loss": loss.item(), "accuracy": int(correct)}, len(labels))
+                total += Evaluation({LOSS.name: loss.item(), ACCURACY.name: int(correct)}, len(labels))
         return total
 
 

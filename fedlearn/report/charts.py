@@ -8,13 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.metrics import LOWER_IS_BETTER, title_of
-from fedlearn.report.points import (
-    REPORTED_METRICS,
-    Point,
-    main_metric,
-    metrics_of,
-)
+from fedlearn.metrics import Metric
+from fedlearn.report.points import Point, metrics_of
 from fedlearn.report.stored import StoredRun
 
 BYTE_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
@@ -103,14 +98,15 @@ def curves(points: Sequence[Point]) -> list[LineChart]:
     charts = []
     runs = [run for point in points for run in point.runs]
     divisor, unit = byte_unit(max((run.total("bytes_up") for run in runs), default=0))
-    for metric in metrics_of(runs):
-        title = title_of(metric)
-        charts.append(_curve(points, metric, f"{metric}_by_round", f"{title} by round", "round", "rounds", 1))
-        if metric not in REPORTED_METRICS:
+    metrics = metrics_of(runs)
+    for metric in metrics.by_interest:
+        key, title = metric.name, metric.title
+        charts.append(_curve(points, metric, f"{key}_by_round", f"{title} by round", "round", "rounds", 1))
+        if metric in metrics.evaluated:
             by_bytes = f"{title} by uploaded bytes", f"{unit} uploaded", "bytes"
-            charts.append(_curve(points, metric, f"{metric}_by_bytes", *by_bytes, divisor))
+            charts.append(_curve(points, metric, f"{key}_by_bytes", *by_bytes, divisor))
             by_time = f"{title} by time", "seconds", "seconds"
-            charts.append(_curve(points, metric, f"{metric}_by_time", *by_time, 1))
+            charts.append(_curve(points, metric, f"{key}_by_time", *by_time, 1))
     return [chart for chart in charts if any(len(line.x) > 1 for line in chart.lines)]
 
 
@@ -124,14 +120,14 @@ def byte_unit(largest: float) -> tuple[float, str]:
 
 
 def _curve(
-    points: Sequence[Point], metric: str, key: str, title: str, x_title: str, axis: str, divisor: float
+    points: Sequence[Point], metric: Metric, key: str, title: str, x_title: str, axis: str, divisor: float
 ) -> LineChart:
-    lines = [line for point in points if (line := _line(point, metric, axis, divisor)) is not None]
+    lines = [line for point in points if (line := _line(point, metric.name, axis, divisor)) is not None]
     step = max(1, -(-sum(len(line.x) for line in lines) // MOST_PLACES))
     thinned = tuple(_thinned(line, step) for line in lines)
     ends = [line.x[-1] for line in lines]
     is_wide = lines and min(line.x[0] for line in lines) > 0 and max(ends) > WIDE * min(ends)
-    return LineChart(key, title, x_title, title_of(metric), thinned, bool(axis == "bytes" and is_wide))
+    return LineChart(key, title, x_title, metric.axis_title, thinned, bool(axis == "bytes" and is_wide))
 
 
 def _line(point: Point, metric: str, axis: str, divisor: float) -> Line | None:
@@ -193,22 +189,22 @@ def _heights(run: StoredRun, column: str) -> tuple[float, ...]:
 
 def pareto(points: Sequence[Point]) -> ScatterChart | None:
     """Return the main metric against what was uploaded for it; None with fewer than two points."""
-    metric = main_metric([run for point in points for run in point.runs])
+    metric = metrics_of([run for point in points for run in point.runs]).headline
     if metric is None:
         return None
     placed = []
     for point in points:
-        y, x = point.mean(lambda run: run.latest(metric)), point.mean(lambda run: run.total("bytes_up"))
+        y, x = point.mean(lambda run: run.latest(metric.name)), point.mean(lambda run: run.total("bytes_up"))
         if x is not None and x > 0 and y is not None:
             placed.append((point, x, y))
     if len(placed) < 2:
         return None
     divisor, unit = byte_unit(max(x for _, x, _ in placed))
-    front = front_of([(x, y) for _, x, y in placed], lower_is_better=metric in LOWER_IS_BETTER)
+    front = front_of([(x, y) for _, x, y in placed], lower_is_better=metric.better == "down")
     dots = [Dot(p.label, p.slot, x / divisor, y, on) for (p, x, y), on in zip(placed, front, strict=True)]
     spread = max(x for _, x, _ in placed) / min(x for _, x, _ in placed)
-    title = f"{title_of(metric)} against uploaded bytes"
-    return ScatterChart("pareto", title, f"{unit} uploaded", title_of(metric), tuple(dots), log_x=spread > WIDE)
+    title = f"{metric.title} against uploaded bytes"
+    return ScatterChart("pareto", title, f"{unit} uploaded", metric.axis_title, tuple(dots), log_x=spread > WIDE)
 
 
 def front_of(places: Sequence[tuple[float, float]], *, lower_is_better: bool) -> list[bool]:

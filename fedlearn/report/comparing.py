@@ -11,9 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from fedlearn.errors import UsageError
-from fedlearn.metrics import title_of
 from fedlearn.report.numbers import number, size
-from fedlearn.report.points import best_value, compression_ratio, differing, main_metric, metrics_of, seconds_of, shown
+from fedlearn.report.points import best_value, compression_ratio, differing, metrics_of, seconds_of, shown
 from fedlearn.report.stored import StoredRun, is_run, read_run
 from fedlearn.report.tables import Column, ratio, seconds, sha_of
 
@@ -92,11 +91,12 @@ def _results(runs: list[StoredRun]) -> Table:
 
 
 def _measured(runs: list[StoredRun]) -> Iterator[tuple[Column, list[float | None]]]:
-    main = main_metric(runs)
-    for name in metrics_of(runs):
-        yield Column(name, title_of(name), number), [run.latest(name) for run in runs]
-        if name == main:
-            yield Column(f"best_{name}", f"best {title_of(name)}", number), [best_value(run, name) for run in runs]
+    metrics = metrics_of(runs)
+    for metric in metrics.by_interest:
+        yield Column(metric.name, metric.title, number), [run.latest(metric.name) for run in runs]
+        if metric is metrics.headline:
+            best = Column(f"best_{metric.name}", f"best {metric.title}", number)
+            yield best, [best_value(run, metric) for run in runs]
     for name, title in (("bytes_up", "uploaded"), ("bytes_down", "downloaded")):
         yield Column(name, title, size), [run.total(name) for run in runs]
     yield Column("compression_ratio", "smaller", ratio), [compression_ratio(run) for run in runs]
@@ -116,7 +116,8 @@ def _parting(a: StoredRun, b: StoredRun) -> str:
         names = [name for name in dict.fromkeys((*one, *other)) if not name.endswith(MEASURED_TIME)]
         unlike = [name for name in names if one.get(name) != other.get(name)]
         if unlike:
-            columns = ", ".join(title_of(name) for name in unlike)
+            of = metrics_of([a, b]).of
+            columns = ", ".join(of(name).title for name in unlike)
             return f"the curves part in round {one.get('round_number') or 0:.0f}: {columns}"
     if not a.rounds or not b.rounds:
         return "there are no rounds to compare"

@@ -6,12 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedlearn.metrics import EPSILON, LOWER_IS_BETTER
+from fedlearn.metrics import Metric, Metrics
 from fedlearn.report.stored import StoredRun, finite
-from fedlearn.runs.history import COLUMNS
 
-MAIN_METRICS = ("accuracy", "mae", "loss")  # the first of them that was measured is what runs are judged by
-REPORTED_METRICS = ("train_loss", EPSILON)  # measured while nodes learn; the others are evaluations
 NO_DIFFERENCE = ("out", "data.dir", "data.notice", "engine.")  # where and how a run was executed
 
 Measure = Callable[[StoredRun], float | None]
@@ -90,30 +87,21 @@ def shown(value: Any) -> str:
     return "(empty)" if value == "" else str(value)
 
 
-def metrics_of(runs: Sequence[StoredRun]) -> list[str]:
-    """Return the columns that depend on the model and hold something, evaluations first, the main one leading."""
-    columns = dict.fromkeys(name for run in runs for row in run.rounds for name in row if name not in COLUMNS)
-    measured = [name for name in columns if any(run.latest(name) is not None for run in runs)]
-    rank = {name: place for place, name in enumerate((*MAIN_METRICS, "mae_scaled"))}
-    return sorted(measured, key=lambda name: (name in REPORTED_METRICS, rank.get(name, len(rank)), name))
+def metrics_of(runs: Sequence[StoredRun]) -> Metrics:
+    """Return the metrics of runs beside each other, those that hold something."""
+    return Metrics.of_all(run.metrics for run in runs)
 
 
-def main_metric(runs: Sequence[StoredRun]) -> str | None:
-    """Return what runs are judged by, None where nothing was evaluated."""
-    return next((name for name in metrics_of(runs) if name not in REPORTED_METRICS), None)
-
-
-def best(run: StoredRun, metric: str) -> tuple[float, int] | None:
+def best(run: StoredRun, metric: Metric) -> tuple[float, int] | None:
     """Return the best value of a metric and its round."""
-    numbered = [
-        (value, row.get("round_number") or 0) for row, value in zip(run.rounds, run.column(metric), strict=True)
-    ]
-    measured = [(value, int(number)) for value, number in numbered if value is not None]
-    sign = 1 if metric in LOWER_IS_BETTER else -1
-    return min(measured, key=lambda pair: (sign * pair[0], pair[1]), default=None)
+    top: tuple[float, int] | None = None
+    for row, value in zip(run.rounds, run.column(metric.name), strict=True):
+        if value is not None and (top is None or metric.is_better(value, top[0])):
+            top = value, int(row.get("round_number") or 0)
+    return top
 
 
-def best_value(run: StoredRun, metric: str) -> float | None:
+def best_value(run: StoredRun, metric: Metric) -> float | None:
     """Return the best value of a metric, None where it was never measured."""
     top = best(run, metric)
     return top[0] if top else None

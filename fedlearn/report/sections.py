@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from fedlearn.metrics import title_of
 from fedlearn.report import charts, details
 from fedlearn.report.charts import Chart, HeatMap, StackedBars
 from fedlearn.report.details import Link
@@ -18,8 +17,6 @@ from fedlearn.report.points import (
     Point,
     best,
     compression_ratio,
-    main_metric,
-    metrics_of,
     points_of,
     seconds_of,
     shown,
@@ -126,13 +123,13 @@ def _tile(title: str, value: str, note: str) -> str:
 def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
     """Return what a single run comes to: (title, value, note)."""
     tiles = []
-    main = main_metric([run])
-    if main is not None:
-        top, round_number = best(run, main) or (None, 0)
-        tiles.append((title_of(main), number(run.latest(main)), f"best {number(top)} in round {round_number}"))
-    others = [name for name in metrics_of([run]) if name not in (main, "train_loss")]
-    notes = {"epsilon": "spent per record", "mae_scaled": "of the declared bounds", "loss": "on held-out examples"}
-    tiles += [(title_of(name), number(run.latest(name)), notes.get(name, "")) for name in others]
+    metrics = run.metrics
+    for metric in metrics.results:
+        note = metric.note
+        if metric is metrics.headline:
+            top, round_number = best(run, metric) or (None, 0)
+            note = f"best {number(top)} in round {round_number}"
+        tiles.append((metric.title, number(run.latest(metric.name)), note))
     smaller = compression_ratio(run)
     tiles.append(("uploaded", size(run.total("bytes_up")), f"{ratio(smaller)} smaller than plain" if smaller else ""))
     tiles.append(("downloaded", size(run.total("bytes_down")), f"and {size(run.total('bytes_protocol'))} of protocol"))

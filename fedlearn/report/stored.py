@@ -14,7 +14,9 @@ from typing import Any
 
 from fedlearn.config import flat_from_file
 from fedlearn.errors import UsageError
+from fedlearn.metrics import Metrics
 from fedlearn.runs.folder import ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
+from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import Event, EventTail, RunView
 
 METRICS = "metrics.csv"
@@ -69,6 +71,12 @@ class StoredRun:
     def reason(self) -> str:
         """Why it failed, or nothing."""
         return str(self.summary.get("reason") or "") if self.status != "unfinished" else ""
+
+    @property
+    def metrics(self) -> Metrics:
+        """What the columns mean that depend on the model, and hold something."""
+        columns = dict.fromkeys(name for row in self.rounds for name in row if name not in COLUMNS)
+        return self.log.view.metrics_of([name for name in columns if self.latest(name) is not None])
 
     def column(self, name: str) -> list[float | None]:
         """Return one column of its table."""

@@ -11,16 +11,13 @@ from functools import partial
 from html import escape
 from typing import Any, NamedTuple
 
-from fedlearn.metrics import title_of
 from fedlearn.report.numbers import number, size
 from fedlearn.report.points import (
-    REPORTED_METRICS,
     Measure,
     Point,
     best_value,
     compression_ratio,
     differing,
-    main_metric,
     metrics_of,
     seconds_of,
     shown,
@@ -139,13 +136,12 @@ def seconds(value: float) -> str:
 
 def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
     """Return what a run comes to: the columns that all tables of runs share."""
-    main = main_metric(runs)
+    metrics = metrics_of(runs)
     measures: list[tuple[Column, Measure]] = []
-    for metric in metrics_of(runs):
-        if metric not in REPORTED_METRICS or metric == "epsilon":
-            measures.append((Column(metric, title_of(metric), number), partial(StoredRun.latest, name=metric)))
-        if metric == main:
-            column = Column(f"best_{metric}", f"best {title_of(metric)}", number)
+    for metric in metrics.results:
+        measures.append((Column(metric.name, metric.title, number), partial(StoredRun.latest, name=metric.name)))
+        if metric is metrics.headline:
+            column = Column(f"best_{metric.name}", f"best {metric.title}", number)
             measures.append((column, partial(best_value, metric=metric)))
     return [
         *measures,
@@ -210,7 +206,8 @@ def _spread(values: Sequence[float]) -> Spread | None:
 def rounds_table(runs: Sequence[StoredRun]) -> Table:
     """Return one row a run and round: all of metrics.csv."""
     names = list(dict.fromkeys(name for run in runs for row in run.rounds for name in row))
-    columns = (Column("run", "run", str, numeric=False), *(Column(name, title_of(name), str) for name in names))
+    of = metrics_of(runs).of
+    columns = (Column("run", "run", str, numeric=False), *(Column(name, of(name).title, str) for name in names))
     rows = [(run.name, *(_plain(row.get(name)) for name in names)) for run in runs for row in run.rounds]
     return Table("rounds", "Rounds", columns, tuple(rows))
 

@@ -16,11 +16,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fedlearn.metrics import title_of
 from fedlearn.report.numbers import number, size
 from fedlearn.runs.log import Event, RunView, following
-
-BOLD = ("accuracy", "mae")
 
 
 def headline(view: RunView) -> str:
@@ -66,15 +63,17 @@ def drawing(view: RunView, now: float) -> RenderableType:
 def _table(view: RunView) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     measured, averaged = view.measured, view.times_smaller(view.rows[-1]) is not None
+    metrics = view.metrics_of(measured)
+    bold = metrics.best_by
     smaller = ["smaller"] if averaged else []
-    for title in ("round", "reported", *map(title_of, measured), "upload", *smaller, "seconds"):
+    for title in ("round", "reported", *(metrics.of(name).title for name in measured), "upload", *smaller, "seconds"):
         table.add_column(title, justify="right")
     for row in view.rows:
         reported = f"{row['reported']}/{row['cohort']}"
         table.add_row(
             str(row["round"]),
             reported if row["reported"] == row["cohort"] else f"[yellow]{reported}[/]",
-            *(f"[bold green]{number(row[name])}[/]" if name in BOLD else number(row[name]) for name in measured),
+            *(f"[bold green]{number(row[name])}[/]" if name == bold else number(row[name]) for name in measured),
             size(row["bytes_up"]),
             *([f"{view.times_smaller(row):.1f}x"] if averaged else []),
             f"{_seconds(row):.1f}",

@@ -70,15 +70,19 @@ class History:
 
     @property
     def best(self) -> RoundRecord | None:
-        """The first round of the best evaluation, or None where nothing was evaluated."""
-        best, best_value = None, 0.0
+        """The first round of the best evaluation; None where nothing was evaluated, or nothing says what is better."""
+        best, best_value, headline = None, 0.0, self.metrics.headline
+        if headline is None:
+            return None
         for record in self.rounds:
-            value = record.measured.get(self.metrics.best_by)
-            if value is not None and (best is None or self.metrics.is_better(value, best_value)):
+            value = record.measured.get(headline.name)
+            if value is not None and (best is None or headline.is_better(value, best_value)):
                 best, best_value = record, value
         return best
 
     @property
     def evaluated(self) -> RoundRecord | None:
         """The latest round that was evaluated, or None."""
-        return next((r for r in reversed(self.rounds) if r.measured.get(self.metrics.best_by) is not None), None)
+        names = [self.metrics.best_by] if self.metrics.best_by else [each.name for each in self.metrics.evaluated]
+        rounds = reversed(self.rounds)
+        return next((r for r in rounds if any(r.measured.get(name) is not None for name in names)), None)

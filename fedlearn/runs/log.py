@@ -7,12 +7,13 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fedlearn.metrics import Metrics, declared
 from fedlearn.runs.history import COLUMNS
 
 LOOK = 0.1  # seconds between looks at the log
@@ -111,6 +112,7 @@ class RunView:
         self.rows: deque[Event] = deque(maxlen=SHOWN_ROUNDS)
         self.committed = 0
         self.warning = ""
+        self.declared: Metrics | None = None  # by the run itself; an older one says nothing
         self._committed_before = 0
         self._began = 0.0
 
@@ -120,6 +122,7 @@ class RunView:
         self.phase = PHASES.get(name, self.phase)
         if name == "started":
             self.about = event
+            self.declared = declared(event.get("metrics"))
             self.committed = self._committed_before = event["committed"]
             self._began = event["time"]
         elif name == "round-started":
@@ -163,6 +166,10 @@ class RunView:
         """Names of the columns that depend on the model, in their order."""
         known = {*COLUMNS, "time", "event", "round", "attempt"}
         return [name for name in (self.rows[-1] if self.rows else ()) if name not in known]
+
+    def metrics_of(self, columns: Sequence[str]) -> Metrics:
+        """Return what these columns mean: as the run declares them, else as they are known."""
+        return Metrics.of_all([self.declared or Metrics(), Metrics.of_columns(columns)]).that_hold(columns)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from fedlearn import flower
 from fedlearn.cohort import Instruction
 from fedlearn.compression import Codec
 from fedlearn.errors import Refused
+from fedlearn.metrics import TRAIN_LOSS
 from fedlearn.state import Layout, State, Update
 from fedlearn.wire.arrays import pack_arrays, unpack_arrays
 
@@ -217,7 +218,7 @@ def plain_report(state: State) -> RecordDict:
     content = RecordDict(
         {
             ARRAYS: pack_arrays(state),
-            METRICS: MetricRecord({NUM_EXAMPLES: 500, "train_loss": 1.0}),
+            METRICS: MetricRecord({NUM_EXAMPLES: 500, TRAIN_LOSS.name: 1.0}),
             REPORT: report_record(instruction, partition_id=0, seed=2**62, sends="weights"),
         }
     )

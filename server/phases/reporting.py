@@ -35,16 +35,6 @@ class Reporting:
         """Return how many members met this fate."""
         return Counter(report.fate for report in self.reports)[fate]
 
-    def mean_of(self, metric: str) -> float | None:
-        """Return the nodes' mean of a metric, weighted by examples; None where none measured it."""
-        rows = [(r.num_examples, r.metrics[metric]) for r in self.reports if metric in r.metrics]
-        weight = sum(num_examples for num_examples, _ in rows)
-        return sum(n * value for n, value in rows) / weight if weight else None
-
-    def largest(self, metric: str) -> float | None:
-        """Return the largest value of a metric; None where none measured it."""
-        return max((r.metrics[metric] for r in self.reports if metric in r.metrics), default=None)
-
 
 class LateReports:
     """Messages whose reports did not come in time; what arrives later is refused and the node told so."""

@@ -19,7 +19,7 @@ from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.base import NodeKeeper, VirtualGrid
 from fedlearn.errors import RunFailed
 from fedlearn.folding import FoldPlan, Member
-from fedlearn.metrics import EPSILON, Measured
+from fedlearn.metrics import Measured
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.history import History, RoundOutcome, RoundRecord
 from fedlearn.runs.log import EventLog
@@ -265,6 +265,7 @@ class Rounds:
         scores = self._evaluate(attempt.state, attempt.configuration, round_number)
         traffic, self._traffic = self._traffic, Traffic()
         traffic.add_reports(self.late.take_sizes())
+        before = self.store.history.rounds[-1].measured if self.store.history.rounds else {}
         record = RoundRecord(
             round_number=round_number,
             attempts=attempt_number,
@@ -281,7 +282,7 @@ class Rounds:
             selection_seconds=attempt.selection_seconds,
             training_seconds=attempt.training_seconds,
             evaluation_seconds=self.clock.now() - begin,
-            measured={**self._reported(attempt.reporting), **scores},
+            measured={**self.store.metrics.combined(attempt.reporting.reports, before), **scores},
         )
         self.store.save(
             attempt.state, self.strategy.memory(), record,
@@ -290,17 +291,8 @@ class Rounds:
         )  # fmt: skip
         self.events.write("committed", attempt=attempt_number, **_row_of(record))
 
-    def _reported(self, reporting: Reporting) -> Measured:
-        """Return what the nodes have measured: their mean, or of the privacy spent the largest so far."""
-        measured = {name: reporting.mean_of(name) for name in self.store.metrics.reported}
-        if EPSILON in measured:
-            before = [record.measured.get(EPSILON) for record in self.store.history.rounds[-1:]]
-            spent = [value for value in (*before, reporting.largest(EPSILON)) if value is not None]
-            measured[EPSILON] = max(spent, default=None)
-        return measured
-
     def _evaluate(self, state: State, configuration: Configuration, round_number: int) -> Measured:
-        names = self.store.metrics.evaluated
+        names = [metric.name for metric in self.store.metrics.evaluated]
         if not self.evaluator.is_due(round_number):
             return dict.fromkeys(names)
         self.events.write("evaluating", round=round_number)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from fedlearn.report.points import best, compression_ratio, differing, main_metric, metrics_of, points_of
+from fedlearn.metrics import ACCURACY, LOSS, MAE, Metric, Metrics
+from fedlearn.report.points import best, compression_ratio, differing, metrics_of, points_of
 from tests.unit.report.conftest import rows_of
 
 DROP = {"compression.codec": "drop"}
@@ -54,19 +57,53 @@ def test_of_runs_that_all_go_on_all_count(stored):
 
 def test_the_best_is_the_first_of_the_best_and_lower_where_that_is_better(stored):
     run = stored(rows=rows_of([0.2, 0.5, 0.5, 0.1]))
-    assert best(run, "accuracy") == (0.5, 2)
-    assert best(run, "loss") == (1.5, 1)
+    assert best(run, ACCURACY) == (0.5, 2)
+    assert best(run, LOSS) == (1.5, 1)
 
 
 def test_trees_are_judged_by_their_error(stored):
     rows = [{k: v for k, v in row.items() if k not in ("train_loss", "loss", "accuracy")} for row in rows_of([0.1])]
     run = stored(rows=[{**row, "epsilon": 1.0, "mae": 58.5, "mae_scaled": 0.17} for row in rows])
-    assert metrics_of([run]) == ["mae", "mae_scaled", "epsilon"]
-    assert main_metric([run]) == "mae"
+    assert [each.name for each in metrics_of([run]).by_interest] == ["mae", "mae_scaled", "epsilon"]
+    assert metrics_of([run]).headline is MAE
 
 
 def test_what_nobody_measured_is_no_metric(stored):
-    assert metrics_of([stored(rows=rows_of([None, None]))]) == ["loss", "train_loss"]
+    assert [each.name for each in stored(rows=rows_of([None, None])).metrics.by_interest] == ["loss", "train_loss"]
+
+
+RANKS = Metrics((Metric("nodes_lost"),), (Metric("hits"), Metric("mean_rank", "rank", better="down", headline=True)))
+RANK_ROWS = [
+    {k: v for k, v in row.items() if k not in ("train_loss", "loss", "accuracy")}
+    | {"nodes_lost": 1.0, "hits": row["round_number"] / 10, "mean_rank": rank}
+    for row, rank in zip(rows_of([0, 0, 0]), (9.0, 4.0, 6.0), strict=True)
+]
+
+
+def test_metrics_of_a_model_from_outside_are_read_as_its_run_declares_them(stored):
+    run = stored(rows=RANK_ROWS, started={"metrics": json.loads(json.dumps(RANKS.to_plain()))})
+    metrics = run.metrics
+    assert [each.title for each in metrics.by_interest] == ["rank", "hits", "nodes lost"]
+    assert best(run, metrics.headline) == (4.0, 2)
+
+
+@pytest.mark.parametrize("said", [None, 7, {"evaluated": [{"name": 3}]}, {"evaluated": [{"name": "x", "headline": 1}]}])
+def test_metrics_that_nobody_declares_are_shown_and_rank_nothing(stored, said):
+    run = stored(rows=RANK_ROWS, started={"metrics": said})
+    assert set(run.metrics.columns) == {"nodes_lost", "hits", "mean_rank"}
+    assert run.metrics.headline is None
+
+
+def test_a_column_that_a_run_forgot_to_declare_is_shown_beside_the_others(stored):
+    declared = {"evaluated": [{"name": "mean_rank", "better": "down", "headline": True}]}
+    run = stored(rows=RANK_ROWS, started={"metrics": declared})
+    assert [each.name for each in run.metrics.by_interest] == ["mean_rank", "nodes_lost", "hits"]
+
+
+def test_runs_of_two_kinds_of_models_are_judged_by_what_comes_first(stored):
+    neural, ranked = stored("a"), stored("b", rows=RANK_ROWS, started={"metrics": RANKS.to_plain()})
+    assert [each.name for each in metrics_of([neural, ranked]).evaluated] == ["loss", "accuracy", "hits", "mean_rank"]
+    assert metrics_of([neural, ranked]).headline is ACCURACY
 
 
 def test_the_compression_ratio_of_a_run_that_goes_on_comes_from_its_reports(stored):

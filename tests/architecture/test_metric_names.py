@@ -1,0 +1,31 @@
+"""A metric's name stands in `fedlearn/metrics.py` alone: all others ask it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from fedlearn.metrics import KNOWN
+
+ROOT = Path(__file__).parents[2]
+READERS = [
+    path.relative_to(ROOT)
+    for folder in ("client", "server", "strategies", "fedlearn", "experiments/sweeps")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+]
+ALLOWED = {
+    "fedlearn/metrics.py": set(KNOWN.columns),
+    "fedlearn/models/forest.py": {"epsilon"},  # a parameter of estimators
+    **{f"experiments/sweeps/{name}.py": {"accuracy"} for name in (  # figures that are about accuracy
+        "compression_ratio", "figures", "frontier", "granularity", "number_of_clients", "skew", "tables",
+    )},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", [str(path) for path in READERS if path.parts[1:2] not in (("trees",), ("privacy",))])
+def test_no_other_file_knows_the_name_of_a_metric(path):
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    assert texts & set(KNOWN.columns) <= ALLOWED.get(path, set())

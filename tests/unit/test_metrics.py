@@ -1,0 +1,71 @@
+"""What is measured is declared once; how the nodes' values become one number follows from that."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fedlearn.cohort import Fate, NodeReport
+from fedlearn.metrics import (
+    EPSILON,
+    KNOWN,
+    LOSS,
+    NEURAL_CLASSIFIER,
+    PRIVATE_REGRESSOR,
+    TRAIN_LOSS,
+    Combine,
+    Metric,
+    Metrics,
+    declared,
+)
+
+
+def reports(name, *pairs):
+    """Return the reports of a cohort: (number of examples, value); one without a value measured nothing."""
+    return [
+        NodeReport(place, Fate.REPORTED, num_examples=examples, metrics={} if value is None else {name: value})
+        for place, (examples, value) in enumerate(pairs)
+    ]
+
+
+def test_a_mean_is_weighted_by_examples_over_those_who_measured():
+    assert Metrics((TRAIN_LOSS,)).combined(reports("train_loss", (1, 4.0), (3, 2.0), (9, None)), {}) == {
+        "train_loss": 2.5
+    }
+
+
+def test_what_nobody_measured_is_none():
+    assert NEURAL_CLASSIFIER.combined([], {"train_loss": 1.0}) == {"train_loss": None}
+
+
+def test_a_privacy_loss_is_the_largest_and_never_falls():
+    metrics = Metrics((EPSILON,))
+    assert metrics.combined(reports("epsilon", (1, 0.5), (9, 0.25)), {}) == {"epsilon": 0.5}
+    assert metrics.combined(reports("epsilon", (1, 0.5)), {"epsilon": 0.75}) == {"epsilon": 0.75}
+    assert metrics.combined([], {"epsilon": 0.75}) == {"epsilon": 0.75}
+
+
+def test_another_largest_may_fall():
+    peak = Metric("peak", combine=Combine.LARGEST)
+    assert Metrics((peak,)).combined(reports("peak", (1, 2.0), (1, 3.0)), {"peak": 9.0}) == {"peak": 3.0}
+
+
+def test_a_headline_must_say_what_is_better():
+    with pytest.raises(ValueError, match="metric 'rank' is a headline: say which is better"):
+        Metric("rank", headline=True)
+
+
+def test_two_metrics_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="two metrics have one name"):
+        Metrics((LOSS,), (LOSS,))
+
+
+def test_without_a_headline_the_first_that_says_what_is_better_counts():
+    assert Metrics(evaluated=(Metric("shown"), Metric("f1", better="up"))).best_by == "f1"
+    assert Metrics(evaluated=(Metric("shown"),)).headline is None
+
+
+@pytest.mark.parametrize("metrics", [NEURAL_CLASSIFIER, PRIVATE_REGRESSOR, KNOWN])
+def test_declarations_survive_the_log(metrics):
+    assert declared(json.loads(json.dumps(metrics.to_plain()))) == metrics
