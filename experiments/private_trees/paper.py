@@ -4,7 +4,7 @@ Source: Vu, Nguyen 2020, HCMUE Journal of Science 17(12), 2251-2261. California 
 10-fold cross-validation without shuffling, mean absolute error of the target scaled to [0, 1].
 
 **Nothing here is private.** As in the paper all columns are scaled by the data's own minimum and maximum, the noise is
-seeded, and the printed algorithm does not keep its epsilon (fedlearn/trees/as_printed/privacy.py).
+seeded, and the printed algorithm does not keep its epsilon (fedlearn/trees/as_printed/true_loss.py).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from fedlearn.seeding import rng_for
 from fedlearn.trees.as_printed.growing import (
     CHOICE_RATE,
     Leaf,
-    PaperSettings,
+    PrintedSettings,
     Reading,
     disjoint_parts,
-    grow_paper_forest,
+    grow_printed_forest,
 )
 from fedlearn.trees.domain import Domain
 from fedlearn.trees.predicting import predict
@@ -158,10 +158,10 @@ def _predictions(cell: Cell, X: Floats, y: Floats, X_test: Floats, rng: np.rando
     reading: Reading = "fitted" if cell.reading == "fitted" else "literal"
     is_forest = cell.column.endswith("Forest")
     trees, depth = (cell.trees, DEPTH_OF_FOREST) if is_forest else (1, DEPTH_OF_TREE)
-    settings = PaperSettings(
+    settings = PrintedSettings(
         epsilon=cell.epsilon, depth=depth, leaf=leaf, reading=reading, choice_rate=cell.rate or CHOICE_RATE
     )
-    table = grow_paper_forest(
+    table = grow_printed_forest(
         X,
         y,
         parts=disjoint_parts(len(y), trees, rng),

@@ -25,7 +25,7 @@ from fedlearn.metrics import ACCURACY, LOSS, MAE, MAE_SCALED, PRIVATE_CLASSIFIER
 from fedlearn.models.base import Evaluation
 from fedlearn.registry import load_reference
 from fedlearn.state import Array, Layout, State, UpdateKind
-from fedlearn.trees.classes.counting import MISSING
+from fedlearn.trees.binning import MISSING
 from fedlearn.trees.classes.encoding import Encoding
 from fedlearn.trees.domain import Domain
 from fedlearn.trees.nodes import DTYPES, LEAF, NodeTable
@@ -36,7 +36,6 @@ from fedlearn.trees.predicting import predict
 
 NOT_FOR_USERS = {
     "epsilon", "noise", "random_state", "accountant", "bounds_from_data", "n_declared", "ensemble",
-    "mode", "min_split", "min_leaf", "reading",
 }  # fmt: skip
 """Parameters of estimators that other settings decide, or that would not be private."""
 BINS = 8  # into which classifiers, which take categories only, sort a number; public, from the declared bounds

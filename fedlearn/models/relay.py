@@ -13,65 +13,8 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import AnyDataset
 from fedlearn.models.forest import ForestModel, ForestRegressor, Kind
-from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.state import Layout, State
-from fedlearn.trees.nodes import NodeTable
-from fedlearn.trees.numbers.regressor import PrivateRegressor, Records
-from fedlearn.trees.numbers.relay import grow_relay_tree, relay_plan, relay_predict, relay_value_bounds
-
-
-class RelayTurn(PrivateRegressor):
-    """The tree of one node's turn, as an estimator.
-
-    Parameters
-    ----------
-    ensemble
-        The sum of trees that was received; None at the first turn.
-    epsilon, bounds, target_bounds, categories, n_declared, candidates, missing, noise, random_state, accountant
-        As in `DPRegressionTree`; ``n_declared`` is the number of this node's records.
-    bounds_from_data
-        Likewise.
-    """
-
-    def __init__(
-        self,
-        *,
-        ensemble: NodeTable | None = None,
-        epsilon: float = 1.0,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        categories: Any = None,
-        n_declared: float | None = None,
-        candidates: int = 40,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.ensemble = ensemble
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.categories = categories
-        self.n_declared = n_declared
-        self.candidates = candidates
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
-
-    def _grow(
-        self, records: Records, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
-    ) -> NodeTable:
-        n, epsilon = self._number_of_records(records, accountant, noise)
-        plan = relay_plan(epsilon, n)
-        plan.spend_from(accountant, is_secure=noise.is_secure)
-        return grow_relay_tree(
-            self.ensemble, records.X, records.y,
-            domain=records.domain, plan=plan, noise=noise, rng=rng, candidates=self.candidates,
-        )  # fmt: skip
+from fedlearn.trees.numbers.relay import RelayTurn, relay_predict, relay_value_bounds
 
 
 class RelayRegressor(ForestRegressor):

@@ -5,7 +5,7 @@ from fedlearn.trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 from fedlearn.trees.domain import Domain, NotPrivateWarning
 from fedlearn.trees.nodes import MalformedTree, NodeTable, union
 from fedlearn.trees.numbers.regression import DPEnsembleTree, DPRegressionForest, DPRegressionTree
-from fedlearn.trees.numbers.relay import DPRelayForest
+from fedlearn.trees.numbers.relay import DPRelayForest, RelayTurn
 from fedlearn.trees.numbers.voted import DPVotedForest
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "NodeTable",
     "NotPrivateWarning",
     "PermuteAndFlipForest",
+    "RelayTurn",
     "union",
 ]

@@ -149,7 +149,7 @@ def test_leaves_with_more_than_one_vote_are_refused(name):
 
 
 @pytest.mark.parametrize(
-    "option", ["epsilon", "mode", "bounds_from_data", "accountant", "bounds", "classes", "nonsense"]
+    "option", ["epsilon", "ensemble", "bounds_from_data", "accountant", "bounds", "classes", "nonsense"]
 )
 def test_options_that_are_not_the_users_are_refused(name, option):
     with pytest.raises(SettingError, match=r"model\.options = .*choose of"):

@@ -15,7 +15,7 @@ from fedlearn.data import diabetes, load_dataset, partition_table
 from fedlearn.errors import RunFailed, SettingError
 from fedlearn.seeding import seed_for
 from fedlearn.trees import Domain, DPEnsembleTree, union
-from fedlearn.trees.numbers.regressor import sources
+from fedlearn.trees.numbers.randomness import sources
 from fedlearn.trees.numbers.relay import add_turn, grow_relay_tree, relay_plan
 from tests.end_to_end.conftest import Run
 

@@ -1,18 +1,16 @@
-"""Paper mode: the printed DP regression tree, grown as it is described, for comparison only.
+"""The printed DP regression tree and forest, grown as they are described, for comparison only.
 
-**It is not epsilon-DP for the epsilon it is given.** `fedlearn.trees.as_printed.privacy.true_privacy_loss` says what it
-really gives; the rigorous estimators give what they say.
+**They are not epsilon-DP for the epsilon they are given.** `true_loss` says what they really give.
 
-Source: Vu, Nguyen 2020, HCMUE Journal of Science 17(12),
-2251-2261, algorithms 1 (DPGreedyRegTree) and 2 (DPPartRegForest). With beta = epsilon / (2 l_max + 1), a node is grown
-in three steps:
+Source: Vu, Nguyen 2020, HCMUE Journal of Science 17(12), 2251-2261, algorithms 1 (DPGreedyRegTree) and 2
+(DPPartRegForest). With beta = epsilon / (2 l_max + 1), a node is grown in three steps:
 
 1. N = rows + Laplace(1 / beta). At depth l_max, or if N < N_split: a leaf.
 2. Feature and threshold by the exponential mechanism over N_range evenly spaced thresholds of every feature; the
    utility is the negative error around the children's means or medians.
 3. Noisy sizes of the children; if one is below N_leaf: a leaf. Else both are grown.
 
-A leaf holds mean + Laplace(1 / (N_leaf beta)), or the private median of `paper_kernels.noisy_medians`. A forest is one
+A leaf holds mean + Laplace(1 / (N_leaf beta)), or the private median of `kernels.noisy_medians`. A forest is one
 tree for each of disjoint parts of the rows, each with the whole epsilon; its prediction is the mean over the trees.
 
 The text leaves room, so there are two readings:
@@ -52,7 +50,7 @@ MIDDLE = 0.5  # of the target bounds scaled to [0, 1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaperSettings:
+class PrintedSettings:
     """The printed algorithm's parameters; the defaults are the paper's, for a forest."""
 
     epsilon: float  # > 0; infinite: no noise. The claimed loss of a tree, not the true one
@@ -90,7 +88,7 @@ class PaperSettings:
         return self.min_split / 2 if self.reading == "literal" else self.choice_rate
 
 
-def grow_paper_tree(
+def grow_printed_tree(
     X: ArrayLike,
     y: ArrayLike,
     *,
@@ -105,7 +103,7 @@ def grow_paper_tree(
     choice_rate: float = CHOICE_RATE,
     noise: Noise,
 ) -> NodeTable:
-    """Return one tree of algorithm 1; see `PaperSettings` for the parameters.
+    """Return one tree of algorithm 1; see `PrintedSettings` for the parameters.
 
     Parameters
     ----------
@@ -118,7 +116,7 @@ def grow_paper_tree(
     noise
         Where the random numbers come from.
     """
-    settings = PaperSettings(
+    settings = PrintedSettings(
         epsilon=epsilon,
         depth=depth,
         min_split=min_split,
@@ -129,17 +127,17 @@ def grow_paper_tree(
         choice_rate=choice_rate,
     )
     parts = np.zeros(len(np.asarray(y)), np.int64)
-    return grow_paper_forest(X, y, parts=parts, trees=1, domain=domain, settings=settings, noise=noise)
+    return grow_printed_forest(X, y, parts=parts, trees=1, domain=domain, settings=settings, noise=noise)
 
 
-def grow_paper_forest(
+def grow_printed_forest(
     X: ArrayLike,
     y: ArrayLike,
     *,
     parts: Integers,
     trees: int,
     domain: Domain,
-    settings: PaperSettings,
+    settings: PrintedSettings,
     noise: Noise,
 ) -> NodeTable:
     """Return the forest of algorithm 2: one tree for each part, grown together, level by level.
@@ -147,7 +145,7 @@ def grow_paper_forest(
     Parameters
     ----------
     X, y, domain, noise
-        As in `grow_paper_tree`.
+        As in `grow_printed_tree`.
     parts
         (rows,) the tree of each row, 0 .. trees - 1; a part may be empty.
     """
@@ -156,7 +154,7 @@ def grow_paper_forest(
     grid = Grid.of(linear, candidates=settings.candidates)
     order = np.lexsort((target, parts))  # each part's rows side by side, ascending by target
     edges = np.searchsorted(parts[order], np.arange(trees + 1)).astype(np.int64)
-    rows = _Rows(grid.codes(features), domain.unit_target(target), order)
+    rows = _OrderedRows(grid.codes(features), domain.unit_target(target), order)
     levels = _grow_levels(rows, edges[:-1], edges[1:], settings, noise)
     start, stop, feature, cut, first_child = (np.concatenate(column) for column in zip(*levels, strict=True))
     is_leaf = feature == LEAF
@@ -183,7 +181,7 @@ def disjoint_parts(num_rows: int, trees: int, rng: np.random.Generator) -> Integ
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _OrderedRows:
     """The rows of all trees; `order` is rearranged as trees grow, each node owning one stretch of it."""
 
     bins: NDArray[np.uint8]  # (rows, features)
@@ -194,7 +192,9 @@ class _Rows:
 _Level = tuple[Integers, Integers, Integers, Integers, Integers]  # start, stop, feature, cut, first_child of its nodes
 
 
-def _grow_levels(rows: _Rows, start: Integers, stop: Integers, settings: PaperSettings, noise: Noise) -> list[_Level]:
+def _grow_levels(
+    rows: _OrderedRows, start: Integers, stop: Integers, settings: PrintedSettings, noise: Noise
+) -> list[_Level]:
     """Return the nodes of each level, roots first; -1 stands for the feature, cut and first child of a leaf."""
     levels: list[_Level] = []
     next_node = 0
@@ -228,7 +228,7 @@ class _Split:
 
 
 def _split(
-    rows: _Rows, start: Integers, stop: Integers, settings: PaperSettings, noise: Noise
+    rows: _OrderedRows, start: Integers, stop: Integers, settings: PrintedSettings, noise: Noise
 ) -> tuple[_Split, Integers, Integers, Floats]:
     """Do lines 2 and 3 for some nodes; return the splits and their children's stretches and noisy sizes, pairwise."""
     feature, cut = _choose(rows, start, stop, settings, noise)
@@ -243,7 +243,7 @@ def _split(
 
 
 def _choose(
-    rows: _Rows, start: Integers, stop: Integers, settings: PaperSettings, noise: Noise
+    rows: _OrderedRows, start: Integers, stop: Integers, settings: PrintedSettings, noise: Noise
 ) -> tuple[Integers, Integers]:
     """Return the feature and the threshold's position (both (nodes,)) by the exponential mechanism (line 2)."""
     utilities = split_utilities(rows.bins, rows.y, rows.order, start, stop, settings)
@@ -252,7 +252,7 @@ def _choose(
 
 
 def split_utilities(
-    bins: NDArray[np.uint8], y: Floats, order: Integers, start: Integers, stop: Integers, settings: PaperSettings
+    bins: NDArray[np.uint8], y: Floats, order: Integers, start: Integers, stop: Integers, settings: PrintedSettings
 ) -> Floats:
     """Return (nodes, features * candidates) the utility of every split, candidates of a feature side by side."""
     errors_of = kernels.squared_errors if settings.leaf == "mean" else kernels.absolute_errors
@@ -262,7 +262,9 @@ def split_utilities(
     return -errors
 
 
-def _leaf_values(rows: _Rows, start: Integers, stop: Integers, settings: PaperSettings, noise: Noise) -> Floats:
+def _leaf_values(
+    rows: _OrderedRows, start: Integers, stop: Integers, settings: PrintedSettings, noise: Noise
+) -> Floats:
     """Return (leaves,) the noisy values, in the scale in which the target lies in [0, 1]."""
     values: Floats
     strength = settings.min_leaf * settings.beta
@@ -287,9 +289,10 @@ def _checked(X: ArrayLike, y: ArrayLike, domain: Domain) -> tuple[Floats, Floats
         shapes = f"X has shape {features.shape} and y {target.shape}"
         raise ValueError(f"{shapes}: expected (rows, {domain.num_features}) and (rows,)")
     if (domain.categories > 0).any():
-        raise ValueError("categories: paper mode knows numeric features only; use the rigorous mode")
+        raise ValueError("categories: the printed algorithm knows numeric features only; use DPRegressionForest")
     if np.isnan(features).any() or np.isnan(target).any():
         raise ValueError(
-            "X or y has missing values, which paper mode does not know; drop them or use the rigorous mode"
+            "X or y has missing values (NaN), which the printed algorithm does not know; drop those rows, or use "
+            "DPRegressionForest"
         )
     return features, target

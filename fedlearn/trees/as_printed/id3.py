@@ -3,32 +3,159 @@
 As printed: the gain of a feature is taken over its complete part and multiplied by the share of the records that are
 complete in it. Laplace: each count of (category, class) has noise of scale d a / B, but *the counts of missing values
 are used without noise*. Exponential mechanism: B / (d + 1) for each choice, with the sensitivity log2(n + 1) + 1 / ln
-2 taken from the
-*true number of records*.
+2 taken from the *true number of records*.
 
 What is wrong with it. (1) Take two features, both missing in all records: every gain is exactly 0 and the first
 feature is chosen, always. Add one record that has the second feature: its share is above 0 and so, with noise, is its
 gain: it is chosen with positive probability. An event that was impossible becomes possible: no epsilon bounds that.
 (2) A sensitivity read from the data is itself unprotected; declared, it would do: the utility below changes by at
-most that much, though not monotonously. ``tests/unit/trees/test_classification_paper.py`` shows (1).
+most that much, though not monotonously. ``tests/unit/trees/as_printed/test_id3.py`` shows (1).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fedlearn.privacy import Noise, laplace
-from fedlearn.trees.classes.counting import Growth, Records, count_leaves, count_open
-from fedlearn.trees.classes.growing import SELECTIONS, choose_labels, count_labels, smooth_downwards
+from fedlearn.privacy import Noise, PrivacyAccountant, laplace
+from fedlearn.trees.classes.classification import MECHANISMS
+from fedlearn.trees.classes.classifier import PrivateClassifier
+from fedlearn.trees.classes.counting import CodedRecords, Growth, count_leaves, count_open
+from fedlearn.trees.classes.growing import SELECTIONS, choose_labels, count_labels, smooth_downwards, table_of
+from fedlearn.trees.classes.shares import Line, even_shares, lines_of_choices, lines_of_counts
 from fedlearn.trees.classes.utilities import FloatArray, sensitivity, utility
+from fedlearn.trees.nodes import NodeTable
+from fedlearn.trees.parameters import Rule, at_least, one_of
 
-REASON = "NOT PRIVATE: mode='paper' uses counts of missing values, or of records, without noise; no epsilon covers that"
+REASON = "NOT PRIVATE: printed ID3 uses counts of missing values, or of records, without noise; no epsilon covers that"
+
+
+class PrintedID3(PrivateClassifier):
+    """ID3 on incomplete data with the printed accounting. *Not private*: for comparison only.
+
+    ``privacy_spent_`` says an infinite epsilon, and why; a finite account refuses to pay for it.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        What the paper claims that a fit spends, in nats; above 0. ``math.inf``: no noise.
+    max_depth : int, default=2
+        Split levels, 0 or more; never more than there are features.
+    mechanism : {"permute_and_flip", "exponential", "laplace"}, default="permute_and_flip"
+        How splits and labels are chosen; ``"laplace"``: from noisy counts.
+    categories : mapping or sequence, default=None
+        For each feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name or position,
+        or one for each feature. Never learned from the data.
+    bins : mapping, default=None
+        For numeric features instead: ascending edges, by name or position.
+    classes : sequence, default=None
+        The labels that can occur.
+    class_weight : mapping or None, default=None
+        Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
+    missing : {"wp", "drop"}, default="wp"
+        ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
+        ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
+    noise : {"secure", "seeded"}, default="secure"
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+    random_state : int, RandomState or None, default=None
+        Seed of seeded noise, and of all that needs no protection.
+    accountant : PrivacyAccountant or None, default=None
+        Account to spend from; it is asked before the data is touched. None: one of its own.
+    bounds_from_data : bool, default=False
+        Take undeclared categories, bins and classes from the data, with a warning: *not private*, and
+        ``privacy_spent_`` says an infinite epsilon.
+
+    Attributes
+    ----------
+    table_ : NodeTable
+        The tree; values are shares of the classes. All of it may be published.
+    privacy_spent_ : PrivacySpent
+        What this fit has spent, line by line; epsilon is infinite if it must not be called private.
+    classes_ : ndarray of shape (classes,)
+        The labels, sorted.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Their names, where X had names.
+
+    References
+    ----------
+    .. [1] Vu, Nguyen: private decision trees on incomplete data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
+    >>> y = np.where(X[:, 0] == "red", "stop", "go")
+    >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
+    >>> tree = PrintedID3(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> tree.privacy_spent_.epsilon
+    inf
+    >>> tree.predict([["red", "m"], ["green", None]])
+    array(['stop', 'go'], dtype='<U4')
+    """
+
+    rules: ClassVar[dict[str, Rule]] = {
+        **PrivateClassifier.rules,
+        "mechanism": one_of(*MECHANISMS),
+        "max_depth": at_least(0),
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        max_depth: int = 2,
+        mechanism: str = "permute_and_flip",
+        categories: Any = None,
+        bins: Any = None,
+        classes: Sequence[object] | None = None,
+        class_weight: Mapping[object, float] | None = None,
+        missing: str = "wp",
+        noise: str = "secure",
+        random_state: Any = None,
+        accountant: PrivacyAccountant | None = None,
+        bounds_from_data: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.max_depth = max_depth
+        self.mechanism = mechanism
+        self.categories = categories
+        self.bins = bins
+        self.classes = classes
+        self.class_weight = class_weight
+        self.missing = missing
+        self.noise = noise
+        self.random_state = random_state
+        self.accountant = accountant
+        self.bounds_from_data = bounds_from_data
+
+    def _num_parts(self) -> int:
+        return 1
+
+    def _reasons_against(self) -> list[str]:
+        return [*super()._reasons_against(), REASON]
+
+    def _lines(self, num_features: int) -> list[Line]:
+        depth = min(self.max_depth, num_features)
+        if self.mechanism == "laplace":
+            return lines_of_counts(depth, self.epsilon)
+        return lines_of_choices(even_shares(depth), self.epsilon)
+
+    def _grow(self, records: CodedRecords, noise: Noise, rng: np.random.Generator) -> NodeTable:
+        depth = min(self.max_depth, len(records.sizes))
+        growth, value = grow_as_printed(
+            records, depth=depth, epsilon=self.epsilon, mechanism=self.mechanism, noise=noise
+        )
+        return table_of(growth, value)
 
 
 def grow_as_printed(
-    records: Records, *, depth: int, epsilon: float, mechanism: str, noise: Noise
+    records: CodedRecords, *, depth: int, epsilon: float, mechanism: str, noise: Noise
 ) -> tuple[Growth, FloatArray]:
     """Return the tree and (nodes, classes) its shares of the classes."""
     growth = Growth(1, records.sizes)
@@ -49,7 +176,7 @@ def grow_as_printed(
     return growth, choose_labels(growth, exact, epsilon=share, mechanism=mechanism, noise=noise)
 
 
-def _noisy_gains(growth: Growth, records: Records, epsilon: float, mechanism: str, noise: Noise) -> FloatArray:
+def _noisy_gains(growth: Growth, records: CodedRecords, epsilon: float, mechanism: str, noise: Noise) -> FloatArray:
     """Return (nodes, features) the gain over the complete part, times the number of records that are complete."""
     counts = count_open(growth, records, spread=False)
     complete = np.add.reduceat(counts.sum(axis=2), records.offsets, axis=1)  # exact: this is what is wrong

@@ -1,4 +1,4 @@
-"""The hot loops of paper mode (compiled by numba): errors of all splits, routing of rows, values of leaves.
+"""The hot loops of the printed regression trees, compiled by numba: errors of splits, routing of rows, leaves.
 
 Legend: n rows of a node, f features, c candidate thresholds of each feature. ``order`` lists row numbers so that each
 node owns one stretch ``order[start:stop]``, and within it rows ascend by target. ``bins[row, feature]`` is the number
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
+Integers = NDArray[np.int64]
 Bins = NDArray[np.uint8]
 
 
 @numba.njit(cache=True)
-def squared_errors(bins: Bins, y: Floats, order: Rows, start: Rows, stop: Rows, candidates: int) -> Floats:
+def squared_errors(bins: Bins, y: Floats, order: Integers, start: Integers, stop: Integers, candidates: int) -> Floats:
     """Return (nodes, f * c) sum of squared errors around the two children's means, for every split.
 
     One pass over a node's rows fills histograms of count and sum; the error is the sum of y^2 less (sum y)^2 / n of
@@ -56,7 +56,7 @@ def squared_errors(bins: Bins, y: Floats, order: Rows, start: Rows, stop: Rows, 
 
 
 @numba.njit(cache=True)
-def absolute_errors(bins: Bins, y: Floats, order: Rows, start: Rows, stop: Rows, candidates: int) -> Floats:
+def absolute_errors(bins: Bins, y: Floats, order: Integers, start: Integers, stop: Integers, candidates: int) -> Floats:
     """Return (nodes, f * c) sum of absolute errors around the two children's medians, for every split.
 
     The right side of candidate j is what is left when bins 0 .. j are removed, the left side what is left when the bins
@@ -93,7 +93,7 @@ def absolute_errors(bins: Bins, y: Floats, order: Rows, start: Rows, stop: Rows,
 
 
 @numba.njit(cache=True)
-def _errors_after_removal(values: Floats, removal: Rows, removed: Rows, links: Rows) -> Floats:
+def _errors_after_removal(values: Floats, removal: Integers, removed: Integers, links: Integers) -> Floats:
     """Return, for each k, the sum of |value - median| of what is left after the first removed[k] removals.
 
     `values` ascend; `removal` lists positions in them; `removed` ascends. A doubly linked list of the values left and a
@@ -138,7 +138,9 @@ def _errors_after_removal(values: Floats, removal: Rows, removed: Rows, links: R
 
 
 @numba.njit(cache=True)
-def left_sizes(bins: Bins, order: Rows, start: Rows, stop: Rows, feature: Rows, cut: Rows) -> Rows:
+def left_sizes(
+    bins: Bins, order: Integers, start: Integers, stop: Integers, feature: Integers, cut: Integers
+) -> Integers:
     """Return (nodes,) number of rows that go left of each node's split."""
     sizes = np.zeros(len(start), np.int64)
     for node in range(len(start)):
@@ -149,7 +151,9 @@ def left_sizes(bins: Bins, order: Rows, start: Rows, stop: Rows, feature: Rows, 
 
 
 @numba.njit(cache=True)
-def route(bins: Bins, order: Rows, start: Rows, stop: Rows, feature: Rows, cut: Rows, left: Rows) -> None:
+def route(
+    bins: Bins, order: Integers, start: Integers, stop: Integers, feature: Integers, cut: Integers, left: Integers
+) -> None:
     """Put each node's left rows before its right ones, in place; both keep their order by target."""
     for node in range(len(start)):
         stretch = order[start[node] : stop[node]].copy()
@@ -164,7 +168,7 @@ def route(bins: Bins, order: Rows, start: Rows, stop: Rows, feature: Rows, cut: 
 
 
 @numba.njit(cache=True)
-def means(y: Floats, order: Rows, start: Rows, stop: Rows, empty: float) -> Floats:
+def means(y: Floats, order: Integers, start: Integers, stop: Integers, empty: float) -> Floats:
     """Return (nodes,) mean target; `empty` where a node has no row."""
     values = np.full(len(start), empty)
     for node in range(len(start)):
@@ -175,7 +179,7 @@ def means(y: Floats, order: Rows, start: Rows, stop: Rows, empty: float) -> Floa
 
 @numba.njit(cache=True)
 def noisy_medians(
-    y: Floats, order: Rows, start: Rows, stop: Rows, strength: float, gap_draw: Floats, place_draw: Floats
+    y: Floats, order: Integers, start: Integers, stop: Integers, strength: float, gap_draw: Floats, place_draw: Floats
 ) -> Floats:
     """Return (nodes,) the printed private median.
 

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from fedlearn.privacy.audit_cases import AuditCase, Release
 from fedlearn.privacy.noise import Noise
+from fedlearn.trees.binning import MISSING
 from fedlearn.trees.classes import growing
-from fedlearn.trees.classes.counting import MISSING, ONE, Records
+from fedlearn.trees.classes.counting import ONE, CodedRecords
+from fedlearn.trees.classes.shares import harmonic_shares
 
 Record = tuple[int, int, int]  # (category of feature 0, of feature 1, class); two of each
 Pair: TypeAlias = tuple[list[Record], list[Record]]  # neighbors
@@ -28,10 +30,10 @@ TOLD_APART: list[Record] = [*CROWD, (1, 0, 1)]
 INCOMPLETE: list[Record] = [(MISSING, MISSING, 0)]  # goes to both children, with half its weight each
 
 
-def copies(records: list[Record], trees: int, sizes: tuple[int, int] = (2, 2)) -> Records:
+def copies(records: list[Record], trees: int, sizes: tuple[int, int] = (2, 2)) -> CodedRecords:
     """Return the same records for each of many trees."""
     rows = np.tile(np.array(records, np.int64).reshape(-1, 3), (trees, 1))
-    return Records(
+    return CodedRecords(
         codes=rows[:, :2].astype(np.uint8),
         labels=rows[:, 2],
         weights=np.full(len(rows), ONE),
@@ -49,7 +51,7 @@ def _forest(records: list[Record], *, depth: int, mechanism: str, epsilon: float
             copies(records, draws),
             np.ones((draws, 2), np.bool_),
             epsilon=epsilon,
-            shares=growing.harmonic_shares(depth),
+            shares=harmonic_shares(depth),
             rule=growing.SelectionRule(mechanism, "max"),
             noise=noise,
         )

@@ -1,9 +1,8 @@
 """Private classification trees and random decision forests over categorical features with missing values.
 
-SuLQ-ID3 (Blum et al. 2005; Friedman, Schuster 2010) by Laplace counts or by one private selection per node; random
-decision trees (Fan et al. 2003; Jagannathan et al. 2009) with private leaves; weight partition (WP) for missing
-values, in training and in prediction. Proofs: counts and composition in ``categorical``, utilities in
-``class_utilities``, budgets in ``class_growing``.
+SuLQ-ID3 by Laplace counts or by one private selection per node; random decision trees with private leaves; weight
+partition (WP) for missing values, in training and in prediction. Proofs: counts and composition in `counting`,
+utilities in `utilities`, budgets in `shares`.
 """
 
 from __future__ import annotations
@@ -15,74 +14,102 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedlearn.privacy import Noise, PrivacyAccountant
-from fedlearn.trees.as_printed.id3 import REASON, grow_as_printed
 from fedlearn.trees.classes import growing
-from fedlearn.trees.classes.classifier import PrivateClassifier, spread_over_trees
-from fedlearn.trees.classes.counting import Growth, Records, count_leaves
+from fedlearn.trees.classes.classifier import PrivateClassifier
+from fedlearn.trees.classes.counting import CodedRecords, Growth, count_leaves
+from fedlearn.trees.classes.shares import (
+    SAMPLINGS,
+    Line,
+    even_shares,
+    lines_of_choices,
+    lines_of_counts,
+    spread_over_trees,
+)
 from fedlearn.trees.classes.utilities import CRITERIA, FloatArray, sensitivity
 from fedlearn.trees.nodes import NodeTable
+from fedlearn.trees.parameters import Rule, at_least, one_of
 
-MECHANISMS = ("laplace", "exponential", "permute_and_flip")
-SAMPLINGS = ("disjoint", "same")
+MECHANISMS = ("laplace", *growing.SELECTIONS)
 
 
 class DPClassificationTree(PrivateClassifier):
     """One ID3 tree: a node has a child for each category of its feature, and no path uses a feature twice.
 
-    Add or remove one record, pure epsilon. ``mechanism="laplace"``: noisy counts of every feature that is left on the
-    path, all else follows from them. ``"exponential"``, ``"permute_and_flip"``: one choice per node and one label per
-    leaf, epsilon / (depth + 1) each along a path.
+    Pure epsilon, add or remove one record. Proofs: counts and composition in `counting`, utilities in `utilities`.
 
     Parameters
     ----------
-    epsilon
-        Budget, in nats; ``math.inf`` for no noise.
-    max_depth
-        Split levels; at most the number of features.
-    mechanism
-        ``"laplace"``, ``"exponential"`` or ``"permute_and_flip"``.
-    criterion
-        ``"max"``, ``"gini"`` or ``"information_gain"`` (see ``class_utilities``).
-    max_records
-        Declared largest number of records the data could have; needed by ``"information_gain"`` under selection.
-    categories
-        For each feature its list of categories, or their number k if X holds codes 0 .. k - 1; a mapping by name or
-        position, or a sequence.
-    bins
+    epsilon : float, default=1.0
+        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+    max_depth : int, default=2
+        Split levels, 0 or more; never more than there are features.
+    mechanism : {"permute_and_flip", "exponential", "laplace"}, default="permute_and_flip"
+        ``"laplace"``: noisy counts of every feature that is left on the path, from which all else follows. The others:
+        one private choice per node and one label per leaf, epsilon / (depth + 1) each along a path.
+    criterion : {"max", "gini", "information_gain"}, default="max"
+        What makes a split good: records that the branches' majorities get right, Gini impurity, or entropy.
+    max_records : int or None, default=None
+        Declared largest number of records the data could have; needed by ``"information_gain"`` under selection, where
+        the sensitivity grows with it.
+    categories : mapping or sequence, default=None
+        For each feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name or position,
+        or one for each feature. Never learned from the data.
+    bins : mapping, default=None
         For numeric features instead: ascending edges, by name or position.
-    classes
+    classes : sequence, default=None
         The labels that can occur.
-    class_weight
-        Declared weight of each label, or None; records of the heaviest weigh 1.
-    missing
-        ``"wp"`` divides a record over all children of a node whose feature it lacks, in training and in prediction;
-        ``"drop"`` leaves incomplete records out, and does not vote on rows whose path needs what they lack.
-    mode
-        ``"rigorous"``, or ``"paper"``: the printed accounting, which is *not private* (see ``paper_id3``).
-    noise
-        ``"secure"`` or ``"seeded"`` (reproducible, protects nobody; needs ``random_state``).
-    random_state
-        Seed of all that needs no protection.
-    accountant
-        Is asked for epsilon before the data is touched; None: an account of its own.
-    bounds_from_data
-        Take undeclared categories, bins and classes from the data; *not private*.
+    class_weight : mapping or None, default=None
+        Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
+    missing : {"wp", "drop"}, default="wp"
+        ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
+        ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
+    noise : {"secure", "seeded"}, default="secure"
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+    random_state : int, RandomState or None, default=None
+        Seed of seeded noise, and of all that needs no protection.
+    accountant : PrivacyAccountant or None, default=None
+        Account to spend from; it is asked before the data is touched. None: one of its own.
+    bounds_from_data : bool, default=False
+        Take undeclared categories, bins and classes from the data, with a warning: *not private*, and
+        ``privacy_spent_`` says an infinite epsilon.
 
     Attributes
     ----------
-    table_
-        The tree as a ``NodeTable``; values are shares of the classes.
-    privacy_spent_
-        What was spent, by level; epsilon is infinite if the fit must not be called private.
-    classes_, n_features_in_, feature_names_in_
-        As in scikit-learn.
+    table_ : NodeTable
+        The tree; values are shares of the classes. All of it may be published.
+    privacy_spent_ : PrivacySpent
+        What this fit has spent, line by line; epsilon is infinite if it must not be called private.
+    classes_ : ndarray of shape (classes,)
+        The labels, sorted.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Their names, where X had names.
+
+    References
+    ----------
+    .. [1] Blum, Dwork, McSherry, Nissim 2005: SuLQ, ID3 from noisy counts.
+    .. [2] Friedman, Schuster 2010, doi:10.1145/1835804.1835868: private selection, and the utilities' sensitivities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
+    >>> y = np.where(X[:, 0] == "red", "stop", "go")
+    >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
+    >>> tree = DPClassificationTree(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> print(tree.privacy_spent_)
+    epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
+    >>> tree.predict([["red", "m"], ["green", None]])
+    array(['stop', 'go'], dtype='<U4')
     """
 
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        **PrivateClassifier.choices,
-        "mechanism": MECHANISMS,
-        "criterion": CRITERIA,
-        "mode": ("rigorous", "paper"),
+    rules: ClassVar[dict[str, Rule]] = {
+        **PrivateClassifier.rules,
+        "mechanism": one_of(*MECHANISMS),
+        "criterion": one_of(*CRITERIA),
+        "max_depth": at_least(0),
     }
 
     def __init__(
@@ -98,7 +125,6 @@ class DPClassificationTree(PrivateClassifier):
         classes: Sequence[object] | None = None,
         class_weight: Mapping[object, float] | None = None,
         missing: str = "wp",
-        mode: str = "rigorous",
         noise: str = "secure",
         random_state: Any = None,
         accountant: PrivacyAccountant | None = None,
@@ -114,7 +140,6 @@ class DPClassificationTree(PrivateClassifier):
         self.classes = classes
         self.class_weight = class_weight
         self.missing = missing
-        self.mode = mode
         self.noise = noise
         self.random_state = random_state
         self.accountant = accountant
@@ -122,34 +147,23 @@ class DPClassificationTree(PrivateClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.max_depth < 0:
-            raise ValueError(f"max_depth = {self.max_depth}: must be 0 or more")
-        if self.mode == "rigorous" and self.mechanism != "laplace":
+        if self.mechanism != "laplace":
             sensitivity(self.criterion, max_records=self.max_records)
 
     def _num_parts(self) -> int:
         return 1
 
-    def _reasons_against(self) -> list[str]:
-        return super()._reasons_against() + ([REASON] if self.mode == "paper" else [])
-
-    def _lines(self, num_features: int) -> list[tuple[str, float, int | None]]:
+    def _lines(self, num_features: int) -> list[Line]:
         depth = min(self.max_depth, num_features)
         if self.mechanism == "laplace":
-            if not depth:
-                return [("class counts", self.epsilon, 0)]
-            return [("noisy counts of all features left", self.epsilon / depth, level) for level in range(depth)]
-        return lines_of(growing.even_shares(depth), self.epsilon)
+            return lines_of_counts(depth, self.epsilon)
+        return lines_of_choices(even_shares(depth), self.epsilon)
 
-    def _grow(self, records: Records, noise: Noise, rng: np.random.Generator) -> NodeTable:
+    def _grow(self, records: CodedRecords, noise: Noise, rng: np.random.Generator) -> NodeTable:
         if self.max_records is not None and len(records.labels) > self.max_records:
             raise ValueError(f"max_records = {self.max_records}, but there are more: declare a bound that holds")
         depth = min(self.max_depth, len(records.sizes))
-        if self.mode == "paper":
-            growth, value = grow_as_printed(
-                records, depth=depth, epsilon=self.epsilon, mechanism=self.mechanism, noise=noise
-            )
-        elif self.mechanism == "laplace":
+        if self.mechanism == "laplace":
             growth, value = self._grow_by_counts(records, depth, noise)
         else:
             rule = growing.SelectionRule(self.mechanism, self.criterion, 0.0, self.max_records)
@@ -157,14 +171,14 @@ class DPClassificationTree(PrivateClassifier):
                 records,
                 np.ones((1, len(records.sizes)), np.bool_),
                 epsilon=self.epsilon,
-                shares=growing.even_shares(depth),
+                shares=even_shares(depth),
                 rule=rule,
                 noise=noise,
             )
             value = growing.choose_labels(growth, counts, epsilon=left, mechanism=self.mechanism, noise=noise)
         return growing.table_of(growth, value)
 
-    def _grow_by_counts(self, records: Records, depth: int, noise: Noise) -> tuple[Growth, FloatArray]:
+    def _grow_by_counts(self, records: CodedRecords, depth: int, noise: Noise) -> tuple[Growth, FloatArray]:
         if not depth:
             growth = Growth(1, records.sizes)
             counts = growing.count_labels(growth, records, epsilon=self.epsilon, noise=noise)
@@ -179,30 +193,82 @@ class DPClassificationTree(PrivateClassifier):
 class DPRandomForestClassifier(PrivateClassifier):
     """Random decision trees: structure drawn without data, so that the whole budget goes to the leaves.
 
-    Add or remove one record, pure epsilon. On disjoint parts (each record draws its tree, by itself) every tree has
-    the whole epsilon: parallel composition. On the same data every tree has epsilon / n_estimators: sequential
-    composition.
+    Pure epsilon, add or remove one record.
 
     Parameters
     ----------
-    n_estimators
-        Number of trees.
-    sampling
-        ``"disjoint"`` or ``"same"``. (Drawing with repetition is not offered: a record drawn m times costs m times as
-        much.)
-    max_depth
-        Split levels.
-    mechanism
-        ``"laplace"``: noisy class counts at the leaves, smoothed; the trees' shares of the classes are averaged.
-        ``"exponential"``, ``"permute_and_flip"``: one label for each leaf; the trees vote.
+    epsilon : float, default=1.0
+        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+    n_estimators : int, default=10
+        Number of trees, 1 or more.
+    sampling : {"disjoint", "same"}, default="disjoint"
+        ``"disjoint"``: each record draws its tree, by itself, and every tree has the whole epsilon (parallel
+        composition). ``"same"``: every tree sees all records, with epsilon / n_estimators (sequential composition).
+    max_depth : int, default=3
+        Split levels, 0 or more; never more than there are features.
+    mechanism : {"laplace", "exponential", "permute_and_flip"}, default="laplace"
+        ``"laplace"``: noisy class counts at the leaves, smoothed; the trees' shares of the classes are averaged. The
+        others: one label for each leaf; the trees vote.
+    categories : mapping or sequence, default=None
+        For each feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name or position,
+        or one for each feature. Never learned from the data.
+    bins : mapping, default=None
+        For numeric features instead: ascending edges, by name or position.
+    classes : sequence, default=None
+        The labels that can occur.
+    class_weight : mapping or None, default=None
+        Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
+    missing : {"wp", "drop"}, default="wp"
+        ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
+        ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
+    noise : {"secure", "seeded"}, default="secure"
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+    random_state : int, RandomState or None, default=None
+        Seed of seeded noise, and of all that needs no protection.
+    accountant : PrivacyAccountant or None, default=None
+        Account to spend from; it is asked before the data is touched. None: one of its own.
+    bounds_from_data : bool, default=False
+        Take undeclared categories, bins and classes from the data, with a warning: *not private*, and
+        ``privacy_spent_`` says an infinite epsilon.
 
-    All other parameters and attributes are those of ``DPClassificationTree``.
+    Attributes
+    ----------
+    table_ : NodeTable
+        The trees; values are shares of the classes. All of it may be published.
+    privacy_spent_ : PrivacySpent
+        What this fit has spent, line by line; epsilon is infinite if it must not be called private.
+    classes_ : ndarray of shape (classes,)
+        The labels, sorted.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Their names, where X had names.
+
+    References
+    ----------
+    .. [1] Fan, Wang, Yu, Ma 2003: random decision trees.
+    .. [2] Jagannathan, Pillaipakkamnatt, Wright 2009: random decision trees with private leaves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
+    >>> y = np.where(X[:, 0] == "red", "stop", "go")
+    >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
+    >>> forest = DPRandomForestClassifier(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> print(forest.privacy_spent_)
+    epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
+    >>> forest.predict([["red", "m"], ["green", None]])
+    array(['stop', 'go'], dtype='<U4')
     """
 
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {
-        **PrivateClassifier.choices,
-        "mechanism": MECHANISMS,
-        "sampling": SAMPLINGS,
+    rules: ClassVar[dict[str, Rule]] = {
+        **PrivateClassifier.rules,
+        "mechanism": one_of(*MECHANISMS),
+        "sampling": one_of(*SAMPLINGS),
+        "n_estimators": at_least(1),
+        "max_depth": at_least(0),
     }
 
     def __init__(
@@ -238,18 +304,14 @@ class DPRandomForestClassifier(PrivateClassifier):
         self.accountant = accountant
         self.bounds_from_data = bounds_from_data
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_forest(self.n_estimators, self.max_depth)
-
     def _num_parts(self) -> int:
         return int(self.n_estimators) if self.sampling == "disjoint" else 1
 
-    def _lines(self, num_features: int) -> list[tuple[str, float, int | None]]:
+    def _lines(self, num_features: int) -> list[Line]:
         what = "class counts of the leaves" if self.mechanism == "laplace" else "labels of the leaves"
         return spread_over_trees([(what, self.epsilon, None)], num_trees=self.n_estimators, sampling=self.sampling)
 
-    def _grow(self, records: Records, noise: Noise, rng: np.random.Generator) -> NodeTable:
+    def _grow(self, records: CodedRecords, noise: Noise, rng: np.random.Generator) -> NodeTable:
         allowed = np.ones((self.n_estimators, len(records.sizes)), np.bool_)
         growth = growing.grow_at_random(records, allowed, depth=self.max_depth, rng=rng)
         epsilon = self.epsilon if self.sampling == "disjoint" else self.epsilon / self.n_estimators
@@ -260,17 +322,3 @@ class DPRandomForestClassifier(PrivateClassifier):
             _, counts = count_leaves(growth, records)
             value = growing.choose_labels(growth, counts, epsilon=epsilon, mechanism=self.mechanism, noise=noise)
         return growing.table_of(growth, value)
-
-
-def lines_of(shares: FloatArray, epsilon: float) -> list[tuple[str, float, int | None]]:
-    """Return the lines of a path: a choice on each level but the last, a label there."""
-    choices = [("choice of the feature", float(epsilon * share), level) for level, share in enumerate(shares[:-1])]
-    return [*choices, ("label of the leaf", float(epsilon * shares[-1]), len(shares) - 1)]
-
-
-def check_forest(n_estimators: int, max_depth: int) -> None:
-    """Refuse a forest without trees, or of negative depth."""
-    if n_estimators < 1:
-        raise ValueError(f"n_estimators = {n_estimators}: must be 1 or more")
-    if max_depth < 0:
-        raise ValueError(f"max_depth = {max_depth}: must be 0 or more")

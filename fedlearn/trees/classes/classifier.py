@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,13 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from fedlearn.errors import BudgetExceeded
 from fedlearn.privacy import Noise, PrivacyAccountant, secure_noise, seeded_noise
-from fedlearn.trees.classes.counting import MISSING, ONE, IntArray, Records
+from fedlearn.trees.binning import MISSING
+from fedlearn.trees.classes.counting import ONE, CodedRecords, IntArray
 from fedlearn.trees.classes.encoding import Encoding
+from fedlearn.trees.classes.shares import Line
 from fedlearn.trees.drawing import Drawable, Words
 from fedlearn.trees.nodes import NodeTable
+from fedlearn.trees.parameters import COMMON, Rule, check_parameters
 from fedlearn.trees.predicting import leaf_of_rows, predict
 
 FloatArray = NDArray[np.float64]
@@ -43,18 +46,29 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
     random_state: Any
     accountant: PrivacyAccountant | None
     bounds_from_data: bool
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {"missing": ("wp", "drop"), "noise": ("secure", "seeded")}
 
-    def fit(self, X: Any, y: Any) -> PrivateClassifier:
-        """Grow the trees, spending ``epsilon``.
+    rules: ClassVar[dict[str, Rule]] = COMMON
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Grow the trees; the accountant is asked before the data is touched.
 
         Parameters
         ----------
-        X
-            (n, features) DataFrame or array of declared categories (or numbers with declared bins); None or NaN =
-            missing.
-        y
-            (n,) labels, each one of ``classes``.
+        X : array-like or DataFrame of shape (n, features)
+            Declared categories, or numbers with declared bins; None or NaN = missing.
+        y : array-like of shape (n,)
+            Labels, each one of the declared classes.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        BudgetExceeded
+            If the account does not cover epsilon; nothing is booked and no data touched.
+        ValueError
+            If a parameter is out of its range, or X and y are not as they were declared.
         """
         self._check_parameters()
         self._ask_accountant()
@@ -74,11 +88,11 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         return self
 
     @abstractmethod
-    def _grow(self, records: Records, noise: Noise, rng: np.random.Generator) -> NodeTable:
+    def _grow(self, records: CodedRecords, noise: Noise, rng: np.random.Generator) -> NodeTable:
         """Return the trees; `rng` is for what needs no protection."""
 
     @abstractmethod
-    def _lines(self, num_features: int) -> list[tuple[str, float, int | None]]:
+    def _lines(self, num_features: int) -> list[Line]:
         """Return what is paid for: (what, epsilon, level); sums to ``epsilon``."""
 
     @abstractmethod
@@ -90,6 +104,11 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
 
         ``"wp"``: the row goes to all children of a node whose feature it lacks, divided evenly. ``"drop"``: the tree
         does not vote; if none does, the row gets the mean over all leaves.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, features)
+            As in `fit`; a category that was not declared counts as missing.
         """
         check_is_fitted(self)
         codes = self._encoding_.encode(self._checked(X, reset=False))
@@ -114,13 +133,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         return np.asarray(votes)
 
     def _check_parameters(self) -> None:
-        for name, allowed in self.choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} = {getattr(self, name)!r}: must be one of {allowed}")
-        if not self.epsilon > 0:
-            raise ValueError(f"epsilon = {self.epsilon!r}: must be above 0 (math.inf for no noise)")
-        if self.noise == "seeded" and self.random_state is None:
-            raise ValueError("random_state is None: noise='seeded' needs one; noise='secure' takes none")
+        check_parameters(self, self.rules)
         if self.classes is None and not self.bounds_from_data:
             raise ValueError(
                 "classes is not declared: name the labels that can occur, from public knowledge, or pass "
@@ -181,7 +194,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
             raise ValueError("y has a label that is not among the declared classes")
         return classes, labels
 
-    def _records(self, X: Any, labels: IntArray, encoding: Encoding, parts: np.random.Generator) -> Records:
+    def _records(self, X: Any, labels: IntArray, encoding: Encoding, parts: np.random.Generator) -> CodedRecords:
         codes = encoding.encode(X)
         if self.missing == "drop":
             complete = np.logical_and.reduce([column != MISSING for column in codes.T])
@@ -192,7 +205,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         )
         of_class = self._class_weights()
         weights = of_class[labels] if (of_class < ONE).any() else np.full(len(labels), ONE)
-        return Records(codes, labels, weights, tree, encoding.sizes, len(self.classes_))
+        return CodedRecords(codes, labels, weights, tree, encoding.sizes, len(self.classes_))
 
     def _class_weights(self) -> IntArray:
         """Return (classes,) declared weights in units; the heaviest record weighs 1, as the proofs want."""
@@ -212,19 +225,3 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         tags.classifier_tags.poor_score = True
         tags.non_deterministic = self.noise == "secure"
         return tags
-
-
-def spread_over_trees(
-    lines: list[tuple[str, float, int | None]], *, num_trees: int, sampling: str
-) -> list[tuple[str, float, int | None]]:
-    """Say in each line how it is composed over the trees; the numbers already are those of all trees together."""
-    if num_trees == 1:
-        return lines
-    how = {
-        "disjoint": f"largest of {num_trees} trees on disjoint parts",
-        "same": f"sum over {num_trees} trees on the same data",
-    }[sampling]
-    return [(f"{what}, {how}", epsilon, level) for what, epsilon, level in lines]
-
-
-__all__ = ["PrivateClassifier", "spread_over_trees"]

@@ -6,14 +6,13 @@ nodes of a level, of all trees, are counted in one pass over the records.
 
 What one record can change. Weights are integers in units of 2^-24; a share is ``weight // k`` and the remainder goes,
 unit by unit, to the first children. So nothing is lost: for every tree, the weights that a record has at the nodes of
-any
-*antichain* (no node above another: the open nodes of a level, the leaves) sum to at most its first weight, in exact
+any *antichain* (no node above another: the open nodes of a level, the leaves) sum to at most its first weight, in exact
 arithmetic, and to exactly that if the antichain cuts all paths. A first weight is at most 1. Hence, adding or removing
 one record changes the class counts of an antichain by at most 1 in the L1 norm, whatever is missing. Counts below 2^29
 are exact in float64: no rounding stands between this proof and the code.
 
 How a tree composes. Let node v publish something that costs eps_v for a record of weight 1 and eps_v w for one of
-weight w (true of Laplace counts, and of selection by the utilities of ``class_utilities``). For any fixed published
+weight w (true of Laplace counts, and of selection by the utilities of `utilities`). For any fixed published
 outcome, the loss of a record is at most the sum of eps_v w_v over the nodes. The part of a record that reaches v pays
 eps_v and then what its children cost, with shares that sum to 1: by induction from the leaves, the loss is at most
 the *dearest path*, max over paths of the sum of eps_v along it. This is composition along a path and parallel
@@ -29,9 +28,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.trees.binning import MISSING
 from fedlearn.trees.nodes import LEAF
 
-MISSING = 255  # the code of a missing value; categories are 0 .. 254
 ONE = 2**24  # the weight of a whole record
 STAY = -1  # the choice of a node that becomes a leaf
 TOTALS, SPREAD, COMPLETE = 0, 1, 2  # count a node as a whole; by category with missing values spread; or left out
@@ -40,7 +39,7 @@ IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Records:
+class CodedRecords:
     """Training data as the counting needs it."""
 
     codes: NDArray[np.uint8]  # (n, features) category of each value, or MISSING
@@ -112,7 +111,7 @@ class Growth:
         return np.cumsum([0, *map(len, self.feature), self.num_open])
 
 
-def count_open(growth: Growth, records: Records, *, spread: bool = True) -> NDArray[np.float64]:
+def count_open(growth: Growth, records: CodedRecords, *, spread: bool = True) -> NDArray[np.float64]:
     """Return (open nodes, all categories side by side, classes) the weights of the records there, in records.
 
     The weight of a record whose value is missing is divided over the feature's categories as it would be over the
@@ -124,7 +123,7 @@ def count_open(growth: Growth, records: Records, *, spread: bool = True) -> NDAr
     return _count(growth, records, slot, growth.num_open, SPREAD if spread else COMPLETE)
 
 
-def count_leaves(growth: Growth, records: Records) -> tuple[IntArray, NDArray[np.float64]]:
+def count_leaves(growth: Growth, records: CodedRecords) -> tuple[IntArray, NDArray[np.float64]]:
     """Return (leaves,) the node numbers of all leaves, and (leaves, classes) the weights there, in records."""
     leaves = growth.leaves()
     slot = np.full(growth.level_starts()[-1], -1, np.int64)
@@ -132,7 +131,7 @@ def count_leaves(growth: Growth, records: Records) -> tuple[IntArray, NDArray[np
     return leaves, _count(growth, records, slot, len(leaves), TOTALS)[:, 0]
 
 
-def _count(growth: Growth, records: Records, slot: IntArray, slots: int, columns_by: int) -> NDArray[np.float64]:
+def _count(growth: Growth, records: CodedRecords, slot: IntArray, slots: int, columns_by: int) -> NDArray[np.float64]:
     feature, first_child = growth.nodes()
     waiting = growth.level * int(records.sizes.max(initial=1)) + 1  # most nodes that can wait on the stack
     columns = 1 if columns_by == TOTALS else int(records.sizes.sum())

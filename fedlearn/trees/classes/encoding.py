@@ -16,7 +16,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.trees.classes.counting import MISSING, IntArray
+from fedlearn.trees.binning import MISSING
+from fedlearn.trees.classes.counting import IntArray
 from fedlearn.trees.domain import NotPrivateWarning
 
 Feature = int | Sequence[object]

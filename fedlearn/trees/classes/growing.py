@@ -1,9 +1,7 @@
 """Growing classification trees level by level: by private selection, by noisy counts, or without data.
 
-Budgets of a path. A tree with D split levels asks for one choice per node on levels 0 .. D - 1 and for one label per
-leaf: D + 1 queries on the longest path. Level l gets the share ``shares[l]`` of epsilon, the shares sum to 1, and a
-leaf gets *all that its path has left*: the last share if it is on level D, more if it is higher up. So every path
-spends epsilon, exactly, and by the composition law in ``categorical`` the tree is epsilon-private.
+What each level may spend stands in `shares`, what one record can change about a count in `counting`, about a choice in
+`utilities`.
 """
 
 from __future__ import annotations
@@ -15,38 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.privacy import Noise, exponential, laplace, permute_and_flip
-from fedlearn.trees.classes.counting import STAY, Growth, IntArray, Records, count_leaves, count_open
+from fedlearn.trees.classes.counting import STAY, CodedRecords, Growth, IntArray, count_leaves, count_open
 from fedlearn.trees.classes.utilities import FloatArray, sensitivity, utility
 from fedlearn.trees.nodes import LEAF, NodeTable
 
 Selection = Callable[..., IntArray]
 SELECTIONS: dict[str, Selection] = {"exponential": exponential, "permute_and_flip": permute_and_flip}
-
-
-def even_shares(depth: int) -> FloatArray:
-    """Return (depth + 1,) the same share for each split level and for the leaf."""
-    return np.full(depth + 1, 1 / (depth + 1))
-
-
-def harmonic_shares(depth: int) -> FloatArray:
-    """Return (depth + 1,) shares in proportion to 1 / (depth + 1 - level): deeper nodes are smaller and need more.
-
-    Source: eDPRF, J. Software (China) 2025 no. 7, p. 2935, figure 3.
-
-    >>> harmonic_shares(2).round(2).tolist()
-    [0.18, 0.27, 0.55]
-    """
-    weights = 1 / np.arange(depth + 1, 0, -1)
-    return np.asarray(weights / weights.sum())
-
-
-def left_for_leaf(shares: FloatArray) -> FloatArray:
-    """Return (depth + 1,) what a leaf on each level has left: the nodes above it chose, it did not itself.
-
-    >>> left_for_leaf(harmonic_shares(2)).round(2).tolist()
-    [1.0, 0.82, 0.55]
-    """
-    return np.cumsum(shares[::-1])[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +38,7 @@ class SelectionRule:
 
 
 def grow_by_selection(
-    records: Records,
+    records: CodedRecords,
     allowed: NDArray[np.bool_],
     *,
     epsilon: float,
@@ -121,7 +93,7 @@ def grow_by_selection(
 def _choose(
     counts: FloatArray,
     candidates: NDArray[np.bool_],
-    records: Records,
+    records: CodedRecords,
     epsilon: float,
     after: FloatArray,
     rule: SelectionRule,
@@ -140,7 +112,9 @@ def _choose(
     return np.where(chosen == len(records.sizes), STAY, chosen)
 
 
-def grow_at_random(records: Records, allowed: NDArray[np.bool_], *, depth: int, rng: np.random.Generator) -> Growth:
+def grow_at_random(
+    records: CodedRecords, allowed: NDArray[np.bool_], *, depth: int, rng: np.random.Generator
+) -> Growth:
     """Return trees of which every node splits on a random feature that its path has not used: no data, no budget."""
     growth = Growth(len(allowed), records.sizes)
     for _ in range(depth):
@@ -152,13 +126,13 @@ def grow_at_random(records: Records, allowed: NDArray[np.bool_], *, depth: int, 
 
 
 def grow_by_counts(
-    records: Records, *, depth: int, epsilon: float, criterion: str, noise: Noise
+    records: CodedRecords, *, depth: int, epsilon: float, criterion: str, noise: Noise
 ) -> tuple[Growth, FloatArray]:
     """Return one tree grown from noisy counts alone (SuLQ-ID3), and (nodes, classes) their noisy counts.
 
     On each level every node publishes, for each of the m features that its path has not used, the counts by category
     and class, with Laplace noise of scale d m / epsilon. Adding or removing a record changes the histograms of one
-    feature, over all nodes of the level, by at most 1 in the L1 norm (``categorical``), those of m features by m:
+    feature, over all nodes of the level, by at most 1 in the L1 norm (`counting`), those of m features by m:
     each feature costs epsilon / (d m), the level epsilon / d, d levels epsilon. (The printed share is B / (d a)
     throughout; features that the path has used need no counts, so m = a - level.) The choice, the class counts of the
     children (the chosen feature's columns) and the test whether a child is too small to go on read published numbers
@@ -207,10 +181,10 @@ def choose_labels(
     return np.asarray(totals / totals.sum(axis=1, keepdims=True))
 
 
-def count_labels(growth: Growth, records: Records, *, epsilon: float, noise: Noise) -> FloatArray:
+def count_labels(growth: Growth, records: CodedRecords, *, epsilon: float, noise: Noise) -> FloatArray:
     """Return (nodes, classes) noisy class counts; those of an inner node are the sums over its leaves.
 
-    All counts of a tree together change by at most 1 in the L1 norm (``categorical``): Laplace noise of scale 1 /
+    All counts of a tree together change by at most 1 in the L1 norm (`counting`): Laplace noise of scale 1 /
     epsilon, whatever the number of classes (the printed B / (c n) pays once for each of the c classes, though they
     are disjoint).
     """

@@ -3,7 +3,7 @@
 Source: eDPRF, J. Software (China) 2025 no. 7, p. 2935: the split feature and the leaf's label by permute-and-flip,
 the budget of a path in shares 1 / (d + 1 - level), a leaf higher up getting all that is left of its path.
 Permute-and-flip: McKenna, Sheldon 2020 (arXiv:2010.12603). Ours: that a node may choose to stay a leaf (``penalty``),
-and the proofs, in ``categorical`` (composition with missing values), ``class_utilities`` and ``class_growing``.
+and the proofs, in `counting` (composition with missing values), `utilities` and `shares`.
 """
 
 from __future__ import annotations
@@ -16,39 +16,99 @@ from numpy.typing import NDArray
 
 from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.trees.classes import growing
-from fedlearn.trees.classes.classification import SAMPLINGS, check_forest, lines_of
-from fedlearn.trees.classes.classifier import PrivateClassifier, spread_over_trees
-from fedlearn.trees.classes.counting import Records
+from fedlearn.trees.classes.classifier import PrivateClassifier
+from fedlearn.trees.classes.counting import CodedRecords
+from fedlearn.trees.classes.shares import SAMPLINGS, Line, harmonic_shares, lines_of_choices, spread_over_trees
 from fedlearn.trees.classes.utilities import FloatArray
 from fedlearn.trees.nodes import NodeTable
+from fedlearn.trees.parameters import Rule, at_least, none_or, one_of
 
 
 class PermuteAndFlipForest(PrivateClassifier):
-    """Trees whose splits and labels are chosen by permute-and-flip; add or remove one record, pure epsilon.
+    """A forest whose splits and labels are chosen by permute-and-flip, with harmonic budgets (eDPRF).
+
+    Pure epsilon, add or remove one record. Proofs: composition in `counting`, utilities in `utilities`.
 
     Parameters
     ----------
-    epsilon
-        Budget of the forest, in nats.
-    n_estimators
-        Number of trees.
-    sampling
-        ``"disjoint"``: each record draws its tree, every tree has the whole epsilon (parallel composition). ``"same"``:
-        every tree sees all records, with epsilon / n_estimators (sequential composition).
-    max_depth
-        Split levels, at most.
-    max_features
-        Features that a tree may use, drawn for each tree without looking at the data; None: all.
-    penalty
+    epsilon : float, default=1.0
+        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+    n_estimators : int, default=3
+        Number of trees, 1 or more.
+    sampling : {"disjoint", "same"}, default="disjoint"
+        ``"disjoint"``: each record draws its tree, by itself, and every tree has the whole epsilon (parallel
+        composition). ``"same"``: every tree sees all records, with epsilon / n_estimators (sequential composition).
+    max_depth : int, default=2
+        Split levels, 0 or more; never more than there are features.
+    max_features : int or None, default=None
+        Features that a tree may use, 1 or more, drawn for each tree without looking at the data. None: all.
+    penalty : float, default=0.2
         Records, times the epsilon that is left, that one more child must gain for a node to split rather than to stay a
         leaf; 0: nodes always split. Public, so it costs no privacy. The default is about what a noisy label costs at
         most: with two classes and a lead of g records it is wrong with probability exp(-epsilon g) / 2, which loses g;
         1 / (2 e epsilon) records at the worst g.
+    categories : mapping or sequence, default=None
+        For each feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name or position,
+        or one for each feature. Never learned from the data.
+    bins : mapping, default=None
+        For numeric features instead: ascending edges, by name or position.
+    classes : sequence, default=None
+        The labels that can occur.
+    class_weight : mapping or None, default=None
+        Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
+    missing : {"wp", "drop"}, default="wp"
+        ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
+        ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
+    noise : {"secure", "seeded"}, default="secure"
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+    random_state : int, RandomState or None, default=None
+        Seed of seeded noise, and of all that needs no protection.
+    accountant : PrivacyAccountant or None, default=None
+        Account to spend from; it is asked before the data is touched. None: one of its own.
+    bounds_from_data : bool, default=False
+        Take undeclared categories, bins and classes from the data, with a warning: *not private*, and
+        ``privacy_spent_`` says an infinite epsilon.
 
-    All other parameters and attributes are those of ``DPClassificationTree``.
+    Attributes
+    ----------
+    table_ : NodeTable
+        The trees; values are shares of the classes. All of it may be published.
+    privacy_spent_ : PrivacySpent
+        What this fit has spent, line by line; epsilon is infinite if it must not be called private.
+    classes_ : ndarray of shape (classes,)
+        The labels, sorted.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Their names, where X had names.
+
+    References
+    ----------
+    .. [1] eDPRF, J. Software (China) 2025 no. 7, p. 2935; that a node may stay a leaf is ours.
+    .. [2] McKenna, Sheldon 2020, arXiv:2010.12603: permute-and-flip.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
+    >>> y = np.where(X[:, 0] == "red", "stop", "go")
+    >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
+    >>> forest = PermuteAndFlipForest(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> print(forest.privacy_spent_)
+    epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
+    >>> forest.predict([["red", "m"], ["green", None]])
+    array(['stop', 'go'], dtype='<U4')
     """
 
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {**PrivateClassifier.choices, "sampling": SAMPLINGS}
+    rules: ClassVar[dict[str, Rule]] = {
+        **PrivateClassifier.rules,
+        "sampling": one_of(*SAMPLINGS),
+        "n_estimators": at_least(1),
+        "max_depth": at_least(0),
+        "max_features": none_or(at_least(1)),
+        "penalty": at_least(0),
+    }
 
     def __init__(
         self,
@@ -85,26 +145,18 @@ class PermuteAndFlipForest(PrivateClassifier):
         self.accountant = accountant
         self.bounds_from_data = bounds_from_data
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_forest(self.n_estimators, self.max_depth)
-        if self.max_features is not None and self.max_features < 1:
-            raise ValueError(f"max_features = {self.max_features}: must be 1 or more, or None for all")
-        if not self.penalty >= 0:
-            raise ValueError(f"penalty = {self.penalty}: must be 0 or more")
-
     def _num_parts(self) -> int:
         return int(self.n_estimators) if self.sampling == "disjoint" else 1
 
     def _shares(self, num_features: int) -> FloatArray:
         usable = num_features if self.max_features is None else min(self.max_features, num_features)
-        return growing.harmonic_shares(min(self.max_depth, usable))
+        return harmonic_shares(min(self.max_depth, usable))
 
-    def _lines(self, num_features: int) -> list[tuple[str, float, int | None]]:
-        lines = lines_of(self._shares(num_features), self.epsilon)
+    def _lines(self, num_features: int) -> list[Line]:
+        lines = lines_of_choices(self._shares(num_features), self.epsilon)
         return spread_over_trees(lines, num_trees=self.n_estimators, sampling=self.sampling)
 
-    def _grow(self, records: Records, noise: Noise, rng: np.random.Generator) -> NodeTable:
+    def _grow(self, records: CodedRecords, noise: Noise, rng: np.random.Generator) -> NodeTable:
         num_features = len(records.sizes)
         epsilon = self.epsilon if self.sampling == "disjoint" else self.epsilon / self.n_estimators
         growth, left, counts = growing.grow_by_selection(

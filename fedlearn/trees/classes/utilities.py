@@ -24,7 +24,7 @@ n_bi^2 / n_b) = 1 - 2 p_c + sum_i p_i^2, which is at least (1 - p_c)^2 >= 0 and 
 w_b) - f(n_b) - f(w_b) = w_b log2(n_b / w_b + 1) + n_b log2(1 + w_b / n_b) <= w_b [log2(n_b / w_b + 1) + 1 / ln 2].
 
 With weights, across a level. The change is at most proportional to w for ``max`` and ``gini``, so the nodes of a
-level, where the record's weights sum to 1, cost eps together (see ``categorical``). That is *not* true of the
+level, where the record's weights sum to 1, cost eps together (see `counting`). That is *not* true of the
 entropy: w log2(n / w + 1) is more than w log2(n + 1) for w < 1. It still holds in sum: over all branches of all nodes
 of a level, whose w_b sum to 1 and whose n_b sum to at most N, concavity of the logarithm (Jensen) gives sum w_b
 log2(n_b / w_b + 1) <= log2(sum n_b + 1) <= log2(N + 1). Hence N must be the size of the whole data, *not* of the

@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from fedlearn.privacy.audit_cases import AuditCase, Release
 from fedlearn.privacy.noise import Noise
-from fedlearn.trees.as_printed.growing import PaperSettings, grow_paper_forest
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.domain import Domain
 from fedlearn.trees.numbers.growing import Grown, grow, noisy_sums
 from fedlearn.trees.numbers.histograms import Rows, arrange, parts_of
 from fedlearn.trees.numbers.leaves import hat_counts, plain_means
-from fedlearn.trees.numbers.plan import Plan, plan_for
+from fedlearn.trees.numbers.plan import TreePlan, plan_for
 from fedlearn.trees.numbers.relay import relay_plan
 from fedlearn.trees.numbers.splitting import Cells, choose
 from fedlearn.trees.numbers.voted import grow_voted
@@ -75,7 +74,7 @@ def _choice(records: list[Record], criterion: str, epsilon: float) -> Release:
     return draw
 
 
-def _tree(records: list[Record], plan: Plan, show: Callable[[Any, Plan], NDArray[Any]]) -> Release:
+def _tree(records: list[Record], plan: TreePlan, show: Callable[[Any, TreePlan], NDArray[Any]]) -> Release:
     """Return many trees at once: each slot of the root is a tree on its own copy of the records."""
 
     def draw(draws: int, noise: Noise) -> NDArray[Any]:
@@ -88,11 +87,11 @@ def _leaves(values: list[NDArray[np.float64]], trees: int) -> NDArray[np.float64
     return values[-1].reshape(trees, -1)
 
 
-def _plain(grown: Any, plan: Plan) -> NDArray[np.float64]:
+def _plain(grown: Any, plan: TreePlan) -> NDArray[np.float64]:
     return _leaves(plain_means(grown.sums), grown.trees)
 
 
-def _against(records: list[Record], plan: Plan, grower: Callable[..., Grown]) -> Release:
+def _against(records: list[Record], plan: TreePlan, grower: Callable[..., Grown]) -> Release:
     """Return (trees,) 1 where all that is published on the last record's path speaks against its being there."""
 
     def draw(draws: int, noise: Noise) -> NDArray[Any]:
@@ -113,41 +112,26 @@ def _leftmost(of_slots: NDArray[Any], trees: int) -> NDArray[Any]:
     return of_slots.reshape(trees, -1)[:, 0]
 
 
-def _published(grown: Any, plan: Plan) -> NDArray[np.float64]:
+def _published(grown: Any, plan: TreePlan) -> NDArray[np.float64]:
     """Return (trees, numbers) everything that a tree publishes."""
     levels = [s.sums.reshape(grown.trees, -1) for s in grown.sums if np.isfinite(s.variance)]
     cuts = [cut.reshape(grown.trees, -1) for cut in grown.cut]
     return np.concatenate([*cuts, *levels], axis=1)
 
 
-def _pair(show: Callable[[Any, Plan], NDArray[Any]], plan: Plan, claimed: float = 1.0, cost: int = 5) -> AuditCase:
+def _pair(
+    show: Callable[[Any, TreePlan], NDArray[Any]], plan: TreePlan, claimed: float = 1.0, cost: int = 5
+) -> AuditCase:
     return AuditCase(claimed, _tree(EMPTY, plan, show), _tree(ONE, plan, show), cost=cost)
 
 
-def _path(plan: Plan, cost: int = 1, grower: Callable[..., Grown] = grow) -> AuditCase:
+def _path(plan: TreePlan, cost: int = 1, grower: Callable[..., Grown] = grow) -> AuditCase:
     return AuditCase(1.0, _against(BYSTANDERS, plan, grower), _against(ONE_MORE, plan, grower), cost=cost)
 
 
-def _alone_in_its_group(rows: Rows, grid: Grid, plan: Plan, **randomness: Any) -> Grown:
+def _alone_in_its_group(rows: Rows, grid: Grid, plan: TreePlan, **randomness: Any) -> Grown:
     """Return the shared trees of groups of one node: what a node publishes is what its group says."""
     return grow_voted(rows, grid, plan, groups=rows.slots, **randomness)
-
-
-def _printed(targets: list[float], epsilon: float) -> Release:
-    """Return the lone leaf of many trees as the regression paper prints them, each on its own rows."""
-
-    def draw(draws: int, noise: Noise) -> NDArray[Any]:
-        y = np.tile(targets, draws)
-        tree_of_row = np.repeat(np.arange(draws), len(targets))
-        settings = PaperSettings(epsilon=epsilon, depth=0)
-        domain = Domain.declare(num_features=1, bounds=(0, 1), target_bounds=(0, 1))
-        table = grow_paper_forest(
-            np.zeros((len(y), 1)), y, domain=domain, settings=settings, parts=tree_of_row, trees=draws, noise=noise
-        )
-        values: NDArray[Any] = table.value[table.root, 0]
-        return values
-
-    return draw
 
 
 TREE_CASES: dict[str, AuditCase] = {
@@ -169,12 +153,13 @@ TREE_CASES: dict[str, AuditCase] = {
 }
 """Each must stay below its claim."""
 
-_UNBOOKED = Plan("vote", "mean", (0.01,), (1.0,), 0, leaf_epsilon=0.99)  # centre and leaf: 2 in all, where 1 is claimed
+_UNBOOKED = TreePlan(
+    "vote", "mean", (0.01,), (1.0,), 0, leaf_epsilon=0.99
+)  # centre and leaf: 2 in all, where 1 is claimed
 
 PLANTED_BUGS: dict[str, AuditCase] = {
     "planted: half the noise on the sums": AuditCase(1.0, _sums(EMPTY, 2.0), _sums(ONE, 2.0)),
     "planted: a level that was not booked": _pair(_published, _UNBOOKED, cost=1),
-    "paper mode as printed, a leaf of two records": AuditCase(0.3, _printed([0.0], 0.3), _printed([0.0, 1.0], 0.3)),
     "planted: half the noise on the choice": AuditCase(
         0.25, _choice(CROWD, "vote", 2.0), _choice([*CROWD, *LONE[-1:] * 2], "vote", 2.0)
     ),

@@ -5,8 +5,8 @@ then chooses its split by permute-and-flip. The levels below are *random*: featu
 looking at any data. The leaves publish sums, or a histogram of the target. Every tree has the same depth everywhere,
 so the shape of a tree says nothing; an empty node is grown like any other.
 
-Accounting, for one tree (`Plan`): along a path, sequential composition; over the nodes of a level, and over trees of
-disjoint rows, parallel composition. So a record's loss is at most the sum over the levels of (centre + choice), plus
+Accounting, for one tree (`TreePlan`): along a path, sequential composition; over the nodes of a level, and over trees
+of disjoint rows, parallel composition. So a record's loss is at most the sum over the levels of (centre + choice), plus
 the leaf.
 """
 
@@ -23,7 +23,7 @@ from fedlearn.trees.binning import Grid
 from fedlearn.trees.nodes import LEAF, NodeTable
 from fedlearn.trees.numbers.histograms import UNIT, Rows, node_sums, partition
 from fedlearn.trees.numbers.leaves import HatCounts, NoisySums, hat_counts, shrunk
-from fedlearn.trees.numbers.plan import Plan
+from fedlearn.trees.numbers.plan import TreePlan
 from fedlearn.trees.numbers.splitting import Cells, choose, choose_at_random
 
 FloatArray = NDArray[np.float64]
@@ -56,7 +56,7 @@ class Grown:
         )
 
 
-def grow(rows: Rows, grid: Grid, plan: Plan, *, noise: Noise, rng: np.random.Generator) -> Grown:
+def grow(rows: Rows, grid: Grid, plan: TreePlan, *, noise: Noise, rng: np.random.Generator) -> Grown:
     """Return the grown trees, one for each slot of `rows`.
 
     Parameters
@@ -99,7 +99,7 @@ def grow(rows: Rows, grid: Grid, plan: Plan, *, noise: Noise, rng: np.random.Gen
     return grown
 
 
-def publish_leaves(grown: Grown, rows: Rows, plan: Plan, noise: Noise) -> None:
+def publish_leaves(grown: Grown, rows: Rows, plan: TreePlan, noise: Noise) -> None:
     """Add what the leaves publish with their epsilon: sums or, for medians, histograms that hold the sums too."""
     if plan.leaf == "median":
         grown.hats = hat_counts(rows, plan.knots, plan.leaf_epsilon, noise)

@@ -24,7 +24,7 @@ N_SHARE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TreePlan:
     """The levels of a tree and their budgets."""
 
     criterion: str  # "vote", "squared" or "absolute"
@@ -111,15 +111,15 @@ def plan_for(
     leaf_share: float = LEAF_SHARE,
     centre_share: float = CENTRE_SHARE,
     **guesses: Any,
-) -> Plan:
+) -> TreePlan:
     """Return the plan that spends exactly `epsilon` along every path."""
     if math.isinf(epsilon):
         every = (math.inf,) * greedy_levels
         centres = every if criterion == "vote" else (0.0,) * greedy_levels
-        return Plan(criterion, leaf, every, centres, random_levels, math.inf, **guesses)
+        return TreePlan(criterion, leaf, every, centres, random_levels, math.inf, **guesses)
     harmonic = [1 / (greedy_levels - level) for level in range(greedy_levels)]
     levels = [epsilon * (1 - leaf_share) * share / sum(harmonic) for share in harmonic]
     centres = tuple(centre_share * level if criterion == "vote" else 0.0 for level in levels)
     choices = tuple(level - centre for level, centre in zip(levels, centres, strict=True))
     rest = epsilon - math.fsum([*choices, *centres])
-    return Plan(criterion, leaf, choices, centres, random_levels, rest, **guesses)
+    return TreePlan(criterion, leaf, choices, centres, random_levels, rest, **guesses)

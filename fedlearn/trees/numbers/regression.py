@@ -1,34 +1,30 @@
 """Differentially private regression trees and partitioned forests.
 
-*Rigorous* mode (the default): pure epsilon, add or remove one record. Splits by permute-and-flip on a criterion of
-sensitivity 1, leaves from noisy sums or histograms, smoothed down the tree; `growing` has the accounting, `plan` the
-budget, and the depth follows from (epsilon, public number of records) by the rule in `plan.greedy_levels_for`.
-
-*Paper* mode: the printed algorithm of Vu and Nguyen 2020 (`paper_mode`), for comparison; it gives more than the
-epsilon it books, and ``privacy_spent_`` says how much.
+Pure epsilon, add or remove one record. Splits by permute-and-flip on a criterion of sensitivity 1, leaves from noisy
+sums or histograms, smoothed down the tree; `growing` has the accounting, `plan` the budget, and the depth follows from
+(epsilon, public number of records) by the rule in `plan.greedy_levels_for`.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedlearn.privacy import PrivacyAccountant
-from fedlearn.privacy.noise import Noise
-from fedlearn.trees.as_printed.growing import PaperSettings, grow_paper_tree
-from fedlearn.trees.as_printed.privacy import PaperPrivacy, true_privacy_loss
-from fedlearn.trees.domain import Domain, NotPrivateWarning
+from fedlearn.privacy import Noise, PrivacyAccountant
+from fedlearn.trees.domain import Domain
 from fedlearn.trees.nodes import NodeTable, union
 from fedlearn.trees.numbers.growing import Grown, grow
 from fedlearn.trees.numbers.leaves import median_of_shares, plain_means, smoothed_means, smoothed_shares
-from fedlearn.trees.numbers.plan import LEAF_SHARE, Plan, greedy_levels_for, plan_for
-from fedlearn.trees.numbers.regressor import PrivateRegressor, Records, checked_parts, part_sources
+from fedlearn.trees.numbers.plan import LEAF_SHARE, TreePlan, greedy_levels_for, plan_for
+from fedlearn.trees.numbers.randomness import part_sources
+from fedlearn.trees.numbers.regressor import PrivateRegressor, released_number
 from fedlearn.trees.numbers.splitting import CRITERIA
+from fedlearn.trees.numbers.training_set import TrainingSet
+from fedlearn.trees.parameters import Rule, at_least, none_or, one_of
 from fedlearn.trees.predicting import predict
 
 OFFSET = 6.2  # doublings of epsilon * records that the first greedy level of a tree needs
@@ -37,48 +33,24 @@ RANDOM_LEVELS = 2  # below the greedy ones; smoothing makes up for the smaller l
 FEWEST = 8.0  # records of a leaf, on average, of a tree that stands alone; those of a forest are averaged anyway
 
 
-class DPRegressionTree(PrivateRegressor):
-    """One private regression tree.
-
-    It stands alone: its leaves hold at least `FEWEST` records on average. `DPEnsembleTree` is for one of many.
+class PlannedRegressor(PrivateRegressor):
+    """Base of the trees that grow after a plan: how deep, and what each level spends. Grows one tree.
 
     Parameters
     ----------
-    epsilon
-        What the fit spends, in nats, > 0; ``math.inf`` = no noise.
-    bounds, target_bounds, categories
-        The declared domain, see `Domain.declare`. Never learned from the data.
-    criterion
-        ``"vote"`` (labels around a private centre of the node), ``"squared"``, ``"absolute"``, or ``"random"``:
-        splits that do not look at the data, and the whole budget for the leaves.
-    leaf
-        ``"mean"``, or ``"median"``: leaves hold distributions on 11 knots of the target bounds, a prediction is the
-        median of the trees' pooled distributions.
-    depth
-        Number of levels of splits; None = the rule.
-    leaf_share
-        Share of epsilon for the leaves, in (0, 1).
-    smoothing
-        Whether leaves lean on their parents (post-processing, free of charge).
-    n_declared
-        The number of records, if it is public; None = 2 % of epsilon release it.
-    candidates
-        Thresholds of each numeric feature, 1 to 254.
-    missing
-        ``"wp"``: a record with a missing value goes to all children with its weight divided; ``"drop"``: it is left
-        out.
-    mode
-        ``"rigorous"`` or ``"paper"``.
-    min_split, min_leaf, reading
-        Of paper mode alone: N_split, N_leaf, and how the printed text is read (``"fitted"`` or ``"literal"``).
-    noise, random_state
-        ``"secure"`` (the operating system's randomness) or ``"seeded"`` (reproducible, protects nobody; needs a
-        `random_state`).
-    accountant
-        The account to spend from; None = one of its own with a budget of epsilon.
-    bounds_from_data
-        True reads all bounds from the data, which is *not private*, and warns.
+    epsilon, bounds, target_bounds, categories, criterion, leaf, depth, leaf_share, smoothing, n_declared, candidates
+        Said in the subclasses.
+    missing, noise, random_state, accountant, bounds_from_data
+        Likewise.
     """
+
+    rules: ClassVar[dict[str, Rule]] = {
+        **PrivateRegressor.rules,
+        "criterion": one_of(*CRITERIA, "random"),
+        "leaf": one_of("mean", "median"),
+        "leaf_share": Rule("in (0, 1)", lambda share: 0 < share < 1),
+        "depth": none_or(Rule("in 0 .. 20", lambda depth: 0 <= depth <= 20)),
+    }
 
     def __init__(
         self,
@@ -95,10 +67,6 @@ class DPRegressionTree(PrivateRegressor):
         n_declared: float | None = None,
         candidates: int = 40,
         missing: str = "wp",
-        mode: str = "rigorous",
-        min_split: int = 20,
-        min_leaf: int = 10,
-        reading: str = "fitted",
         noise: str = "secure",
         random_state: Any = None,
         accountant: PrivacyAccountant | None = None,
@@ -116,76 +84,40 @@ class DPRegressionTree(PrivateRegressor):
         self.n_declared = n_declared
         self.candidates = candidates
         self.missing = missing
-        self.mode = mode
-        self.min_split = min_split
-        self.min_leaf = min_leaf
-        self.reading = reading
         self.noise = noise
         self.random_state = random_state
         self.accountant = accountant
         self.bounds_from_data = bounds_from_data
 
-    _paper_depth = 15
-    _stands_alone = True
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.criterion not in (*CRITERIA, "random"):
-            raise ValueError(f"criterion: {self.criterion!r} must be one of {(*CRITERIA, 'random')}")
-        if self.leaf not in ("mean", "median"):
-            raise ValueError(f"leaf: {self.leaf!r} must be 'mean' or 'median'")
-        if self.mode not in ("rigorous", "paper"):
-            raise ValueError(f"mode: {self.mode!r} must be 'rigorous' or 'paper'")
-        if not 0 < self.leaf_share < 1:
-            raise ValueError(f"leaf_share: {self.leaf_share} must be in (0, 1)")
-        if self.depth is not None and not 0 <= self.depth <= 20:
-            raise ValueError(f"depth: {self.depth} must be None or in 0 .. 20")
-
-    def _trees(self) -> int:
-        return 1
-
-    def _tree_of_row(self, records: Records, rng: np.random.Generator) -> NDArray[np.integer]:
-        return np.zeros(len(records.y), np.int64)
-
     def _grow(
-        self, records: Records, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
+        self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
     ) -> NodeTable:
-        tree_of_row = self._tree_of_row(records, rng)
-        if self.mode == "paper":
-            accountant.spend(self._cost(), what="paper mode, what it really gives", is_secure=noise.is_secure)
-            return self._grow_printed(records, tree_of_row, noise)
-        n, epsilon = self._number_of_records(records, accountant, noise)
-        self.plan_ = self._plan(epsilon, n / self._trees())
-        self.plan_.spend_from(accountant, is_secure=noise.is_secure)
-        return self._grow_planned(records, tree_of_row, noise, rng)
+        self._book(training, accountant, noise, trees=1)
+        return self._trees_on(training, np.zeros(len(training.y), np.int64), 1, noise, rng)
 
-    def _grow_planned(
-        self, records: Records, tree_of_row: NDArray[np.integer], noise: Noise, rng: np.random.Generator
+    def _book(self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, *, trees: int) -> None:
+        """Fix the plan of each of so many trees, and book it: once, as the trees' rows are disjoint."""
+        n, epsilon = released_number(
+            training, epsilon=self.epsilon, declared=self.n_declared, accountant=accountant, noise=noise
+        )
+        self.plan_ = self._plan(epsilon, n / trees)
+        self.plan_.spend_from(accountant, is_secure=noise.is_secure)
+
+    def _trees_on(
+        self,
+        training: TrainingSet,
+        tree_of_row: NDArray[np.integer],
+        trees: int,
+        noise: Noise,
+        rng: np.random.Generator,
     ) -> NodeTable:
         return grow_trees(
-            records,
-            tree_of_row,
-            trees=self._trees(),
-            plan=self.plan_,
-            noise=noise,
-            rng=rng,
-            smoothing=self.smoothing,
+            training, tree_of_row, trees=trees, plan=self.plan_, noise=noise, rng=rng, smoothing=self.smoothing
         )
 
-    def _plan(self, epsilon: float, n: float) -> Plan:
+    def _plan(self, epsilon: float, n: float) -> TreePlan:
         """Return the plan for a tree of n records: a rule of public numbers."""
-        greedy = 0 if self.criterion == "random" else greedy_levels_for(epsilon, n, offset=OFFSET, smallest=SMALLEST)
-        if self.criterion == "random":
-            random = greedy_levels_for(epsilon, n, offset=OFFSET, smallest=SMALLEST) + RANDOM_LEVELS
-        else:
-            random = RANDOM_LEVELS if self.smoothing else 0
-        if self.depth is not None:
-            greedy = min(greedy, self.depth)
-            random = self.depth - greedy
-        elif self._stands_alone:
-            room = max(math.floor(math.log2(max(n, 1.0) / FEWEST)), 1)
-            greedy = min(greedy, room)
-            random = min(random, room - greedy)
+        greedy, random = self._levels(epsilon, n)
         return plan_for(
             epsilon,
             greedy_levels=greedy,
@@ -195,77 +127,286 @@ class DPRegressionTree(PrivateRegressor):
             leaf_share=self.leaf_share,
         )
 
+    def _levels(self, epsilon: float, n: float) -> tuple[int, int]:
+        """Return how many levels look at the data, and how many below them do not."""
+        greedy = greedy_levels_for(epsilon, n, offset=OFFSET, smallest=SMALLEST)
+        if self.criterion == "random":
+            greedy, random = 0, greedy + RANDOM_LEVELS
+        else:
+            random = RANDOM_LEVELS if self.smoothing else 0
+        if self.depth is None:
+            return greedy, random
+        greedy = min(greedy, self.depth)
+        return greedy, self.depth - greedy
+
     def _predict(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         return predict_target(self.table_, X, self.domain_)
 
     def _drawn(self) -> NodeTable:
         return replace(self.table_, value=target_of_values(self.table_.value, self.domain_)[:, None])
 
-    def _grow_printed(self, records: Records, tree_of_row: NDArray[np.integer], noise: Noise) -> NodeTable:
-        settings = self._printed_settings()
-        warnings.warn(
-            f"mode='paper' is not {self.epsilon:g}-private: {self._printed_loss()}",
-            NotPrivateWarning,
-            stacklevel=4,
-        )
-        options = {name: getattr(settings, name) for name in ("depth", "min_split", "min_leaf", "candidates")}
-        trees = [
-            grow_paper_tree(
-                records.X[tree_of_row == tree],
-                records.y[tree_of_row == tree],
-                domain=records.domain,
-                epsilon=self.epsilon,
-                leaf=settings.leaf,
-                reading=settings.reading,
-                noise=noise,
-                **options,
-            )
-            for tree in range(self._trees())
-        ]
-        return union(trees)
 
-    def _printed_settings(self) -> PaperSettings:
-        return PaperSettings(
-            epsilon=self.epsilon,
-            depth=self._paper_depth if self.depth is None else self.depth,
-            min_split=self.min_split,
-            min_leaf=self.min_leaf,
-            candidates=self.candidates,
-            leaf=self.leaf,  # type: ignore[arg-type]
-            reading=self.reading,  # type: ignore[arg-type]
-        )
+class DPRegressionTree(PlannedRegressor):
+    """One private regression tree that stands alone: its leaves hold at least 8 records on average.
 
-    def _cost(self) -> float:
-        return self._printed_loss().epsilon if self.mode == "paper" else super()._cost()
-
-    def _printed_loss(self) -> PaperPrivacy:
-        return true_privacy_loss(self._printed_settings(), bounds_declared=not self.bounds_from_data)
-
-    def _spent(self, accountant: PrivacyAccountant) -> Any:
-        return self._printed_loss() if self.mode == "paper" else accountant.spent
-
-
-class DPEnsembleTree(DPRegressionTree):
-    """One tree of a forest whose others grow elsewhere, as in a federation; as deep as one of `DPRegressionForest`."""
-
-    _stands_alone = False
-
-
-class DPRegressionForest(DPRegressionTree):
-    """Private trees on disjoint parts of the rows, each with the whole epsilon; prediction = mean over the trees.
-
-    Each row goes to one of the trees at random, *independently of all other rows*: adding or removing a record
-    changes one part only, so the trees compose in parallel. (Parts of exactly equal size would not: they shift by a
-    row when a record comes.) Parameters are those of `DPRegressionTree`, and:
+    Pure epsilon, add or remove one record. `DPEnsembleTree` is for one tree of many.
 
     Parameters
     ----------
-    n_trees
-        Number of trees, 1 or more.
+    epsilon : float, default=1.0
+        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+    bounds : tuple, sequence of tuples or mapping, default=None
+        Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
+        for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
+        thresholds evenly in the logarithm. Values outside are clipped.
+    target_bounds : tuple of two floats, default=None
+        Declared range of the target; values outside are clipped.
+    categories : mapping or sequence of int, default=None
+        Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
+        codes 0 .. k - 1 and are split in that order.
+    criterion : {"vote", "squared", "absolute", "random"}, default="vote"
+        What makes a split good: labels around a private centre of the node, squared or absolute errors. ``"random"``:
+        splits that do not look at the data, and the whole budget for the leaves.
+    leaf : {"median", "mean"}, default="median"
+        ``"median"``: leaves hold distributions on 11 knots of the target bounds, a prediction is the median of the
+        trees' pooled distributions.
+    depth : int or None, default=None
+        Levels of splits, 0 to 20. None: a rule of epsilon and the number of records.
+    leaf_share : float, default=0.45
+        Share of epsilon for the leaves, in (0, 1).
+    smoothing : bool, default=True
+        Whether leaves lean on their parents: post-processing, free of charge.
+    n_declared : float or None, default=None
+        Number of records, where it is public. None: 2 % of epsilon release it.
+    candidates : int, default=40
+        Thresholds of each numeric feature, 1 to 254.
+    missing : {"wp", "drop"}, default="wp"
+        ``"wp"``: a record that lacks a value goes to both children, with half its weight each. ``"drop"``: it is left
+        out.
+    noise : {"secure", "seeded"}, default="secure"
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+    random_state : int, Generator, SeedSequence, RandomState or None, default=None
+        Seed of seeded noise, and of all that needs no protection.
+    accountant : PrivacyAccountant or None, default=None
+        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+    bounds_from_data : bool, default=False
+        Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+
+    Attributes
+    ----------
+    table_ : NodeTable
+        The tree; all of it may be published.
+    plan_ : TreePlan
+        Levels of the tree and what each of them spent.
+    domain_ : Domain
+        What was declared.
+    privacy_spent_ : PrivacySpent
+        What the account has spent, line by line.
+    notice_ : str
+        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Their names, where X had names.
+
+    References
+    ----------
+    .. [1] Vu, Nguyen 2020, HCMUE Journal of Science 17(12), 2251-2261: the greedy trees; accounting and leaves are
+           ours.
+    .. [2] McKenna, Sheldon 2020, arXiv:2010.12603: permute-and-flip, by which splits are chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (2000, 2))
+    >>> y = X[:, 0] / 10
+    >>> tree = DPRegressionTree(bounds=(0, 10), target_bounds=(0, 1), noise="seeded", random_state=0).fit(X, y)
+    >>> print(tree.privacy_spent_)
+    epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
+    >>> tree.predict([[1.0, 5.0], [9.0, 5.0]]).round(1)
+    array([0.1, 0.9])
     """
 
-    _paper_depth = 5
-    _stands_alone = False
+    def _levels(self, epsilon: float, n: float) -> tuple[int, int]:
+        greedy, random = super()._levels(epsilon, n)
+        if self.depth is not None:
+            return greedy, random
+        room = max(math.floor(math.log2(max(n, 1.0) / FEWEST)), 1)
+        greedy = min(greedy, room)
+        return greedy, min(random, room - greedy)
+
+
+class DPEnsembleTree(PlannedRegressor):
+    """One tree of a forest whose others grow elsewhere, as in a federation; as deep as one of `DPRegressionForest`.
+
+    Pure epsilon, add or remove one record. Tables of several such trees are joined by `union`.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+    bounds : tuple, sequence of tuples or mapping, default=None
+        Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
+        for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
+        thresholds evenly in the logarithm. Values outside are clipped.
+    target_bounds : tuple of two floats, default=None
+        Declared range of the target; values outside are clipped.
+    categories : mapping or sequence of int, default=None
+        Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
+        codes 0 .. k - 1 and are split in that order.
+    criterion : {"vote", "squared", "absolute", "random"}, default="vote"
+        What makes a split good: labels around a private centre of the node, squared or absolute errors. ``"random"``:
+        splits that do not look at the data, and the whole budget for the leaves.
+    leaf : {"median", "mean"}, default="median"
+        ``"median"``: leaves hold distributions on 11 knots of the target bounds, a prediction is the median of the
+        trees' pooled distributions.
+    depth : int or None, default=None
+        Levels of splits, 0 to 20. None: a rule of epsilon and the number of records.
+    leaf_share : float, default=0.45
+        Share of epsilon for the leaves, in (0, 1).
+    smoothing : bool, default=True
+        Whether leaves lean on their parents: post-processing, free of charge.
+    n_declared : float or None, default=None
+        Number of records, where it is public. None: 2 % of epsilon release it.
+    candidates : int, default=40
+        Thresholds of each numeric feature, 1 to 254.
+    missing : {"wp", "drop"}, default="wp"
+        ``"wp"``: a record that lacks a value goes to both children, with half its weight each. ``"drop"``: it is left
+        out.
+    noise : {"secure", "seeded"}, default="secure"
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+    random_state : int, Generator, SeedSequence, RandomState or None, default=None
+        Seed of seeded noise, and of all that needs no protection.
+    accountant : PrivacyAccountant or None, default=None
+        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+    bounds_from_data : bool, default=False
+        Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+
+    Attributes
+    ----------
+    table_ : NodeTable
+        The tree; all of it may be published.
+    plan_ : TreePlan
+        Levels of the tree and what each of them spent.
+    domain_ : Domain
+        What was declared.
+    privacy_spent_ : PrivacySpent
+        What the account has spent, line by line.
+    notice_ : str
+        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Their names, where X had names.
+
+    References
+    ----------
+    .. [1] Vu, Nguyen 2020, HCMUE Journal of Science 17(12), 2251-2261: the greedy trees; accounting and leaves are
+           ours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (2000, 2))
+    >>> y = X[:, 0] / 10
+    >>> declared = {"bounds": (0, 10), "target_bounds": (0, 1), "noise": "seeded"}
+    >>> parts = [DPEnsembleTree(random_state=node, **declared).fit(X[node::2], y[node::2]) for node in range(2)]
+    >>> from fedlearn.trees import union
+    >>> union([tree.table_ for tree in parts]).num_trees
+    2
+    """
+
+
+class DPRegressionForest(PlannedRegressor):
+    """Private trees on disjoint parts of the rows, each with the whole epsilon.
+
+    Pure epsilon, add or remove one record. Each row goes to one of the trees at random, *independently of all other
+    rows*: adding or removing a record changes one part only, so the trees compose in parallel.
+
+    Parameters
+    ----------
+    n_trees : int, default=25
+        Number of trees, 1 or more.
+    epsilon : float, default=1.0
+        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+    bounds : tuple, sequence of tuples or mapping, default=None
+        Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
+        for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
+        thresholds evenly in the logarithm. Values outside are clipped.
+    target_bounds : tuple of two floats, default=None
+        Declared range of the target; values outside are clipped.
+    categories : mapping or sequence of int, default=None
+        Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
+        codes 0 .. k - 1 and are split in that order.
+    criterion : {"vote", "squared", "absolute", "random"}, default="vote"
+        What makes a split good: labels around a private centre of the node, squared or absolute errors. ``"random"``:
+        splits that do not look at the data, and the whole budget for the leaves.
+    leaf : {"median", "mean"}, default="median"
+        ``"median"``: leaves hold distributions on 11 knots of the target bounds, a prediction is the median of the
+        trees' pooled distributions.
+    depth : int or None, default=None
+        Levels of splits, 0 to 20. None: a rule of epsilon and the number of records.
+    leaf_share : float, default=0.45
+        Share of epsilon for the leaves, in (0, 1).
+    smoothing : bool, default=True
+        Whether leaves lean on their parents: post-processing, free of charge.
+    n_declared : float or None, default=None
+        Number of records, where it is public. None: 2 % of epsilon release it.
+    candidates : int, default=40
+        Thresholds of each numeric feature, 1 to 254.
+    missing : {"wp", "drop"}, default="wp"
+        ``"wp"``: a record that lacks a value goes to both children, with half its weight each. ``"drop"``: it is left
+        out.
+    noise : {"secure", "seeded"}, default="secure"
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+    random_state : int, Generator, SeedSequence, RandomState or None, default=None
+        Seed of seeded noise, and of all that needs no protection.
+    accountant : PrivacyAccountant or None, default=None
+        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+    bounds_from_data : bool, default=False
+        Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+
+    Attributes
+    ----------
+    table_ : NodeTable
+        The trees; all of it may be published.
+    plan_ : TreePlan
+        Levels of each tree and what each of them spent.
+    domain_ : Domain
+        What was declared.
+    privacy_spent_ : PrivacySpent
+        What the account has spent, line by line.
+    notice_ : str
+        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Their names, where X had names.
+
+    References
+    ----------
+    .. [1] Vu, Nguyen 2020, HCMUE Journal of Science 17(12), 2251-2261: the greedy trees; accounting and leaves are
+           ours.
+    .. [2] McSherry 2009, theorem 4: parallel composition.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (2000, 2))
+    >>> y = X[:, 0] / 10
+    >>> forest = DPRegressionForest(
+    ...     n_trees=5, epsilon=4.0, bounds=(0, 10), target_bounds=(0, 1), noise="seeded", random_state=0
+    ... ).fit(X, y)
+    >>> round(forest.privacy_spent_.epsilon, 9), forest.table_.num_trees
+    (4.0, 5)
+    >>> forest.predict([[1.0, 5.0], [9.0, 5.0]]).round(1)
+    array([0.1, 0.9])
+    """
+
+    rules: ClassVar[dict[str, Rule]] = {**PlannedRegressor.rules, "n_trees": at_least(1)}
 
     def __init__(
         self,
@@ -283,10 +424,6 @@ class DPRegressionForest(DPRegressionTree):
         n_declared: float | None = None,
         candidates: int = 40,
         missing: str = "wp",
-        mode: str = "rigorous",
-        min_split: int = 20,
-        min_leaf: int = 10,
-        reading: str = "fitted",
         noise: str = "secure",
         random_state: Any = None,
         accountant: PrivacyAccountant | None = None,
@@ -305,10 +442,6 @@ class DPRegressionForest(DPRegressionTree):
             n_declared=n_declared,
             candidates=candidates,
             missing=missing,
-            mode=mode,
-            min_split=min_split,
-            min_leaf=min_leaf,
-            reading=reading,
             noise=noise,
             random_state=random_state,
             accountant=accountant,
@@ -317,54 +450,52 @@ class DPRegressionForest(DPRegressionTree):
         self.n_trees = n_trees
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None) -> Self:
-        """Grow the trees on disjoint parts.
+        """Grow the trees on disjoint parts; the accountant is asked before the data is touched.
 
         Parameters
         ----------
-        X, y
-            As in `DPRegressionTree`.
-        parts
-            (rows,) the tree 0 .. n_trees - 1 of each row, if the parts are given from outside, as by the nodes that
-            hold the rows. A record's part must not depend on other records. None = at random.
+        X : array-like or DataFrame of shape (rows, features)
+            NaN = missing; categorical features hold their codes 0 .. k - 1.
+        y : array-like of shape (rows,)
+            Values outside the target bounds are clipped.
+        parts : array-like of shape (rows,) or None, default=None
+            The tree 0 .. n_trees - 1 of each row, if the parts are given from outside, as by the nodes that hold the
+            rows. A record's part must not depend on other records. None: at random.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        BudgetExceeded
+            If the account does not cover epsilon; nothing is booked and no data touched.
+        ValueError
+            If a parameter is out of its range, or X, y and parts are not as they were declared.
         """
-        self._parts = parts
-        try:
-            return super().fit(X, y)
-        finally:
-            del self._parts
+        return self._fit(X, y, parts)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.n_trees < 1:
-            raise ValueError(f"n_trees: {self.n_trees} must be 1 or more")
-
-    def _trees(self) -> int:
-        return self.n_trees
-
-    def _grow_planned(
-        self, records: Records, tree_of_row: NDArray[np.integer], noise: Noise, rng: np.random.Generator
+    def _grow(
+        self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
     ) -> NodeTable:
-        if self._parts is None:
-            return super()._grow_planned(records, tree_of_row, noise, rng)
-        return union([self._grow_part(records, tree_of_row == part, part) for part in range(self.n_trees)])
+        tree_of_row = training.parts(self.n_trees, rng, is_secure=noise.is_secure)
+        self._book(training, accountant, noise, trees=self.n_trees)
+        if training.given_parts is None:
+            return self._trees_on(training, tree_of_row, self.n_trees, noise, rng)
+        return union([self._tree_of_part(training.where(tree_of_row == part), part) for part in range(self.n_trees)])
 
-    def _grow_part(self, records: Records, here: NDArray[np.bool_], part: int) -> NodeTable:
+    def _tree_of_part(self, training: TrainingSet, part: int) -> NodeTable:
         """Return the tree of one given part, with randomness of its own: what the node that holds it would grow."""
         noise, rng = part_sources(self.noise, self.random_state, part)
-        rows = replace(records, X=records.X[here], y=records.y[here])
-        zeros = np.zeros(len(rows.y), np.int64)
-        return grow_trees(rows, zeros, trees=1, plan=self.plan_, noise=noise, rng=rng, smoothing=self.smoothing)
-
-    def _tree_of_row(self, records: Records, rng: np.random.Generator) -> NDArray[np.integer]:
-        return checked_parts(self._parts, records, self.n_trees, rng, self.noise)
+        return self._trees_on(training, np.zeros(len(training.y), np.int64), 1, noise, rng)
 
 
 def grow_trees(
-    records: Records,
+    training: TrainingSet,
     tree_of_row: NDArray[np.integer],
     *,
     trees: int,
-    plan: Plan,
+    plan: TreePlan,
     noise: Noise,
     rng: np.random.Generator,
     smoothing: bool = True,
@@ -373,8 +504,8 @@ def grow_trees(
 
     Parameters
     ----------
-    records
-        Data and declared domain: ``Records(X, y, domain, Grid.of(domain))``.
+    training
+        Data and declared domain: ``TrainingSet(X, y, domain, Grid.of(domain))``.
     tree_of_row
         (rows,) in 0 .. trees - 1.
     plan
@@ -382,12 +513,12 @@ def grow_trees(
     noise, rng
         The randomness that protects, and the one that does not.
     """
-    rows = records.rows(records.unit_target, tree_of_row, trees)
-    grown = grow(rows, records.grid, plan, noise=noise, rng=rng)
-    return grown.table(records.grid, values_of(grown, plan, records.domain, smoothing=smoothing))
+    rows = training.rows(training.unit_target, tree_of_row, trees)
+    grown = grow(rows, training.grid, plan, noise=noise, rng=rng)
+    return grown.table(training.grid, values_of(grown, plan, training.domain, smoothing=smoothing))
 
 
-def values_of(grown: Grown, plan: Plan, domain: Domain, *, smoothing: bool = True) -> list[NDArray[np.float64]]:
+def values_of(grown: Grown, plan: TreePlan, domain: Domain, *, smoothing: bool = True) -> list[NDArray[np.float64]]:
     """Return the values of every node of every level, root first.
 
     (slots,) means in the target's unit; of median leaves (slots, knots) the distribution over even knots of the target

@@ -8,28 +8,29 @@ disjoint, so a record loses what its own node spends along its path: epsilon.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedlearn.privacy import PrivacyAccountant
-from fedlearn.privacy.noise import Noise
+from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.nodes import NodeTable
 from fedlearn.trees.numbers.growing import Grown, noisy_sums
 from fedlearn.trees.numbers.histograms import Rows, partition
 from fedlearn.trees.numbers.leaves import NoisySums, shrunk, smoothed_means
-from fedlearn.trees.numbers.plan import Plan, greedy_levels_for, plan_for
-from fedlearn.trees.numbers.regressor import PrivateRegressor, Records, checked_parts
+from fedlearn.trees.numbers.plan import TreePlan, greedy_levels_for, plan_for
+from fedlearn.trees.numbers.regressor import PrivateRegressor, released_number
 from fedlearn.trees.numbers.splitting import Cells, choose, choose_at_random
+from fedlearn.trees.numbers.training_set import TrainingSet
+from fedlearn.trees.parameters import Rule, at_least
 
 OFFSET = 6.0  # see plan.greedy_levels_for, of the records of one node: votes of a group add up to a better choice
 SMALLEST = 4.0
 RANDOM_LEVELS = 1
 
 
-def grow_voted(rows: Rows, grid: Grid, plan: Plan, *, groups: int, noise: Noise, rng: np.random.Generator) -> Grown:
+def grow_voted(rows: Rows, grid: Grid, plan: TreePlan, *, groups: int, noise: Noise, rng: np.random.Generator) -> Grown:
     """Return one tree for each group.
 
     Parameters
@@ -108,17 +109,78 @@ def _by_slot(votes: NDArray[Any], groups: int, nodes: int) -> NDArray[Any]:
 class DPVotedForest(PrivateRegressor):
     """One tree for each group of nodes, grown by vote; prediction = mean over the trees.
 
+    Pure epsilon, add or remove one record: the nodes hold disjoint records.
+
     Parameters
     ----------
-    n_nodes
-        Number of nodes. Rows go to nodes at random, independently of each other.
-    n_groups
-        Number of trees; divides `n_nodes`.
-    epsilon, bounds, target_bounds, categories, n_declared, candidates, missing, noise, random_state, accountant
-        As in `DPRegressionTree`.
-    bounds_from_data
-        Likewise.
+    n_nodes : int, default=25
+        Number of nodes, 1 or more.
+    n_groups : int, default=5
+        Number of trees, 1 or more; divides `n_nodes`.
+    epsilon : float, default=1.0
+        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+    bounds : tuple, sequence of tuples or mapping, default=None
+        Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
+        for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
+        thresholds evenly in the logarithm. Values outside are clipped.
+    target_bounds : tuple of two floats, default=None
+        Declared range of the target; values outside are clipped.
+    categories : mapping or sequence of int, default=None
+        Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
+        codes 0 .. k - 1 and are split in that order.
+    n_declared : float or None, default=None
+        Number of records, where it is public. None: 2 % of epsilon release it.
+    candidates : int, default=40
+        Thresholds of each numeric feature, 1 to 254.
+    missing : {"wp", "drop"}, default="wp"
+        ``"wp"``: a record that lacks a value goes to both children, with half its weight each. ``"drop"``: it is left
+        out.
+    noise : {"secure", "seeded"}, default="secure"
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+    random_state : int, Generator, SeedSequence, RandomState or None, default=None
+        Seed of seeded noise, and of all that needs no protection.
+    accountant : PrivacyAccountant or None, default=None
+        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+    bounds_from_data : bool, default=False
+        Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+
+    Attributes
+    ----------
+    table_ : NodeTable
+        The trees; all of it may be published.
+    plan_ : TreePlan
+        Levels of each tree and what each of them spent.
+    domain_ : Domain
+        What was declared.
+    privacy_spent_ : PrivacySpent
+        What the account has spent, line by line.
+    notice_ : str
+        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Their names, where X had names.
+
+    References
+    ----------
+    .. [1] McKenna, Sheldon 2020, arXiv:2010.12603: permute-and-flip, by which nodes vote; the election is ours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (2000, 2))
+    >>> y = X[:, 0] / 10
+    >>> forest = DPVotedForest(
+    ...     n_nodes=4, n_groups=2, epsilon=4.0, bounds=(0, 10), target_bounds=(0, 1), noise="seeded", random_state=0
+    ... ).fit(X, y)
+    >>> round(forest.privacy_spent_.epsilon, 9), forest.table_.num_trees
+    (4.0, 2)
+    >>> forest.predict([[1.0, 5.0], [9.0, 5.0]]).round(1)
+    array([0.1, 0.9])
     """
+
+    rules: ClassVar[dict[str, Rule]] = {**PrivateRegressor.rules, "n_nodes": at_least(1), "n_groups": at_least(1)}
 
     def __init__(
         self,
@@ -152,24 +214,47 @@ class DPVotedForest(PrivateRegressor):
         self.bounds_from_data = bounds_from_data
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None) -> Self:
-        """Grow the trees; `parts` (rows,) gives the node of each row, None = at random."""
-        if self.n_groups < 1 or self.n_nodes < 1 or self.n_nodes % self.n_groups:
-            raise ValueError(f"n_groups: {self.n_groups} must divide n_nodes = {self.n_nodes}, both 1 or more")
-        self._parts = parts
-        try:
-            return super().fit(X, y)
-        finally:
-            del self._parts
+        """Grow the trees; the accountant is asked before the data is touched.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (rows, features)
+            NaN = missing; categorical features hold their codes 0 .. k - 1.
+        y : array-like of shape (rows,)
+            Values outside the target bounds are clipped.
+        parts : array-like of shape (rows,) or None, default=None
+            The node 0 .. n_nodes - 1 that holds each row. A record's node must not depend on other
+            records. None: at random, each row independently of all others.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        BudgetExceeded
+            If the account does not cover epsilon; nothing is booked and no data touched.
+        ValueError
+            If a parameter is out of its range, or X, y and parts are not as they were declared.
+        """
+        return self._fit(X, y, parts)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.n_nodes % self.n_groups:
+            raise ValueError(f"n_groups = {self.n_groups}: must divide n_nodes = {self.n_nodes}")
 
     def _grow(
-        self, records: Records, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
+        self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
     ) -> NodeTable:
-        node_of_row = checked_parts(self._parts, records, self.n_nodes, rng, self.noise)
-        n, epsilon = self._number_of_records(records, accountant, noise)
+        node_of_row = training.parts(self.n_nodes, rng, is_secure=noise.is_secure)
+        n, epsilon = released_number(
+            training, epsilon=self.epsilon, declared=self.n_declared, accountant=accountant, noise=noise
+        )
         greedy = greedy_levels_for(epsilon, n / self.n_nodes, offset=OFFSET, smallest=SMALLEST)
         self.plan_ = plan_for(epsilon, greedy_levels=greedy, random_levels=RANDOM_LEVELS)
         self.plan_.spend_from(accountant, is_secure=noise.is_secure)
-        rows = records.rows(records.unit_target, node_of_row, self.n_nodes)
-        grown = grow_voted(rows, records.grid, self.plan_, groups=self.n_groups, noise=noise, rng=rng)
+        rows = training.rows(training.unit_target, node_of_row, self.n_nodes)
+        grown = grow_voted(rows, training.grid, self.plan_, groups=self.n_groups, noise=noise, rng=rng)
         means = smoothed_means(grown.sums, self.plan_.spreads, self.plan_.within)
-        return grown.table(records.grid, [records.domain.target_of_unit(mean) for mean in means])
+        return grown.table(training.grid, [training.domain.target_of_unit(mean) for mean in means])

@@ -4,6 +4,7 @@ import pytest
 
 from fedlearn.cli import main
 from fedlearn.privacy import audit_cases
+from fedlearn.trees.as_printed import audits as printed_audits
 from fedlearn.trees.classes import audits as class_audits
 from fedlearn.trees.numbers import audits
 
@@ -27,6 +28,7 @@ def only(monkeypatch):
         for module, name, cases in (
             (audit_cases, "MECHANISM_CASES", {}), (audits, "TREE_CASES", claims), (audits, "PLANTED_BUGS", bugs),
             (class_audits, "CLASS_TREE_CASES", {}), (class_audits, "CLASS_PLANTED_BUGS", {}),
+            (printed_audits, "PRINTED_CLAIMS", {}),
         ):  # fmt: skip
             monkeypatch.setattr(module, name, cases)
 
@@ -37,7 +39,7 @@ def test_every_claim_stands_and_every_planted_bug_is_caught(capsys):
     assert audit() == 0
     shown = capsys.readouterr().out
     assert shown.count("not refuted") > 20
-    for start in ("laplace, one number", "regression tree, path of a record", "classification, split", "paper mode"):
+    for start in ("laplace, one number", "regression tree, path of a record", "classification, split", "as printed"):
         assert start in shown
 
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 
 from fedlearn.privacy.audit import Verdict, audit_everything
+from fedlearn.trees.as_printed.audits import PRINTED_CLAIMS
 from fedlearn.trees.classes.audits import CLASS_PLANTED_BUGS, CLASS_TREE_CASES
 from fedlearn.trees.numbers.audits import PLANTED_BUGS, TREE_CASES
 
 SOUND = TREE_CASES | CLASS_TREE_CASES
-BUGS = PLANTED_BUGS | CLASS_PLANTED_BUGS
+BUGS = PLANTED_BUGS | CLASS_PLANTED_BUGS | PRINTED_CLAIMS
 
 
 @pytest.mark.parametrize("name", SOUND)

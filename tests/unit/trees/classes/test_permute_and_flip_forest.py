@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import check_estimator
 
 from fedlearn.privacy import seeded_noise
-from fedlearn.trees.classes.counting import ONE, Records, count_leaves
-from fedlearn.trees.classes.growing import SelectionRule, even_shares, grow_by_selection, harmonic_shares, left_for_leaf
+from fedlearn.trees.classes.counting import ONE, CodedRecords, count_leaves
+from fedlearn.trees.classes.growing import SelectionRule, grow_by_selection
 from fedlearn.trees.classes.permute_and_flip_forest import PermuteAndFlipForest
+from fedlearn.trees.classes.shares import even_shares, harmonic_shares
 from fedlearn.trees.nodes import LEAF
 from tests.unit.trees.classes.private_classifiers import examples, made
 
@@ -21,7 +22,7 @@ def test_figure_3_of_the_paper():
     # Root .18; its child B .27 with leaves D, E of .55 each; its leaf C gets all that is left: .82.
     root, inner, leaf = harmonic_shares(2)
     assert [round(share, 2) for share in (root, inner, leaf)] == [0.18, 0.27, 0.55]
-    assert round(left_for_leaf(harmonic_shares(2))[1], 2) == 0.82
+    assert round(harmonic_shares(2)[1:].sum(), 2) == 0.82
     assert (root, inner, leaf) == pytest.approx((2 / 11, 3 / 11, 6 / 11))
 
 
@@ -29,8 +30,6 @@ def test_figure_3_of_the_paper():
 def test_every_path_spends_one(depth, shares):
     path = shares(depth)
     assert path.sum() == pytest.approx(1)
-    for level, left in enumerate(left_for_leaf(path)):
-        assert path[:level].sum() + left == pytest.approx(1)
     assert (np.diff(path) >= -1e-15).all()  # deeper nodes never get less
 
 
@@ -41,7 +40,7 @@ def grown(penalty, *, depth=3, epsilon=2.0, trees=2, seed=0):
     codes = np.stack([rng.integers(0, size, 300) for size in sizes], axis=1).astype(np.uint8)
     codes[rng.random(codes.shape) < 0.2] = 255
     labels = ((codes[:, 0] == 1) & (codes[:, 1] != 2)).astype(np.int64)
-    records = Records(codes, labels, np.full(300, ONE), np.full(300, -1), sizes, 2)
+    records = CodedRecords(codes, labels, np.full(300, ONE), np.full(300, -1), sizes, 2)
     growth, left, counts = grow_by_selection(
         records,
         np.ones((trees, 3), bool),
@@ -83,7 +82,7 @@ def test_a_high_penalty_keeps_the_root_a_leaf_and_none_splits_to_the_end():
 def test_a_node_without_features_left_pays_nothing_more():
     growth, left = grown(0.0, depth=5)  # three features, so the paths end at level 3
     assert growth.level_starts()[-1] == len(growth.nodes()[0])
-    assert left == pytest.approx(2.0 * left_for_leaf(harmonic_shares(5))[3])
+    assert left == pytest.approx(2.0 * harmonic_shares(5)[3:].sum())
 
 
 @given(features=st.integers(1, 3), trees=st.integers(1, 4))

@@ -23,9 +23,10 @@ from fedlearn.trees import (
 )
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.nodes import level_of_nodes
+from fedlearn.trees.numbers.randomness import part_sources
 from fedlearn.trees.numbers.regression import grow_trees, target_of_values
-from fedlearn.trees.numbers.regressor import Records, checked_parts, part_sources
 from fedlearn.trees.numbers.relay import add_turn, grow_relay_tree, relay_plan, relay_predict, relay_value_bounds
+from fedlearn.trees.numbers.training_set import TrainingSet
 from fedlearn.trees.predicting import predict
 
 BOUNDS = {"bounds": (0.0, 1.0), "target_bounds": (-1.0, 3.0)}
@@ -183,9 +184,9 @@ def test_a_node_on_its_own_grows_the_tree_that_the_forest_grows_on_its_part(data
     for node in range(3):
         here = parts == node
         noise, rng = part_sources("seeded", 7, node)
-        records = Records(X[here], y[here], domain, Grid.of(domain))
+        training = TrainingSet(X[here], y[here], domain, Grid.of(domain))
         plan = DPEnsembleTree()._plan(1.0, 3000 / 3)
-        tree = grow_trees(records, np.zeros(1000, int), trees=1, plan=plan, noise=noise, rng=rng)
+        tree = grow_trees(training, np.zeros(1000, int), trees=1, plan=plan, noise=noise, rng=rng)
         np.testing.assert_array_equal(tree.value, forest_tree(forest.table_, node).value)
 
 
@@ -266,9 +267,9 @@ def test_a_clone_spends_from_the_same_account(data):
 
 
 def test_parts_under_secure_noise_are_not_drawn_from_the_random_state(data):
-    records = Records(data[0], data[1], None, None)
-    for kind, repeats in (("secure", False), ("seeded", True)):
-        first, second = (checked_parts(None, records, 2, np.random.default_rng(0), kind) for _ in range(2))
+    training = TrainingSet(data[0], data[1], None, None)
+    for is_secure, repeats in ((True, False), (False, True)):
+        first, second = (training.parts(2, np.random.default_rng(0), is_secure=is_secure) for _ in range(2))
         assert np.array_equal(first, second) == repeats
 
 
@@ -284,17 +285,6 @@ def test_secure_noise_is_the_default_and_says_so(data):
     assert fitted.notice_ == ""
 
 
-def test_paper_mode_refuses_to_call_itself_private(data):
-    X, y = data
-    with pytest.warns(NotPrivateWarning, match="not 1-private"):
-        fitted = DPRegressionForest(mode="paper", n_trees=3, **SEEDED).fit(X[:600], y[:600])
-    assert fitted.privacy_spent_.epsilon > 1
-    assert fitted.table_.num_trees == 3
-    accountant = PrivacyAccountant(1.0)
-    with pytest.raises(BudgetExceeded):  # it asks for what it really gives
-        DPRegressionTree(mode="paper", accountant=accountant, **SEEDED).fit(X, y)
-
-
 def test_an_account_of_another_relation_is_refused(data):
     accountant = PrivacyAccountant(10.0, NeighboringRelation.REPLACE)
     with pytest.raises(ValueError, match="accountant"):
@@ -308,7 +298,6 @@ def test_an_account_of_another_relation_is_refused(data):
         ("epsilon", -1.0),
         ("criterion", "gini"),
         ("leaf", "mode"),
-        ("mode", "fast"),
         ("missing", "mean"),
         ("depth", 21),
         ("leaf_share", 1.0),

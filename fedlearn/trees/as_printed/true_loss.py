@@ -1,4 +1,4 @@
-"""What paper mode really gives: the privacy loss of the printed tree, query by query.
+"""What the printed regression trees really give: their privacy loss, query by query.
 
 The paper books beta = epsilon / (2 l_max + 1) for each of 2 l_max + 1 queries on a path. Three things are wrong there:
 
@@ -37,17 +37,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from fedlearn.trees.as_printed.growing import PaperSettings
+from fedlearn.trees.as_printed.growing import PrintedSettings
 
 SQUARED_SPREAD = 11 / 36  # n / (n + 1)^2 + 1 / (4 (n + 1)) at n = 2; smaller for every other n
 ABSOLUTE_SPREAD = 1 / 2  # 1 / (n + 1) + 1 / (2 (n + 1)) at n = 2; 1 / 2 + 0 at n = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaperPrivacy:
+class PrintedLoss:
     """The printed claim beside what holds; losses are epsilons (nats) of a tree, or of a forest on disjoint parts."""
 
-    claimed: float  # the epsilon that paper mode was given
+    claimed: float  # the epsilon that it was given
     queries: int  # asked on the longest path; the paper books for 2 l_max + 1
     booked: float  # queries * beta: the claim with the queries counted right and the paper's sensitivities believed
     epsilon: float  # what holds for adding or removing one record: an upper bound, infinite without declared bounds
@@ -57,12 +57,12 @@ class PaperPrivacy:
         return "\n".join(self.lines)
 
 
-def true_privacy_loss(settings: PaperSettings, *, bounds_declared: bool = True) -> PaperPrivacy:
+def true_privacy_loss(settings: PrintedSettings, *, bounds_declared: bool = True) -> PrintedLoss:
     """Return what the printed algorithm really gives under these settings.
 
-    >>> loss = true_privacy_loss(PaperSettings(epsilon=1, depth=5))
+    >>> loss = true_privacy_loss(PrintedSettings(epsilon=1, depth=5))
     >>> print(loss)
-    paper mode claims epsilon 1 but gives 1.909 (add or remove one record); it is not 1-DP
+    the paper claims epsilon 1, it gives 1.909 (add or remove one record); it is not 1-DP
       noisy sizes:     6 x beta
       choices:         5 x 2 beta
       leaf:            1 x 5 beta, booked as 1 beta
@@ -77,7 +77,7 @@ def true_privacy_loss(settings: PaperSettings, *, bounds_declared: bool = True) 
     queries = sizes + depth + 1
     bound = (sizes + depth * choice + leaf) * beta
     epsilon = bound if bounds_declared else math.inf
-    return PaperPrivacy(
+    return PrintedLoss(
         claimed=settings.epsilon,
         queries=queries,
         booked=queries * beta,
@@ -94,12 +94,10 @@ def true_privacy_loss(settings: PaperSettings, *, bounds_declared: bool = True) 
 
 def _verdict(claimed: float, epsilon: float) -> str:
     if math.isinf(epsilon):
-        return f"paper mode claims epsilon {claimed:.4g} but gives none: its bounds were read from the data"
+        return f"the paper claims epsilon {claimed:.4g}, there is none: its bounds were read from the data"
     relation = "(add or remove one record"
     if epsilon > claimed:
-        return (
-            f"paper mode claims epsilon {claimed:.4g} but gives {epsilon:.4g} {relation}); it is not {claimed:.4g}-DP"
-        )
+        return f"the paper claims epsilon {claimed:.4g}, it gives {epsilon:.4g} {relation}); it is not {claimed:.4g}-DP"
     return (
-        f"paper mode claims epsilon {claimed:.4g} and gives {epsilon:.4g} {relation}), but not by the paper's argument"
+        f"the paper claims epsilon {claimed:.4g}, it gives {epsilon:.4g} {relation}), but not by the paper's argument"
     )

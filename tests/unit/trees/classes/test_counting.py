@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.trees.classes.counting import COMPLETE, MISSING, ONE, STAY, Growth, Records, count_leaves, count_open
+from fedlearn.trees.binning import MISSING
+from fedlearn.trees.classes.counting import COMPLETE, ONE, STAY, CodedRecords, Growth, count_leaves, count_open
 from fedlearn.trees.classes.growing import table_of
 from fedlearn.trees.nodes import LEAF
 from tests.oracles.categorical_trees import leaf_paths, leaf_weights
@@ -27,7 +28,7 @@ def grown(draw):
     codes[rng.random(codes.shape) < draw(st.floats(0, 1))] = MISSING
     tree = np.full(n, -1) if draw(st.booleans()) else rng.integers(0, growth.num_trees, n)
     weights = rng.integers(0, ONE + 1, n)
-    return growth, Records(codes.astype(np.uint8), rng.integers(0, classes, n), weights, tree, sizes, classes)
+    return growth, CodedRecords(codes.astype(np.uint8), rng.integers(0, classes, n), weights, tree, sizes, classes)
 
 
 def as_tuples(growth, node):
@@ -66,7 +67,7 @@ def test_leaf_counts_equal_the_oracle_bit_for_bit(case):
 def test_weights_of_a_record_sum_to_its_own_in_every_tree_whatever_is_missing(case):
     growth, records = case
     for row in range(len(records.labels)):
-        alone = Records(
+        alone = CodedRecords(
             records.codes[[row]], records.labels[[row]], records.weights[[row]], np.array([-1]), records.sizes,
             records.num_classes,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Paper mode in plain Python: every error from its definition, every node a list of rows. Slow and obvious.
+"""The printed regression tree, slow and obvious: every error from its definition, every node a list of rows.
 
 The noise is asked level by level in the same order and shapes as the fast version does, so seeded noise gives both the
 same numbers.

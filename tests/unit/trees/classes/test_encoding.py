@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedlearn.trees.classes.counting import MISSING
+from fedlearn.trees.binning import MISSING
 from fedlearn.trees.classes.encoding import Encoding
 from fedlearn.trees.domain import NotPrivateWarning
 

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from fedlearn.privacy.noise import seeded_noise
 from fedlearn.trees.as_printed import kernels
 from fedlearn.trees.as_printed.growing import (
-    PaperSettings,
+    PrintedSettings,
     disjoint_parts,
-    grow_paper_forest,
-    grow_paper_tree,
+    grow_printed_forest,
+    grow_printed_tree,
     split_utilities,
 )
-from fedlearn.trees.as_printed.privacy import true_privacy_loss
+from fedlearn.trees.as_printed.true_loss import true_privacy_loss
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.domain import Domain, NotPrivateWarning
 from fedlearn.trees.nodes import level_of_nodes
 from fedlearn.trees.predicting import predict
-from tests.oracles import paper_trees as oracle
+from tests.oracles import printed_trees as oracle
 
 OFF = math.inf
 LOW, HIGH = -2.0, 6.0  # of the features; the target's are 10 and 14: powers of two, so scaling is exact
@@ -51,7 +51,7 @@ def grown(X, y, settings, noise, parts=None, trees=1):
     parts = np.zeros(len(y), np.int64) if parts is None else parts
     raw_X, raw_y = raw(X, y)
     where = domain(X.shape[1])
-    return grow_paper_forest(raw_X, raw_y, parts=parts, trees=trees, domain=where, settings=settings, noise=noise)
+    return grow_printed_forest(raw_X, raw_y, parts=parts, trees=trees, domain=where, settings=settings, noise=noise)
 
 
 @pytest.mark.parametrize("leaf", ["mean", "median"])
@@ -60,7 +60,7 @@ def grown(X, y, settings, noise, parts=None, trees=1):
 @pytest.mark.parametrize("count", [0, 1, 5, 60, 150])
 def test_tree_equals_the_slow_oracle(leaf, reading, epsilon, count):
     X, y = rows_of(count, count)
-    settings = PaperSettings(
+    settings = PrintedSettings(
         epsilon=epsilon, depth=4, min_split=6, min_leaf=2, candidates=CANDIDATES, leaf=leaf, reading=reading
     )
     table = grown(X, y, settings, seeded_noise(3))
@@ -73,7 +73,7 @@ def test_tree_equals_the_slow_oracle(leaf, reading, epsilon, count):
 @given(st.integers(0, 10**6), st.integers(0, 40), st.sampled_from(["mean", "median"]))
 def test_errors_of_splits_equal_their_definition(seed, count, leaf):
     X, y = rows_of(seed, count, features=2)
-    settings = PaperSettings(epsilon=1, candidates=CANDIDATES, leaf=leaf)
+    settings = PrintedSettings(epsilon=1, candidates=CANDIDATES, leaf=leaf)
     order = np.argsort(y, kind="stable")
     fast = split_utilities(codes(X), y, order, np.array([0]), np.array([count]), settings)[0]
     np.testing.assert_allclose(fast, oracle.utilities(range(count), X, y, settings), rtol=0, atol=1e-9)
@@ -101,7 +101,7 @@ def test_gaps_of_the_private_median_are_drawn_with_the_printed_weights(targets, 
 def test_forest_is_the_mean_of_trees_on_disjoint_parts(leaf):
     X, y = rows_of(1, 200)
     parts = disjoint_parts(200, 4, np.random.default_rng(0))
-    settings = PaperSettings(epsilon=OFF, depth=3, min_split=6, min_leaf=2, candidates=CANDIDATES, leaf=leaf)
+    settings = PrintedSettings(epsilon=OFF, depth=3, min_split=6, min_leaf=2, candidates=CANDIDATES, leaf=leaf)
     forest = grown(X, y, settings, seeded_noise(0), parts, trees=4)
     trees = [grown(X[parts == part], y[parts == part], settings, seeded_noise(0)) for part in range(4)]
     expected = np.mean([predict(tree, raw(X, y)[0]) for tree in trees], axis=0)
@@ -116,7 +116,7 @@ def test_parts_are_nearly_equal_and_cover_every_row():
 
 def test_part_without_rows_gives_a_leaf_in_the_middle():
     X, y = rows_of(1, 10)
-    settings = PaperSettings(epsilon=OFF, candidates=CANDIDATES)
+    settings = PrintedSettings(epsilon=OFF, candidates=CANDIDATES)
     table = grown(X, y, settings, seeded_noise(0), np.zeros(10, np.int64), trees=2)
     assert table.value[table.root[1], 0] == 12
 
@@ -124,7 +124,7 @@ def test_part_without_rows_gives_a_leaf_in_the_middle():
 @given(st.integers(0, 10**6), st.floats(0.1, 100), st.sampled_from(["mean", "median"]), st.integers(0, 6))
 def test_table_is_a_valid_ensemble_within_depth_and_bounds(seed, epsilon, leaf, depth):
     X, y = rows_of(seed, 80)
-    settings = PaperSettings(epsilon=epsilon, depth=depth, candidates=CANDIDATES, leaf=leaf, min_split=3, min_leaf=1)
+    settings = PrintedSettings(epsilon=epsilon, depth=depth, candidates=CANDIDATES, leaf=leaf, min_split=3, min_leaf=1)
     parts = disjoint_parts(80, 3, np.random.default_rng(seed))
     table = grown(X, y, settings, seeded_noise(seed), parts, trees=3)
     table.validate(num_features=3, value_bounds=(10, 14), max_depth=depth)
@@ -133,7 +133,7 @@ def test_table_is_a_valid_ensemble_within_depth_and_bounds(seed, epsilon, leaf, 
 
 def test_literal_leaves_are_not_clipped():
     X, y = rows_of(0, 30)
-    settings = PaperSettings(epsilon=0.01, depth=0, reading="literal")
+    settings = PrintedSettings(epsilon=0.01, depth=0, reading="literal")
     values = [grown(X, y, settings, seeded_noise(seed)).value[0, 0] for seed in range(20)]
     assert min(values) < 10
     assert max(values) > 14
@@ -156,19 +156,19 @@ def test_setting_that_is_not_allowed_is_named(change, name):
     X, y = rows_of(0, 30)
     allowed = {"epsilon": 1.0, "depth": 2}
     with pytest.raises(ValueError, match=name):
-        grow_paper_tree(X, y, domain=domain(), noise=seeded_noise(0), **{**allowed, **change})
+        grow_printed_tree(X, y, domain=domain(), noise=seeded_noise(0), **{**allowed, **change})
 
 
 def test_missing_values_categories_and_wrong_shapes_are_refused():
     X, y = rows_of(0, 30)
     call = {"epsilon": 1.0, "depth": 2, "noise": seeded_noise(0)}
     with pytest.raises(ValueError, match="missing"):
-        grow_paper_tree(np.full_like(X, np.nan), y, domain=domain(), **call)
+        grow_printed_tree(np.full_like(X, np.nan), y, domain=domain(), **call)
     with pytest.raises(ValueError, match="shape"):
-        grow_paper_tree(X, y[1:], domain=domain(), **call)
+        grow_printed_tree(X, y[1:], domain=domain(), **call)
     mixed = Domain.declare(num_features=3, bounds={0: (0, 1), 1: (0, 1)}, categories={2: 4})
     with pytest.raises(ValueError, match="categories"):
-        grow_paper_tree(X, y, domain=mixed, **call)
+        grow_printed_tree(X, y, domain=mixed, **call)
 
 
 # --- what the printed accounting misses -------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class CountingNoise:
 @pytest.mark.parametrize(("reading", "queries"), [("fitted", 2 * 5 + 2), ("literal", 3 * 5 + 2)])
 def test_path_asks_more_queries_than_the_paper_books(reading, queries):
     X = np.random.default_rng(0).random((4000, 3))
-    settings = PaperSettings(epsilon=10_000, depth=5, min_split=1, min_leaf=1, reading=reading)
+    settings = PrintedSettings(epsilon=10_000, depth=5, min_split=1, min_leaf=1, reading=reading)
     noise = CountingNoise()
     assert grown(X, X[:, 0], settings, noise).depth == 5
     loss = true_privacy_loss(settings)
@@ -206,7 +206,7 @@ def test_path_asks_more_queries_than_the_paper_books(reading, queries):
 
 def test_leaf_of_one_row_loses_ten_times_what_was_booked():
     """20,000 independent one-row trees of depth 0: their leaf is above the upper bound with y = 1 far more often."""
-    settings = PaperSettings(epsilon=0.3, depth=0)
+    settings = PrintedSettings(epsilon=0.3, depth=0)
     trees = 20_000
     X = np.zeros((trees, 1))
     above = []
@@ -235,7 +235,7 @@ def largest_loss(X, y, settings):
 
 def test_choice_below_n_split_loses_more_than_booked():
     X, y = np.array([[0.49], [0.51]]), np.array([0.0, 1.0])  # only one of the seven thresholds parts the two rows
-    settings = PaperSettings(epsilon=0.11, depth=5, candidates=CANDIDATES, reading="literal")
+    settings = PrintedSettings(epsilon=0.11, depth=5, candidates=CANDIDATES, reading="literal")
     assert largest_loss(X, y, settings) > 2 * settings.beta
     absolute = replace(settings, leaf="median")
     assert largest_loss(X, y, absolute) > 4 * settings.beta
@@ -243,7 +243,7 @@ def test_choice_below_n_split_loses_more_than_booked():
 
 def test_fitted_choice_loses_more_than_booked_whatever_the_size():
     X = np.array([[0.49]] * 50 + [[0.51]])
-    settings = PaperSettings(epsilon=0.11, depth=5, candidates=CANDIDATES, choice_rate=2)
+    settings = PrintedSettings(epsilon=0.11, depth=5, candidates=CANDIDATES, choice_rate=2)
     assert largest_loss(X, np.array([0.0] * 50 + [1.0]), settings) > 1.6 * settings.beta
 
 
@@ -255,13 +255,13 @@ def test_bounds_of_the_data_publish_the_largest_record():
         with pytest.warns(NotPrivateWarning):
             learned = Domain.from_data(X[kept], y[kept])
         tables.append(
-            grow_paper_tree(X[kept], y[kept], domain=learned, epsilon=100.0, depth=3, noise=seeded_noise(0)).threshold
+            grow_printed_tree(X[kept], y[kept], domain=learned, epsilon=100.0, depth=3, noise=seeded_noise(0)).threshold
         )
     with_it, without = (set(np.round(thresholds[~np.isnan(thresholds)], 9)) for thresholds in tables)
     assert with_it
     assert without
     assert not with_it & without
-    assert true_privacy_loss(PaperSettings(epsilon=1), bounds_declared=False).epsilon == math.inf
+    assert true_privacy_loss(PrintedSettings(epsilon=1), bounds_declared=False).epsilon == math.inf
 
 
 @given(
@@ -273,7 +273,7 @@ def test_bounds_of_the_data_publish_the_largest_record():
 def test_no_choice_loses_more_than_its_bound(seed, count, leaf, reading):
     rng = np.random.default_rng(seed)
     X, y = rng.random((count, 1)), rng.integers(0, 2, count).astype(float)
-    settings = PaperSettings(epsilon=1.1, depth=5, candidates=CANDIDATES, leaf=leaf, reading=reading)
+    settings = PrintedSettings(epsilon=1.1, depth=5, candidates=CANDIDATES, leaf=leaf, reading=reading)
     rest = replace(settings, depth=0, epsilon=settings.beta)  # sizes and leaf alone, at the same beta
     sizes = (6 if reading == "fitted" else 11) - 1
     bound = (true_privacy_loss(settings).epsilon - true_privacy_loss(rest).epsilon - sizes * settings.beta) / 5
@@ -296,11 +296,11 @@ def test_no_median_leaf_loses_more_than_half_n_leaf_beta(targets, beta):
 @pytest.mark.parametrize(
     ("settings", "factor"),
     [
-        (PaperSettings(epsilon=1, depth=15, choice_rate=0.5), 28.5 / 31),
-        (PaperSettings(epsilon=1, depth=15), 51 / 31),
-        (PaperSettings(epsilon=1, depth=5), 21 / 11),
-        (PaperSettings(epsilon=1, depth=5, reading="literal"), (11 + 5 * 10 * 11 / 36 + 5) / 11),
-        (PaperSettings(epsilon=1, depth=5, reading="literal", leaf="median"), (11 + 5 * 10 / 2 + 5) / 11),
+        (PrintedSettings(epsilon=1, depth=15, choice_rate=0.5), 28.5 / 31),
+        (PrintedSettings(epsilon=1, depth=15), 51 / 31),
+        (PrintedSettings(epsilon=1, depth=5), 21 / 11),
+        (PrintedSettings(epsilon=1, depth=5, reading="literal"), (11 + 5 * 10 * 11 / 36 + 5) / 11),
+        (PrintedSettings(epsilon=1, depth=5, reading="literal", leaf="median"), (11 + 5 * 10 / 2 + 5) / 11),
     ],
 )
 def test_true_loss_adds_up_query_by_query(settings, factor):

@@ -1,0 +1,63 @@
+"""Checked training data of a regressor, and into which parts it is divided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedlearn.trees.binning import Grid
+from fedlearn.trees.domain import Domain
+from fedlearn.trees.numbers.histograms import Rows, arrange, parts_of
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingSet:
+    """Records and what is public about them."""
+
+    X: FloatArray  # (rows, features); NaN = missing
+    y: FloatArray  # (rows,)
+    domain: Domain
+    grid: Grid
+    given_parts: NDArray[np.int64] | None = None  # (rows,) the part of each record where it was given from outside
+
+    @property
+    def unit_target(self) -> FloatArray:
+        """(rows,) targets clipped and mapped to [0, 1]."""
+        return self.domain.unit_target(self.y)
+
+    def rows(self, unit_target: FloatArray, tree_of_row: NDArray[np.integer], trees: int) -> Rows:
+        """Return the roots' rows: slot t holds the rows of tree t."""
+        return arrange(self.grid.codes(self.X), parts_of(unit_target), tree_of_row, trees)
+
+    def where(self, kept: NDArray[np.bool_]) -> TrainingSet:
+        """Return the records that are kept."""
+        parts = None if self.given_parts is None else self.given_parts[kept]
+        return TrainingSet(self.X[kept], self.y[kept], self.domain, self.grid, parts)
+
+    def parts(self, count: int, rng: np.random.Generator, *, is_secure: bool) -> NDArray[np.int64]:
+        """Return (rows,) the part 0 .. count - 1 of each record: as given, or at random.
+
+        At random means independently of all other records: adding or removing one changes its own part and no other,
+        so mechanisms on the parts compose in parallel. (Parts of exactly equal size would not: they shift by a row
+        when a record comes.) With secure noise the draws are fresh and forgotten: whoever could repeat them would see
+        a missing record by the shift of all that follow it.
+        """
+        if self.given_parts is None:
+            return (np.random.default_rng() if is_secure else rng).integers(count, size=len(self.y))
+        if len(self.y) and not 0 <= self.given_parts.min() <= self.given_parts.max() < count:
+            raise ValueError(f"parts: must be in 0 .. {count - 1}")
+        return self.given_parts
+
+
+def checked_parts(parts: ArrayLike | None, rows: int) -> NDArray[np.int64] | None:
+    """Return (rows,) the parts that were given from outside, if there is one for each row; None: none were given."""
+    if parts is None:
+        return None
+    given = np.asarray(parts, np.int64)
+    if given.shape != (rows,):
+        raise ValueError(f"parts: shape {given.shape} for {rows} rows")
+    return given
