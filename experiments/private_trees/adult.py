@@ -26,14 +26,19 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import cycle
 from pathlib import Path
-from statistics import mean, median, stdev
+from statistics import median
 from typing import Any
 
 import numpy as np
 from pyarrow import parquet
 
 from experiments.private_trees.stored_rows import StoredRows
+from fedlearn.report.plots import PALETTE, add_bars, drawn, log_axis
+from fedlearn.report.points import Spread
+from fedlearn.report.tables import Table
+from fedlearn.runs.checkpoint import write_atomically
 from fedlearn.trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
 from fedlearn.trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 
@@ -233,47 +238,33 @@ def curves(done: dict[Run, tuple[float, float]], figure: str) -> dict[str, dict[
     return found
 
 
-def write_table(done: dict[Run, tuple[float, float]], figure: str, out: Path) -> str:
-    """Write a LaTeX table of mean accuracy and its spread; return it as plain text."""
+def table_of(done: dict[Run, tuple[float, float]], figure: str) -> Table:
+    """Return mean accuracy in % and its spread: a row for each method, a column for each point of the axis."""
     table = curves(done, figure)
     points = sorted({point for by_point in table.values() for point in by_point})
-    plain = [f"{figure}: {TITLES[figure]}", f"{'':28s}" + "".join(f"{point:>9g}" for point in points)]
-    latex = ["\\begin{tabular}{l" + "r" * len(points) + "}", "\\toprule"]
-    latex += [" & ".join(["", *(f"{point:g}" for point in points)]) + r" \\", "\\midrule"]
+    rows = []
     for method, by_point in table.items():
-        accuracies = [[accuracy for accuracy, _ in by_point.get(point, [])] for point in points]
-        plain.append(f"{method:28s}" + "".join(f"{100 * mean(a):9.1f}" if a else f"{'-':>9s}" for a in accuracies))
-        cells = [
-            f"{100 * mean(a):.1f} ({100 * (stdev(a) if len(a) > 1 else 0):.1f})" if a else "--" for a in accuracies
-        ]
-        latex.append(" & ".join([method.replace("_", r"\_"), *cells]) + r" \\")
-    latex += ["\\bottomrule", "\\end{tabular}"]
-    (out / f"figure_{figure}.tex").write_text("\n".join(latex) + "\n")
-    return "\n".join(plain)
+        spreads = [_accuracy(by_point[point]) if point in by_point else None for point in points]
+        rows.append([method, *("-" if s is None else f"{s.mean:.1f} ({s.sd or 0:.1f})" for s in spreads)])
+    heads = ["", *(f"{point:g}" for point in points)]
+    return Table.of_texts(f"figure_{figure}", f"{figure}: {TITLES[figure]}", heads, rows, words=1)
+
+
+def _accuracy(results: list[tuple[float, float]]) -> Spread:
+    return Spread.of([100 * accuracy for accuracy, _ in results])
 
 
 def draw(done: dict[Run, tuple[float, float]], figure: str, out: Path) -> None:
     """Draw accuracy over the figure's axis."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    picture, axes = pyplot.subplots(figsize=(6, 4))
-    for method, by_point in curves(done, figure).items():
-        points = sorted(by_point)
-        accuracies = [[100 * accuracy for accuracy, _ in by_point[point]] for point in points]
-        spread = [stdev(each) if len(each) > 1 else 0.0 for each in accuracies]
-        label = method.replace("_", "-")
-        axes.errorbar(points, [mean(each) for each in accuracies], spread, marker="o", capsize=3, label=label)
-    axes.set(
-        title=TITLES[figure], xlabel=WORDS[AXES.get(figure, "size")], ylabel="accuracy, % (bars: spread of repeats)"
-    )
-    if AXES.get(figure) == "epsilon":
-        axes.set_xscale("log")
-    axes.legend(fontsize="small")
-    picture.savefig(out / f"figure_{figure}.png", dpi=150, bbox_inches="tight")
-    pyplot.close(picture)
+    with drawn(out, f"figure_{figure}", size=(6, 4)) as (panel,):
+        for (method, by_point), color in zip(curves(done, figure).items(), cycle(PALETTE), strict=False):
+            points = sorted(by_point)
+            add_bars(panel, points, [_accuracy(by_point[point]) for point in points], label=method, color=color)
+        axis = AXES.get(figure, "size")
+        panel.set(title=TITLES[figure], xlabel=WORDS[axis], ylabel="accuracy, % (bars: spread of repeats)")
+        if axis == "epsilon":
+            log_axis(panel, EPSILONS)
+        panel.legend()
 
 
 def speed(done: dict[Run, tuple[float, float]]) -> str:
@@ -312,7 +303,9 @@ def main() -> None:
         neighbor.close()
     done = results_of(stored)
     for figure in TITLES:
-        print(write_table(done, figure, options.out), end="\n\n")
+        table = table_of(done, figure)
+        table.show()
+        write_atomically(options.out / f"{table.key}.tex", table.as_latex().encode())
         draw(done, figure, options.out)
     print(speed(done))
 

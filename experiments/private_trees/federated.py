@@ -5,7 +5,7 @@
 Each row of the CSV is one run of ``python -m fedlearn.simulate`` with these settings and its defaults otherwise, on
 the inline engine and in this process (engines change nothing of a result); rows that are there are not run again.
 Errors are those on the fixed held-out rows. A seed changes shards, noise, and the order of turns. Beside the CSV are
-written ``*.TASK.table.csv`` and ``*.TASK.tex`` (mean and standard deviation over the seeds) and ``*.TASK.png``.
+written ``*.TASK.table.csv`` and ``*.TASK.tex`` (mean and standard deviation over the seeds) and the figure.
 
 Shards: ``even`` are random parts of equal size. ``dirichlet`` gives away each tenth of the targets (each class) by
 shares drawn from Dirichlet(0.3): nodes differ in size and in what they see. ``one-sided`` gives each node two tenths of
@@ -15,22 +15,23 @@ the targets, or one class: sizes are alike, but no node sees the whole.
 from __future__ import annotations
 
 import argparse
-import csv
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from statistics import fmean, stdev
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from experiments.private_trees.stored_rows import StoredRows
+from experiments.private_trees.writing import write
 from fedlearn.config import config_from
 from fedlearn.engine import ENGINES
+from fedlearn.report.plots import PALETTE, add_bars, drawn, legend_below, log_axis
+from fedlearn.report.points import Spread
+from fedlearn.report.tables import Table
 from fedlearn.runs.folder import RunFolder
 
 CLIENTS = (25, 100)
@@ -133,97 +134,55 @@ def gathered(rows: Sequence[dict[str, str]]) -> dict[Setup, list[dict[str, str]]
     return setups
 
 
-def over_seeds(rows: Sequence[dict[str, str]], column: str) -> tuple[float, float]:
-    """Return mean and standard deviation of a column over the seeds; 0 with one seed."""
-    values = [float(row[column]) for row in rows]
-    return fmean(values), stdev(values) if len(values) > 1 else 0.0
+def over_seeds(rows: Sequence[dict[str, str]], column: str) -> Spread:
+    """Return mean and standard deviation of a column over the seeds."""
+    return Spread.of([float(row[column]) for row in rows])
 
 
-def write_csv(path: Path, setups: dict[Setup, list[dict[str, str]]], task: Task) -> None:
-    """Write one line for each setup."""
+def setups_table(setups: dict[Setup, list[dict[str, str]]], task: Task) -> Table:
+    """Return one line for each setup."""
     columns = ("mae", "mae_scaled") if task.metric == "mae_scaled" else ("accuracy",)
     spreads = [name for column in columns for name in (column, f"{column}_spread")]
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["model", "clients", "shards", "epsilon", "seeds", *spreads, "spent", "seconds"])
-        for setup, rows in setups.items():
-            numbers = [f"{number:.6g}" for column in columns for number in over_seeds(rows, column)]
-            spent = max(float(row["spent"]) for row in rows)
-            writer.writerow([*setup, len(rows), *numbers, f"{spent:g}", f"{over_seeds(rows, 'seconds')[0]:.2f}"])
-
-
-def lines_of(setups: dict[Setup, list[dict[str, str]]], task: Task) -> list[list[str]]:
-    """Return the table's lines: clients, shards and model, and for each epsilon the mean and spread in thousandths."""
-    names = list(dict.fromkeys((clients, shards, model) for model, clients, shards, _ in setups))
     lines = []
-    for clients, shards, model in names:
-        texts = []
-        for epsilon in dict.fromkeys(epsilon for *_, epsilon in setups):
-            rows = setups.get((model, clients, shards, epsilon), [])
-            mean, spread = over_seeds(rows, task.metric) if rows else (float("nan"), 0.0)
-            texts.append(f"{1e3 * mean:.1f} ({1e3 * spread:.1f})")
-        lines.append([str(clients), shards, model, *texts])
-    return lines
+    for (model, clients, shards, epsilon), rows in setups.items():
+        pairs = (over_seeds(rows, column) for column in columns)
+        numbers = [f"{number or 0:.6g}" for pair in pairs for number in pair]
+        spent = max(float(row["spent"]) for row in rows)
+        setup = [model, str(clients), shards, str(epsilon), str(len(rows))]
+        lines.append([*setup, *numbers, f"{spent:g}", f"{over_seeds(rows, 'seconds').mean:.2f}"])
+    heads = ["model", "clients", "shards", "epsilon", "seeds", *spreads, "spent", "seconds"]
+    return Table.of_texts("setups", "", heads, lines)
 
 
-def write_latex(path: Path, lines: list[list[str]], epsilons: Sequence[float], task: Task) -> None:
-    """Write the table for the booktabs package."""
-    heads = " & ".join(["clients", "shards", "model", *(rf"$\varepsilon = {epsilon:g}$" for epsilon in epsilons)])
-    caption = f"{task.words[0].upper()}{task.words[1:]}, in thousandths; in brackets the standard deviation over seeds."
-    text = [r"\begin{table}", r"\centering\small", rf"\caption{{{caption}}}"]
-    text += [rf"\begin{{tabular}}{{rll{'r' * len(epsilons)}}}", r"\toprule", rf"{heads} \\", r"\midrule"]
-    text += [rf"{' & '.join(line)} \\" for line in lines]
-    text += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
-    path.write_text("\n".join(text))
+def wide_table(setups: dict[Setup, list[dict[str, str]]], task: Task) -> Table:
+    """Return clients, shards and model, and for each epsilon the mean and spread in thousandths."""
+    epsilons = list(dict.fromkeys(epsilon for *_, epsilon in setups))
+    lines = []
+    for clients, shards, model in dict.fromkeys((clients, shards, model) for model, clients, shards, _ in setups):
+        of_epsilons = (setups.get((model, clients, shards, epsilon), []) for epsilon in epsilons)
+        spreads = (over_seeds(rows, task.metric) if rows else Spread(math.nan, None) for rows in of_epsilons)
+        lines.append([str(clients), shards, model, *(f"{1e3 * s.mean:.1f} ({1e3 * (s.sd or 0):.1f})" for s in spreads)])
+    title = f"{task.words[0].upper()}{task.words[1:]}, in thousandths; in brackets the standard deviation over seeds."
+    heads = ["clients", "shards", "model", *(f"ε = {epsilon:g}" for epsilon in epsilons)]
+    return Table.of_texts("federated", title, heads, lines, words=3)
 
 
-def draw(path: Path, setups: dict[Setup, list[dict[str, str]]], task: Task) -> None:
+def draw(out: Path, setups: dict[Setup, list[dict[str, str]]], task: Task) -> None:
     """Draw one panel for each kind of shards: a line for each model and number of clients, bars of one deviation."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
     kinds = list(task.shards())
-    figure, panels = plt.subplots(1, len(kinds), figsize=(11, 4), sharey=True, layout="constrained")
-    colors = dict(zip(task.models, ("#1f6fb4", "#c8501e", "#3a923a"), strict=False))
-    for panel, shards in zip(panels, kinds, strict=True):
-        for clients, (line, marker) in zip(CLIENTS, (("-", "o"), ("--", "s")), strict=True):
-            for model, color in colors.items():
-                points = {
-                    s[3]: over_seeds(rows, task.metric)
-                    for s, rows in setups.items()
-                    if s[:3] == (model, clients, shards)
-                }
-                if points:
-                    means, spreads = zip(*points.values(), strict=True)
-                    style = {"color": color, "linestyle": line, "marker": marker, "markersize": 4, "capsize": 2}
-                    panel.errorbar(list(points), means, spreads, label=f"{model}, {clients} clients", **style)
-        panel.set_title(f"shards: {shards}", fontsize=10)
-        panel.set_xscale("log", base=2)
-        ticks = sorted({epsilon for *_, epsilon in setups})
-        panel.set_xticks(ticks, [f"{epsilon:g}" for epsilon in ticks])
-        panel.minorticks_off()
-        panel.set_xlabel("epsilon of each record", fontsize=9)
-        panel.grid(alpha=0.25)
-        panel.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel(task.words, fontsize=9)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(CLIENTS), fontsize=8, frameon=False)
-    figure.savefig(path, dpi=160)
-    plt.close(figure)
-
-
-def print_table(lines: list[list[str]], epsilons: Sequence[float], task: Task) -> None:
-    """Print the table."""
-    table = Table(title=f"{task.words}, in thousandths (standard deviation over seeds)")
-    for head in ("clients", "shards", "model"):
-        table.add_column(head)
-    for epsilon in epsilons:
-        table.add_column(f"epsilon {epsilon:g}", justify="right")
-    for line in lines:
-        table.add_row(*line)
-    Console(width=120).print(table)
+    with drawn(out.parent, out.name, columns=len(kinds), size=(3.7, 4)) as panels:
+        for panel, shards in zip(panels, kinds, strict=True):
+            for clients, (dashes, marker) in zip(CLIENTS, (("-", "o"), ("--", "s")), strict=True):
+                for model, color in zip(task.models, PALETTE, strict=False):
+                    mine = {s[3]: rows for s, rows in setups.items() if s[:3] == (model, clients, shards)}
+                    spreads = [over_seeds(rows, task.metric) for rows in mine.values()]
+                    look = {"color": color, "linestyle": dashes, "marker": marker}
+                    if mine:
+                        add_bars(panel, list(mine), spreads, label=f"{model}, {clients} clients", **look)
+            log_axis(panel, [epsilon for *_, epsilon in setups])
+            panel.set(title=f"shards: {shards}", xlabel="epsilon of each record")
+        panels[0].set_ylabel(task.words)
+        legend_below(panels, columns=len(CLIENTS))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -253,12 +212,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def report(path: Path, rows: Sequence[dict[str, str]], name: str) -> None:
     """Print, write and draw what the runs of a task gave."""
     task, setups = TASKS[name], gathered(rows)
-    epsilons = list(dict.fromkeys(epsilon for *_, epsilon in setups))
-    lines = lines_of(setups, task)
-    print_table(lines, epsilons, task)
-    write_csv(path.with_suffix(f".{name}.table.csv"), setups, task)
-    write_latex(path.with_suffix(f".{name}.tex"), lines, epsilons, task)
-    draw(path.with_suffix(f".{name}.png"), setups, task)
+    table = wide_table(setups, task)
+    table.show()
+    out = path.with_suffix(f".{name}")
+    write(out, setups_table(setups, task), table, table.title)
+    draw(out, setups, task)
 
 
 if __name__ == "__main__":

@@ -3,22 +3,23 @@
     FEDLEARN_DATA=... python -m experiments.private_trees.figure2 --out runs/dp_figure2.csv [--quick]
 
 The rows are split among the trees, so more trees are smaller trees. Setting as in table 3. Every cross-validation is
-kept in the CSV, so a killed run goes on; beside it are written ``*.table.csv`` and ``*.png``.
+kept in the CSV, so a killed run goes on; beside it are written ``*.table.csv``, ``*.png`` and ``*.svg``.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from experiments.private_trees.paper import NOT_PRIVATE, Cell, Results, Score, load_california
+from fedlearn.report.plots import PALETTE, add_bars, drawn, log_axis
+from fedlearn.report.points import Spread
+from fedlearn.report.tables import Table
+from fedlearn.runs.checkpoint import write_atomically
 from fedlearn.trees.as_printed.growing import CHOICE_RATE
 
 EPSILON = 5.0
@@ -45,62 +46,45 @@ def rivals_of(column: str, scores: Scores, *, repeats: int) -> list[int]:
     return rivals
 
 
-def print_table(scores: Scores, *, title: str) -> None:
-    """Print the error of every number of trees, the best one marked."""
-    table = Table(title=title)
-    for name in ("trees", "rows per tree", *COLUMNS):
-        table.add_column(name, justify="right")
+def errors_table(scores: Scores, *, title: str) -> Table:
+    """Return the error of every number of trees, the best one marked."""
+    rows = []
     for trees in sorted({trees for _, trees in scores}):
         texts = [_marked(scores[column, trees], best_of(column, scores) == trees) for column in COLUMNS]
-        table.add_row(str(trees), str(ROWS_OF_TRAINING // trees), *texts)
-    Console(width=130).print(table)
+        rows.append([str(trees), str(ROWS_OF_TRAINING // trees), *texts])
+    return Table.of_texts("figure2", title, ["trees", "rows per tree", *COLUMNS], rows)
 
 
 def _marked(score: Score, is_best: bool) -> str:
-    return f"{score.mae:.4f} (folds {score.over_folds:.3f}, repeats {score.over_repeats:.4f})" + (
-        " *" if is_best else "  "
-    )
+    star = " *" if is_best else "  "
+    return f"{score.mae:.4f} (folds {score.over_folds:.3f}, repeats {score.over_repeats:.4f}){star}"
 
 
-def write_csv(path: Path, scores: Scores) -> None:
-    """Write one line for each column and number of trees."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(("trees", "column", "mae", "over_folds", "over_repeats"))
-        for (column, trees), score in sorted(scores.items(), key=lambda item: (item[0][1], item[0][0])):
-            numbers = (score.mae, score.over_folds, score.over_repeats)
-            writer.writerow([trees, column, *(f"{number:.5f}" for number in numbers)])
+def points_table(scores: Scores) -> Table:
+    """Return one line for each column and number of trees."""
+    rows = []
+    for (column, trees), score in sorted(scores.items(), key=lambda item: (item[0][1], item[0][0])):
+        numbers = (score.mae, score.over_folds, score.over_repeats)
+        rows.append([str(trees), column, *(f"{number:.5f}" for number in numbers)])
+    return Table.of_texts("points", "", ("trees", "column", "mae", "over_folds", "over_repeats"), rows)
 
 
-def draw(path: Path, scores: Scores, *, title: str) -> None:
+def draw(out: Path, scores: Scores, *, title: str) -> None:
     """Draw both forests' error over the number of trees."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, panel = plt.subplots(figsize=(7.5, 4.4), layout="constrained")
     counts = sorted({trees for _, trees in scores})
-    for column, color, marker in zip(COLUMNS, ("#1f6fb4", "#c8501e"), "os", strict=True):
-        maes = [scores[column, trees].mae for trees in counts]
-        spread = [scores[column, trees].over_repeats for trees in counts]
-        best = best_of(column, scores)
-        label = f"{column}: best at {best} trees, {scores[column, best].mae:.4f}"
-        panel.errorbar(counts, maes, spread, fmt=f"{marker}-", color=color, markersize=4, capsize=2, label=label)
-        panel.plot([best], [scores[column, best].mae], marker, color=color, markersize=10, fillstyle="none")
-    panel.axvline(25, color="#777777", linestyle=":", linewidth=1, label="the paper's choice, 25")
-    panel.set_xscale("log")
-    ticks = [trees for trees in counts if trees not in (8, 15, 30, 300, 400)]
-    panel.set_xticks(ticks, [str(trees) for trees in ticks])
-    panel.minorticks_off()
-    panel.set_xlabel("number of trees, on disjoint parts of the rows")
-    panel.set_ylabel("mean absolute error, target scaled to [0, 1]")
-    panel.set_title(title, fontsize=11)
-    panel.grid(alpha=0.25)
-    panel.spines[["top", "right"]].set_visible(False)
-    panel.legend(frameon=False, fontsize=9)
-    figure.savefig(path, dpi=160)
-    plt.close(figure)
+    with drawn(out.parent, out.name, size=(7.5, 4.4)) as (panel,):
+        for column, color, marker in zip(COLUMNS, PALETTE, "os", strict=False):
+            best = best_of(column, scores)
+            label = f"{column}: best at {best} trees, {scores[column, best].mae:.4f}"
+            of_counts = [scores[column, trees] for trees in counts]
+            spreads = [Spread(score.mae, score.over_repeats) for score in of_counts]
+            add_bars(panel, counts, spreads, marker=marker, color=color, label=label)
+            panel.plot([best], [scores[column, best].mae], marker, color=color, markersize=10, fillstyle="none")
+        panel.axvline(25, color="#777777", linestyle=":", linewidth=1, label="the paper's choice, 25")
+        log_axis(panel, [trees for trees in counts if trees not in (8, 15, 30, 300, 400)])
+        panel.set(title=title, xlabel="number of trees, on disjoint parts of the rows")
+        panel.set_ylabel("mean absolute error, target scaled to [0, 1]")
+        panel.legend()
 
 
 def main() -> None:
@@ -124,9 +108,10 @@ def main() -> None:
         cells = [Cell(column, EPSILON, n, trees, options.reading, rate) for n in range(1, repeats + 1)]
         scores[column, trees] = Score.of([results.errors_of(cell, X, y) for cell in cells])
     title = f"Figure 2: epsilon {EPSILON:g}, {options.reading} reading, repeats: {repeats}"
-    print_table(scores, title=f"{title} (NOT PRIVATE)")
-    write_csv(options.out.with_suffix(f".{options.reading}.table.csv"), scores)
-    draw(options.out.with_suffix(f".{options.reading}.png"), scores, title=title)
+    errors_table(scores, title=f"{title} (NOT PRIVATE)").show()
+    out = options.out.with_suffix(f".{options.reading}")
+    write_atomically(out.with_name(f"{out.name}.table.csv"), points_table(scores).as_csv().encode())
+    draw(out, scores, title=title)
     for column in COLUMNS:
         rivals = ", ".join(map(str, rivals_of(column, scores, repeats=repeats))) or "none"
         print(f"{column}: best at {best_of(column, scores)} trees; not told apart from it: {rivals}")

@@ -4,20 +4,17 @@
 
 Seven methods, epsilon 0.25 to 64, unshuffled 10-fold cross-validation on California Housing, mean absolute error of the
 scaled target. Every cross-validation is kept in the CSV, so a killed run goes on where it was. Beside it are written
-``*.table.csv`` (each cell, ours and printed), ``*.tex`` and ``*.png``, with the reading in their names.
+``*.table.csv`` (each cell, ours and printed), ``*.tex``, ``*.png`` and ``*.svg``, with the reading in their names.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
 from experiments.private_trees.paper import (
     COLUMNS,
@@ -30,6 +27,11 @@ from experiments.private_trees.paper import (
     Score,
     load_california,
 )
+from experiments.private_trees.writing import write
+from fedlearn.report.charts import Line
+from fedlearn.report.plots import PALETTE, add_bars, add_line, drawn, legend_below, log_axis
+from fedlearn.report.points import Spread
+from fedlearn.report.tables import Table
 from fedlearn.trees.as_printed.growing import CHOICE_RATE
 
 QUICK_EPSILONS = (0.25, 4.0, 64.0)
@@ -48,19 +50,21 @@ def cells_of(column: str, epsilon: float, *, repeats: int, reading: str, rate: f
     return [Cell(column, epsilon, repeat, reading=reading, rate=rate) for repeat in range(1, repeats + 1)]
 
 
-def print_table(scores: Scores, *, title: str) -> None:
-    """Print each cell as ours, printed and deviation, and each column's root mean square deviation."""
-    table = Table(title=title, caption="ours / printed (deviation), in thousandths of the target's range")
-    table.add_column("eps", justify="right")
-    for column in COLUMNS:
-        table.add_column(column, justify="right")
-    for epsilon in sorted({epsilon for _, epsilon in scores}):
+def deviations_of(scores: Scores, *, title: str) -> Table:
+    """Return each cell as ours, printed and deviation, and each column's root mean square deviation below."""
+    rows = []
+    for epsilon in epsilons_of(scores):
         cells = ((scores[column, epsilon].mae, printed_of(column, epsilon)[0]) for column in COLUMNS)
-        texts = [f"{1e3 * ours:.1f} / {1e3 * printed:.1f} ({1e3 * (ours - printed):+.1f})" for ours, printed in cells]
-        table.add_row(f"{epsilon:g}", *texts)
-    table.add_section()
-    table.add_row("rms", *(f"{1e3 * deviation_of(column, scores):.1f}" for column in COLUMNS))
-    Console(width=190).print(table)
+        texts = (f"{1e3 * ours:.1f} / {1e3 * printed:.1f} ({1e3 * (ours - printed):+.1f})" for ours, printed in cells)
+        rows.append([f"{epsilon:g}", *texts])
+    foot = ["rms", *(f"{1e3 * deviation_of(column, scores):.1f}" for column in COLUMNS)]
+    title += ": ours / printed (deviation), in thousandths of the target's range"
+    return Table.of_texts("deviations", title, ["eps", *COLUMNS], rows, foot=[foot])
+
+
+def epsilons_of(scores: Scores) -> list[float]:
+    """Return the rows of the table."""
+    return sorted({epsilon for _, epsilon in scores})
 
 
 def printed_of(column: str, epsilon: float) -> tuple[float, float]:
@@ -76,86 +80,54 @@ def deviation_of(column: str, scores: Scores) -> float:
     return math.sqrt(sum(squares) / len(squares))
 
 
-def write_csv(path: Path, scores: Scores) -> None:
-    """Write one line for each cell, ours and printed."""
-    fields = (
-        "epsilon",
-        "column",
-        "mae",
-        "over_folds",
-        "over_repeats",
-        "printed_mae",
-        "printed_over_folds",
-        "deviation",
-    )
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(fields)
-        for (column, epsilon), score in sorted(
-            scores.items(), key=lambda item: (item[0][1], COLUMNS.index(item[0][0]))
-        ):
-            mae, over_folds = printed_of(column, epsilon)
-            ours = (score.mae, score.over_folds, score.over_repeats)
-            numbers = [f"{number:.5f}" for number in (*ours, mae, over_folds, score.mae - mae)]
-            writer.writerow([f"{epsilon:g}", column, *numbers])
+def cells_table(scores: Scores) -> Table:
+    """Return one line for each cell, ours and printed."""
+    heads = ("epsilon", "column", "mae", "over_folds", "over_repeats", "printed_mae", "printed_over_folds", "deviation")
+    rows = []
+    for column, epsilon in sorted(scores, key=lambda cell: (cell[1], COLUMNS.index(cell[0]))):
+        score, (mae, over_folds) = scores[column, epsilon], printed_of(column, epsilon)
+        numbers = (score.mae, score.over_folds, score.over_repeats, mae, over_folds, score.mae - mae)
+        rows.append([f"{epsilon:g}", column, *(f"{number:.5f}" for number in numbers)])
+    return Table.of_texts("cells", "", heads, rows)
 
 
-def write_latex(path: Path, scores: Scores, *, caption: str) -> None:
-    """Write a table for the booktabs package: ours above the printed value, deviations over folds in brackets."""
-    epsilons = sorted({epsilon for _, epsilon in scores})
-    names = " & ".join(column.replace("_", r"\_") for column in COLUMNS)
-    lines = [r"\begin{table}", r"\centering\small", rf"\caption{{{caption}}}"]
-    lines += [rf"\begin{{tabular}}{{r{'r' * len(COLUMNS)}}}", r"\toprule", rf"$\varepsilon$ & {names} \\", r"\midrule"]
-    for epsilon in epsilons:
-        ours = [f"{scores[column, epsilon].mae:.4f} ({scores[column, epsilon].over_folds:.3f})" for column in COLUMNS]
-        printed = ["\\textit{{{:.4f} ({:.3f})}}".format(*printed_of(column, epsilon)) for column in COLUMNS]
-        lines += [rf"{epsilon:g} & {' & '.join(ours)} \\", rf" & {' & '.join(printed)} \\[2pt]"]
-    deviations = " & ".join(f"{deviation_of(column, scores):.4f}" for column in COLUMNS)
-    lines += [r"\midrule", rf"rms & {deviations} \\", r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
-    path.write_text("\n".join(lines))
+def beside_table(scores: Scores) -> Table:
+    """Return ours above the printed value, deviations over folds in brackets."""
+    rows = []
+    for epsilon in epsilons_of(scores):
+        ours = ((score.mae, score.over_folds) for score in (scores[column, epsilon] for column in COLUMNS))
+        printed = (printed_of(column, epsilon) for column in COLUMNS)
+        rows.append([f"{epsilon:g}", *(f"{mae:.4f} ({over_folds:.3f})" for mae, over_folds in ours)])
+        rows.append(["printed", *(f"{mae:.4f} ({over_folds:.3f})" for mae, over_folds in printed)])
+    foot = ["rms", *(f"{deviation_of(column, scores):.4f}" for column in COLUMNS)]
+    return Table.of_texts("beside", "", ["ε", *COLUMNS], rows, foot=[foot])
 
 
-def draw(path: Path, scores: Scores, *, title: str) -> None:
+def draw(out: Path, scores: Scores) -> None:
     """Draw one panel for each DP column, ours and printed, with the three columns that need no tree or no privacy."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    epsilons = sorted({epsilon for _, epsilon in scores})
-    references = {"Python_Tree": ("#777777", ":"), "Python_Forest": ("#777777", "--"), "DPMean": ("#777777", "-.")}
-    figure, panels = plt.subplots(2, 2, figsize=(9, 6.6), sharex=True, sharey=True, layout="constrained")
-    columns = [column for column in COLUMNS if column not in references]
-    for panel, column in zip(panels.flat, columns, strict=True):
-        ours = [scores[column, epsilon] for epsilon in epsilons]
-        maes = [score.mae for score in ours]
-        below = [score.mae - score.over_folds for score in ours]
-        above = [score.mae + score.over_folds for score in ours]
-        panel.fill_between(
-            epsilons, below, above, color="#1f6fb4", alpha=0.15, linewidth=0, label="ours, spread of folds"
-        )
-        panel.plot(epsilons, maes, "o-", color="#1f6fb4", markersize=4, label="ours")
-        printed = [printed_of(column, epsilon) for epsilon in epsilons]
-        style = {"color": "#c8501e", "markersize": 4, "capsize": 2, "elinewidth": 0.8}
-        panel.errorbar(epsilons, [p[0] for p in printed], [p[1] for p in printed], fmt="s--", label="printed", **style)
-        for name, (color, dashes) in references.items():
-            level = scores[name, epsilons[-1]].mae
-            panel.axhline(level, color=color, linestyle=dashes, linewidth=1, label=f"{name} (ours)")
-        panel.set_title(f"{column}: rms deviation {deviation_of(column, scores):.4f}", fontsize=10)
-        panel.set_xscale("log", base=2)
-        panel.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
-        panel.minorticks_off()
-        panel.set_ylim(0, 0.65)
-        panel.grid(alpha=0.25)
-        panel.spines[["top", "right"]].set_visible(False)
-    for panel in panels[1]:
-        panel.set_xlabel("epsilon as the paper counts it (not the true privacy loss)", fontsize=9)
-    figure.supylabel("mean absolute error, target scaled to [0, 1]", fontsize=10)
-    figure.suptitle(title, fontsize=11)
-    handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
-    figure.savefig(path, dpi=160)
-    plt.close(figure)
+    epsilons = epsilons_of(scores)
+    references = {"Python_Tree": ":", "Python_Forest": "--", "DPMean": "-."}
+    with drawn(out.parent, out.name, rows=2, columns=2, size=(4.5, 3.3)) as panels:
+        for panel, column in zip(panels, [name for name in COLUMNS if name not in references], strict=True):
+            ours = [scores[column, epsilon] for epsilon in epsilons]
+            low, high = (tuple(score.mae + sign * score.over_folds for score in ours) for sign in (-1, 1))
+            maes = tuple(score.mae for score in ours)
+            add_line(
+                panel, Line("ours, spread of folds", 0, tuple(epsilons), maes, low, high), marker="o", markersize=4
+            )
+            printed = [Spread(*printed_of(column, epsilon)) for epsilon in epsilons]
+            add_bars(panel, epsilons, printed, label="printed", color=PALETTE[1], linestyle="--", marker="s")
+            for name, dashes in references.items():
+                level = scores[name, epsilons[-1]].mae
+                panel.axhline(level, color="#777777", linestyle=dashes, linewidth=1, label=f"{name} (ours)")
+            panel.set_title(f"{column}: rms deviation {deviation_of(column, scores):.4f}")
+            log_axis(panel, epsilons)
+            panel.set_ylim(0, 0.65)
+        for panel in panels[2:]:
+            panel.set_xlabel("epsilon as the paper counts it (not the true privacy loss)")
+        for panel in panels[::2]:
+            panel.set_ylabel("mean absolute error, of [0, 1]")
+        legend_below(panels, columns=3)
 
 
 def run(results: Results, options: argparse.Namespace, *, show: Callable[[list[tuple[str, float]]], Places]) -> Scores:
@@ -188,11 +160,11 @@ def main() -> None:
     variant = options.reading + ("" if is_usual else f" (rate {options.choice_rate:g})")
     name = f"Table 3, {variant} reading, repeats: {options.repeats}"
     suffix = options.reading + ("" if is_usual else f"-rate-{options.choice_rate:g}")
-    print_table(scores, title=f"{name} (NOT PRIVATE)")
-    write_csv(options.out.with_suffix(f".{suffix}.table.csv"), scores)
-    caption = f"{name}. Upper lines: ours; lower lines, in italics: as printed. Not private"
-    write_latex(options.out.with_suffix(f".{suffix}.tex"), scores, caption=caption)
-    draw(options.out.with_suffix(f".{suffix}.png"), scores, title=f"California Housing, {name}")
+    deviations_of(scores, title=f"{name} (NOT PRIVATE)").show()
+    out = options.out.with_suffix(f".{suffix}")
+    caption = f"{name}. Not private. Mean absolute error, in brackets over folds: ours, and below it as printed"
+    write(out, cells_table(scores), beside_table(scores), caption)
+    draw(out, scores)
 
 
 if __name__ == "__main__":

@@ -17,22 +17,24 @@ record loses (``fedlearn/trees/README.md``). Rigorous columns: pure epsilon, add
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
 
 from experiments.private_trees.paper import EPSILONS, FOLDS, PRINTED, Results, Score
 from experiments.private_trees.regression import COLUMNS as REGRESSION_COLUMNS
 from experiments.private_trees.regression import cells_of
 from experiments.private_trees.stored_rows import StoredRows
+from experiments.private_trees.writing import write
+from fedlearn.report.tables import Table
 
 PAPERS = ("DPMean", "DPMean_Forest", "DPMedian_Forest")
 OURS = ("tree", "forest", "relay")
+CAPTION = (
+    "Mean absolute error, target scaled to [0, 1]; in brackets the standard deviation over ten folds. Epsilon of "
+    "the paper's columns as the paper counts it (not private); of the others pure, add or remove one record"
+)
 Line = dict[str, tuple[float, float]]  # column -> (mean absolute error, standard deviation over folds)
 
 
@@ -66,45 +68,27 @@ def _pair(score: Score | None) -> tuple[float, float]:
     return (math.nan, math.nan) if score is None else (score.mae, score.over_folds)
 
 
-def print_table(lines: dict[float, Line]) -> None:
-    """Print the table in thousandths."""
-    table = Table(title="Table 3 and what keeps its epsilon: MAE in thousandths of the target's range (over folds)")
-    table.add_column("eps", justify="right")
-    for column in next(iter(lines.values())):
-        table.add_column(column.replace(", ", "\n").replace("rigorous ", "rigorous\n"), justify="right")
-    for epsilon, line in lines.items():
-        table.add_row(f"{epsilon:g}", *(f"{1e3 * mae:.1f} ({1e3 * spread:.0f})" for mae, spread in line.values()))
-    Console(width=150).print(table)
+def thousandths(lines: dict[float, Line]) -> Table:
+    """Return the table in thousandths."""
+    title = "Table 3 and what keeps its epsilon: MAE in thousandths of the target's range (over folds)"
+    return wide_table(lines, title, "eps", lambda mae, spread: f"{1e3 * mae:.1f} ({1e3 * spread:.0f})")
 
 
-def write_csv(path: Path, lines: dict[float, Line]) -> None:
-    """Write one line for each number."""
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["epsilon", "column", "mae", "over_folds"])
-        for epsilon, line in lines.items():
-            for column, (mae, spread) in line.items():
-                writer.writerow([f"{epsilon:g}", column, f"{mae:.5f}", f"{spread:.5f}"])
+def wide_table(lines: dict[float, Line], title: str, head: str, form: Callable[[float, float], str]) -> Table:
+    """Return a row for each epsilon, heads in two lines."""
+    columns = [column.replace(", ", "\n").replace("rigorous ", "rigorous\n") for column in next(iter(lines.values()))]
+    rows = ([f"{epsilon:g}", *(form(*cell) for cell in line.values())] for epsilon, line in lines.items())
+    return Table.of_texts("beside", title, [head, *columns], rows)
 
 
-def write_latex(path: Path, lines: dict[float, Line]) -> None:
-    """Write the table for the booktabs package."""
-    columns = list(next(iter(lines.values())))
-    heads = " & ".join(rf"\shortstack{{{_tex(column)}}}" for column in columns)
-    caption = (
-        "Mean absolute error, target scaled to [0, 1]; in brackets the standard deviation over ten folds. Epsilon of "
-        "the paper's columns as the paper counts it (not private); of the others pure, add or remove one record"
+def numbers_table(lines: dict[float, Line]) -> Table:
+    """Return one line for each number."""
+    rows = (
+        [f"{epsilon:g}", column, f"{mae:.5f}", f"{spread:.5f}"]
+        for epsilon, line in lines.items()
+        for column, (mae, spread) in line.items()
     )
-    text = [r"\begin{table}", r"\centering\scriptsize", rf"\caption{{{caption}}}"]
-    text += [rf"\begin{{tabular}}{{r{'r' * len(columns)}}}", r"\toprule", rf"$\varepsilon$ & {heads} \\", r"\midrule"]
-    for epsilon, line in lines.items():
-        text.append(rf"{epsilon:g} & {' & '.join(f'{mae:.4f} ({spread:.3f})' for mae, spread in line.values())} \\")
-    text += [r"\bottomrule", r"\end{tabular}", r"\end{table}", ""]
-    path.write_text("\n".join(text))
-
-
-def _tex(column: str) -> str:
-    return column.replace("_", r"\_").replace(", ", r"\\").replace("rigorous ", r"rigorous\\")
+    return Table.of_texts("numbers", "", ["epsilon", "column", "mae", "over_folds"], rows)
 
 
 def not_better(
@@ -132,9 +116,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not path.exists():
             parser.error(f"{path} is not there; make it by: python -m experiments.private_trees.{script} --out {path}")
     lines = lines_of(options.table3, options.regression, seed=options.seed)
-    print_table(lines)
-    write_csv(options.regression.with_suffix(".beside.csv"), lines)
-    write_latex(options.regression.with_suffix(".beside.tex"), lines)
+    thousandths(lines).show()
+    beside = wide_table(lines, "", "ε", lambda mae, spread: f"{mae:.4f} ({spread:.3f})")
+    write(options.regression.with_suffix(".beside"), numbers_table(lines), beside, CAPTION, table=".csv")
     missed = not_better(lines)
     claim = "The rigorous columns are better than the printed DPMean and DPMean_Forest in every row"
     print("\n".join([f"{claim}, but for:", *missed] if missed else [f"{claim}."]))

@@ -10,41 +10,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from experiments.sweeps import figures, tables
-from experiments.sweeps.results import Group, by_point
+from experiments.sweeps import figures
+from experiments.sweeps.results import PlannedPoint, points_of
 from experiments.sweeps.sweep import Results, experiment
+from fedlearn.report.axes import log_axis_of
+from fedlearn.report.plots import drawn, log_axis, whole_ticks
 
 PLAIN = "1"  # the label of the runs that send everything
 
 
 def draw(results: Results, folder: Path) -> None:
     """Draw accuracy over rounds and over uploaded bytes; write the table."""
-    groups = {group[0].run.labels["keep_ratio"]: group for group in by_point(results)}
-    colors = dict(zip(groups, figures.shades(len(groups)), strict=True))
-    _by_round(groups, colors, folder)
-    with figures.drawn(folder, "accuracy_by_bytes") as (panel,):
-        for ratio, group in groups.items():
-            style = {"color": colors[ratio], "marker": "o", "markersize": 3}
-            figures.curve(panel, group, "accuracy", over="bytes", label=ratio, **style)
-        panel.set_xscale("log")
-        figures.label_axes(panel, title="by what was sent", x="MB uploaded by all nodes", y="test accuracy")
+    points = {point.labels["keep_ratio"]: point for point in points_of(results)}
+    styles = figures.styles_of(points, ordered=True)
+    _by_round(points, styles, folder)
+    with drawn(folder, "accuracy_by_bytes") as (panel,):
+        for ratio, point in points.items():
+            figures.curve(panel, point, over="bytes", label=ratio, marker="o", markersize=3, **styles[ratio])
+        log_axis(panel, log_axis_of(panel.dataLim.intervalx).ticks)
+        panel.set(title="by what was sent", xlabel="MB uploaded by all nodes", ylabel="test accuracy")
         figures.legend(panel, "share sent")
-    caption = "Accuracy after the last round, by keep ratio"
-    tables.write_table(tables.table_of(list(groups.values())), folder, "table", caption=caption)
+    figures.write_table(list(points.values()), folder, caption="Accuracy after the last round, by keep ratio")
 
 
-def _by_round(groups: Mapping[str, Group], colors: Mapping[str, object], folder: Path) -> None:
-    with figures.drawn(folder, "accuracy_by_round", columns=2) as (without, dropping):
-        if PLAIN in groups:
-            figures.curve(without, groups[PLAIN], "accuracy", color=figures.BLACK)
-            figures.curve(dropping, groups[PLAIN], "accuracy", color=figures.BLACK, linestyle=":", label="everything")
-        for ratio in [ratio for ratio in groups if ratio != PLAIN]:
-            figures.curve(dropping, groups[ratio], "accuracy", color=colors[ratio], label=ratio)
-        for panel in (without, dropping):
-            figures.round_axis(panel)
-        figures.label_axes(without, title="without dropping", x="round", y="test accuracy")
-        figures.label_axes(dropping, title="with dropping", x="round")
+def _by_round(points: Mapping[str, PlannedPoint], styles: Mapping[str, dict[str, Any]], folder: Path) -> None:
+    with drawn(folder, "accuracy_by_round", columns=2) as (without, dropping):
+        if PLAIN in points:
+            figures.curve(without, points[PLAIN], color=figures.BLACK)
+            figures.curve(dropping, points[PLAIN], color=figures.BLACK, linestyle=":", label="everything")
+        for ratio in [ratio for ratio in points if ratio != PLAIN]:
+            figures.curve(dropping, points[ratio], label=ratio, **styles[ratio])
+        for panel, title in ((without, "without dropping"), (dropping, "with dropping")):
+            whole_ticks(panel)
+            panel.set(title=title, xlabel="round")
+        without.set_ylabel("test accuracy")
         figures.legend(dropping, "share sent")
 
 

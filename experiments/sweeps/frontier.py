@@ -12,9 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.sweeps import figures, tables
-from experiments.sweeps.results import MB, Group, by_point, mean_and_sd, over_seeds
+from experiments.sweeps import figures
+from experiments.sweeps.results import PlannedPoint, points_of
 from experiments.sweeps.sweep import Results, experiment
+from fedlearn.report.axes import log_axis_of
+from fedlearn.report.charts import front_of
+from fedlearn.report.plots import PALETTE, drawn, log_axis
+from fedlearn.report.points import Spread
+from fedlearn.report.stored import Row
 
 PLAIN = "identity"  # the label of the runs that the others are compared with
 NEARLY = 0.95  # share of the plain run's last accuracy that is to be reached
@@ -22,68 +27,70 @@ NEARLY = 0.95  # share of the plain run's last accuracy that is to be reached
 
 def draw(results: Results, folder: Path) -> None:
     """Draw the frontier; write the table, smallest upload first."""
-    groups = sorted(by_point(results), key=_megabytes)
-    places = [(_megabytes(group), over_seeds(group, "accuracy")[0]) for group in groups]
-    front = figures.pareto_front(places)
-    _frontier(groups, places, front, folder)
-    rows = tables.table_of(groups, **_columns(groups, front))
-    tables.write_table(rows, folder, "table", caption="Accuracy after the last round, by codec")
+    points = sorted(points_of(results), key=_megabytes)
+    places = [(_megabytes(point), point.over_seeds("accuracy").mean) for point in points]
+    front = front_of(places, lower_is_better=False)
+    _frontier(points, places, front, folder)
+    caption = "Accuracy after the last round, by codec"
+    figures.write_table(points, folder, caption=caption, more=_columns(points, front))
 
 
 def _frontier(
-    groups: Sequence[Group], places: Sequence[tuple[float, float]], front: Sequence[int], folder: Path
+    points: Sequence[PlannedPoint], places: Sequence[tuple[float, float]], front: Sequence[bool], folder: Path
 ) -> None:
     """Draw each codec as a number, which the key beside the figure explains."""
-    with figures.drawn(folder, "frontier", size=(9.0, 5.2)) as (panel,):
-        steps = list(zip(*(places[place] for place in front), strict=True))
-        panel.step(*steps, where="post", color=figures.COLOURS[1], linewidth=1.2, alpha=0.6, zorder=1)
-        for place, (group, (megabytes, accuracy)) in enumerate(zip(groups, places, strict=True)):
-            best = place in front
-            look = {"color": figures.COLOURS[1 if best else 0], "marker": "o" if best else "s", "linestyle": "none"}
-            label = f"{place + 1}  {group[0].run.labels['codec']}"
-            figures.line(panel, [megabytes], [group], "accuracy", label=label, **look)
-            panel.annotate(
-                str(place + 1), (megabytes, accuracy), (5, 4), textcoords="offset points", fontsize=8,
-                color=look["color"],
-            )  # fmt: skip
-        panel.set_xscale("log")
-        x, y = "MB uploaded by all nodes, in all rounds", "test accuracy, last round"
-        figures.label_axes(panel, title="round markers and line: the Pareto front", x=x, y=y)
+    with drawn(folder, "frontier", size=(9.0, 5.2)) as (panel,):
+        steps = [place for place, best in zip(places, front, strict=True) if best]
+        panel.step(*zip(*steps, strict=True), where="post", color=PALETTE[1], linewidth=1.2, alpha=0.6, zorder=1)
+        for number, (point, place, best) in enumerate(zip(points, places, front, strict=True), start=1):
+            color, marker = (PALETTE[1], "o") if best else (PALETTE[0], "s")
+            label = f"{number}  {point.labels['codec']}"
+            figures.last_accuracy(panel, place[:1], [point], label=label, color=color, marker=marker, linestyle="none")
+            panel.annotate(str(number), place, (5, 4), textcoords="offset points", fontsize=8, color=color)
+        log_axis(panel, log_axis_of(megabytes for megabytes, _ in places).ticks)
+        panel.set(
+            title="round markers and line: the Pareto front",
+            xlabel="MB uploaded by all nodes, in all rounds", ylabel="test accuracy, last round",
+        )  # fmt: skip
         figures.legend(panel, "codec")
 
 
-def _megabytes(group: Group) -> float:
-    return over_seeds(group, "bytes_up")[0] / MB
+def _megabytes(point: PlannedPoint) -> float:
+    return point.over_seeds("bytes_up").mean / figures.MB
 
 
-def _columns(groups: Sequence[Group], front: Sequence[int]) -> dict[str, list[str]]:
+def _columns(points: Sequence[PlannedPoint], front: Sequence[bool]) -> dict[str, list[str]]:
     """Return what the table says beside accuracy and bytes: the loss by compression, in accuracy and in rounds."""
-    plain = next((group for group in groups if group[0].run.labels["codec"] == PLAIN), None)
-    on_front = ["yes" if place in front else "" for place in range(len(groups))]
+    plain = next((point for point in points if point.labels["codec"] == PLAIN), None)
+    on_front = ["yes" if best else "" for best in front]
     if plain is None:
         return {"on front": on_front}
-    goal = NEARLY * over_seeds(plain, "accuracy")[0]
+    goal = NEARLY * plain.over_seeds("accuracy").mean
     return {
-        "minus plain": [_difference(group, plain) for group in groups],
-        f"rounds to {goal:.3f}": [_rounds_to(goal, group) for group in groups],
+        "minus plain": [_difference(point, plain) for point in points],
+        f"rounds to {goal:.3f}": [_rounds_to(goal, point) for point in points],
         "on front": on_front,
     }
 
 
-def _difference(group: Group, plain: Group) -> str:
+def _difference(point: PlannedPoint, plain: PlannedPoint) -> str:
     """Return the mean difference to the plain run of the same seed, and its spread."""
-    accuracy = {result.run.seed: result.summary["accuracy"] for result in plain}
-    pairs = [r.summary["accuracy"] - accuracy[r.run.seed] for r in group if r.run.seed in accuracy]
-    if not pairs:
-        return ""
-    return tables.shown(pairs, sign="+")
+    accuracy = {run.summary["seed"]: run.summary["accuracy"] for run in plain.runs}
+    seeds = [(run, run.summary["seed"]) for run in point.runs]
+    pairs = [run.summary["accuracy"] - accuracy[seed] for run, seed in seeds if seed in accuracy]
+    return figures.with_deviation(Spread.of(pairs), sign="+") if pairs else ""
 
 
-def _rounds_to(goal: float, group: Group) -> str:
+def _rounds_to(goal: float, point: PlannedPoint) -> str:
     """Return in which round each seed first reached an accuracy, the mean of them; a dash if one did not."""
-    first = [next((at for at, value in r.curve("accuracy") if value >= goal), None) for r in group]
+    first = [next((row["round_number"] for row in run.rounds if _reaches(row, goal)), None) for run in point.runs]
     reached = [number for number in first if number is not None]
-    return f"{mean_and_sd(reached)[0]:.3g}" if len(reached) == len(first) else "-"
+    return f"{Spread.of(reached).mean:.3g}" if len(reached) == len(first) else "-"
+
+
+def _reaches(row: Row, goal: float) -> bool:
+    accuracy = row.get("accuracy")
+    return accuracy is not None and accuracy >= goal
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -13,17 +13,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.sweeps import figures, tables
-from experiments.sweeps.results import by_point
+from experiments.sweeps import figures
+from experiments.sweeps.results import points_of
 from experiments.sweeps.sweep import Results, experiment
 
 
 def draw(results: Results, folder: Path) -> None:
     """Draw accuracy over rounds, a panel for each kind of nodes; write the table."""
-    groups = by_point(results)
-    figures.by_round(folder, "accuracy_by_round", groups, panels="nodes", lines="sent", ordered=False)
-    caption = "Accuracy after the last round, by what was dropped"
-    tables.write_table(tables.table_of(groups), folder, "table", caption=caption)
+    points = points_of(results)
+    figures.by_round(folder, "accuracy_by_round", points, panels="nodes", lines="sent", ordered=False)
+    figures.write_table(points, folder, caption="Accuracy after the last round, by what was dropped")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

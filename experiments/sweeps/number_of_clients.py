@@ -11,34 +11,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.sweeps import figures, tables
-from experiments.sweeps.results import Group, by_point
+from experiments.sweeps import figures
+from experiments.sweeps.results import PlannedPoint, points_of
 from experiments.sweeps.sweep import Results, experiment
+from fedlearn.report.plots import drawn, log_axis
 
 
 def draw(results: Results, folder: Path) -> None:
     """Draw accuracy over rounds and over the number of clients; write the table."""
-    groups = by_point(results)
-    figures.by_round(folder, "accuracy_by_round", groups, panels="sent", lines="clients", ordered=True)
-    ways: dict[str, list[Group]] = {}
-    for group in groups:
-        ways.setdefault(group[0].run.labels["sent"], []).append(group)
+    points = points_of(results)
+    figures.by_round(folder, "accuracy_by_round", points, panels="sent", lines="clients", ordered=True)
+    ways = figures.grouped(points, "sent")
     styles = figures.styles_of(ways, ordered=False)
-    with figures.drawn(folder, "accuracy_by_clients") as (panel,):
+    with drawn(folder, "accuracy_by_clients") as (panel,):
         for way, mine in ways.items():
-            figures.line(panel, [_clients(group) for group in mine], mine, "accuracy", label=way, **styles[way])
-        counts = sorted({_clients(group) for group in groups})
-        panel.set_xscale("log")
-        panel.set_xticks(counts, [str(count) for count in counts])
-        panel.minorticks_off()
-        figures.label_axes(panel, title="after the last round", x="clients, all in every round", y="test accuracy")
+            figures.last_accuracy(panel, [_clients(point) for point in mine], mine, label=way, **styles[way])
+        log_axis(panel, [_clients(point) for point in points])
+        panel.set(title="after the last round", xlabel="clients, all in every round", ylabel="test accuracy")
         figures.legend(panel, "sent")
-    caption = "Accuracy after the last round, by number of clients"
-    tables.write_table(tables.table_of(groups), folder, "table", caption=caption)
+    figures.write_table(points, folder, caption="Accuracy after the last round, by number of clients")
 
 
-def _clients(group: Group) -> int:
-    return group[0].run.config.clients
+def _clients(point: PlannedPoint) -> int:
+    return int(point.runs[0].settings["clients"])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

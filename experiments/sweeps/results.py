@@ -6,17 +6,17 @@ one that was not.
 
 from __future__ import annotations
 
-import csv
-import io
-import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from experiments.sweeps.plan import Run
+from fedlearn.report.points import Point, Spread
+from fedlearn.report.stored import StoredRun, read_run
+from fedlearn.report.tables import Column, Table, plain
 from fedlearn.runs.checkpoint import write_atomically
-from fedlearn.runs.folder import SUMMARY, RunFolder
+from fedlearn.runs.folder import SUMMARY
 
 FIRST = ("status", "rounds")
 LAST = ("bytes_up", "bytes_down", "compression_ratio", "model_sha256", "reason")
@@ -29,36 +29,25 @@ NOT_HERE = (
 NOT_OF_ROUNDS = ("round_number", "attempts", "ready", "uploads", "bytes_protocol")
 NOT_AVERAGED = ("best_round", "rounds")
 
-MB = 1e6  # bytes
-
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run that has ended.
-
-    Parameters
-    ----------
-    summary
-        As in its summary.json.
-    rounds
-        As in its metrics.csv, numbers where there is one.
-    """
+    """A run that has ended: where it stands in the plan, and what its folder holds."""
 
     run: Run
-    summary: Mapping[str, Any]
-    rounds: Sequence[Mapping[str, float | None]]
+    stored: StoredRun
 
     @classmethod
     def read(cls, run: Run, folder: Path) -> Result | None:
         """Return the result in a run folder; None if the run has not ended."""
-        if not (folder / SUMMARY).exists():
-            return None
-        table = folder / "metrics.csv"
-        rows = csv.DictReader(table.read_text(encoding="utf-8").splitlines()) if table.exists() else []
-        rounds = [{name: _number(text) for name, text in row.items()} for row in rows]
-        return cls(run, RunFolder(folder).read_summary(), rounds)
+        return cls(run, read_run(run.name, folder)) if (folder / SUMMARY).exists() else None
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """Its summary.json."""
+        return self.stored.summary
 
     @property
     def completed(self) -> bool:
@@ -67,78 +56,75 @@ class Result:
 
     def as_row(self) -> Row:
         """Return its row in runs.csv."""
-        results = {name: value for name, value in self.summary.items() if name not in (*FIRST, *NOT_HERE)}
-        first, last = ({name: self.summary[name] for name in names} for names in (FIRST, LAST))
-        return {**self._labels(), **first, **results, **last}
+        return {**self._labels(), **_results_in(self.summary)}
 
     def round_rows(self) -> Iterator[Row]:
         """Return its rows in rounds.csv."""
-        for values in self.rounds:
+        for values in self.stored.rounds:
             kept = {k: v for k, v in values.items() if k not in NOT_OF_ROUNDS and not k.endswith("_seconds")}
-            yield {**self._labels(), "round": values["round_number"], **kept}
+            numbers = {"round": values["round_number"], **kept}
+            yield {**self._labels(), **{name: plain(number) for name, number in numbers.items()}}
 
     def _labels(self) -> Row:
         return {"run": self.run.name, **self.run.labels, "seed": self.run.seed}
 
-    def curve(self, column: str) -> list[tuple[float, float]]:
-        """Return (round, value) wherever there is a value."""
-        pairs = ((values["round_number"], values.get(column)) for values in self.rounds)
-        return [(number, value) for number, value in pairs if number is not None and value is not None]
+
+@dataclass(frozen=True, slots=True)
+class PlannedPoint(Point):
+    """The completed runs of one point of a plan, one for each seed.
+
+    Parameters
+    ----------
+    labels
+        Its label on each axis.
+    """
+
+    labels: Mapping[str, str]
+
+    def over_seeds(self, name: str) -> Spread:
+        """Return mean and deviation of one number of the summaries."""
+        return Spread.of([run.summary[name] for run in self.runs])
 
 
-Group = Sequence[Result]
-"""The completed results of one point, one for each seed."""
+def points_of(results: Iterable[Result]) -> list[PlannedPoint]:
+    """Return the points that have completed runs, in the order of their first seed."""
+    points: dict[tuple[str, ...], list[Result]] = {}
+    for result in results:
+        if result.completed:
+            points.setdefault(tuple(result.run.labels.values()), []).append(result)
+    return [
+        PlannedPoint(", ".join(labels), slot, tuple(result.stored for result in alike), alike[0].run.labels)
+        for slot, (labels, alike) in enumerate(points.items())
+    ]
 
 
 def write_tables(results: Sequence[Result], folder: Path) -> None:
     """Write runs.csv, rounds.csv and points.csv."""
     _write(folder / "runs.csv", [result.as_row() for result in results])
     _write(folder / "rounds.csv", [row for result in results for row in result.round_rows()])
-    _write(folder / "points.csv", [point_row(group) for group in by_point(results)])
+    _write(folder / "points.csv", [point_row(point) for point in points_of(results)])
 
 
-def by_point(results: Iterable[Result]) -> list[Group]:
-    """Return the completed results of each point together, points in the order of their first seed."""
-    points: dict[tuple[str, ...], list[Result]] = {}
-    for result in results:
-        if result.completed:
-            points.setdefault(tuple(result.run.labels.values()), []).append(result)
-    return [tuple(group) for group in points.values()]
-
-
-def point_row(group: Group) -> Row:
+def point_row(point: PlannedPoint) -> Row:
     """Return a point's row in points.csv: for each number of the runs its mean and sample standard deviation."""
-    row: Row = {**group[0].run.labels, "seeds": len(group)}
-    for name, value in group[0].as_row().items():
-        if isinstance(value, int | float) and name not in ("seed", *NOT_AVERAGED):
-            row[f"{name}_mean"], row[f"{name}_sd"] = mean_and_sd([result.summary[name] for result in group])
+    row: Row = {**point.labels, "seeds": len(point.runs)}
+    for name, value in _results_in(point.runs[0].summary).items():
+        if isinstance(value, int | float) and name not in NOT_AVERAGED:
+            row[f"{name}_mean"], row[f"{name}_sd"] = point.over_seeds(name)
     return row
 
 
-def mean_and_sd(values: Sequence[float]) -> tuple[float, float | None]:
-    """Return the mean and the sample standard deviation, which one value does not have.
-
-    >>> mean_and_sd([1.0, 3.0])
-    (2.0, 1.4142135623730951)
-    """
-    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
-
-
-def over_seeds(group: Group, name: str) -> tuple[float, float | None]:
-    """Return the mean and the spread of one result of a point."""
-    return mean_and_sd([result.summary[name] for result in group])
+def _results_in(summary: Mapping[str, Any]) -> Row:
+    """Return what a summary says of results, in the order of the columns of runs.csv."""
+    results = {name: value for name, value in summary.items() if name not in (*FIRST, *NOT_HERE)}
+    first, last = ({name: summary[name] for name in names} for names in (FIRST, LAST))
+    return {**first, **results, **last}
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:
-    text = io.StringIO()
-    columns = dict.fromkeys(name for row in rows for name in row)
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(path, text.getvalue().encode())
-
-
-def _number(text: str) -> float | None:
-    if not text:
-        return None
-    return int(text) if text.isdigit() else float(text)
+    """Write rows that need not all have the same columns."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    table = Table(
+        path.stem, "", tuple(Column(name, name) for name in names), tuple(tuple(map(row.get, names)) for row in rows)
+    )
+    write_atomically(path, table.as_csv().encode())

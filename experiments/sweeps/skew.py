@@ -10,31 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.sweeps import figures, tables
-from experiments.sweeps.results import Group, by_point
+from experiments.sweeps import figures
+from experiments.sweeps.results import points_of
 from experiments.sweeps.sweep import Results, experiment
+from fedlearn.report.plots import drawn
 
 CODEC = "compression.codec"
 
 
 def draw(results: Results, folder: Path) -> None:
     """Draw accuracy over rounds and over the skew; write the table."""
-    groups = by_point(results)
-    figures.by_round(folder, "accuracy_by_round", groups, panels="partition", lines=CODEC, ordered=False)
-    codecs: dict[str, list[Group]] = {}
-    for group in groups:
-        codecs.setdefault(group[0].run.labels[CODEC], []).append(group)
+    points = points_of(results)
+    figures.by_round(folder, "accuracy_by_round", points, panels="partition", lines=CODEC, ordered=False)
+    codecs = figures.grouped(points, CODEC)
     styles = figures.styles_of(codecs, ordered=False)
-    partitions = list(dict.fromkeys(group[0].run.labels["partition"] for group in groups))
-    with figures.drawn(folder, "accuracy_by_skew") as (panel,):
+    partitions = list(figures.grouped(points, "partition"))
+    with drawn(folder, "accuracy_by_skew") as (panel,):
         for codec, mine in codecs.items():
-            places = [partitions.index(group[0].run.labels["partition"]) for group in mine]
-            figures.line(panel, places, mine, "accuracy", label=codec, **styles[codec])
+            places = [partitions.index(point.labels["partition"]) for point in mine]
+            figures.last_accuracy(panel, places, mine, label=codec, **styles[codec])
         panel.set_xticks(range(len(partitions)), partitions)
-        figures.label_axes(panel, title="after the last round", x="labels of the nodes", y="test accuracy")
+        panel.set(title="after the last round", xlabel="labels of the nodes", ylabel="test accuracy")
         figures.legend(panel, "codec")
-    caption = "Accuracy after the last round, by skew and codec"
-    tables.write_table(tables.table_of(groups), folder, "table", caption=caption)
+    figures.write_table(points, folder, caption="Accuracy after the last round, by skew and codec")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

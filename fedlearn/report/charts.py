@@ -122,7 +122,7 @@ def byte_unit(largest: float) -> tuple[float, str]:
 def _curve(
     points: Sequence[Point], metric: Metric, key: str, title: str, x_title: str, axis: str, divisor: float
 ) -> LineChart:
-    lines = [line for point in points if (line := _line(point, metric.name, axis, divisor)) is not None]
+    lines = [line for point in points if (line := line_of(point, metric.name, axis, divisor)) is not None]
     step = max(1, -(-sum(len(line.x) for line in lines) // MOST_PLACES))
     thinned = tuple(_thinned(line, step) for line in lines)
     ends = [line.x[-1] for line in lines]
@@ -130,16 +130,27 @@ def _curve(
     return LineChart(key, title, x_title, metric.axis_title, thinned, bool(axis == "bytes" and is_wide))
 
 
-def _line(point: Point, metric: str, axis: str, divisor: float) -> Line | None:
-    """Return a point's mean over its seeds and the span from the lowest to the highest, as far as all have come."""
+def line_of(point: Point, metric: str, axis: str, divisor: float = 1, *, deviation: bool = False) -> Line | None:
+    """Return a point's mean over its seeds, as far as all have come, and a band; None where nothing was measured.
+
+    Parameters
+    ----------
+    axis
+        ``"rounds"``, ``"bytes"`` uploaded or ``"seconds"`` so far, divided by `divisor`.
+    deviation
+        The band is one sample standard deviation to each side, else from the lowest to the highest.
+    """
     tables = [_measured(run, metric, axis) for run in point.counted]
     length = min(len(table) for table in tables)
     if not length:
         return None
     stacked = np.array([table[:length] for table in tables])  # (seeds, rounds, 2)
     x, y = stacked[:, :, 0].mean(0) / divisor, stacked[:, :, 1]
-    band = (tuple(y.min(0)), tuple(y.max(0))) if len(tables) > 1 else ((), ())
-    return Line(point.label, point.slot, tuple(x), tuple(y.mean(0)), *band)
+    mean = y.mean(0)
+    if len(tables) == 1:
+        return Line(point.label, point.slot, tuple(x), tuple(mean))
+    low, high = (mean - y.std(0, ddof=1), mean + y.std(0, ddof=1)) if deviation else (y.min(0), y.max(0))
+    return Line(point.label, point.slot, tuple(x), tuple(mean), tuple(low), tuple(high))
 
 
 def _measured(run: StoredRun, metric: str, axis: str) -> list[tuple[float, float]]:
@@ -194,9 +205,9 @@ def pareto(points: Sequence[Point]) -> ScatterChart | None:
         return None
     placed = []
     for point in points:
-        y, x = point.mean(lambda run: run.latest(metric.name)), point.mean(lambda run: run.total("bytes_up"))
-        if x is not None and x > 0 and y is not None:
-            placed.append((point, x, y))
+        y, x = point.spread(lambda run: run.latest(metric.name)), point.spread(lambda run: run.total("bytes_up"))
+        if x is not None and x.mean > 0 and y is not None:
+            placed.append((point, x.mean, y.mean))
     if len(placed) < 2:
         return None
     divisor, unit = byte_unit(max(x for _, x, _ in placed))

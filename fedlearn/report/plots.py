@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from fedlearn.report.axes import axis_of, log_axis_of, written
-from fedlearn.report.charts import Chart, HeatMap, LineChart, ScatterChart, StackedBars
+from fedlearn.report.charts import Chart, HeatMap, Line, LineChart, ScatterChart, StackedBars
 from fedlearn.report.labels import placed
+from fedlearn.report.points import Spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +25,8 @@ LAYERS = {
 }  # fmt: skip
 STYLE: Any = {  # matplotlib's type names every key
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e5e3",
-    "axes.axisbelow": True, "legend.frameon": False, "legend.fontsize": 8,
+    "axes.axisbelow": True, "axes.titlelocation": "left", "axes.titlesize": 10, "lines.linewidth": 1.6,
+    "legend.frameon": False, "legend.fontsize": 8, "legend.title_fontsize": 8, "errorbar.capsize": 2.5,
     "figure.subplot.left": 0.13, "figure.subplot.right": 0.97, "figure.subplot.bottom": 0.14,
     "figure.subplot.top": 0.91, "svg.fonttype": "none", "svg.hashsalt": "fedlearn", "text.parse_math": False,
 }  # fmt: skip
@@ -30,24 +34,79 @@ WIDE, HIGH, LETTER = 326.0, 188.0, 4.0  # of the axes and of a letter in a name,
 MOST_NAMES = 16  # in a legend
 
 
-def save(chart: Chart, folder: Path, name: str = "") -> list[Path]:
-    """Write a chart as PNG and SVG; the same chart gives the same bytes."""
+@contextmanager
+def drawn(
+    folder: Path,
+    name: str,
+    *,
+    rows: int = 1,
+    columns: int = 1,
+    size: tuple[float, float] = (5.2, 3.9),
+    layout: Literal["constrained"] | None = "constrained",
+) -> Iterator[list[Axes]]:
+    """Yield the panels of a figure, row by row, on common scales; write it as PNG and SVG when they are filled.
+
+    The same drawing gives the same bytes.
+
+    Parameters
+    ----------
+    size
+        Of a panel, in inches.
+    """  # fmt: skip
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(5.4, 3.4))
+        figure = Figure(figsize=(columns * size[0], rows * size[1]), layout=layout)
         FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        axes.set_title(chart.title, loc="left", fontsize=10)
-        axes.set_ylabel(chart.y_title)
+        yield list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
+        figure.savefig(folder / f"{name}.png", dpi=160, metadata={"Software": None})
+        figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+
+
+def save(chart: Chart, folder: Path, name: str = "") -> None:
+    """Write a chart as PNG and SVG."""
+    with drawn(folder, name or chart.key, size=(5.4, 3.4), layout=None) as (axes,):
+        axes.set(title=chart.title, ylabel=chart.y_title)
         _draw(chart, axes)
-        paths = [folder / f"{name or chart.key}{ending}" for ending in (".png", ".svg")]
-        for path in paths:
-            metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-            figure.savefig(path, dpi=160, metadata=metadata)
-    return paths
+
+
+def add_line(axes: Axes, line: Line, **style: Any) -> None:
+    """Draw a line with its band; how it looks is said by its slot unless `style` does."""
+    colour, dash = PALETTE[line.slot % len(PALETTE)], DASHES[line.slot // len(PALETTE) % len(DASHES)]
+    marker = "o" if len(line.x) == 1 else None
+    look = {"color": colour, "linestyle": dash, "label": _label(line.label), "marker": marker, **style}
+    (drawn_line,) = axes.plot(line.x, line.y, **look)
+    if line.low:
+        axes.fill_between(line.x, line.low, line.high, color=drawn_line.get_color(), alpha=0.15, linewidth=0)
+
+
+def add_bars(axes: Axes, places: Sequence[float], spreads: Sequence[Spread], **style: Any) -> None:
+    """Draw a line through means, each with a bar of one standard deviation to each side."""
+    bars = [spread.sd or 0.0 for spread in spreads]
+    look = {"marker": "o", "markersize": 4, "elinewidth": 1, **style}
+    axes.errorbar(places, [spread.mean for spread in spreads], bars if any(bars) else None, **look)
+
+
+def log_axis(axes: Axes, places: Iterable[float]) -> None:
+    """Make the horizontal axis logarithmic, with ticks at some places alone."""
+    ticks = sorted({*places})
+    axes.set_xscale("log")
+    axes.set_xticks(ticks, [written(tick) for tick in ticks])
+    axes.set_xticks([], minor=True)
+
+
+def legend_below(panels: Sequence[Axes], *, columns: int) -> None:
+    """Name the lines of the first panel, which are those of all, below the figure."""
+    panels[0].figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
+
+
+def whole_ticks(axes: Axes) -> None:
+    """Mark whole numbers alone on the horizontal axis."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _draw(chart: Chart, axes: Axes) -> None:
@@ -63,16 +122,9 @@ def _draw(chart: Chart, axes: Axes) -> None:
 
 def _lines(chart: LineChart, axes: Axes) -> None:
     for line in chart.lines:
-        colour, dash = PALETTE[line.slot % len(PALETTE)], DASHES[line.slot // len(PALETTE) % len(DASHES)]
-        marker = "o" if len(line.x) == 1 else None
-        axes.plot(line.x, line.y, dash, color=colour, label=_label(line.label), marker=marker, linewidth=1.6)
-        if line.low:
-            axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
+        add_line(axes, line)
     if chart.log_x:
-        places = log_axis_of(value for line in chart.lines for value in line.x)
-        axes.set_xscale("log")
-        axes.set_xticks(places.ticks, [written(tick) for tick in places.ticks])
-        axes.set_xticks([], minor=True)
+        log_axis(axes, log_axis_of(value for line in chart.lines for value in line.x).ticks)
     axes.set_xlabel(chart.x_title)
     if 1 < len(chart.lines) <= MOST_NAMES:
         axes.legend()
@@ -117,11 +169,9 @@ def _dots(chart: ScatterChart, axes: Axes) -> None:
 
 
 def _cells(chart: HeatMap, axes: Axes) -> None:
-    from matplotlib.ticker import MaxNLocator
-
     image = axes.imshow(chart.counts, aspect="auto", cmap="Blues", vmin=0, interpolation="nearest")
     axes.set_yticks(range(len(chart.rows)), chart.rows)
     axes.set_xlabel(chart.x_title)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    whole_ticks(axes)
     axes.grid(visible=False)
     axes.figure.colorbar(image, ax=axes, label="examples")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedlearn.metrics import Metric, Metrics
 from fedlearn.report.stored import StoredRun, finite
@@ -12,6 +13,22 @@ from fedlearn.report.stored import StoredRun, finite
 NO_DIFFERENCE = ("out", "data.dir", "data.notice", "engine.")  # where and how a run was executed
 
 Measure = Callable[[StoredRun], float | None]
+
+
+class Spread(NamedTuple):
+    """A mean and the sample standard deviation, None of a single value."""
+
+    mean: float
+    sd: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Return it of some values, at least one.
+
+        >>> Spread.of([1.0, 3.0]), Spread.of([1.0])
+        (Spread(mean=2.0, sd=1.4142135623730951), Spread(mean=1.0, sd=None))
+        """
+        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +56,10 @@ class Point:
         """Return what was measured of its runs."""
         return [value for run in self.counted if (value := measure(run)) is not None]
 
-    def mean(self, measure: Measure) -> float | None:
-        """Return the mean over its runs, None where nothing was measured."""
+    def spread(self, measure: Measure) -> Spread | None:
+        """Return mean and deviation over its runs, None where nothing was measured."""
         values = self.values(measure)
-        return sum(values) / len(values) if values else None
+        return Spread.of(values) if values else None
 
 
 def differing(runs: Sequence[StoredRun]) -> list[str]:

@@ -1,20 +1,26 @@
-"""Tables of runs, written as HTML for the page, and as CSV and LaTeX for files."""
+"""Tables: on the page as HTML, in a terminal, and in files as CSV, Markdown and LaTeX; and what is in those of runs."""
 
 from __future__ import annotations
 
 import csv
 import io
-import statistics
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, Literal
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.markup import escape as escape_markup
+from rich.table import Table as RichTable
 
 from fedlearn.report.numbers import number, size
 from fedlearn.report.points import (
     Measure,
     Point,
+    Spread,
     best_value,
     compression_ratio,
     differing,
@@ -24,18 +30,13 @@ from fedlearn.report.points import (
 )
 from fedlearn.report.stored import StoredRun
 
+WIDTH = 190  # columns, where it is not a terminal that is printed to
 SHA_SHOWN = 10  # digits of a SHA-256 on the page; files have all of them
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$",
+    "ε": r"$\varepsilon$",
 }  # fmt: skip
-
-
-class Spread(NamedTuple):
-    """A mean over seeds and the sample standard deviation, None of a single value."""
-
-    mean: float
-    sd: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Column:
 
     name: str
     title: str
-    form: Callable[[Any], str]
+    form: Callable[[Any], str] = str
     numeric: bool = True
 
     def text(self, cell: object) -> str:
@@ -64,6 +65,28 @@ class Table:
     title: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[object, ...], ...]
+    foot: tuple[tuple[object, ...], ...] = ()  # rows below a rule
+
+    @classmethod
+    def of_texts(
+        cls,
+        key: str,
+        title: str,
+        heads: Sequence[str],
+        rows: Iterable[Sequence[str]],
+        *,
+        words: int = 0,
+        foot: Iterable[Sequence[str]] = (),
+    ) -> Table:
+        """Return a table of cells that are written already.
+
+        Parameters
+        ----------
+        words
+            So many columns, the first ones, hold words; the others numbers.
+        """  # fmt: skip
+        columns = (Column(head, head, numeric=place >= words) for place, head in enumerate(heads))
+        return cls(key, title, tuple(columns), tuple(map(tuple, rows)), tuple(map(tuple, foot)))
 
     def as_html(self) -> str:
         """Return a ``<table>``; every text is escaped."""
@@ -87,15 +110,46 @@ class Table:
             writer.writerow([value for cell, two in cells for value in (_two(cell) if two else (cell,))])
         return text.getvalue()
 
-    def as_latex(self) -> str:
-        """Return a tabular for the booktabs package."""
+    def as_markdown(self) -> str:
+        """Return it as Markdown."""
+        titles = [column.title.replace("\n", " ") for column in self.columns]
+        lines = [titles, ["---"] * len(titles), *self._texts(self.rows + self.foot)]
+        escaped = ([cell.replace("|", r"\|") for cell in line] for line in lines)
+        return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
+
+    def as_latex(self, caption: str = "") -> str:
+        """Return a tabular for the booktabs package, with a caption as a floating table; a title may have two lines."""
         kinds = "".join("r" if column.numeric else "l" for column in self.columns)
-        head = " & ".join(_latex(column.title) for column in self.columns)
-        body = [
-            " & ".join(_latex(c.text(cell)) for c, cell in zip(self.columns, row, strict=True)) for row in self.rows
-        ]
-        lines = [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", head + r" \\", r"\midrule"]
-        return "\n".join([*lines, *(row + r" \\" for row in body), r"\bottomrule", r"\end{tabular}", ""])
+        heads = [_latex_head(column.title) for column in self.columns]
+        body = [[_latex(cell) for cell in line] for line in self._texts(self.rows)]
+        foot = [[_latex(cell) for cell in line] for line in self._texts(self.foot)]
+        head_row, *rows = (" & ".join(line) + r" \\" for line in [heads, *body])
+        last = [r"\midrule", *(" & ".join(line) + r" \\" for line in foot)] if foot else []
+        lines = [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", head_row, r"\midrule", *rows, *last, r"\bottomrule"]
+        lines.append(r"\end{tabular}")
+        if caption:
+            opening = [r"\begin{table}", r"\centering\small", rf"\caption{{{_latex(caption)}}}"]
+            lines = [*opening, *lines, r"\end{table}"]
+        return "\n".join([*lines, ""])
+
+    def show(self) -> None:
+        """Print it; numbers are never broken into two lines."""
+        body, foot = self._texts(self.rows), self._texts(self.foot)
+        table = RichTable(title=self.title, title_justify="left", box=SIMPLE, pad_edge=False)
+        for column, cells in zip(self.columns, zip(*body, *foot, strict=True), strict=True):
+            width = max(map(len, cells)) if column.numeric else None
+            justify: Literal["left", "right"] = "right" if column.numeric else "left"
+            table.add_column(escape_markup(column.title), justify=justify, min_width=width, overflow="fold")
+        for line in body:
+            table.add_row(*map(escape_markup, line))
+        table.add_section()
+        for line in foot:
+            table.add_row(*map(escape_markup, line))
+        Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH).print(table)
+
+    def _texts(self, rows: Iterable[tuple[object, ...]]) -> list[list[str]]:
+        """Return cells for people."""
+        return [[column.text(cell) for column, cell in zip(self.columns, row, strict=True)] for row in rows]
 
 
 def _kind(column: Column) -> str:
@@ -108,6 +162,11 @@ def _two(cell: object) -> tuple[object, object]:
 
 def _latex(text: str) -> str:
     return "".join(LATEX_SPECIAL.get(letter, letter) for letter in text)
+
+
+def _latex_head(title: str) -> str:
+    lines = [_latex(line) for line in title.split("\n")]
+    return lines[0] if len(lines) == 1 else r"\shortstack{" + r"\\".join(lines) + "}"
 
 
 # --- what is in them --------------------------------------------------------------------------------------------------
@@ -193,14 +252,8 @@ def points_table(points: Sequence[Point]) -> Table:
         Column("seeds", "seeds", str),
         *(c for c, _ in measures),
     )
-    rows = [(p.label, len(p.counted), *(_spread(p.values(measure)) for _, measure in measures)) for p in points]
+    rows = [(p.label, len(p.counted), *(p.spread(measure) for _, measure in measures)) for p in points]
     return Table("points", "Means over seeds", columns, tuple(rows))
-
-
-def _spread(values: Sequence[float]) -> Spread | None:
-    if not values:
-        return None
-    return Spread(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
 
 def rounds_table(runs: Sequence[StoredRun]) -> Table:
@@ -208,9 +261,10 @@ def rounds_table(runs: Sequence[StoredRun]) -> Table:
     names = list(dict.fromkeys(name for run in runs for row in run.rounds for name in row))
     of = metrics_of(runs).of
     columns = (Column("run", "run", str, numeric=False), *(Column(name, of(name).title, str) for name in names))
-    rows = [(run.name, *(_plain(row.get(name)) for name in names)) for run in runs for row in run.rounds]
+    rows = [(run.name, *(plain(row.get(name)) for name in names)) for run in runs for row in run.rounds]
     return Table("rounds", "Rounds", columns, tuple(rows))
 
 
-def _plain(value: float | None) -> float | int | None:
+def plain(value: float | None) -> float | int | None:
+    """Return a number as a file has it: a whole one without a point."""
     return int(value) if value is not None and value.is_integer() else value

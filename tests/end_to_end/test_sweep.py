@@ -166,7 +166,7 @@ def test_interrupted_it_says_how_to_go_on(start, tmp_path):
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in CONFIGS.glob("*.toml") if path.stem != "compose"))
 def test_experiment_at_its_smallest_writes_its_figures_and_tables(name, tmp_path):
-    module = importlib.import_module(f"experiments.{name}")
+    module = importlib.import_module(f"experiments.sweeps.{name}")
     module.main(["--quick", "--seeds", "1", "--set", "rounds.total=1", "--out", str(tmp_path)])
     assert len(list((tmp_path / "runs").iterdir())) > 1
     for pattern in ("*.png", "*.svg", "table.md", "table.tex", *TABLES):

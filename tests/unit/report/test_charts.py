@@ -104,3 +104,17 @@ def test_a_logarithmic_axis_holds_its_values(values):
     axis = log_axis_of(values)
     assert all(0 <= axis.place(value) <= 1 for value in values)
     assert all(0 <= axis.place(tick) <= 1 for tick in axis.ticks)
+
+
+def test_of_equal_places_both_are_on_the_front_and_of_none_nobody():
+    places = [(5, 0.9), (1, 0.5), (2, 0.4), (2, 0.6), (6, 0.9)]
+    assert charts.front_of(places, lower_is_better=False) == [True, True, False, True, False]
+    assert charts.front_of([], lower_is_better=False) == []
+
+
+def test_a_band_may_be_one_deviation_to_each_side(stored):
+    runs = [stored("a", rows=rows_of([0.2])), stored("b", settings={"seed": 2}, rows=rows_of([0.4]))]
+    (point,) = points_of(runs)
+    line = charts.line_of(point, "accuracy", "rounds", deviation=True)
+    assert line.low[0] == pytest.approx(0.3 - 0.02**0.5) and line.high[0] == pytest.approx(0.3 + 0.02**0.5)
+    assert charts.line_of(point, "accuracy", "rounds").low == (0.2,)

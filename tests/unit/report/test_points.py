@@ -28,7 +28,7 @@ def test_runs_that_differ_by_their_seed_are_one_point(stored):
         ("codec=drop", 0, 2),
         ("identity-1", 1, 1),
     ]
-    assert points[0].mean(lambda run: run.latest("accuracy")) == pytest.approx(0.3)
+    assert points[0].spread(lambda run: run.latest("accuracy")) == pytest.approx((0.3, 0.02**0.5))
 
 
 def test_runs_of_the_same_settings_and_seed_are_shown_one_by_one(stored):
@@ -47,7 +47,7 @@ def test_half_a_run_does_not_count_in_a_mean(stored):
     whole = stored("whole", rows=rows_of([0.2, 0.8]))
     half = stored("half", settings={"seed": 2}, rows=rows_of([0.1]), status="")
     (point,) = points_of([whole, half])
-    assert point.mean(lambda run: run.latest("accuracy")) == 0.8
+    assert point.spread(lambda run: run.latest("accuracy")) == (0.8, None)
 
 
 def test_of_runs_that_all_go_on_all_count(stored):

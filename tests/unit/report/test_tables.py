@@ -6,7 +6,7 @@ import csv
 import io
 
 from fedlearn.report.points import points_of
-from fedlearn.report.tables import points_table, rounds_table, runs_table
+from fedlearn.report.tables import Table, points_table, rounds_table, runs_table
 from tests.unit.report.conftest import rows_of
 
 
@@ -55,3 +55,28 @@ def test_latex_is_escaped(stored):
 def test_what_is_not_known_is_empty_in_files(stored):
     (row,) = read(runs_table([stored(status="")]))
     assert row["model_sha256"] == "" and row["status"] == "unfinished"
+
+
+SMALL = Table.of_texts(
+    "k", "Small", ["name", "ε", "two\nlines"], [["a|b", "1", "0.5 ± 0.1"]], words=1, foot=[["sum", "", "2"]]
+)
+
+
+def test_markdown_has_a_line_a_row_and_bars_are_escaped():
+    assert SMALL.as_markdown().splitlines() == [
+        "| name | ε | two lines |", "| --- | --- | --- |", r"| a\|b | 1 | 0.5 ± 0.1 |", "| sum |  | 2 |",
+    ]  # fmt: skip
+
+
+def test_latex_with_a_caption_floats_and_its_foot_is_below_a_rule():
+    assert SMALL.as_latex("90 %").splitlines() == [
+        r"\begin{table}", r"\centering\small", r"\caption{90 \%}", r"\begin{tabular}{lrr}", r"\toprule",
+        r"name & $\varepsilon$ & \shortstack{two\\lines} \\", r"\midrule", r"a|b & 1 & 0.5 $\pm$ 0.1 \\", r"\midrule",
+        r"sum &  & 2 \\", r"\bottomrule", r"\end{tabular}", r"\end{table}",
+    ]  # fmt: skip
+
+
+def test_in_a_terminal_cells_are_plain_text(capsys):
+    Table.of_texts("k", "", ["[bold]x"], [["[red]7"]]).show()
+    said = capsys.readouterr().out
+    assert "[bold]x" in said and "[red]7" in said
