@@ -8,7 +8,6 @@ from fedlearn.errors import SettingError
 from fedlearn.models.loaded import Traits
 from fedlearn.state import UpdateKind
 from strategies import STRATEGIES, RoundStrategy
-from strategies.base import SURVIVORS
 
 PRODUCES = {
     UpdateKind.DENSE: "dense updates",
@@ -42,8 +41,7 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy) ->
             f"strategy {config.strategy.name!r} {does}; model {model!r}{with_codec} produces {PRODUCES[sent]}: "
             f"use {_fitting(sent, traits)}",
         )  # fmt: skip
-    if config.strategy.decoder != SURVIVORS:
-        _check_decoder(config, sent, strategy)
+    strategy.check_sent(sent, config.compression)
     if strategy.sums is not traits.sums:
         does, instead = ("adds up trees", "'forest_union'") if strategy.sums else ("takes the mean of trees", "'relay'")
         is_made_of = "a sum" if traits.sums else "a mean"
@@ -75,21 +73,6 @@ def _check_downlink(config: RunConfig, kind: UpdateKind) -> None:
             "compression.downlink", config.compression.downlink,
             "nodes need the whole state, not a change of one that they may not have: use a chain of rotate, quantize, "
             "eden, fp16, entropy",
-        )  # fmt: skip
-
-
-def _check_decoder(config: RunConfig, sent: UpdateKind, strategy: RoundStrategy) -> None:
-    decoder, compression = config.strategy.decoder, config.compression
-    if decoder not in strategy.decoders:
-        fitting = " or ".join(repr(name) for name in STRATEGIES if decoder in STRATEGIES.load(name).decoders)
-        raise SettingError(
-            "strategy.decoder", decoder, f"strategy {config.strategy.name!r} has no such choice: use {fitting}"
-        )
-    if sent is not UpdateKind.MASKED or compression.send != "update" or compression.granularity != "entry":
-        raise SettingError(
-            "strategy.decoder", decoder,
-            "it divides single entries of the change by those who sent them: use compression.codec = 'drop', "
-            "compression.send = 'update', compression.granularity = 'entry'",
         )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flwr.serverapp.strategy import Strategy
 
+from fedlearn.config.options import options_for
 from fedlearn.config.schema import StrategySettings
 from fedlearn.errors import SettingError
 from fedlearn.registry import Registry
@@ -21,15 +22,15 @@ STRATEGIES = Registry(
         "relay": "strategies.relay:Relay",
     },
 )
+NOT_OPTIONS = ("uniform", "codec", "sends")  # parameters of a strategy that other settings decide
 
 
 def load_strategy(settings: StrategySettings) -> RoundStrategy:
     """Return the strategy that the settings name; a plain Flower strategy comes wrapped."""
     kind = STRATEGIES.load(settings.name)
     if isinstance(kind, type) and issubclass(kind, RoundStrategy):
-        strategy = kind.from_settings(settings)
-        strategy.decoder = settings.decoder
-        return strategy
+        options = options_for(kind, settings.options, setting="strategy.options", reserved=NOT_OPTIONS)
+        return kind(uniform=settings.weighting == "uniform", **options)
     if isinstance(kind, type) and issubclass(kind, Strategy):
         from strategies.plain_flower import PlainFlower
 

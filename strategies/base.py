@@ -17,14 +17,13 @@ from flwr.serverapp.strategy import Strategy
 from fedlearn import wire
 from fedlearn.compression import Codec
 from fedlearn.compression.identity import Identity
-from fedlearn.config.schema import StrategySettings
+from fedlearn.config.schema import CompressionSettings
 from fedlearn.flower import aggregate_metricrecords
 from fedlearn.folding import Accumulator
 from fedlearn.registry import load_reference
 from fedlearn.state import Array, Layout, Sends, State, Update, UpdateKind, layout_of
 
 AVERAGES = frozenset({UpdateKind.DENSE, UpdateKind.MASKED})
-SURVIVORS, SPATIAL = "survivors", "spatial"  # values of strategy.decoder
 
 
 class RoundStrategy(Strategy):
@@ -40,20 +39,16 @@ class RoundStrategy(Strategy):
 
     accepts: ClassVar[frozenset[UpdateKind]] = AVERAGES
     accumulator: ClassVar[str] = "strategies.masked_mean:MaskedSum"
-    decoders: ClassVar[frozenset[str]] = frozenset({SURVIVORS})  # what it can divide an entry by
     sums: ClassVar[bool] = False  # of ensembles: whether members are added up; else their mean counts
 
     def __init__(self, *, uniform: bool = False, codec: Codec | None = None, sends: Sends = Sends.WEIGHTS) -> None:
         self.uniform = uniform
-        self.decoder = SURVIVORS
         self.codec = codec or Identity()
         self.sends = sends
         self._state: State = {}
 
-    @classmethod
-    def from_settings(cls, settings: StrategySettings) -> RoundStrategy:
-        """Return the strategy with its settings."""
-        return cls(uniform=settings.weighting == "uniform")
+    def check_sent(self, sent: UpdateKind, compression: CompressionSettings) -> None:
+        """Raise SettingError, before the first round, where its options do not go with what nodes will send."""
 
     @abstractmethod
     def next_state(self, state: State, reports: Any, *, sends: Sends, round_number: int) -> State:

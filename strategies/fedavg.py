@@ -7,20 +7,53 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import Annotated, Final, Literal
 
 import numpy as np
+from pydantic import Field
 
-from fedlearn.config.schema import StrategySettings
-from fedlearn.state import Array, Sends, State
-from strategies.base import SPATIAL, SURVIVORS, RoundStrategy
+from fedlearn.config.schema import CompressionSettings, Positive
+from fedlearn.errors import SettingError
+from fedlearn.state import Array, Sends, State, UpdateKind
+from strategies.base import RoundStrategy
 from strategies.masked_mean import Float64, MaskedSum
 from strategies.spatial import spatial_factor
 
+SURVIVORS: Final = "survivors"
+SPATIAL: Final = "spatial"
+Decoder = Literal["survivors", "spatial"]
+Decay = Annotated[float, Field(ge=0, lt=1)]
+
 
 class FedAvg(RoundStrategy):
-    """The mean over the nodes that sent the entry; McMahan et al. 2017 (arXiv:1602.05629), algorithm 1."""
+    """The mean over the nodes that sent the entry.
 
-    decoders = frozenset({SURVIVORS, SPATIAL})
+    Parameters
+    ----------
+    decoder : {"survivors", "spatial"}, default="survivors"
+        What the sum of an entry is divided by that only some nodes sent: by their weight, or as `strategies.spatial`
+        says, for changes of randomly dropped entries.
+    uniform : bool, default=False
+        Every node weighs one; else its number of examples.
+
+    References
+    ----------
+    McMahan et al. 2017, "Communication-efficient learning of deep networks from decentralized data" (arXiv:1602.05629),
+    algorithm 1.
+
+    Examples
+    --------
+    >>> FedAvg(decoder="spatial").decoder
+    'spatial'
+    """
+
+    def __init__(self, *, decoder: Decoder = SURVIVORS, uniform: bool = False) -> None:
+        super().__init__(uniform=uniform)
+        self.decoder = decoder
+
+    def check_sent(self, sent: UpdateKind, compression: CompressionSettings) -> None:
+        """Refuse the spatial decoder for anything but changes of single entries."""
+        check_decoder(self.decoder, sent, compression)
 
     def next_state(self, state: State, reports: MaskedSum, *, sends: Sends, round_number: int) -> State:
         """Return the mean, or the old state plus the mean change."""
@@ -33,7 +66,7 @@ class FedAvg(RoundStrategy):
         return after
 
 
-def change_of(name: str, reports: MaskedSum, state: State, sends: Sends, decoder: str) -> tuple[Array, Array]:
+def change_of(name: str, reports: MaskedSum, state: State, sends: Sends, decoder: Decoder) -> tuple[Array, Array]:
     """Return the mean change of one parameter, zero where nobody sent, and where somebody did.
 
     Both have the parameter's shape; the change has its dtype.
@@ -51,14 +84,32 @@ def change_of(name: str, reports: MaskedSum, state: State, sends: Sends, decoder
     return change, sent
 
 
+def check_decoder(decoder: Decoder, sent: UpdateKind, compression: CompressionSettings) -> None:
+    """Raise SettingError where there are no single entries of a change to divide."""
+    is_entry = compression.granularity == "entry" and compression.send == "update"
+    if decoder == SPATIAL and not (sent is UpdateKind.MASKED and is_entry):
+        raise SettingError(
+            "strategy.options.decoder", decoder,
+            "it divides single entries of the change by those who sent them: use compression.codec = 'drop', "
+            "compression.send = 'update', compression.granularity = 'entry'",
+        )  # fmt: skip
+
+
 class ServerOptimizer(RoundStrategy):
-    """A first-order optimizer whose gradient is the negative mean change; its moments are stored with the state."""
+    """A first-order optimizer whose gradient is the negative mean change; its moments are stored with the state.
 
-    decoders = frozenset({SURVIVORS, SPATIAL})
+    Parameters
+    ----------
+    server_lr : float
+        Step on the direction, above 0.
+    decoder, uniform
+        As in `FedAvg`.
+    """
 
-    def __init__(self, *, server_lr: float, uniform: bool = False) -> None:
+    def __init__(self, *, server_lr: float, decoder: Decoder = SURVIVORS, uniform: bool = False) -> None:
         super().__init__(uniform=uniform)
         self.server_lr = server_lr
+        self.decoder = decoder
         self.moments: dict[str, Float64] = {}
 
     def next_state(self, state: State, reports: MaskedSum, *, sends: Sends, round_number: int) -> State:
@@ -72,6 +123,10 @@ class ServerOptimizer(RoundStrategy):
             step = self.server_lr * self.direction(name, change.astype(np.float64), sent)
             after[name] = np.where(sent, array + step, array).astype(array.dtype)
         return after
+
+    def check_sent(self, sent: UpdateKind, compression: CompressionSettings) -> None:
+        """Refuse the spatial decoder for anything but changes of single entries."""
+        check_decoder(self.decoder, sent, compression)
 
     @abstractmethod
     def direction(self, name: str, change: Float64, sent: Array) -> Float64:
@@ -93,20 +148,38 @@ class ServerOptimizer(RoundStrategy):
 
 
 class FedAvgM(ServerOptimizer):
-    """Momentum on the server; Hsu et al. 2019 (arXiv:1909.06335), section 4.3: ``v = beta v + change``."""
+    """Momentum on the server: ``v = momentum v + change``, and a step of ``server_lr v``.
 
-    def __init__(self, *, server_lr: float = 1.0, momentum: float = 0.9, uniform: bool = False) -> None:
-        super().__init__(server_lr=server_lr, uniform=uniform)
+    Parameters
+    ----------
+    server_lr : float, default=1.0
+        Step on the velocity, above 0.
+    momentum : float, default=0.9
+        Share of the velocity that is left after a round, in [0, 1).
+    decoder, uniform
+        As in `FedAvg`.
+
+    References
+    ----------
+    Hsu et al. 2019, "Measuring the effects of non-identical data distribution for federated visual classification"
+    (arXiv:1909.06335), section 4.3.
+
+    Examples
+    --------
+    >>> FedAvgM(momentum=0.5).server_lr
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        server_lr: Positive = 1.0,
+        momentum: Decay = 0.9,
+        decoder: Decoder = SURVIVORS,
+        uniform: bool = False,
+    ) -> None:
+        super().__init__(server_lr=server_lr, decoder=decoder, uniform=uniform)
         self.momentum = momentum
-
-    @classmethod
-    def from_settings(cls, settings: StrategySettings) -> FedAvgM:
-        """Return the strategy with its settings."""
-        return cls(
-            server_lr=settings.server_lr or 1.0,
-            momentum=settings.server_momentum,
-            uniform=settings.weighting == "uniform",
-        )
 
     def direction(self, name: str, change: Float64, sent: Array) -> Float64:
         """Return the velocity."""
@@ -114,32 +187,43 @@ class FedAvgM(ServerOptimizer):
 
 
 class FedAdam(ServerOptimizer):
-    """Adam on the server; Reddi et al. 2021 (arXiv:2003.00295), algorithm 2, without bias correction as printed."""
+    """Adam on the server, without bias correction, as printed.
+
+    Parameters
+    ----------
+    server_lr : float, default=0.01
+        Step on the direction, above 0.
+    beta1, beta2 : float, default=0.9, 0.99
+        Share of the first and second moment that is left after a round, in [0, 1).
+    tau : float, default=0.001
+        Degree of adaptivity: added to the root of the second moment, above 0.
+    decoder, uniform
+        As in `FedAvg`.
+
+    References
+    ----------
+    Reddi et al. 2021, "Adaptive federated optimization" (arXiv:2003.00295), algorithm 2.
+
+    Examples
+    --------
+    >>> FedAdam(beta2=0.9).tau
+    0.001
+    """
 
     def __init__(
         self,
         *,
-        server_lr: float = 0.01,
-        beta1: float = 0.9,
-        beta2: float = 0.99,
-        tau: float = 1e-3,
+        server_lr: Positive = 0.01,
+        beta1: Decay = 0.9,
+        beta2: Decay = 0.99,
+        tau: Positive = 1e-3,
+        decoder: Decoder = SURVIVORS,
         uniform: bool = False,
     ) -> None:
-        super().__init__(server_lr=server_lr, uniform=uniform)
+        super().__init__(server_lr=server_lr, decoder=decoder, uniform=uniform)
         self.beta1 = beta1
         self.beta2 = beta2
         self.tau = tau
-
-    @classmethod
-    def from_settings(cls, settings: StrategySettings) -> FedAdam:
-        """Return the strategy with its settings."""
-        return cls(
-            server_lr=settings.server_lr or 0.01,
-            beta1=settings.server_momentum,
-            beta2=settings.beta2,
-            tau=settings.tau,
-            uniform=settings.weighting == "uniform",
-        )
 
     def direction(self, name: str, change: Float64, sent: Array) -> Float64:
         """Return the first moment over the root of the second."""

@@ -7,11 +7,12 @@ it claims: a weight would be an attacker's lever.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from fedlearn.config.schema import StrategySettings
 from fedlearn.state import Array, Sends, State
 from strategies.base import RoundStrategy
 from strategies.collected import Collected
@@ -74,16 +75,23 @@ class Median(SortedColumns):
 
 
 class TrimmedMean(SortedColumns):
-    """The mean of what is left when ``floor(trim * count)`` values are cut from each end."""
+    """The mean of what is left when ``floor(trim * count)`` values are cut from each end.
 
-    def __init__(self, *, trim: float = 0.1) -> None:
-        super().__init__(uniform=True)
+    Parameters
+    ----------
+    trim : float, default=0.1
+        Share of the values that is cut from each end, in [0, 0.5).
+    uniform : bool, default=False
+        Makes no difference: every node counts alike anyway.
+
+    References
+    ----------
+    Yin et al. 2018, "Byzantine-robust distributed learning: towards optimal statistical rates" (arXiv:1803.01498).
+    """
+
+    def __init__(self, *, trim: Annotated[float, Field(ge=0, lt=0.5)] = 0.1, uniform: bool = False) -> None:
+        super().__init__(uniform=uniform)
         self.trim = trim
-
-    @classmethod
-    def from_settings(cls, settings: StrategySettings) -> TrimmedMean:
-        """Return the strategy with its settings."""
-        return cls(trim=settings.trim)
 
     def middle(self, columns: NDArray[np.float64], count: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the trimmed mean of each column."""

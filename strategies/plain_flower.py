@@ -6,7 +6,6 @@ cohort as the whole grid, so that its sampling finds exactly the nodes that were
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -15,6 +14,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from fedlearn import flower, wire
+from fedlearn.config.options import options_for
 from fedlearn.config.schema import StrategySettings
 from fedlearn.errors import RunFailed, SettingError
 from fedlearn.state import Array, Sends, State, UpdateKind
@@ -41,8 +41,8 @@ class PlainFlower(RoundStrategy):
     @classmethod
     def wrap(cls, kind: type[Strategy], settings: StrategySettings) -> PlainFlower:
         """Return the strategy of the class that ``strategy.name`` refers to."""
+        options = options_for(kind, settings.options, setting="strategy.options")
         try:
-            options = json.loads(settings.options or "{}")
             return cls(kind(**options))
         except (TypeError, ValueError) as error:
             raise SettingError("strategy.options", settings.options, f"{kind.__name__}: {error}") from None

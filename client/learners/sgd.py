@@ -21,6 +21,7 @@ from torch.nn import functional
 from client.learners.base import LocalFit, LocalTask
 from client.memory import NodeMemory
 from fedlearn.config import RunConfig
+from fedlearn.config.options import options_for
 from fedlearn.config.schema import DataSettings, TrainingSettings
 from fedlearn.data.base import Examples
 from fedlearn.metrics import TRAIN_LOSS
@@ -48,6 +49,7 @@ class SGD:
     @classmethod
     def from_settings(cls, model: TorchModel, config: RunConfig) -> Self:
         """Return the learner of a run."""
+        options_for(cls, config.training.options, setting="training.options", reserved=("model", "training", "data"))
         return cls(model, config.training, config.data)
 
     def why_not(self, memory: NodeMemory) -> str:

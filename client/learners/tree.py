@@ -14,6 +14,7 @@ import json
 from client.learners.base import LocalFit, LocalTask
 from client.memory import NodeMemory
 from fedlearn.config import RunConfig
+from fedlearn.config.options import options_for
 from fedlearn.data.base import TableExamples
 from fedlearn.metrics import EPSILON
 from fedlearn.models.forest import ForestModel, state_of
@@ -44,6 +45,7 @@ class TreeLearner:
     @classmethod
     def from_settings(cls, model: ForestModel, config: RunConfig) -> TreeLearner:
         """Return the learner of a run."""
+        options_for(cls, config.training.options, setting="training.options", reserved=("model", "config"))
         return cls(model, config)
 
     def why_not(self, memory: NodeMemory) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -10,9 +11,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fedlearn.config.options import allowed_by, as_text
 from fedlearn.config.presets import with_presets
 from fedlearn.config.schema import RunConfig, Settings
 from fedlearn.errors import SettingError, UsageError
+
+OPTIONS = "options"
+NOW_OPTIONS = {
+    "strategy.decoder": "write strategy.options.decoder",
+    "strategy.server_lr": "write strategy.options.server_lr",
+    "strategy.server_momentum": "write strategy.options.momentum for fedavgm, strategy.options.beta1 for fedadam",
+    "strategy.beta2": "write strategy.options.beta2",
+    "strategy.tau": "write strategy.options.tau",
+    "strategy.trim": "write strategy.options.trim",
+}
+"""Settings of earlier versions, which run folders and files may still have."""
 
 
 def config_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
@@ -31,7 +44,7 @@ def config_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
         For an unknown name, or a value that is not allowed; in one line.
     """
     tree: dict[str, Any] = {}
-    for name, value in with_presets(flat).items():
+    for name, value in _with_whole_options(with_presets(flat)).items():
         table, _, key = name.rpartition(".")
         branch = tree.setdefault(table, {}) if table else tree
         if not isinstance(branch, dict):
@@ -41,6 +54,21 @@ def config_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
         return RunConfig.model_validate(tree)
     except ValidationError as error:
         raise _first_error(error, source) from None
+
+
+def _with_whole_options(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flat settings with one table in place of single options: those that are named win over their table."""
+    whole = dict(flat)
+    for name in flat:
+        table, _, option = name.partition(f".{OPTIONS}.")
+        if option:
+            setting = f"{table}.{OPTIONS}"
+            try:
+                options = json.loads(as_text(whole.get(setting, "")) or "{}")
+            except ValueError as error:
+                raise SettingError(setting, whole[setting], str(error)) from None
+            whole[setting] = {**options, option: whole.pop(name)}
+    return whole
 
 
 def flat_from_file(path: Path) -> dict[str, Any]:
@@ -115,9 +143,10 @@ def _first_error(error: ValidationError, source: str) -> SettingError:
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"])
     where = f" (in {source})" if source else ""
+    if name in NOW_OPTIONS:
+        return SettingError(name, first["input"], f"it is an option of its strategy now: {NOW_OPTIONS[name]}{where}")
     if first["type"] == "extra_forbidden":
         close = get_close_matches(name, setting_names(), n=1, cutoff=0.5)
         hint = f"; did you mean {close[0]}?" if close else ""
         return SettingError(name, first["input"], f"there is no such setting{hint}{where}")
-    allowed = first["msg"][0].lower() + first["msg"][1:]
-    return SettingError(name, first["input"], f"{allowed.replace('input should', 'it should')}{where}")
+    return SettingError(name, first["input"], f"{allowed_by(error)}{where}")

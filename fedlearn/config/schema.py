@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from fedlearn.config.options import Options
+
 Share = Annotated[float, Field(gt=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -75,8 +77,9 @@ class ModelSettings(Settings):
     name: str = "cnn"
     """cnn, cnn-large, resnet18; on tables dp-forest, dp-relay, dp-classifier, dp-random-forest, pf-forest; or
     module:callable that returns a torch.nn.Module."""
-    options: str = ""
-    """Tree models only: further parameters of the estimator in fedlearn.trees, as a JSON object."""
+    options: Options = ""
+    """The model's own: of trees, parameters of the estimator in fedlearn.trees; of a module:callable, its keyword
+    parameters."""
 
 
 class TrainingSettings(Settings):
@@ -96,6 +99,8 @@ class TrainingSettings(Settings):
     """L2 penalty, added to the gradient as in torch.optim.SGD."""
     proximal_mu: NonNegative = 0.0
     """FedProx: strength of the pull towards the global state; 0 is plain FedAvg."""
+    options: Options = ""
+    """The learner's own: keyword parameters of its constructor; ours have none."""
 
 
 class PrivacySettings(Settings):
@@ -134,20 +139,9 @@ class StrategySettings(Settings):
     forest_union, dp-relay takes relay, unless another is given."""
     weighting: Literal["examples", "uniform"] = "examples"
     """Weight of a node in a mean: its number of examples, or one."""
-    decoder: Literal["survivors", "spatial"] = "survivors"
-    """Of entries that some nodes dropped: the mean over those who sent them, or (send = update) Rand-k-Spatial."""
-    server_lr: NonNegative = 0.0
-    """fedavgm, fedadam: step on the mean change; 0 takes the strategy's own default (1.0 and 0.01)."""
-    server_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """fedavgm: momentum; fedadam: beta 1."""
-    beta2: Annotated[float, Field(ge=0, lt=1)] = 0.99
-    """fedadam: decay of the second moment."""
-    tau: Positive = 1e-3
-    """fedadam: degree of adaptivity, added to the root of the second moment."""
-    trim: Annotated[float, Field(ge=0, lt=0.5)] = 0.1
-    """trimmed-mean: share of values cut from each end."""
-    options: str = ""
-    """module:Class only: its constructor's keyword arguments, as a JSON object."""
+    options: Options = ""
+    """The strategy's own, keyword parameters of its constructor: server_lr of fedavgm and fedadam, trim of
+    trimmed-mean, and those that strategies/README.md lists."""
 
 
 class GateSettings(Settings):

@@ -38,10 +38,6 @@ def oracle_for(name):
     return lambda parameter, old, reports, *, update: averaging.combined(old, reports, combine, update=update)
 
 
-def is_uniform(name, weighting):
-    return weighting == "uniform"
-
-
 def strategy_of(name, weighting="examples"):
     return load_strategy(StrategySettings(name=name, weighting=weighting))
 

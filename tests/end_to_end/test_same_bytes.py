@@ -28,7 +28,7 @@ VARIANTS = {
         "compression.codec": "residual,top-k:0.05,quantize:4", "compression.send": "update", "rounds.cohort": 0,
     },
     "spatial-decoder": {
-        "compression.codec": "drop", "compression.send": "update", "strategy.decoder": "spatial",
+        "compression.codec": "drop", "compression.send": "update", "strategy.options.decoder": "spatial",
     },
     "state-shrunk": {"compression.downlink": "rotate,quantize:8", "compression.codec": "drop"},
     "median": {"strategy.name": "median"},

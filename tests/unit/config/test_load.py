@@ -31,8 +31,7 @@ BAD = {
     "compression.granularity": ["row"],
     "compression.send": ["gradient"],
     "strategy.weighting": ["size"],
-    "strategy.trim": [0.5, -0.1],
-    "strategy.beta2": [1.0],
+    "strategy.options": ["{", "3", "[]", 3, '{"a": NaN}'],
     "gate.max_examples": [0],
     "evaluation.where": ["here"],
     "evaluation.every": [0],
@@ -66,6 +65,45 @@ def test_unknown_name_is_refused_with_the_one_that_was_meant(typed, meant):
     assert str(error.value).startswith(typed.split(".")[0])
     if meant:
         assert f"did you mean {meant}?" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("strategy.trim", "write strategy.options.trim"),
+        ("strategy.decoder", "write strategy.options.decoder"),
+        ("strategy.server_momentum", "strategy.options.beta1 for fedadam"),
+    ],
+)
+def test_a_setting_that_became_an_option_names_the_option(old, new):
+    with pytest.raises(SettingError, match="it is an option of its strategy now") as error:
+        config_from({old: 0.2})
+    assert new in str(error.value)
+
+
+TRIM = {"strategy.name": "trimmed-mean", "strategy.options": '{"trim": 0.2}'}
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"strategy.options": '{"trim":0.2}'},
+        {"strategy.options": {"trim": 0.2}},
+        {"strategy.options.trim": 0.2},
+        {"strategy.options": {"trim": 0.4}, "strategy.options.trim": 0.2},
+        {"strategy.options.trim": 0.2, "strategy.options": '{"trim": 0.4}'},
+    ],
+)
+def test_options_are_stored_alike_however_they_are_written(written):
+    assert config_from({"strategy.name": "trimmed-mean", **written}) == config_from(TRIM)
+    assert from_flower(to_flower(config_from(TRIM))) == config_from(TRIM)
+
+
+def test_options_of_a_file_are_a_table_to_which_the_command_line_adds(tmp_path):
+    path = tmp_path / "x.toml"
+    path.write_text('strategy.name = "fedadam"\n[strategy.options]\ntau = 0.1\nbeta1 = 0.5\n', encoding="utf-8")
+    flat = {**flat_from_file(path), **flat_from_assignments(["strategy.options.beta1=0.25"])}
+    assert config_from(flat).strategy.options == '{"beta1": 0.25, "tau": 0.1}'
 
 
 @pytest.mark.parametrize("flat", [{"training": 3}, {"training": 3, "training.lr": 0.1}, {"training.lr.x": 1}])

@@ -30,7 +30,7 @@ def check(traits, **flat):
         (CNN, {"compression__codec": "drop", "strategy__name": "median", "evaluation__where": "nodes"}),
         (CNN, {"compression__codec": "residual,top-k:0.01,quantize:4,entropy", "compression__send": "update"}),
         (CNN, {"compression__codec": "ternary", "compression__send": "update", "strategy__name": "median"}),
-        (CNN, {"compression__codec": "drop", "compression__send": "update", "strategy__decoder": "spatial"}),
+        (CNN, {"compression__codec": "drop", "compression__send": "update", "strategy__options__decoder": "spatial"}),
         (CNN, {"strategy__name": "flwr.serverapp.strategy:FedAvg", "compression__codec": "eden"}),
         (CNN, {"compression__downlink": "rotate,quantize:8,entropy", "compression__codec": "drop"}),
         (FOREST, {"model__name": "dp-forest"}),
@@ -84,10 +84,15 @@ def test_what_fits_passes(traits, flat):
         ),
         (
             CNN,
-            {"strategy__decoder": "spatial", "strategy__name": "median"},
-            "strategy 'median' has no such choice: use 'fedavg' or 'fedavgm' or 'fedadam'",
+            {"strategy__options__decoder": "spatial", "strategy__name": "median"},
+            "strategy.options.decoder = 'spatial': there are no options here",
         ),
-        (CNN, {"strategy__decoder": "spatial", "compression__codec": "drop"}, "use compression.codec = 'drop', "),
+        (
+            CNN,
+            {"strategy__options__decoder": "spatial", "compression__codec": "drop"},
+            "strategy.options.decoder = 'spatial': it divides single entries of the change by those who sent them: "
+            "use compression.codec = 'drop', ",
+        ),
         *(
             (CNN, {"compression__downlink": chain}, f"compression.downlink = {chain!r}: nodes need the whole state")
             for chain in ("drop:0.5", "top-k:0.5", "sign", "residual,eden")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedlearn.config.schema import StrategySettings
+from fedlearn.errors import SettingError
 from fedlearn.state import Entries, Sends, layout_of
 from strategies import load_strategy
 from strategies.fedavg import FedAdam, FedAvg, FedAvgM
@@ -47,12 +48,31 @@ def test_first_step_of_adam_is_bounded_by_the_learning_rate_over_the_root_of_the
 
 
 @pytest.mark.parametrize(("name", "lr"), [("fedavgm", 1.0), ("fedadam", 0.01)])
-def test_server_lr_of_zero_takes_the_default_of_the_strategy(name, lr):
+def test_each_optimizer_has_a_step_of_its_own(name, lr):
     assert load_strategy(StrategySettings(name=name)).server_lr == lr
-    assert load_strategy(StrategySettings(name=name, server_lr=0.3)).server_lr == 0.3
+    assert load_strategy(StrategySettings(name=name, options='{"server_lr": 0.3}')).server_lr == 0.3
 
 
-def test_settings_reach_the_strategy():
-    settings = StrategySettings(name="fedadam", server_momentum=0.5, beta2=0.6, tau=0.7, weighting="uniform")
+def test_options_reach_the_strategy():
+    settings = StrategySettings(name="fedadam", options='{"beta1": 0.5, "beta2": 0.6, "tau": 1}', weighting="uniform")
     strategy = load_strategy(settings)
-    assert (strategy.beta1, strategy.beta2, strategy.tau, strategy.uniform) == (0.5, 0.6, 0.7, True)
+    assert (strategy.beta1, strategy.beta2, strategy.tau, strategy.uniform) == (0.5, 0.6, 1.0, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("fedadam", '{"server_Ir": 1}', "server_Ir = 1: there is no such option; did you mean server_lr?"),
+        ("fedadam", '{"beta2": 1.0}', "beta2 = 1.0: it should be less than 1"),
+        ("fedavgm", '{"server_lr": 0}', "server_lr = 0: it should be greater than 0"),
+        ("fedavgm", '{"momentum": "much"}', "momentum = 'much': it should be a valid number"),
+        ("trimmed-mean", '{"trim": 0.5}', "trim = 0.5: it should be less than 0.5"),
+        ("trimmed-mean", '{"uniform": true}', "uniform = True: there is no such option; choose of trim"),
+        ("fedavg", '{"decoder": "spacial"}', "decoder = 'spacial': it should be 'survivors' or 'spatial'"),
+    ],
+)
+def test_a_wrong_option_is_one_line_that_names_it(name, options, said):
+    with pytest.raises(SettingError) as error:
+        load_strategy(StrategySettings(name=name, options=options))
+    assert str(error.value).startswith(f"strategy.options.{said}")
+    assert "\n" not in str(error.value)

@@ -16,7 +16,7 @@ def next_of(state, reports, name="fedavg", decoder="spatial"):
     total = MaskedSum.empty(layout_of(state))
     for report in reports:
         total.add([report])
-    strategy = load_strategy(StrategySettings(name=name, decoder=decoder))
+    strategy = load_strategy(StrategySettings(name=name, options={"decoder": decoder}))
     return strategy.next_state(state, total, sends=Sends.UPDATE, round_number=1)
 
 

@@ -1,0 +1,112 @@
+"""Options: the settings that a plugin has for itself, checked against its constructor.
+
+``strategy.options``, ``model.options`` and ``training.options`` are tables: ``--set strategy.options.server_lr=0.1`` on
+the command line, ``[strategy.options]`` in a file. They are stored as one JSON text each, as Flower's flat settings
+hold no tables. Names, types and ranges are those of the keyword parameters of what the table is for; a range is written
+``Annotated[float, Field(gt=0)]``, as in the schema.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, cast, get_type_hints
+
+from pydantic import BeforeValidator, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+
+from fedlearn.errors import SettingError
+
+NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def as_text(given: object) -> str:
+    """Return a table of options, or a JSON text of one, as the text that is stored: the same for the same options.
+
+    >>> as_text('{"trim":0.2}') == as_text({"trim": 0.2})
+    True
+    >>> as_text({})
+    ''
+    """
+    table = given
+    if isinstance(given, str):
+        try:
+            table = json.loads(given or "{}")
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"it is no JSON object: {error}") from None
+    if not isinstance(table, Mapping):
+        raise ValueError('it is no table of options: write it as {"NAME": VALUE}')
+    try:
+        return json.dumps(dict(table), sort_keys=True, allow_nan=False) if table else ""
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"it cannot be stored as JSON: {error}") from None
+
+
+Options = Annotated[str, BeforeValidator(as_text)]
+
+
+def options_for(
+    build: Callable[..., Any], text: str, *, setting: str, reserved: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return options as keyword arguments of what they are for.
+
+    Parameters
+    ----------
+    build
+        A class or function; its keyword parameters are the options that there are.
+    text
+        As stored.
+    setting
+        ``"strategy.options"``, for the error message.
+    reserved
+        Parameters that are not the user's to choose.
+
+    Raises
+    ------
+    SettingError
+        For an unknown name, with the one that may have been meant, or a value of a wrong type or out of range.
+    """
+    parameters = inspect.signature(build).parameters
+    names = [name for name, each in parameters.items() if each.kind in NAMED and name not in reserved]
+    takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
+    types = _types_of(build)
+    checked = {}
+    for name, value in json.loads(text or "{}").items():
+        if name not in names and (name in reserved or not takes_all):
+            raise SettingError(f"{setting}.{name}", value, _unknown(name, names))
+        checked[name] = _checked(value, types.get(name, Any), f"{setting}.{name}")
+    return checked
+
+
+def _types_of(build: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations of the parameters; none where they cannot be resolved, as in some foreign code."""
+    function = cast(Any, build).__init__ if isinstance(build, type) else build
+    try:
+        return get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError):
+        return {}
+
+
+def _checked(value: Any, kind: Any, setting: str) -> Any:
+    try:
+        adapter = TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True))
+    except (TypeError, PydanticUserError):  # a type of foreign code that pydantic makes nothing of
+        return value
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        raise SettingError(setting, value, allowed_by(error)) from None
+
+
+def allowed_by(error: ValidationError) -> str:
+    """Return the first of pydantic's complaints, as what stands after "NAME = VALUE: "."""
+    first = error.errors()[0]["msg"].removeprefix("Value error, ")
+    return (first[0].lower() + first[1:]).replace("input should", "it should")
+
+
+def _unknown(name: str, names: Collection[str]) -> str:
+    if not names:
+        return "there are no options here"
+    close = get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"there is no such option{f'; did you mean {close[0]}?' if close else ''}; choose of {', '.join(names)}"
