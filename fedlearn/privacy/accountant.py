@@ -21,11 +21,27 @@ class PrivacyAccountant:
 
     Parameters
     ----------
-    budget
-        The ceiling, an epsilon > 0 in nats; ``math.inf`` for none.
-    relation, unit
-        What the budget is counted in; stands in every report.
+    budget : float
+        The ceiling, an epsilon above 0, in nats; ``math.inf``: none.
+    relation : NeighboringRelation, default=NeighboringRelation.ADD_REMOVE
+        Between which data sets the budget bounds the loss.
+    unit : PrivacyUnit, default=PrivacyUnit.RECORD
+        Whose data it protects.
 
+    Attributes
+    ----------
+    remaining : float
+        What is left of the budget, never below 0.
+    spent : PrivacySpent
+        What has been booked so far; secure only if every line was.
+
+    References
+    ----------
+    .. [1] Dwork, Roth 2014, theorem 3.16: sequential composition.
+    .. [2] McSherry 2009, theorem 4: parallel composition.
+
+    Examples
+    --------
     >>> accountant = PrivacyAccountant(1.0)
     >>> accountant.spend(0.4, what="root split", level=0)
     >>> accountant.spend_parallel([0.1, 0.6], what="two disjoint children", level=1)
@@ -47,9 +63,23 @@ class PrivacyAccountant:
         self._lines: list[SpentLine] = []
 
     def spend(self, epsilon: float, *, what: str, level: int | None = None, is_secure: bool = False) -> None:
-        """Book epsilon on top of all that was booked; raise ``BudgetExceeded`` and book nothing if it does not fit.
+        """Book epsilon on top of all that was booked.
 
-        ``is_secure`` says whether the noise to be drawn is secure (``noise.is_secure``); it stands in the report.
+        Parameters
+        ----------
+        epsilon : float
+            In nats; 0 or more.
+        what : str
+            What it pays for, in words.
+        level : int or None, default=None
+            The tree level it is spent on.
+        is_secure : bool, default=False
+            Whether the noise to be drawn is secure (``noise.is_secure``); it stands in the report.
+
+        Raises
+        ------
+        BudgetExceeded
+            If it does not fit; nothing is booked.
         """
         if not epsilon >= 0:
             raise ValueError(f"epsilon = {epsilon!r} for {what}: must be 0 or more")
@@ -71,6 +101,24 @@ class PrivacyAccountant:
         A record that is added or removed lies in one part: the maximum. A record that is *replaced* leaves one part
         and may enter another: the two largest add up, unless ``fixed_parts``, that is unless the part of a record is
         fixed by something that replacing does not change, as its row number.
+
+        Parameters
+        ----------
+        epsilons : iterable of float
+            What each part costs; at least one.
+        what : str
+            What they pay for, in words.
+        level : int or None, default=None
+            The tree level they are spent on.
+        is_secure : bool, default=False
+            Whether the noise to be drawn is secure.
+        fixed_parts : bool, default=False
+            Whether replacing a record leaves it in its part.
+
+        Raises
+        ------
+        BudgetExceeded
+            If they do not fit together; nothing is booked.
         """
         largest = sorted((float(epsilon) for epsilon in epsilons), reverse=True)[:2]
         if not largest or not largest[-1] >= 0 or math.isnan(sum(largest)):

@@ -38,16 +38,33 @@ class Verdict(StrEnum):
 class AuditResult:
     """The claimed epsilon, and the one that the outputs prove.
 
+    Parameters
+    ----------
+    name : str
+        What was audited.
+    claimed : float
+        The epsilon that it claims, in nats.
+    measured : float
+        In nats, 0 or more; the true epsilon is at least this, at the confidence.
+    confidence : float
+        In (0, 1).
+    draws : int
+        Outputs drawn of each data set; half of them judged.
+    worst_event : str
+        In words, with the data set on which it is the likelier one.
+
+    Examples
+    --------
     >>> print(AuditResult("leaf", claimed=1, measured=1.93, confidence=0.9999, draws=5000, worst_event="output > 2"))
     leaf: claimed 1, at least 1.93 (confidence 0.9999, 5000 draws, output > 2): refuted
     """
 
     name: str
-    claimed: float  # nats
-    measured: float  # nats, >= 0; the true epsilon is at least this, at the confidence
+    claimed: float
+    measured: float
     confidence: float
-    draws: int  # outputs drawn of each data set; half of them judged
-    worst_event: str  # in words, with the data set on which it is the likelier one
+    draws: int
+    worst_event: str
 
     @property
     def verdict(self) -> Verdict:
@@ -66,9 +83,31 @@ def audit(
 ) -> AuditResult:
     """Return a lower bound on epsilon from outputs on two neighboring data sets.
 
-    ``first`` and ``second`` draw outputs: a mechanism's answers, or what a fitted model shows (a leaf value, the
-    root's feature), one row each, drawn independently. Events looked at: each number at or above, below and, where
-    there are few values, equal to a cut; all numbers of a row together, by the sum of their log-ratios.
+    Events looked at: each number at or above, below and, where there are few values, equal to a cut; all numbers of a
+    row together, by the sum of their log-ratios.
+
+    Parameters
+    ----------
+    name : str
+        What is audited.
+    first, second : callable
+        From a number of draws to as many outputs on one of the data sets, drawn independently, one row each: a
+        mechanism's answers, or what a fitted model shows (a leaf value, the root's feature).
+    claimed : float
+        The epsilon to refute, in nats.
+    draws : int
+        Outputs of each data set, 4 or more; more prove more.
+    confidence : float, default=0.9999
+        Of the bound, in (0, 1).
+
+    Examples
+    --------
+    >>> from fedlearn.privacy import geometric, seeded_noise
+    >>> noise = seeded_noise(0)
+    >>> def count(value):  # twice the epsilon that is claimed
+    ...     return lambda draws: geometric(np.full((draws, 1), value), epsilon=2.0, noise=noise)
+    >>> audit("a count", count(3), count(4), claimed=1.0, draws=20_000).verdict.value
+    'refuted'
     """
     if draws < 4 or not 0 < confidence < 1:
         raise ValueError(f"draws = {draws!r}, confidence = {confidence!r}: need 4 or more, and a number in (0, 1)")
@@ -92,6 +131,23 @@ def audit_everything(
     """Audit each case, with secure noise, or with seeded noise where a seed is given; one result each, in their order.
 
     The seed of a case is derived from its name, so that its result does not depend on which others are audited.
+
+    Parameters
+    ----------
+    draws : int, default=100000
+        Outputs of each data set; cases that cost more make fewer.
+    seed : int or None, default=None
+        Of seeded noise. None: the secure one is audited.
+    cases : mapping of str to AuditCase, default=MECHANISM_CASES
+        What is audited, by name.
+    confidence : float, default=0.9999
+        Of each bound, in (0, 1).
+
+    Examples
+    --------
+    >>> [result] = audit_everything(4000, seed=1, cases={"geometric": MECHANISM_CASES["geometric"]})
+    >>> result.verdict.value
+    'not refuted'
     """
     return [_audit_case(name, case, draws, seed, confidence) for name, case in cases.items()]
 

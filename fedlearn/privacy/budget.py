@@ -16,14 +16,40 @@ from typing import Any
 
 
 class NeighboringRelation(StrEnum):
-    """Which data sets differ by one unit."""
+    """Which data sets differ by one unit.
+
+    Attributes
+    ----------
+    ADD_REMOVE
+        One has one unit more than the other.
+    REPLACE
+        Both have as many, and one unit is another.
+
+    Examples
+    --------
+    >>> NeighboringRelation("replace one record") is NeighboringRelation.REPLACE
+    True
+    """
 
     ADD_REMOVE = "add or remove one record"
     REPLACE = "replace one record"
 
 
 class PrivacyUnit(StrEnum):
-    """Whose data makes two data sets neighbors."""
+    """Whose data makes two data sets neighbors.
+
+    Attributes
+    ----------
+    RECORD
+        One record; a person with several has several times the loss.
+    NODE
+        All that a node holds.
+
+    Examples
+    --------
+    >>> PrivacyUnit("node") is PrivacyUnit.NODE
+    True
+    """
 
     RECORD = "record"
     NODE = "node"
@@ -31,18 +57,50 @@ class PrivacyUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SpentLine:
-    """One entry of the account."""
+    """One entry of an account.
 
-    what: str  # what the budget paid for, in words
-    epsilon: float  # nats, >= 0
-    level: int | None = None  # the tree level it was spent on, root = 0; None if it belongs to no level
-    is_secure: bool = False  # whether the noise came from secure randomness
+    Parameters
+    ----------
+    what : str
+        What the budget paid for, in words.
+    epsilon : float
+        What it cost, in nats; 0 or more.
+    level : int or None, default=None
+        The tree level it was spent on, root = 0. None: it belongs to no level.
+    is_secure : bool, default=False
+        Whether the noise came from secure randomness.
+
+    Examples
+    --------
+    >>> SpentLine("root split", 0.4, level=0)
+    SpentLine(what='root split', epsilon=0.4, level=0, is_secure=False)
+    """
+
+    what: str
+    epsilon: float
+    level: int | None = None
+    is_secure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PrivacySpent:
     """What has been spent, in which currency, with the lines that make it up.
 
+    Parameters
+    ----------
+    epsilon : float
+        Pure differential privacy, in nats.
+    relation : NeighboringRelation
+        Between which data sets it bounds the loss.
+    unit : PrivacyUnit
+        Whose data it protects.
+    is_secure : bool
+        False: the noise can be drawn again from its seed, so it protects nobody.
+    lines : tuple of SpentLine, default=()
+        What it was spent on.
+
+    Examples
+    --------
     >>> spent = PrivacySpent(1.0, NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, is_secure=True)
     >>> print(spent)
     epsilon = 1 (add or remove one record; unit: record)
@@ -50,10 +108,10 @@ class PrivacySpent:
     epsilon = 2 (replace one record; unit: record)
     """
 
-    epsilon: float  # nats; pure differential privacy
+    epsilon: float
     relation: NeighboringRelation
     unit: PrivacyUnit
-    is_secure: bool  # False: the noise can be drawn again from its seed, so it protects nobody
+    is_secure: bool
     lines: tuple[SpentLine, ...] = ()
 
     def under(self, relation: NeighboringRelation) -> PrivacySpent:
@@ -61,6 +119,11 @@ class PrivacySpent:
 
         To replace a record is to remove one and to add one, so epsilon doubles (group privacy of two). The way back
         does not exist: a mechanism that is private under replacement may publish the number of records.
+
+        Raises
+        ------
+        ValueError
+            If add or remove is asked of what was accounted under replacement.
         """
         if relation is self.relation:
             return self

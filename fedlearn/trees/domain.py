@@ -23,24 +23,46 @@ SCALES = ("linear", "log")
 
 
 class NotPrivateWarning(UserWarning):
-    """Something was learned from the data without noise: what follows from it is not differentially private."""
+    """A fit is not differentially private, or not for the epsilon it was given; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domain:
-    """Bounds and categories of the features; bounds or classes of the target.
+    """Bounds and categories of the features; bounds or classes of the target. Usually made by `Domain.declare`.
 
-    >>> Domain.declare(num_features=2, bounds=[(0, 10), (1, 1e4, "log")], target_bounds=(0, 5)).scale
+    Parameters
+    ----------
+    low : ndarray of float64, shape (features,)
+        Lower bounds.
+    high : ndarray of float64, shape (features,)
+        Upper bounds, above `low`.
+    scale : tuple of {"linear", "log"}
+        How the candidate thresholds of each feature are spaced.
+    categories : ndarray of int64, shape (features,)
+        Number of categories of each feature, coded 0 .. k - 1; 0 = numeric.
+    target_bounds : tuple of two floats, default=(0.0, 1.0)
+        Bounds of a regression target.
+    classes : tuple, default=()
+        Labels of a classification target.
+    is_declared : bool, default=True
+        False: learned from the data, so nothing here is private.
+
+    Examples
+    --------
+    >>> domain = Domain.declare(num_features=2, bounds=[(0, 10), (1, 1e4, "log")], target_bounds=(0, 5))
+    >>> domain.scale
     ('linear', 'log')
+    >>> domain.clip(np.array([[11.0, np.nan]]))
+    array([[10., nan]])
     """
 
-    low: FloatArray  # (features,)
-    high: FloatArray  # (features,) above low
-    scale: tuple[str, ...]  # (features,) "linear" or "log": how candidate thresholds are spaced
-    categories: NDArray[np.int64]  # (features,) number of categories, coded 0 .. k - 1; 0 = numeric
-    target_bounds: tuple[float, float] = (0.0, 1.0)  # of a regression target
-    classes: tuple[object, ...] = ()  # of a classification target
-    is_declared: bool = True  # False: learned from the data, so nothing here is private
+    low: FloatArray
+    high: FloatArray
+    scale: tuple[str, ...]
+    categories: NDArray[np.int64]
+    target_bounds: tuple[float, float] = (0.0, 1.0)
+    classes: tuple[object, ...] = ()
+    is_declared: bool = True
 
     @classmethod
     def declare(

@@ -35,26 +35,53 @@ DTYPES = {
 
 
 class MalformedTree(Refused):
-    """A node table is not an ensemble of trees over the declared domain; `reason` is one fixed word for logs."""
+    """A node table is not an ensemble of trees over the declared domain.
+
+    Parameters
+    ----------
+    reason : str
+        One fixed word for logs, see `NodeTable.validate`.
+    detail : str
+        What exactly is wrong, for people.
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeTable:
     """An ensemble of trees; its prediction is the weighted mean over the trees of the value of the leaf reached.
 
+    Parameters
+    ----------
+    root : ndarray of int32, shape (trees,)
+        The node at which each tree starts.
+    weight : ndarray of float64, shape (trees,)
+        Share of each tree in the prediction, above 0; sums to 1.
+    feature : ndarray of int32, shape (nodes,)
+        Column that is tested; -1 = leaf.
+    threshold : ndarray of float64, shape (nodes,)
+        Values above go right; NaN at leaves and at categorical nodes.
+    first_child : ndarray of int32, shape (nodes,)
+        The others follow it; -1 = leaf.
+    num_children : ndarray of int32, shape (nodes,)
+        0 = leaf.
+    value : ndarray of float64, shape (nodes, outputs)
+        What a leaf says; read at leaves only.
+
+    Examples
+    --------
     >>> stump = NodeTable.of_nodes(feature=[0, -1, -1], threshold=[0.5, np.nan, np.nan], first_child=[1, -1, -1],
     ...                            num_children=[2, 0, 0], value=[[0.0], [1.0], [2.0]])
     >>> stump.depth, stump.num_trees
     (1, 1)
     """
 
-    root: NDArray[np.int32]  # (trees,) the node at which each tree starts
-    weight: NDArray[np.float64]  # (trees,) > 0, sums to 1
-    feature: NDArray[np.int32]  # (nodes,) column that is tested; -1 = leaf
-    threshold: NDArray[np.float64]  # (nodes,) NaN at leaves and at categorical nodes
-    first_child: NDArray[np.int32]  # (nodes,) -1 = leaf
-    num_children: NDArray[np.int32]  # (nodes,) 0 = leaf
-    value: NDArray[np.float64]  # (nodes, outputs); read at leaves only
+    root: NDArray[np.int32]
+    weight: NDArray[np.float64]
+    feature: NDArray[np.int32]
+    threshold: NDArray[np.float64]
+    first_child: NDArray[np.int32]
+    num_children: NDArray[np.int32]
+    value: NDArray[np.float64]
 
     @classmethod
     def of_nodes(
@@ -183,10 +210,16 @@ def union(tables: Sequence[NodeTable], weights: Sequence[float] | NDArray[np.flo
 
     Parameters
     ----------
-    tables
+    tables : sequence of NodeTable
         At least one; all with the same number of outputs.
-    weights
-        (tables,) share of each table in the prediction, normalized here; None: each tree of the union weighs the same.
+    weights : sequence of float or None, default=None
+        Share of each table in the prediction, normalized here. None: each tree of the union weighs the same.
+
+    Examples
+    --------
+    >>> leaf = NodeTable.of_nodes(feature=[-1], threshold=[np.nan], first_child=[-1], num_children=[0], value=[[2.0]])
+    >>> union([leaf, leaf]).num_trees
+    2
     """
     if not tables:
         raise ValueError("tables is empty: a union needs at least one node table")

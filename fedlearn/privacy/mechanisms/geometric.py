@@ -17,13 +17,30 @@ from fedlearn.privacy.noise import Noise
 def geometric(counts: ArrayLike, *, sensitivity: int = 1, epsilon: ArrayLike, noise: Noise) -> NDArray[np.int64]:
     """Return counts + integers z of probability proportional to exp(-abs(z) epsilon / sensitivity); same shape.
 
-    *Sensitivity*: the largest change of all counts together, in the L1 norm; 1 for a histogram when a record is added
-    or removed, 2 when it is replaced. *Relation*: the one for which that sensitivity holds. *Loss*: epsilon, pure; one
-    number, or one per row (first axis), which is then what that row costs. Infinite = the counts themselves.
+    *Relation*: the one for which the sensitivity holds. *Loss*: epsilon, pure.
 
     *Proof.* The probability of a result r is proportional to exp(-norm1(r - counts) epsilon / sensitivity); by the
     triangle inequality the norm changes by at most the sensitivity between neighbors. Integers: no rounding anywhere,
     and what leaves +-2^61 is clipped, before and after.
+
+    Parameters
+    ----------
+    counts : array-like of int
+        Any shape; the first axis counts the rows.
+    sensitivity : int, default=1
+        The largest change of all counts together, in the L1 norm; 1 for a histogram when a record is added or removed,
+        2 when it is replaced.
+    epsilon : float or array-like
+        What it costs, above 0, in nats; one number, or one per row, which is then what that row costs. Infinite: no
+        noise.
+    noise : Noise
+        Where randomness comes from.
+
+    Examples
+    --------
+    >>> from fedlearn.privacy import seeded_noise
+    >>> geometric([31, 7, 12], epsilon=50.0, noise=seeded_noise(0))
+    array([31,  7, 12])
     """
     exact = np.asarray(counts)
     if exact.size and not np.issubdtype(exact.dtype, np.integer):

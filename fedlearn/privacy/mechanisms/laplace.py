@@ -19,9 +19,7 @@ GRID_BITS = 32  # the grid is at most 2^-32 sensitivities fine, for any epsilon 
 def laplace(values: ArrayLike, *, sensitivity: float, epsilon: ArrayLike, noise: Noise) -> FloatArray:
     """Return values + Laplace noise, same shape as ``values``.
 
-    *Sensitivity*: the largest change of all values together, in the L1 norm. *Relation*: the one for which that
-    sensitivity holds. *Loss*: epsilon, pure. ``epsilon`` is one number or one per row (first axis): then one unit may
-    change each row by ``sensitivity`` and the row costs its own epsilon.
+    *Relation*: the one for which the sensitivity holds. *Loss*: epsilon, pure.
 
     *Proof.* Let g be a power of two, fixed by sensitivity and epsilon alone. Values are clipped to 2^61 g and rounded
     to multiples of g, which moves each of the d numbers by at most g / 2: in steps of g the change is at most D =
@@ -29,6 +27,25 @@ def laplace(values: ArrayLike, *, sensitivity: float, epsilon: ArrayLike, noise:
     added *in integers*, without error; the probability of any result changes by at most exp(epsilon). Multiplying by g
     and clipping come after, and cannot lose privacy. The price is noise larger by d g / sensitivity (2.4e-7 for a
     thousand values).
+
+    Parameters
+    ----------
+    values : array-like of float
+        Any shape, finite; the first axis counts the rows.
+    sensitivity : float
+        The largest change of all values together, in the L1 norm.
+    epsilon : float or array-like
+        What it costs, above 0, in nats; one number, or one per row: then one unit may
+        change each row by `sensitivity` and the row costs its own. Infinite: no noise.
+    noise : Noise
+        Where randomness comes from.
+
+    Examples
+    --------
+    >>> import math
+    >>> from fedlearn.privacy import seeded_noise
+    >>> laplace([0.5, 2.0], sensitivity=1.0, epsilon=math.inf, noise=seeded_noise(0))
+    array([0.5, 2. ])
     """
     exact = np.asarray(values, np.float64)
     if not np.isfinite(exact).all():

@@ -25,10 +25,9 @@ def noisy_quantile(
 ) -> float:
     """Return a number in ``bounds`` with about a share ``quantile`` of the values below it.
 
-    ``values`` (n,) are clipped to the declared bounds; n may be 0. The answer is one of ``candidates`` evenly spaced
-    numbers from bound to bound. An infinite epsilon gives the exact quantile of the clipped values (linear
-    interpolation). Near the ends (quantile 0 or 1) every candidate beyond the last value is as good as that value, so
-    the answer is no better than the bounds are tight.
+    The answer is one of ``candidates`` evenly spaced numbers from bound to bound. An infinite epsilon gives the exact
+    quantile of the clipped values (linear interpolation). Near the ends (quantile 0 or 1) every candidate beyond the
+    last value is as good as that value, so the answer is no better than the bounds are tight.
 
     *Utility* of a candidate c: minus the distance of n * quantile from the ranks that c can have, which go from the
     number of values below c to the number of values not above c. *Sensitivity*: max(quantile, 1 - quantile).
@@ -38,6 +37,28 @@ def noisy_quantile(
     one if it equals c; and n * quantile by ``quantile``. So the distance changes by at most max(quantile, 1 -
     quantile), for every c; not always the same way, so the choice is not monotone. The rest is the proof of
     permute-and-flip.
+
+    Parameters
+    ----------
+    values : array-like of shape (n,)
+        Clipped to the bounds; n may be 0.
+    quantile : float
+        Share of the values below the answer, in [0, 1].
+    bounds : tuple of two floats
+        Declared range, the lower one first.
+    epsilon : float
+        What it costs, above 0, in nats.
+    noise : Noise
+        Where randomness comes from.
+    candidates : int, default=4097
+        Number of possible answers, 2 or more.
+
+    Examples
+    --------
+    >>> from fedlearn.privacy import seeded_noise
+    >>> values = np.linspace(0, 1, 1001)
+    >>> round(noisy_quantile(values, quantile=0.5, bounds=(0, 10), epsilon=50.0, noise=seeded_noise(0)), 1)
+    0.5
     """
     low, high = bounds
     if not (np.isfinite(low) and np.isfinite(high) and low < high):

@@ -117,7 +117,13 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         return np.asarray(votes / votes.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return (n,) the likeliest class."""
+        """Return (n,) the likeliest class.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, features)
+            As in `fit`; a category that was not declared counts as missing.
+        """
         likeliest = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[likeliest])
 

@@ -25,19 +25,53 @@ N_SHARE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class TreePlan:
-    """The levels of a tree and their budgets."""
+    """The levels of a tree and their budgets, made by `plan_for`.
 
-    criterion: str  # "vote", "squared" or "absolute"
-    leaf: str  # "mean" or "median"
-    choice_epsilons: tuple[float, ...]  # one for each greedy level
-    centre_epsilons: tuple[float, ...]  # likewise; 0 = no centre is published
+    Parameters
+    ----------
+    criterion : {"vote", "squared", "absolute", "random"}
+        What makes a split good.
+    leaf : {"mean", "median"}
+        What leaves publish.
+    choice_epsilons : tuple of float
+        What the choice of a split costs, on each greedy level.
+    centre_epsilons : tuple of float
+        What the centre of a node costs, on each greedy level; 0 = none is published.
+    random_levels : int
+        Levels below the greedy ones, whose splits look at no data.
+    leaf_epsilon : float
+        What the leaves cost.
+    knots : int, default=11
+        Of the leaves' histograms.
+    within : float, default=0.02
+        Public guess of the targets' variance inside a node, the target scaled to [0, 1].
+    first_spread : float, default=0.25
+        Public guess of the standard deviation of a root's mean around 0.5.
+    level_spread : float, default=0.25
+        Likewise of a child's mean around its parent's, right below the root.
+    spread_decay : float, default=0.9
+        By which it shrinks from one level to the next.
+
+    Examples
+    --------
+    >>> plan = plan_for(1.0, greedy_levels=2, random_levels=1, criterion="squared")
+    >>> plan.depth, round(plan.epsilon, 9)
+    (3, 1.0)
+    >>> [(what, round(epsilon, 2)) for epsilon, what, level in plan.lines()][-1]
+    ('value of the leaf, mean', 0.45)
+    """
+
+    criterion: str
+    leaf: str
+    choice_epsilons: tuple[float, ...]
+    centre_epsilons: tuple[float, ...]
     random_levels: int
     leaf_epsilon: float
-    knots: int = 11  # of the leaves' histograms
-    within: float = 0.02  # public guess of the targets' variance inside a node, target scaled to [0, 1]
-    first_spread: float = 0.25  # public guess of the standard deviation of a root's mean around 0.5
-    level_spread: float = 0.25  # likewise of a child's mean around its parent's, right below the root
-    spread_decay: float = 0.9  # by which it shrinks from one level to the next
+    knots: int = 11
+    within: float = 0.02
+    first_spread: float = 0.25
+    level_spread: float = 0.25
+    spread_decay: float = 0.9
 
     @property
     def greedy_levels(self) -> int:

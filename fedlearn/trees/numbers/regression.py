@@ -34,15 +34,7 @@ FEWEST = 8.0  # records of a leaf, on average, of a tree that stands alone; thos
 
 
 class PlannedRegressor(PrivateRegressor):
-    """Base of the trees that grow after a plan: how deep, and what each level spends. Grows one tree.
-
-    Parameters
-    ----------
-    epsilon, bounds, target_bounds, categories, criterion, leaf, depth, leaf_share, smoothing, n_declared, candidates
-        Said in the subclasses.
-    missing, noise, random_state, accountant, bounds_from_data
-        Likewise.
-    """
+    """Base of the trees that grow after a plan, which says how deep and what each level spends. Grows one tree."""
 
     rules: ClassVar[dict[str, Rule]] = {
         **PrivateRegressor.rules,

@@ -75,7 +75,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         Parameters
         ----------
         X : array-like or DataFrame of shape (rows, features)
-            NaN = missing: the row goes to all children of a node that asks for it, its weight divided.
+            As in `fit`; where a value is missing the row goes to all children, its weight divided.
         """
         check_is_fitted(self, "table_")
         checked = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=self._finite())
