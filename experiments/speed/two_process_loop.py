@@ -1,7 +1,7 @@
 """Federated averaging on CIFAR-10, written by hand for two cores: the limit our engine is held to.
 
-    FEDLEARN_DATA=../shared/data python experiments/speed/two_process_loop.py --rounds 5 --evaluate
-    FEDLEARN_DATA=../shared/data python experiments/speed/two_process_loop.py --workload w2 --json
+    FEDLEARN_DATA=... python -m experiments.speed.two_process_loop --rounds 5 --evaluate
+    FEDLEARN_DATA=... python -m experiments.speed.two_process_loop --workload w2 --json
 
 Why it is the limit: nothing stands between the cores and the arithmetic. There is no framework, no
 message, no copy of the data and no optimizer object. Each of the two workers is a forked process

@@ -3,7 +3,7 @@
     FEDLEARN_DATA=... python -m experiments.sweeps.compression_ratio --quick
 
 CIFAR-10, 100 nodes of 500 images, 20 of them in each round; each node sends all its weights, or a random share of
-them. ``configs/compression_ratio.toml`` has the settings, `sweep` the folder that this writes.
+them. ``configs/compression_ratio.toml`` has the settings, `__main__.py` the folder that this writes.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.sweeps import figures
+from experiments.sweeps.command import Results, experiment
 from experiments.sweeps.results import PlannedPoint, points_of
-from experiments.sweeps.sweep import Results, experiment
 from fedlearn.report.axes import log_axis_of
 from fedlearn.report.plots import drawn, log_axis, whole_ticks
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.sweeps import figures
+from experiments.sweeps.command import Results, experiment
 from experiments.sweeps.results import PlannedPoint, points_of
-from experiments.sweeps.sweep import Results, experiment
 from fedlearn.report.axes import log_axis_of
 from fedlearn.report.charts import front_of
 from fedlearn.report.plots import PALETTE, drawn, log_axis

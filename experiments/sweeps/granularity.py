@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.sweeps import figures
+from experiments.sweeps.command import Results, experiment
 from experiments.sweeps.results import points_of
-from experiments.sweeps.sweep import Results, experiment
 
 
 def draw(results: Results, folder: Path) -> None:

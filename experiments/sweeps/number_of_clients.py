@@ -3,7 +3,7 @@
     FEDLEARN_DATA=... python -m experiments.sweeps.number_of_clients --quick
 
 All nodes take part in every round, so that each round trains on every image; one node is local learning.
-``configs/number_of_clients.toml`` has the settings, `sweep` the folder that this writes.
+``configs/number_of_clients.toml`` has the settings, `__main__.py` the folder that this writes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.sweeps import figures
+from experiments.sweeps.command import Results, experiment
 from experiments.sweeps.results import PlannedPoint, points_of
-from experiments.sweeps.sweep import Results, experiment
 from fedlearn.report.plots import drawn, log_axis
 
 

@@ -2,7 +2,7 @@
 
     FEDLEARN_DATA=... python -m experiments.sweeps.skew --quick
 
-``configs/skew.toml`` has the settings, `sweep` the folder that this writes.
+``configs/skew.toml`` has the settings, `__main__.py` the folder that this writes.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from experiments.sweeps import figures
+from experiments.sweeps.command import Results, experiment
 from experiments.sweeps.results import points_of
-from experiments.sweeps.sweep import Results, experiment
 from fedlearn.report.plots import drawn
 
 CODEC = "compression.codec"

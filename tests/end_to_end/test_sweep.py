@@ -15,9 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from experiments.sweeps.__main__ import main
+from experiments.sweeps.command import CONFIGS
 from experiments.sweeps.plan import Plan
 from experiments.sweeps.running import run_sweep
-from experiments.sweeps.sweep import CONFIGS, main
 from fedlearn.config import config_from
 from fedlearn.engine.embedded.engine import WarmEngine
 from fedlearn.errors import RunFailed, UsageError
@@ -52,7 +53,7 @@ def start(tmp_path):
         command = [
             sys.executable,
             "-m",
-            "experiments.sweeps.sweep",
+            "experiments.sweeps",
             tmp_path / "plan.toml",
             "--out",
             tmp_path / "killed",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from experiments.sweeps.command import CONFIGS
 from experiments.sweeps.plan import Plan
-from experiments.sweeps.sweep import CONFIGS
 from fedlearn.errors import UsageError
 
 PLAN = """

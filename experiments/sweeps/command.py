@@ -1,18 +1,4 @@
-"""Run a sweep, or go on with it: ``python -m experiments.sweeps.sweep PLAN.toml --out FOLDER``.
-
-All runs share one engine whose workers stay (`WarmEngine`), so that none of them waits for imports. A run that has
-ended is not run again, and one that was killed goes on from its latest round: after a kill at any moment the same
-command ends with the same tables. More seeds, points or rounds may be added to a sweep that has run.
-
-```text
-FOLDER/
-├── sweep.toml      what was asked for; itself a plan that --out FOLDER goes on with
-├── runs.csv        one row a run, in the order of the plan
-├── rounds.csv      one row a run and round
-├── points.csv      one row a point: mean and sample standard deviation over seeds
-└── runs/NAME/      the run folders
-```
-"""
+"""The command line of a sweep, and of the experiments that run one and draw it."""
 
 from __future__ import annotations
 
@@ -44,21 +30,15 @@ def experiment(name: str, text: str | None, draw: Draw, arguments: Sequence[str]
     text
         The experiment's docstring; its first line goes into --help.
     """
-    parser = _parser(name, text)
+    parser = parser_of(f"experiments.sweeps.{name}", text)
     parser.add_argument("--plan", type=Path, default=CONFIGS / f"{name}.toml", help="another file, with the same axes")
-    _main(parser, draw, name, arguments)
+    run_command(parser, draw, name, arguments)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run any plan; draw nothing."""
-    parser = _parser("sweep", __doc__)
-    parser.add_argument("plan", type=Path, help="TOML file; experiments/sweeps/plan.py says what it holds")
-    _main(parser, lambda results, folder: None, "", arguments)
-
-
-def _parser(name: str, text: str | None) -> argparse.ArgumentParser:
+def parser_of(module: str, text: str | None) -> argparse.ArgumentParser:
+    """Return the options that all of them take; the first line of a docstring says what it is about."""
     about = (text or "").partition("\n")[0]
-    parser = argparse.ArgumentParser(prog=f"python -m experiments.{name}", description=about)
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=about)
     parser.add_argument("--quick", action="store_true", help="a small version: minutes on two cores")
     parser.add_argument("--out", type=Path, help="folder; goes on with what it holds; default runs/NAME")
     parser.add_argument("--seeds", type=int, nargs="+", default=[], metavar="N", help="instead of the plan's")
@@ -70,7 +50,9 @@ def _parser(name: str, text: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def _main(parser: argparse.ArgumentParser, draw: Draw, name: str, arguments: Sequence[str] | None) -> None:
+def run_command(
+    parser: argparse.ArgumentParser, draw: Draw | None = None, name: str = "", arguments: Sequence[str] | None = None
+) -> None:
     """Run, draw, and end the process: 0 done, 1 a run failed, 2 it was asked for wrongly."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     options = parser.parse_args(arguments)
@@ -80,7 +62,7 @@ def _main(parser: argparse.ArgumentParser, draw: Draw, name: str, arguments: Seq
         plan = plan.with_other(base=flat_from_assignments(options.set), seeds=options.seeds)
         wanted = plan.chosen(options.only)
         results = run_sweep(plan, folder, wanted=lambda run: not options.draw and wanted(run))
-        if any(result.completed for result in results):
+        if draw is not None and any(result.completed for result in results):
             draw(results, folder)
         print(f"results in {os.path.relpath(folder)}, {_minutes(results):.1f} minutes of running")
         _refuse_failures(results)
@@ -101,7 +83,3 @@ def _refuse_failures(results: Results) -> None:
     if failed:
         first = f"{failed[0].run.name}: {failed[0].summary['reason']}"
         raise RunFailed(f"{len(failed)} of {len(results)} runs failed: {first}; the same command tries them again")
-
-
-if __name__ == "__main__":
-    main()
