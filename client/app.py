@@ -55,12 +55,13 @@ def train(message: Message, context: Context) -> Message:
         partition_id=partition_id_of(context),
         config=wire.read_config(message.content),
         memory=memory,
+        parcels={name: wire.unpack_arrays(record) for name, record in wire.parcels_of(message.content).items()},
     )
     try:
         fit = _learner(config).fit(wire.read_state(message.content), task)
     finally:
         keep(context, memory)  # what a fit has spent is spent, even if it failed
-    return wire.dense_report(message, fit.arrays, fit.metrics, fit.num_examples)
+    return wire.dense_report(message, fit.arrays, fit.metrics, fit.num_examples, fit.parcels)
 
 
 @app.evaluate(mods=[boxed])
@@ -81,5 +82,5 @@ def prepare(run_config: Mapping[str, Any]) -> None:
 @per_run
 def _learner(config: RunConfig) -> Learner:
     model = loaded(config)[1]
-    learner: Learner = LEARNERS.load(model.learner).from_settings(model, config)
+    learner: Learner = LEARNERS.load(config.training.learner or model.learner).from_settings(model, config)
     return learner

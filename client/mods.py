@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from flwr.app import ArrayRecord, Context, Message
+from collections.abc import Mapping
+
+from flwr.app import ArrayRecord, Context, Message, RecordDict
 
 from client.memory import keep, memory_of
 from client.node import NodeStatus, partition_id_of
 from fedlearn import wire
-from fedlearn.compression import Codec, Payload, load_codec, load_downlink
+from fedlearn.compression import Codec, Payload, load_codec, load_downlink, parcel_codec
 from fedlearn.compression.residual import encode_with_residual
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.flower import ClientAppCallable
 from fedlearn.models.loaded import loaded
-from fedlearn.seeding import downlink_seed, report_seed
+from fedlearn.seeding import downlink_seed, parcel_seed, report_seed
 from fedlearn.state import Layout, State, layout_of
 
 RESIDUAL = "residual"  # what the node's codec has lost so far and still owes, in the node's memory
@@ -47,12 +49,11 @@ def expand(message: Message, context: Context, call_next: ClientAppCallable) -> 
     global _last_expanded
     config = from_flower(context.run_config)
     if config.compression.downlink != "identity":
-        received = wire.only(message.content, ArrayRecord)
+        received = wire.state_record(message.content)
         if _last_expanded is None or _last_expanded[0] is not received:
             round_number = wire.read_instruction(message.content).round_number
             _last_expanded = (received, wire.pack_arrays(_expanded(config, received, round_number)))
-        key = next(key for key, record in message.content.items() if record is received)
-        message.content[key] = _last_expanded[1]
+        message.content[wire.state_key(message.content)] = _last_expanded[1]
     return call_next(message, context)
 
 
@@ -76,11 +77,12 @@ def compress(message: Message, context: Context, call_next: ClientAppCallable) -
     partition_id = partition_id_of(context)
     seed = report_seed(config.seed, round_number=instruction.round_number, node=partition_id)
     if config.compression.send == "update" or config.compression.codec != "identity":
-        arrays = wire.unpack_arrays(wire.only(reply.content, ArrayRecord))
+        arrays = wire.unpack_arrays(wire.state_record(reply.content))
         if config.compression.send == "update":
             state = wire.read_state(message.content)
             arrays = {name: array - state[name] for name, array in arrays.items()}
         reply.content[wire.ARRAYS] = wire.pack_arrays(_encoded(_codec(config), arrays, context, seed))
+    _compress_parcels(reply.content, wire.wanted_parcels(message.content), seed)
     reply.content[wire.REPORT] = wire.report_record(
         instruction, partition_id=partition_id, seed=seed, sends=config.compression.send
     )
@@ -96,6 +98,13 @@ def _encoded(codec: Codec, arrays: State, context: Context, seed: int) -> Payloa
     payload, memory.arrays[RESIDUAL] = encode_with_residual(codec, arrays, memory.arrays.get(RESIDUAL, {}), seed=seed)
     keep(context, memory)
     return payload
+
+
+def _compress_parcels(content: RecordDict, codecs: Mapping[str, str], seed: int) -> None:
+    """Put what travels in place of the parcels beside the state, each by the codec that it was asked for by."""
+    for name, record in wire.parcels_of(content).items():
+        codec = parcel_codec(codecs.get(name, "identity"))
+        content[name] = wire.pack_arrays(codec.encode(wire.unpack_arrays(record), seed=parcel_seed(seed, name)))
 
 
 @per_run

@@ -17,6 +17,18 @@ class Member(NamedTuple):
     position: int
 
 
+class At(NamedTuple):
+    """Where a run stands: which attempt at which round; both from 1."""
+
+    round_number: int
+    attempt: int
+
+    @property
+    def where(self) -> dict[str, int]:
+        """The fields of an event that happened here."""
+        return {"round": self.round_number, "attempt": self.attempt}
+
+
 class Fate(StrEnum):
     """What became of one node's part in a round."""
 
@@ -51,6 +63,11 @@ class Instruction(NamedTuple):
     round_number: int
     attempt: int
     position: int
+
+    @property
+    def at(self) -> At:
+        """Of which attempt it is."""
+        return At(self.round_number, self.attempt)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,11 @@ def report_seed(seed: int, *, round_number: int, node: int) -> int:
     return seed_for(seed, purpose="codec", round_number=round_number, node=node)
 
 
+def parcel_seed(seed: int, parcel: str) -> int:
+    """Return the seed of the codec of a parcel beside the state; `seed` is the report's."""
+    return seed_for(seed, purpose=f"parcel/{parcel}")
+
+
 def downlink_seed(seed: int, *, round_number: int) -> int:
     """Return the seed of the codec by which one round's state travels to all nodes."""
     return seed_for(seed, purpose="downlink", round_number=round_number)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fedlearn.compression import load_codec, load_downlink
 from fedlearn.config import RunConfig
 from fedlearn.errors import SettingError
+from fedlearn.folding.steps import load_step, steps_of
 from fedlearn.models.loaded import Traits
 from fedlearn.state import UpdateKind
 from strategies import STRATEGIES, RoundStrategy
@@ -16,7 +19,7 @@ PRODUCES = {
 }
 
 
-def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy) -> None:
+def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]) -> None:
     """Raise SettingError, with what to take instead, where two parts mean different things by an update."""
     kind, model = traits.update_kind, config.model.name
     codec = load_codec(config.compression)
@@ -50,6 +53,8 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy) ->
             f"strategy {config.strategy.name!r} {does}; model {model!r} is {is_made_of}: use {instead}"
             + (", or model 'dp-relay'" if strategy.sums else ""),
         )  # fmt: skip
+    _check_learner(config, strategy)
+    _check_steps(config, strategy)
     _check_downlink(config, kind)
     if kind is UpdateKind.ENSEMBLE:
         _check_ensemble(config, model)
@@ -59,6 +64,24 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy) ->
             f"nodes would send what they measured on data that model {model!r} keeps private, and no budget covers "
             "that: use 'server' or 'none'",
         )  # fmt: skip
+
+
+def _check_learner(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
+    if strategy.learner and config.training.learner != strategy.learner:
+        raise SettingError(
+            "training.learner", config.training.learner,
+            f"strategy {config.strategy.name!r} needs nodes that learn by {strategy.learner!r}: use that",
+        )  # fmt: skip
+
+
+def _check_steps(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
+    for spec in (*steps_of(config.strategy.steps), *strategy.steps):
+        step = load_step(spec)
+        if getattr(step, "needs_change", False) and config.compression.send != "update":
+            raise SettingError(
+                "compression.send", config.compression.send,
+                f"fold step {spec.reference!r} is for the change of the weights: use 'update'",
+            )  # fmt: skip
 
 
 def _check_downlink(config: RunConfig, kind: UpdateKind) -> None:

@@ -15,6 +15,7 @@ and in the run's table; a refused report leaves the model as it is, and the roun
 | ``wrong-names``, ``wrong-shape``, ``wrong-dtype`` | the payload does not fit the model |
 | ``wrong-positions`` | the entries that it says it sends are none of the model |
 | ``not-finite`` | NaN or infinity among the values |
+| ``wrong-parcels`` | it brings other parcels beside the state than were asked for |
 | ``norm-too-large`` | their L2 norm exceeds ``gate.max_norm`` |
 | ``duplicate`` | the node has already reported in this attempt |
 
@@ -38,14 +39,14 @@ import numpy as np
 from flwr.app import Message, MetricRecord, RecordDict
 
 from fedlearn import wire
-from fedlearn.cohort import Fate, NodeReport
-from fedlearn.compression import load_codec
+from fedlearn.cohort import Fate, Member, NodeReport
+from fedlearn.compression import load_codec, parcel_codec
 from fedlearn.config import from_flower
 from fedlearn.errors import Refused
-from fedlearn.folding import FoldPlan, Member, Verdict
+from fedlearn.folding import STATE, FoldPlan, Verdict
 from fedlearn.models.base import Ensemble
 from fedlearn.models.loaded import loaded
-from fedlearn.seeding import report_seed
+from fedlearn.seeding import parcel_seed, report_seed
 from fedlearn.state import Array, Update, UpdateKind, dense_update
 
 
@@ -66,6 +67,9 @@ class ReportGate:
         self._limits = config.gate
         self._sends = config.compression.send
         self._codec = load_codec(config.compression)
+        self._parcels = {
+            name: (parcel, parcel_codec(parcel.codec)) for name, parcel in plan.parcels.items() if name != STATE
+        }
         self._seen: set[int] = set()
 
     def check(self, reply: Message, member: Member) -> Verdict:
@@ -75,14 +79,14 @@ class ReportGate:
             return Verdict(NodeReport(member.position, Fate.FAILED, reason=reason))
         bytes_up = wire.bytes_of(reply.content)
         try:
-            num_examples, update = self._admit(reply.content, member)
+            num_examples, parcels = self._admit(reply.content, member)
         except Refused as refused:
             report = NodeReport(member.position, Fate.REFUSED, bytes_up=bytes_up, reason=str(refused))
             return Verdict(report)
         report = NodeReport(member.position, Fate.REPORTED, num_examples, bytes_up, metrics=_metrics(reply.content))
-        return Verdict(report, update, 1 if self._plan.uniform else num_examples)
+        return Verdict(report, parcels)
 
-    def _admit(self, content: RecordDict, member: Member) -> tuple[int, Update]:
+    def _admit(self, content: RecordDict, member: Member) -> tuple[int, dict[str, Update]]:
         self._check_place(content, member)
         wire.check_seal(content)
         num_examples = wire.read_num_examples(content)
@@ -90,10 +94,23 @@ class ReportGate:
             allowed = f"from 1 to {self._limits.max_examples}"
             raise Refused("wrong-count", f"{num_examples} examples, allowed are {allowed}")
         update = self._members(content) if self._plan.kind is UpdateKind.ENSEMBLE else self._update(content)
+        parcels = {STATE: update, **self._others(content, member)}
         if member.position in self._seen:
             raise Refused("duplicate", f"node {member.node_id} has already reported")
         self._seen.add(member.position)
-        return num_examples, update
+        return num_examples, parcels
+
+    def _others(self, content: RecordDict, member: Member) -> dict[str, Update]:
+        """Return the parcels beside the state: exactly those that were asked for, each in its layout, finite."""
+        came = wire.parcels_of(content)
+        if came.keys() != self._parcels.keys():
+            raise Refused("wrong-parcels", f"came {sorted(came)}, expected {sorted(self._parcels)}")
+        updates = {}
+        for name, (plan, codec) in self._parcels.items():
+            seed = parcel_seed(self._seed_of(member), name)
+            updates[name] = codec.decode(wire.unpack_arrays(came[name]), layout=plan.layout, seed=seed)
+            _check_finite(updates[name])
+        return updates
 
     def _update(self, content: RecordDict) -> Update:
         update = wire.read_update(content, codec=self._codec, layout=self._plan.layout)
@@ -112,8 +129,8 @@ class ReportGate:
     def _check_place(self, content: RecordDict, member: Member) -> None:
         said = wire.read_report(content)
         expected = {
-            "round_number": ("wrong-round", self._plan.round_number),
-            "attempt": ("wrong-attempt", self._plan.attempt),
+            "round_number": ("wrong-round", self._plan.at.round_number),
+            "attempt": ("wrong-attempt", self._plan.at.attempt),
             "position": ("wrong-node", member.position),
             "partition_id": ("wrong-node", member.partition_id),
             "seed": ("wrong-seed", self._seed_of(member)),
@@ -125,18 +142,24 @@ class ReportGate:
 
     def _seed_of(self, member: Member) -> int:
         """Return the codec's seed that the node must have used: it cannot choose which entries it sends."""
-        return report_seed(self._run_seed, round_number=self._plan.round_number, node=member.partition_id)
+        return report_seed(self._run_seed, round_number=self._plan.at.round_number, node=member.partition_id)
 
     def _check_values(self, update: Update) -> None:
-        square = 0.0
-        for name, entries in update.items():
-            if entries.values.dtype.kind not in "fiub":
-                raise Refused("wrong-dtype", f"{name} has dtype {entries.values.dtype}")
-            if entries.values.dtype.kind == "f":
-                square += _square_of(name, entries.values)
+        square = _check_finite(update)
         if self._limits.max_norm and math.sqrt(square) > self._limits.max_norm:
             detail = f"L2 norm {math.sqrt(square):.6g}, allowed is {self._limits.max_norm:g}"
             raise Refused("norm-too-large", detail)
+
+
+def _check_finite(update: Update) -> float:
+    """Refuse NaN, infinity and what is no number; return the sum of the squares of all values."""
+    square = 0.0
+    for name, entries in update.items():
+        if entries.values.dtype.kind not in "fiub":
+            raise Refused("wrong-dtype", f"{name} has dtype {entries.values.dtype}")
+        if entries.values.dtype.kind == "f":
+            square += _square_of(name, entries.values)
+    return square
 
 
 @np.errstate(over="ignore", invalid="ignore")

@@ -7,11 +7,12 @@ from contextlib import suppress
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
-from flwr.superlink.grid import HttpGrid
 
 from fedlearn import wire
 from fedlearn.errors import Refused, RunFailed
+from fedlearn.exchange import Offers, offers_of
 from fedlearn.flower import NodeInfo, Run
+from fedlearn.flower.network import HttpGrid
 
 PATIENCE = 3  # looks at the cohort after which a strategy is said to wait for more nodes
 
@@ -25,6 +26,11 @@ class PassingGrid(Grid):
     def set_run(self, run: Run) -> None:
         """Pass on."""
         self._grid.set_run(run)
+
+    @property
+    def offers(self) -> Offers:
+        """What the other grid can do."""
+        return offers_of(self._grid)
 
     @property
     def run(self) -> Run:

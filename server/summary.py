@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from fedlearn import wire
 from fedlearn.config import RunConfig
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
-from fedlearn.state import State, UpdateKind
-from server.schedules.synchronous import Rounds
+from fedlearn.state import Layout, State, UpdateKind
+from server.run import ServerRun
 
 
-def write_summary(folder: RunFolder, rounds: Rounds, config: RunConfig, *, status: str, reason: str) -> None:
+def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str) -> None:
     """Write what came of the run, however it ended; all numbers are of committed rounds."""
-    history = rounds.store.history
+    config, history = run.config, run.store.history
     bytes_up = sum(record.bytes_up for record in history.rounds)
     uploads = sum(record.uploads for record in history.rounds)
     folder.write_summary(
@@ -30,10 +32,10 @@ def write_summary(folder: RunFolder, rounds: Rounds, config: RunConfig, *, statu
             "bytes_up": bytes_up,
             "bytes_down": sum(record.bytes_down for record in history.rounds),
             "bytes_protocol": sum(record.bytes_protocol for record in history.rounds),
-            "compression_ratio": _ratio(rounds, uploads, bytes_up),
-            "seconds": round(rounds.seconds, 3),
+            "compression_ratio": _ratio(run, uploads, bytes_up),
+            "seconds": round(run.seconds, 3),
             "seed": config.seed,
-            "model_sha256": rounds.store.model_sha256,
+            "model_sha256": run.store.model_sha256,
         }
     )
 
@@ -72,13 +74,18 @@ def noise_notice(config: RunConfig) -> str:
     return seeded_noise(0).notice if config.privacy.noise == "seeded" else ""
 
 
-def _ratio(rounds: Rounds, uploads: int, bytes_up: int) -> float | None:
+def _ratio(run: ServerRun, uploads: int, bytes_up: int) -> float | None:
     """Return the compression ratio; None where nothing came, or where a plain report has no size, as of ensembles."""
-    if not bytes_up or rounds.kind is UpdateKind.ENSEMBLE:
+    if not bytes_up or run.kind is UpdateKind.ENSEMBLE:
         return None
-    return _plain_bytes(rounds.store.state) * uploads / bytes_up
+    return plain_bytes(run) * uploads / bytes_up
 
 
-def _plain_bytes(state: State) -> int:
+def plain_bytes(run: ServerRun) -> int:
     """Return the size of one report that sends everything: what the compression ratio is measured against."""
-    return wire.bytes_of(wire.plain_report(state))
+    parcels = {name: _zeros(plan.layout) for name, plan in run.answers.items()}
+    return wire.bytes_of(wire.plain_report(run.state, parcels))
+
+
+def _zeros(layout: Layout) -> State:
+    return {name: np.zeros(spec.shape, spec.dtype) for name, spec in layout.items()}

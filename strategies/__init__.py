@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flwr.serverapp.strategy import Strategy
 
 from fedlearn.config.options import options_for
@@ -25,7 +27,7 @@ STRATEGIES = Registry(
 NOT_OPTIONS = ("uniform", "codec", "sends")  # parameters of a strategy that other settings decide
 
 
-def load_strategy(settings: StrategySettings) -> RoundStrategy:
+def load_strategy(settings: StrategySettings) -> RoundStrategy[Any]:
     """Return the strategy that the settings name; a plain Flower strategy comes wrapped."""
     kind = STRATEGIES.load(settings.name)
     if isinstance(kind, type) and issubclass(kind, RoundStrategy):

@@ -2,31 +2,95 @@
 
 Our server (`server/schedules`) calls `configure_train` for the messages, adds up the reports itself, where they are
 made, and then calls `next_state`. Under Flower's own ``Strategy.start`` the four hooks of Flower do the same work.
+
+A strategy may send parcels of its own beside the state (`parcels`) and ask each node for some (`answers`), put fold
+steps before the sum (`steps`), and ask for a learner that knows of them (`learner`).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import ClassVar, Generic, TypeVar, cast
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from fedlearn import wire
-from fedlearn.compression import Codec
+from fedlearn.cohort import At, Member, NodeReport
+from fedlearn.compression import Codec, parcel_codec
 from fedlearn.compression.identity import Identity
 from fedlearn.config.schema import CompressionSettings
-from fedlearn.flower import aggregate_metricrecords
-from fedlearn.folding import Accumulator
-from fedlearn.registry import load_reference
+from fedlearn.errors import Refused
+from fedlearn.flower import Record, aggregate_metricrecords
+from fedlearn.folding import STATE, Accumulator, ParcelFold, ParcelPlan, StepSpec
+from fedlearn.metrics import Metric
+from fedlearn.privacy.noise import Noise, secure_noise
+from fedlearn.seeding import parcel_seed
 from fedlearn.state import Array, Layout, Sends, State, Update, UpdateKind, layout_of
 
+FIRST = At(1, 1)
 AVERAGES = frozenset({UpdateKind.DENSE, UpdateKind.MASKED})
 
 
-class RoundStrategy(Strategy):
+A = TypeVar("A", bound=Accumulator)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Generic[A]):
+    """All that a strategy is given when a round is to be committed.
+
+    Parameters
+    ----------
+    state
+        The state that the cohort was sent; stays as it is.
+    total
+        What the strategy's accumulator has made of the nodes' states, or of their changes.
+    sends
+        Which of these it was.
+    parcels
+        Name -> what was asked for by `RoundStrategy.answers`, added up.
+    at
+        Round and attempt.
+    members, reports
+        The cohort in the order of its positions, and what became of each.
+    clients
+        How many nodes the run has.
+    noise
+        Randomness that protects, if the strategy adds noise: secure, or seeded in a simulation.
+    """
+
+    state: State
+    total: A
+    sends: Sends
+    parcels: Mapping[str, Accumulator] = field(default_factory=dict)
+    at: At = FIRST
+    members: Sequence[Member] = ()
+    reports: Sequence[NodeReport] = ()
+    clients: int = 0
+    noise: Noise = field(default_factory=secure_noise)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a strategy makes of a turn.
+
+    Parameters
+    ----------
+    state
+        The next state; an entry that nobody sent must keep its value.
+    measured
+        What the strategy has measured on the way, by the names of `RoundStrategy.metrics`.
+    """
+
+    state: State
+    measured: Mapping[str, float | None] = field(default_factory=dict)
+
+
+class RoundStrategy(Strategy, Generic[A]):
     """A strategy that knows which entries were sent.
 
     Parameters
@@ -41,6 +105,10 @@ class RoundStrategy(Strategy):
     accumulator: ClassVar[str] = "strategies.masked_mean:MaskedSum"
     sums: ClassVar[bool] = False  # of ensembles: whether members are added up; else their mean counts
 
+    steps: tuple[StepSpec, ...] = ()  # what each node's update goes through before it is added up
+    metrics: tuple[Metric, ...] = ()  # what `next_state` measures: further columns of the run's table
+    learner: ClassVar[str] = ""  # the learner that its nodes must have, as in training.learner; empty for any
+
     def __init__(self, *, uniform: bool = False, codec: Codec | None = None, sends: Sends = Sends.WEIGHTS) -> None:
         self.uniform = uniform
         self.codec = codec or Identity()
@@ -51,16 +119,16 @@ class RoundStrategy(Strategy):
         """Raise SettingError, before the first round, where its options do not go with what nodes will send."""
 
     @abstractmethod
-    def next_state(self, state: State, reports: Any, *, sends: Sends, round_number: int) -> State:
-        """Return the state after a committed round.
+    def next_state(self, turn: Turn[A]) -> Step:
+        """Return the state after a committed round; changes nothing but what `memory` returns."""
 
-        Parameters
-        ----------
-        state
-            The state that the cohort was sent; stays as it is.
-        reports
-            The filled `accumulator`; an entry that nobody sent must keep its value.
-        """
+    def parcels(self, state: State) -> Mapping[str, State]:
+        """Return what is sent to every node beside the state: parcel -> named arrays."""
+        return {}
+
+    def answers(self, state: State) -> Mapping[str, ParcelPlan]:
+        """Return what every node is to send beside its state: parcel -> what it must be, and how it is added up."""
+        return {}
 
     def memory(self) -> dict[str, Array]:
         """Return what the strategy carries from round to round, to be stored with the state."""
@@ -76,7 +144,10 @@ class RoundStrategy(Strategy):
     ) -> Iterable[Message]:
         """Return the same state and settings for every node of the grid."""
         self._state = wire.unpack_arrays(arrays)
-        return _messages(server_round, arrays, config, grid, MessageType.TRAIN)
+        records: dict[str, Record] = {name: wire.pack_arrays(each) for name, each in self.parcels(self._state).items()}
+        if asked := {name: plan.codec for name, plan in self.answers(self._state).items()}:
+            records[wire.PARCELS] = wire.parcels_record(asked)
+        return _messages(server_round, arrays, config, grid, MessageType.TRAIN, records)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -89,13 +160,20 @@ class RoundStrategy(Strategy):
         if not answered:
             return None, None
         layout = layout_of(self._state)
-        reports: Accumulator = load_reference(self.accumulator).empty(layout)
+        plans = {
+            STATE: ParcelPlan(layout, self.accumulator, self.uniform, steps=self.steps),
+            **self.answers(self._state),
+        }
+        folds = {name: ParcelFold(plan) for name, plan in plans.items()}
+        sums = {name: fold.empty() for name, fold in folds.items()}
         for reply in answered:
-            update = self.read(reply.content, layout)
-            weight = 1 if self.uniform else wire.read_num_examples(reply.content)
-            reports.add([(weight, update)])
-        state = self.next_state(self._state, reports, sends=self.sends, round_number=server_round)
-        return wire.pack_arrays(state), _mean_metrics(answered)
+            num_examples = wire.read_num_examples(reply.content)
+            for name, fold in folds.items():
+                update = self.read(reply.content, layout) if name == STATE else _read_parcel(reply, name, plans[name])
+                sums[name].add([fold.part(num_examples, update)])
+        total = cast(A, sums.pop(STATE))
+        step = self.next_state(Turn(self._state, total, self.sends, sums, At(server_round, 1), clients=len(answered)))
+        return wire.pack_arrays(step.state), _mean_metrics(answered)
 
     def read(self, content: RecordDict, layout: Layout) -> Update:
         """Return what a reply sends, under ``Strategy.start``; raises Refused."""
@@ -116,11 +194,25 @@ class RoundStrategy(Strategy):
         """Log nothing: the run's settings are stored with the run."""
 
 
+def _read_parcel(reply: Message, name: str, plan: ParcelPlan) -> Update:
+    record = wire.parcels_of(reply.content).get(name)
+    if record is None:
+        raise Refused("wrong-parcels", f"{name!r} is missing")
+    seed = parcel_seed(wire.read_seed(reply.content), name)
+    codec: Codec = parcel_codec(plan.codec)
+    return codec.decode(wire.unpack_arrays(record), layout=plan.layout, seed=seed)
+
+
 def _messages(
-    server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, message_type: str
+    server_round: int,
+    arrays: ArrayRecord,
+    config: ConfigRecord,
+    grid: Grid,
+    message_type: str,
+    others: Mapping[str, Record] = MappingProxyType({}),
 ) -> list[Message]:
     told = ConfigRecord({**config, wire.SERVER_ROUND: server_round})
-    content = RecordDict({wire.ARRAYS: arrays, wire.CONFIG: told})
+    content = RecordDict({wire.ARRAYS: arrays, wire.CONFIG: told, **others})
     return [Message(content, node_id, message_type) for node_id in grid.get_node_ids()]
 
 

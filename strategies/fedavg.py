@@ -14,8 +14,8 @@ from pydantic import Field
 
 from fedlearn.config.schema import CompressionSettings, Positive
 from fedlearn.errors import SettingError
-from fedlearn.state import Array, Sends, State, UpdateKind
-from strategies.base import RoundStrategy
+from fedlearn.state import Array, Sends, UpdateKind
+from strategies.base import RoundStrategy, Step, Turn
 from strategies.masked_mean import Float64, MaskedSum
 from strategies.spatial import spatial_factor
 
@@ -25,7 +25,7 @@ Decoder = Literal["survivors", "spatial"]
 Decay = Annotated[float, Field(ge=0, lt=1)]
 
 
-class FedAvg(RoundStrategy):
+class FedAvg(RoundStrategy[MaskedSum]):
     """The mean over the nodes that sent the entry.
 
     Parameters
@@ -55,23 +55,23 @@ class FedAvg(RoundStrategy):
         """Refuse the spatial decoder for anything but changes of single entries."""
         check_decoder(self.decoder, sent, compression)
 
-    def next_state(self, state: State, reports: MaskedSum, *, sends: Sends, round_number: int) -> State:
+    def next_state(self, turn: Turn[MaskedSum]) -> Step:
         """Return the mean, or the old state plus the mean change."""
-        if sends is Sends.WEIGHTS:
-            return reports.mean(otherwise=state)
+        if turn.sends is Sends.WEIGHTS:
+            return Step(turn.total.mean(otherwise=turn.state))
         after = {}
-        for name, array in state.items():
-            change, sent = change_of(name, reports, state, sends, self.decoder)
+        for name, array in turn.state.items():
+            change, sent = change_of(name, turn, self.decoder)
             after[name] = np.where(sent, array + change, array)  # -0.0 + 0.0 would not be the old value
-        return after
+        return Step(after)
 
 
-def change_of(name: str, reports: MaskedSum, state: State, sends: Sends, decoder: Decoder) -> tuple[Array, Array]:
+def change_of(name: str, turn: Turn[MaskedSum], decoder: Decoder) -> tuple[Array, Array]:
     """Return the mean change of one parameter, zero where nobody sent, and where somebody did.
 
     Both have the parameter's shape; the change has its dtype.
     """
-    array = state[name]
+    array, reports, sends = turn.state[name], turn.total, turn.sends
     if name not in reports.totals:
         return np.zeros_like(array), np.zeros(array.shape, bool)
     otherwise = array if sends is Sends.WEIGHTS else np.zeros_like(array)
@@ -95,7 +95,7 @@ def check_decoder(decoder: Decoder, sent: UpdateKind, compression: CompressionSe
         )  # fmt: skip
 
 
-class ServerOptimizer(RoundStrategy):
+class ServerOptimizer(RoundStrategy[MaskedSum]):
     """A first-order optimizer whose gradient is the negative mean change; its moments are stored with the state.
 
     Parameters
@@ -112,17 +112,17 @@ class ServerOptimizer(RoundStrategy):
         self.decoder = decoder
         self.moments: dict[str, Float64] = {}
 
-    def next_state(self, state: State, reports: MaskedSum, *, sends: Sends, round_number: int) -> State:
+    def next_state(self, turn: Turn[MaskedSum]) -> Step:
         """Return the state one optimizer step on; float parameters only, others are averaged."""
         after = {}
-        for name, array in state.items():
-            change, sent = change_of(name, reports, state, sends, self.decoder)
+        for name, array in turn.state.items():
+            change, sent = change_of(name, turn, self.decoder)
             if array.dtype.kind != "f":
                 after[name] = np.asarray(array + change)
                 continue
             step = self.server_lr * self.direction(name, change.astype(np.float64), sent)
             after[name] = np.where(sent, array + step, array).astype(array.dtype)
-        return after
+        return Step(after)
 
     def check_sent(self, sent: UpdateKind, compression: CompressionSettings) -> None:
         """Refuse the spatial decoder for anything but changes of single entries."""

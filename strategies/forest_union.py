@@ -12,14 +12,14 @@ import numpy as np
 from flwr.app import RecordDict
 
 from fedlearn import wire
-from fedlearn.state import Array, Layout, Sends, State, Update, UpdateKind, dense_update
-from strategies.base import RoundStrategy
+from fedlearn.state import Array, Layout, State, Update, UpdateKind, dense_update
+from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
 
 WEIGHT = "weight"
 
 
-class ForestUnion(RoundStrategy):
+class ForestUnion(RoundStrategy[Collected]):
     """One shot: each node sends its trees once."""
 
     accepts = frozenset({UpdateKind.ENSEMBLE})
@@ -29,18 +29,19 @@ class ForestUnion(RoundStrategy):
         super().__init__(uniform=uniform)
         self._weight = 0.0  # of all nodes whose trees the state holds
 
-    def next_state(self, state: State, reports: Collected, *, sends: Sends, round_number: int) -> State:
+    def next_state(self, turn: Turn[Collected]) -> Step:
         """Return the state's trees and the reported ones, in the order of the cohort."""
         from fedlearn.trees.nodes import NodeTable, union
 
-        if not reports.updates:
-            return state
-        tables = [NodeTable.from_arrays(members(update, state)) for _, update in reports.updates]
-        weights = [weight for weight, _ in reports.updates]
+        state, updates = turn.state, turn.total.updates
+        if not updates:
+            return Step(state)
+        tables = [NodeTable.from_arrays(members(update, state)) for _, update in updates]
+        weights = [weight for weight, _ in updates]
         if len(state["root"]):
             tables, weights = [NodeTable.from_arrays(state), *tables], [self._weight, *weights]
         self._weight = float(sum(weights))
-        return union(tables, weights).to_arrays()
+        return Step(union(tables, weights).to_arrays())
 
     def memory(self) -> dict[str, Array]:
         """Return the weight of the state."""

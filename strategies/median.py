@@ -13,21 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedlearn.state import Array, Sends, State
-from strategies.base import RoundStrategy
+from fedlearn.state import Array, Sends
+from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
 
 COLUMNS = 65_536  # entries sorted at once
 
 
-class SortedColumns(RoundStrategy):
+class SortedColumns(RoundStrategy[Collected]):
     """A strategy that looks at all values sent for one entry, in ascending order."""
 
     accumulator = "strategies.collected:Collected"
 
-    def next_state(self, state: State, reports: Collected, *, sends: Sends, round_number: int) -> State:
+    def next_state(self, turn: Turn[Collected]) -> Step:
         """Return what `middle` makes of each entry's values."""
-        return {name: self._next(name, array, reports, sends) for name, array in state.items()}
+        return Step({name: self._next(name, array, turn.total, turn.sends) for name, array in turn.state.items()})
 
     def _next(self, name: str, array: Array, reports: Collected, sends: Sends) -> Array:
         rows = [update[name] for _, update in reports.updates if name in update]

@@ -7,6 +7,7 @@ cohort as the whole grid, so that its sampling finds exactly the nodes that were
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -17,12 +18,12 @@ from fedlearn import flower, wire
 from fedlearn.config.options import options_for
 from fedlearn.config.schema import StrategySettings
 from fedlearn.errors import RunFailed, SettingError
-from fedlearn.state import Array, Sends, State, UpdateKind
-from strategies.base import RoundStrategy
+from fedlearn.state import Array, Sends, State, Update, UpdateKind
+from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
 
 
-class PlainFlower(RoundStrategy):
+class PlainFlower(RoundStrategy[Collected]):
     """Runs a Flower strategy that knows nothing of us.
 
     Parameters
@@ -37,6 +38,7 @@ class PlainFlower(RoundStrategy):
     def __init__(self, strategy: Strategy) -> None:
         super().__init__()
         self.strategy = strategy
+        self._fresh = {name: copy(value) for name, value in vars(strategy).items()}
 
     @classmethod
     def wrap(cls, kind: type[Strategy], settings: StrategySettings) -> PlainFlower:
@@ -54,20 +56,21 @@ class PlainFlower(RoundStrategy):
         # A copy: Flower's strategies write the round number into the record that they are given.
         return self.strategy.configure_train(server_round, arrays, ConfigRecord(dict(config)), grid)
 
-    def next_state(self, state: State, reports: Collected, *, sends: Sends, round_number: int) -> State:
+    def next_state(self, turn: Turn[Collected]) -> Step:
         """Return the arrays that the strategy makes of the updates."""
+        state = turn.state
         replies = [
-            _reply(index, self._weights(state, update, sends), weight)
-            for index, (weight, update) in enumerate(reports.updates)
+            _reply(index, self._weights(state, update, turn.sends), weight)
+            for index, (weight, update) in enumerate(turn.total.updates)
         ]
-        arrays, _ = self.strategy.aggregate_train(round_number, replies)
+        arrays, _ = self.strategy.aggregate_train(turn.at.round_number, replies)
         if arrays is None:
             raise RunFailed(f"{type(self.strategy).__name__} made no model of {len(replies)} reports")
         after = {name: packed.numpy() for name, packed in arrays.items()}  # our own process made them: any layout
-        return {name: after[name].astype(array.dtype).reshape(array.shape) for name, array in state.items()}
+        return Step({name: after[name].astype(array.dtype).reshape(array.shape) for name, array in state.items()})
 
-    def _weights(self, state: State, update: Mapping[str, object], sends: Sends) -> State:
-        dense = {name: update[name].values.reshape(array.shape) for name, array in state.items()}  # type: ignore[attr-defined]
+    def _weights(self, state: State, update: Update, sends: Sends) -> State:
+        dense = {name: update[name].values.reshape(array.shape) for name, array in state.items()}
         if sends is Sends.WEIGHTS:
             return dense
         return {name: state[name] + change for name, change in dense.items()}
@@ -81,7 +84,10 @@ class PlainFlower(RoundStrategy):
         }
 
     def remember(self, memory: Mapping[str, Array]) -> None:
-        """Put those attributes back."""
+        """Put those attributes back; one that held no array then is what it was at first."""
+        for attribute, value in list(vars(self.strategy).items()):
+            if _arrays_in(value):
+                setattr(self.strategy, attribute, copy(self._fresh.get(attribute)))
         tables: dict[str, dict[str, Array]] = {}
         lists: dict[str, dict[int, Array]] = {}
         for place, array in memory.items():

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fedlearn.state import Sends, State, UpdateKind
+from fedlearn.state import UpdateKind
+from strategies.base import Step, Turn
 from strategies.collected import Collected
 from strategies.forest_union import ForestUnion, members
 
@@ -21,13 +22,14 @@ class Relay(ForestUnion):
     accepts = frozenset({UpdateKind.ENSEMBLE})
     sums = True
 
-    def next_state(self, state: State, reports: Collected, *, sends: Sends, round_number: int) -> State:
+    def next_state(self, turn: Turn[Collected]) -> Step:
         """Return the state's trees, and the reported ones divided by their number; weights of nodes do not matter."""
         from fedlearn.trees.nodes import NodeTable, union
 
-        turn = [NodeTable.from_arrays(members(update, state)) for _, update in reports.updates]
-        if not turn:
-            return state
-        shared = [replace(table, value=table.value / len(turn)) for table in turn]
+        state = turn.state
+        grown = [NodeTable.from_arrays(members(update, state)) for _, update in turn.total.updates]
+        if not grown:
+            return Step(state)
+        shared = [replace(table, value=table.value / len(grown)) for table in grown]
         before = [NodeTable.from_arrays(state)] if len(state["root"]) else []
-        return union([*before, *shared]).to_arrays()
+        return Step(union([*before, *shared]).to_arrays())

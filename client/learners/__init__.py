@@ -1,9 +1,9 @@
-"""How a node improves the state: one file a learner, named by its model."""
+"""How a node improves the state: one file a learner, named by its model or by ``training.learner``."""
 
 from fedlearn.registry import Registry
 
 LEARNERS = Registry(
-    "model.name",
+    "training.learner",
     {
         "sgd": "client.learners.sgd:SGD",
         "tree": "client.learners.tree:TreeLearner",

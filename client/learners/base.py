@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from client.memory import NodeMemory
+from fedlearn.config import RunConfig
 from fedlearn.data.base import AnyExamples
 from fedlearn.state import State
 
@@ -28,6 +29,8 @@ class LocalTask:
         What a strategy told its nodes, as FedProx's ``proximal-mu``.
     memory
         What the node keeps from message to message, whether or not the fit succeeds; to be changed in place.
+    parcels
+        What the strategy sent beside the state: name -> named arrays.
     """
 
     train: AnyExamples
@@ -37,6 +40,7 @@ class LocalTask:
     partition_id: int
     config: Mapping[str, Any]
     memory: NodeMemory = field(default_factory=NodeMemory)
+    parcels: Mapping[str, State] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +55,26 @@ class LocalFit:
         The node's number of examples, its weight in a mean.
     metrics
         What was measured on the way.
+    parcels
+        What the node sends beside its state, where the strategy has asked for it: name -> named arrays.
     """
 
     arrays: State
     num_examples: int
     metrics: dict[str, float]
+    parcels: Mapping[str, State] = field(default_factory=dict)
 
 
 class Learner(Protocol):
-    """One way to improve a state."""
+    """One way to improve a state.
+
+    It is made once in each process, by ``from_settings(model, config)`` with the run's model and settings.
+    """
+
+    @classmethod
+    def from_settings(cls, model: Any, config: RunConfig) -> Self:
+        """Return the learner of a run; `model` is what its own kind of models is."""
+        ...
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
         """Return the state that the node's examples make of `state`, which stays as it is.
@@ -68,6 +83,14 @@ class Learner(Protocol):
         """
         ...
 
+    def fit_many(self, state: State, tasks: Iterable[LocalTask]) -> Iterator[LocalFit]:
+        """Yield the fit of each task, in their order; each holds until the next is asked for.
+
+        A learner that can train several nodes in one computation does it here.
+        """
+        for task in tasks:
+            yield self.fit(state, task)
+
     def why_not(self, memory: NodeMemory) -> str:
         """Return why the node cannot learn any more, empty if it can; `memory` is that of its tasks."""
-        ...
+        return ""

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from client.learners.base import LocalFit, LocalTask
-from client.memory import NodeMemory
+from client.learners.base import Learner, LocalFit, LocalTask
 from fedlearn.config import RunConfig
 from fedlearn.config.options import options_for
 from fedlearn.config.schema import DataSettings, TrainingSettings
@@ -30,7 +29,7 @@ from fedlearn.seeding import rng_for, seed_for
 from fedlearn.state import State
 
 
-class SGD:
+class SGD(Learner):
     """Trains one model, one node after another, in the same memory.
 
     Parameters
@@ -51,10 +50,6 @@ class SGD:
         """Return the learner of a run."""
         options_for(cls, config.training.options, setting="training.options", reserved=("model", "training", "data"))
         return cls(model, config.training, config.data)
-
-    def why_not(self, memory: NodeMemory) -> str:
-        """Return nothing: it can always learn."""
-        return ""
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
         """Return the state after ``local_epochs`` passes over the node's examples."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 
-from client.learners.base import LocalFit, LocalTask
+from client.learners.base import Learner, LocalFit, LocalTask
 from client.memory import NodeMemory
 from fedlearn.config import RunConfig
 from fedlearn.config.options import options_for
@@ -26,7 +26,7 @@ ACCOUNT = "account"
 """Under this name the node keeps its account, as JSON."""
 
 
-class TreeLearner:
+class TreeLearner(Learner):
     """Grows the trees of one node after another.
 
     Parameters

@@ -33,4 +33,9 @@ def load_downlink(settings: CompressionSettings) -> Codec:
     return parse_chain(settings.downlink, settings, Registry("compression.downlink", dict(CODECS)))
 
 
-__all__ = ["CODECS", "Codec", "Payload", "load_codec", "load_downlink"]
+def parcel_codec(chain: str) -> Codec:
+    """Return the codec of a parcel beside the state, whose strategy has named it."""
+    return parse_chain(chain, CompressionSettings(codec=chain, send="update"), CODECS)
+
+
+__all__ = ["CODECS", "Codec", "Payload", "load_codec", "load_downlink", "parcel_codec"]

@@ -12,6 +12,7 @@ import inspect
 import json
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
+from functools import partial
 from typing import Annotated, Any, cast, get_type_hints
 
 from pydantic import BeforeValidator, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
@@ -21,8 +22,10 @@ from fedlearn.errors import SettingError
 NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def as_text(given: object) -> str:
+def as_text(given: object, *, in_order: bool = False) -> str:
     """Return a table of options, or a JSON text of one, as the text that is stored: the same for the same options.
+
+    Where the order of the table means something it is kept, else it is that of the names.
 
     >>> as_text('{"trim":0.2}') == as_text({"trim": 0.2})
     True
@@ -38,12 +41,13 @@ def as_text(given: object) -> str:
     if not isinstance(table, Mapping):
         raise ValueError('it is no table of options: write it as {"NAME": VALUE}')
     try:
-        return json.dumps(dict(table), sort_keys=True, allow_nan=False) if table else ""
+        return json.dumps(dict(table), sort_keys=not in_order, allow_nan=False) if table else ""
     except (TypeError, ValueError) as error:
         raise ValueError(f"it cannot be stored as JSON: {error}") from None
 
 
 Options = Annotated[str, BeforeValidator(as_text)]
+Steps = Annotated[str, BeforeValidator(partial(as_text, in_order=True))]
 
 
 def options_for(

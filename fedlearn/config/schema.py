@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fedlearn.config.options import Options
+from fedlearn.config.options import Options, Steps
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
@@ -29,6 +29,8 @@ class RoundSettings(Settings):
 
     total: Annotated[int, Field(ge=1)] = 20
     """How many rounds to commit."""
+    schedule: str = "synchronous"
+    """In which order the phases go: synchronous, or module:Class."""
     cohort: Annotated[int, Field(ge=0)] = 20
     """Goal count: nodes wanted in each round; 0 takes every node. Never more than there are nodes."""
     invited: Annotated[int, Field(ge=0)] = 0
@@ -83,7 +85,10 @@ class ModelSettings(Settings):
 
 
 class TrainingSettings(Settings):
-    """Local SGD on a node."""
+    """How a node learns."""
+
+    learner: str = ""
+    """What improves the state on a node: sgd, tree, or module:Class; empty takes the model's own."""
 
     local_epochs: Annotated[int, Field(ge=1)] = 5
     """Passes over the node's examples in one round."""
@@ -139,6 +144,8 @@ class StrategySettings(Settings):
     forest_union, dp-relay takes relay, unless another is given."""
     weighting: Literal["examples", "uniform"] = "examples"
     """Weight of a node in a mean: its number of examples, or one."""
+    steps: Steps = ""
+    """What each update goes through before it is added up: fold steps with their options, as clip = {norm = 1.0}."""
     options: Options = ""
     """The strategy's own, keyword parameters of its constructor: server_lr of fedavgm and fedadam, trim of
     trimmed-mean, and those that strategies/README.md lists."""

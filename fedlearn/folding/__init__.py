@@ -1,7 +1,26 @@
 """Adding up reports where they are made, in a fixed order."""
 
-from fedlearn.cohort import Member
-from fedlearn.folding.plan import Accumulator, FoldPlan, Gate, Verdict
+from fedlearn.folding.fold import Fold, ParcelFold, Sums, merge
+from fedlearn.folding.plan import STATE, Accumulator, FoldPlan, FoldStep, Gate, ParcelPlan, StepSpec, Verdict
+from fedlearn.folding.steps import FOLD_STEPS
 from fedlearn.folding.tree import BLOCK, BlockResult, FoldingTree, blocks_of
 
-__all__ = ["BLOCK", "Accumulator", "BlockResult", "FoldPlan", "FoldingTree", "Gate", "Member", "Verdict", "blocks_of"]
+__all__ = [
+    "BLOCK",
+    "FOLD_STEPS",
+    "STATE",
+    "Accumulator",
+    "BlockResult",
+    "Fold",
+    "FoldPlan",
+    "FoldStep",
+    "FoldingTree",
+    "Gate",
+    "ParcelFold",
+    "ParcelPlan",
+    "StepSpec",
+    "Sums",
+    "Verdict",
+    "blocks_of",
+    "merge",
+]

@@ -1,24 +1,26 @@
-"""Adding up reports where they are made.
-
-A round's sum runs in a fixed tree: the cohort, sorted by partition id, is cut into blocks of `BLOCK` positions; each
-block is added up in order, and the blocks are added in order. The tree depends on nothing but the cohort, so the sum
-is the same to the bit whether one process does all of it or each worker its own blocks, in whatever order they end.
+"""How the reports of one attempt are checked and added up, in any process.
 
 An engine that runs nodes in its own workers checks and adds up a block where it was trained, and sends home only the
 block's sum and small reports. Elsewhere the server does the same with every reply that comes in.
+
+A report is made of *parcels*, named groups of arrays: the state's, and whatever else a strategy has asked for. Each is
+added up by an accumulator of its own. Before that it may go through *fold steps*, which see one parcel at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, Self
 
 from flwr.app import Message
 
-from fedlearn.cohort import Member, NodeReport
+from fedlearn.cohort import At, Member, NodeReport
 from fedlearn.registry import load_reference
 from fedlearn.state import Array, Layout, Update, UpdateKind
+
+STATE = "state"
+"""The name of the parcel that every report has: what the node has made of the global model."""
 
 
 class Accumulator(Protocol):
@@ -54,13 +56,69 @@ class Accumulator(Protocol):
         ...
 
 
+class FoldStep(Protocol):
+    """Changes one node's parcel before it is added up, where it is added up.
+
+    It is made once in each process, from its options, and keeps nothing from node to node.
+    """
+
+    def __call__(self, weight: float, update: Update) -> tuple[float, Update]:
+        """Return weight and update to be added instead; the arrays that came stay as they are."""
+        ...
+
+
+class StepSpec(NamedTuple):
+    """Which fold step, in a form that goes to every worker.
+
+    Parameters
+    ----------
+    reference
+        ``"module:Class"``, or a name in `fedlearn.folding.steps.FOLD_STEPS`.
+    options
+        Keyword arguments of the class.
+    """
+
+    reference: str
+    options: Mapping[str, Any] = {}  # never changed
+
+
+@dataclass(frozen=True, slots=True)
+class ParcelPlan:
+    """What one named parcel of a report must be, and how it is added up.
+
+    Parameters
+    ----------
+    layout
+        Names, shapes and dtypes of its arrays.
+    accumulator
+        ``"module:Class"`` of an Accumulator.
+    uniform
+        Every node weighs one; else its number of examples.
+    codec
+        The chain by which it travels, as in ``compression.codec``. The state's is that of the settings.
+    steps
+        What each node's parcel goes through before it is added, in this order.
+    """
+
+    layout: Layout
+    accumulator: str
+    uniform: bool = False
+    codec: str = "identity"
+    steps: tuple[StepSpec, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the gate says of one reply: the report, and the update if it may be added."""
+    """What the gate says of one reply: the report, and the parcels that may be added.
+
+    Parameters
+    ----------
+    parcels
+        Name -> update, of all planned parcels; empty where the reply was not accepted.
+    """
 
     report: NodeReport
-    update: Update | None = None
-    weight: float = 0.0
+    parcels: Mapping[str, Update] = field(default_factory=dict)
 
 
 class Gate(Protocol):
@@ -73,16 +131,14 @@ class Gate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FoldPlan:
-    """How replies of one attempt are checked and added, in any process.
+    """How replies of one attempt are checked and added; small enough to go to every worker.
 
     Parameters
     ----------
     gate
         ``"module:Class"`` of the Gate; it is called with this plan.
-    accumulator
-        ``"module:Class"`` of the strategy's Accumulator.
-    uniform
-        Every node weighs one; else its number of examples.
+    parcels
+        Name -> plan of each parcel of a report; the first is `STATE`.
     settings
         The run's flat settings.
     kind
@@ -90,35 +146,17 @@ class FoldPlan:
     """
 
     gate: str
-    accumulator: str
-    uniform: bool
-    round_number: int
-    attempt: int
-    layout: Layout
+    at: At
+    parcels: Mapping[str, ParcelPlan]
     settings: Mapping[str, Any]
     kind: UpdateKind = UpdateKind.DENSE
+
+    @property
+    def layout(self) -> Layout:
+        """That of the state."""
+        return self.parcels[STATE].layout
 
     def build_gate(self) -> Gate:
         """Return the gate of this attempt."""
         gate: Gate = load_reference(self.gate)(self)
         return gate
-
-    def empty(self) -> Accumulator:
-        """Return the accumulator of no update."""
-        empty: Accumulator = load_reference(self.accumulator).empty(self.layout)
-        return empty
-
-    def filled(self, arrays: Mapping[str, Array]) -> Accumulator:
-        """Return the accumulator that arrays describe."""
-        filled: Accumulator = load_reference(self.accumulator).from_arrays(self.layout, arrays)
-        return filled
-
-    def fold(self, verdicts: Iterable[Verdict], total: Accumulator | None = None) -> Accumulator:
-        """Return the sum of one block, whose verdicts come in the order of positions.
-
-        A worker gives the accumulator of the block before, whose memory is then used again.
-        """
-        total = total or self.empty()
-        total.clear()
-        total.add([(verdict.weight, verdict.update) for verdict in verdicts if verdict.update is not None])
-        return total

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedlearn.cohort import NodeReport
-from fedlearn.folding.plan import Accumulator, FoldPlan, Verdict
+from fedlearn.folding.fold import Fold, Sums, merge
+from fedlearn.folding.plan import Verdict
 from fedlearn.state import Array
 
 BLOCK = 2  # positions; small, so that the last block to end keeps few workers waiting
@@ -32,13 +33,13 @@ class FoldingTree:
     A part is held until all before it have come, then it is added and forgotten.
     """
 
-    def __init__(self, plan: FoldPlan, cohort_size: int) -> None:
-        self._plan = plan
+    def __init__(self, fold: Fold, cohort_size: int) -> None:
+        self._fold = fold
         self._blocks = blocks_of(cohort_size)
         self._verdicts: dict[int, Verdict | None] = {}  # by position, of blocks that are not complete
-        self._sums: dict[int, Accumulator | None] = {}  # by block, waiting for their turn
+        self._sums: dict[int, Sums | None] = {}  # by block, waiting for their turn
         self._next = 0
-        self.total = plan.empty()
+        self.total = fold.empty()
 
     def place(self, position: int, verdict: Verdict | None) -> None:
         """Take in what came of one position; None where nothing did."""
@@ -46,28 +47,28 @@ class FoldingTree:
         block = position // BLOCK
         if all(other in self._verdicts for other in self._blocks[block]):
             verdicts = [self._verdicts.pop(other) for other in self._blocks[block]]
-            self.place_block(block, self._plan.fold(v for v in verdicts if v is not None))
+            self.place_block(block, self._fold.of(v for v in verdicts if v is not None))
 
     def is_next(self, block: int) -> bool:
         """Return whether a block would be added at once, not held."""
         return block == self._next
 
-    def place_block(self, block: int, total: Accumulator | None) -> None:
+    def place_block(self, block: int, total: Sums | None) -> None:
         """Take in the sum of one block; None where nothing came of it."""
         self._sums[block] = total
         while self._next in self._sums:
             ready = self._sums.pop(self._next)
             if ready is not None:
-                self.total.merge(ready)
+                merge(self.total, ready)
             self._next += 1
 
-    def close(self) -> Accumulator:
+    def close(self) -> Sums:
         """Return the total; what has not come by now counts as nothing."""
         for block in range(self._next, len(self._blocks)):
             if block in self._sums:
                 continue
             verdicts = [self._verdicts.pop(position, None) for position in self._blocks[block]]
-            self.place_block(block, self._plan.fold(v for v in verdicts if v is not None))
+            self.place_block(block, self._fold.of(v for v in verdicts if v is not None))
         return self.total
 
 

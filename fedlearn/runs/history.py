@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from enum import StrEnum
 from typing import Any, Self
 
 from fedlearn.metrics import NEURAL_CLASSIFIER, Measured, Metrics
-
-
-class RoundOutcome(StrEnum):
-    """How an attempt at a round ended."""
-
-    COMMITTED = "committed"  # quorum reached: there is a new state
-    ABANDONED = "abandoned"  # quorum missed: the state stays, the round is run again
-    TOO_FEW_READY = "too-few-ready"  # selection gave up; no node was sent anything
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,12 +90,22 @@ def unpack_arrays(record: ArrayRecord) -> dict[str, Array]:
     return {name: unpack(packed) for name, packed in record.items()}
 
 
-def replace_arrays(contents: Iterable[RecordDict], change: Callable[[ArrayRecord], ArrayRecord]) -> None:
-    """Put what `change` makes of it in place of each record of arrays; of one that several share it is made once."""
+def array_keys(content: RecordDict) -> list[str]:
+    """Return the keys of all records of arrays."""
+    return [key for key, record in content.items() if isinstance(record, ArrayRecord)]
+
+
+def replace_arrays(
+    contents: Iterable[RecordDict],
+    change: Callable[[ArrayRecord], ArrayRecord],
+    keys_of: Callable[[RecordDict], Iterable[str]] = array_keys,
+) -> None:
+    """Put what `change` makes of it in place of records of arrays; of one that several share it is made once."""
     made: dict[int, tuple[ArrayRecord, ArrayRecord]] = {}  # by id; the first keeps its id from being used again
     for content in contents:
-        for key, record in list(content.items()):
-            if isinstance(record, ArrayRecord):
-                if id(record) not in made:
-                    made[id(record)] = record, change(record)
-                content[key] = made[id(record)][1]
+        for key in keys_of(content):
+            record = content[key]
+            assert isinstance(record, ArrayRecord)
+            if id(record) not in made:
+                made[id(record)] = record, change(record)
+            content[key] = made[id(record)][1]

@@ -3,12 +3,19 @@
 | message | type | server sends | node answers |
 |---|---|---|---|
 | ready query | ``query.ready`` | round, attempt | partition id; ready or why not |
-| training | ``train`` | state, Flower's config, instruction | arrays, metrics, report |
+| training | ``train`` | state, Flower's config, instruction; parcels | state, metrics, report; parcels |
 | evaluation | ``evaluate`` | state, Flower's config | metrics |
 | round over | ``query.round_over`` | round, attempt, why | nothing |
+
+Arrays travel in parcels, an ArrayRecord each. The state's has Flower's own key, "arrays"; a plain Flower strategy may
+give it another one, as long as there are no others. Whatever else a strategy sends goes under the parcel's own name,
+and a record `PARCELS` says which parcels it wants back, each with the codec by which they are to travel.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from xxhash import xxh3_64
@@ -32,6 +39,8 @@ REPORT = "report"
 NUM_EXAMPLES = "num-examples"
 SERVER_ROUND = "server-round"
 CHECKSUM = "checksum"
+PARCELS = "parcels"
+RESERVED = frozenset({ARRAYS, CONFIG, METRICS, INSTRUCTION, REPORT, PARCELS})  # names that no parcel may have
 
 
 _last_state: tuple[ArrayRecord, State] | None = None
@@ -43,7 +52,7 @@ def read_state(content: RecordDict) -> State:
     The engines hand the very same record to all nodes of a round that they run in one process: it is parsed once.
     """
     global _last_state
-    record = only(content, ArrayRecord)
+    record = state_record(content)
     if _last_state is None or _last_state[0] is not record:
         _last_state = (record, unpack_arrays(record))
     return _last_state[1]
@@ -55,6 +64,44 @@ def only(content: RecordDict, kind: type[flower.R]) -> flower.R:
     if len(records) != 1:
         raise Refused("undecodable", f"expected one {kind.__name__}, found {len(records)}")
     return records[0]
+
+
+def state_key(content: RecordDict) -> str:
+    """Return the key of the state: that of the only record of arrays, or of several Flower's own.
+
+    Raises
+    ------
+    Refused
+        If there is none, or several and none of them has Flower's key.
+    """
+    keys = [key for key, record in content.items() if isinstance(record, ArrayRecord)]
+    if len(keys) == 1 or ARRAYS in keys:
+        return ARRAYS if ARRAYS in keys else keys[0]
+    raise Refused("undecodable", f"expected one ArrayRecord, or one named {ARRAYS!r} among several; found {len(keys)}")
+
+
+def state_record(content: RecordDict) -> ArrayRecord:
+    """Return the parcel of the state; raises as `state_key` does."""
+    record = content[state_key(content)]
+    assert isinstance(record, ArrayRecord)
+    return record
+
+
+def parcels_of(content: RecordDict) -> dict[str, ArrayRecord]:
+    """Return all parcels but the state's, by name."""
+    state = state_key(content)
+    return {name: r for name, r in content.items() if isinstance(r, ArrayRecord) and name != state}
+
+
+def wanted_parcels(content: RecordDict) -> dict[str, str]:
+    """Return which parcels a report is to bring beside the state, and the codec of each."""
+    record = _config(content, PARCELS)
+    return {} if record is None else {name: str(codec) for name, codec in record.items()}
+
+
+def parcels_record(codecs: Mapping[str, str]) -> ConfigRecord:
+    """Return the record that asks for parcels, each by its codec."""
+    return flower.filled(ConfigRecord(), codecs)
 
 
 def _config(content: RecordDict, key: str) -> ConfigRecord | None:
@@ -78,7 +125,12 @@ def ready_answer(query: Message, *, partition_id: int, why_not: str = "") -> Mes
 
 
 def read_ready_answer(reply: Message) -> tuple[int, str]:
-    """Return (partition id, why not ready or ""); a malformed answer is a node that is not ready."""
+    """Return (partition id, why not ready or ""); an error or a malformed answer is a node that is not ready.
+
+    The partition id is -1 where the answer does not say it.
+    """
+    if reply.has_error():
+        return -1, reply.error.reason or "no reason given"
     try:
         answer = reply.content[CONFIG]
         partition_id, why_not = answer["partition_id"], answer["why_not"]
@@ -90,7 +142,7 @@ def read_ready_answer(reply: Message) -> tuple[int, str]:
 
 
 def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: float) -> Message:
-    """Tell a node that a round is over for it: rejected, late, refused, or abandoned."""
+    """Tell a node that a round is over for it: cancelled, rejected, late, refused, or abandoned."""
     told = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt, "why": why})
     return Message(RecordDict({CONFIG: told}), node_id, ROUND_OVER, ttl=ttl)
 
@@ -121,14 +173,22 @@ def read_instruction(content: RecordDict) -> Instruction:
 
 def read_config(content: RecordDict) -> ConfigRecord:
     """Return the strategy's own settings for this round, as FedProx's ``proximal-mu``."""
-    others = (record for key, record in content.items() if key != INSTRUCTION and isinstance(record, ConfigRecord))
+    ours = (INSTRUCTION, PARCELS)
+    others = (record for key, record in content.items() if key not in ours and isinstance(record, ConfigRecord))
     return next(others, ConfigRecord())
 
 
-def dense_report(message: Message, arrays: State, metrics: dict[str, float], num_examples: int) -> Message:
-    """Return what a plain Flower client answers: arrays, and metrics with the number of examples."""
+def dense_report(
+    message: Message,
+    arrays: State,
+    metrics: dict[str, float],
+    num_examples: int,
+    parcels: Mapping[str, State] = MappingProxyType({}),
+) -> Message:
+    """Return what a plain Flower client answers: arrays, metrics with the number of examples; and further parcels."""
     measured = MetricRecord({NUM_EXAMPLES: num_examples, **metrics})
-    return Message(RecordDict({ARRAYS: pack_arrays(arrays), METRICS: measured}), reply_to=message)
+    others = {name: pack_arrays(each) for name, each in parcels.items()}
+    return Message(RecordDict({ARRAYS: pack_arrays(arrays), METRICS: measured, **others}), reply_to=message)
 
 
 def report_record(instruction: Instruction, *, partition_id: int, seed: int, sends: str) -> ConfigRecord:
@@ -156,11 +216,13 @@ def check_seal(content: RecordDict) -> None:
 
 
 def checksum_of(content: RecordDict) -> bytes:
-    """Return the XXH3 hash of a report's arrays and metrics, by their names, whatever their order; eight bytes."""
+    """Return the XXH3 hash of a report's parcels and metrics, by their names, whatever their order; eight bytes."""
     checksum = xxh3_64()
-    for name, packed in sorted(only(content, ArrayRecord).items()):
-        checksum.update(name.encode())
-        checksum.update(packed.data)
+    for parcel, record in [("", state_record(content)), *sorted(parcels_of(content).items())]:
+        checksum.update(parcel.encode())
+        for name, packed in sorted(record.items()):
+            checksum.update(name.encode())
+            checksum.update(packed.data)
     for name, value in sorted(only(content, MetricRecord).items()):
         checksum.update(f"{name}={value!r};".encode())
     return checksum.digest()
@@ -185,12 +247,17 @@ def read_update(content: RecordDict, *, codec: Codec, layout: Layout) -> Update:
     Refused
         If the payload does not decode, or is none that the codec makes.
     """
-    payload = unpack_arrays(only(content, ArrayRecord))
+    payload = unpack_arrays(state_record(content))
+    return codec.decode(payload, layout=layout, seed=read_seed(content))
+
+
+def read_seed(content: RecordDict) -> int:
+    """Return the seed that a report's codec has used; 0 of a plain Flower report, which says none."""
     report = _config(content, REPORT)
     seed = 0 if report is None else report.get("seed")
     if type(seed) is not int or seed < 0:
         raise Refused("undecodable", f"seed {seed!r} is none")
-    return codec.decode(payload, layout=layout, seed=seed)
+    return seed
 
 
 def read_members(content: RecordDict) -> State:
@@ -201,7 +268,7 @@ def read_members(content: RecordDict) -> State:
     Refused
         If the payload does not decode.
     """
-    return unpack_arrays(only(content, ArrayRecord))
+    return unpack_arrays(state_record(content))
 
 
 def read_report(content: RecordDict) -> ConfigRecord:
@@ -212,7 +279,7 @@ def read_report(content: RecordDict) -> ConfigRecord:
     return record
 
 
-def plain_report(state: State) -> RecordDict:
+def plain_report(state: State, parcels: Mapping[str, State] = MappingProxyType({})) -> RecordDict:
     """Return the records of a report that sends everything, as large as a real one."""
     instruction = Instruction(round_number=1, attempt=1, position=0)
     content = RecordDict(
@@ -220,6 +287,7 @@ def plain_report(state: State) -> RecordDict:
             ARRAYS: pack_arrays(state),
             METRICS: MetricRecord({NUM_EXAMPLES: 500, TRAIN_LOSS.name: 1.0}),
             REPORT: report_record(instruction, partition_id=0, seed=2**62, sends="weights"),
+            **{name: pack_arrays(arrays) for name, arrays in parcels.items()},
         }
     )
     seal(content)

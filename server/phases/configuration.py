@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from flwr.app import ArrayRecord, ConfigRecord, Message
+from flwr.app import ConfigRecord, Message
 from flwr.serverapp import Grid
 
 from fedlearn import wire
-from fedlearn.cohort import Instruction
-from fedlearn.compression import Payload
+from fedlearn.cohort import At, Instruction, Member
+from fedlearn.compression import Payload, load_downlink
+from fedlearn.config import RunConfig
 from fedlearn.errors import RunFailed
-from fedlearn.folding import Member
+from fedlearn.seeding import downlink_seed
 from fedlearn.state import State
-from server.grids import CohortGrid
-from strategies import RoundStrategy
+from server.run import ServerRun
+
+KEPT = 2  # deadlines after which a network forgets an instruction; a report until then is found, and refused as late
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,52 +29,57 @@ class Configuration:
     bytes_down: int
 
 
-def configure(
-    strategy: RoundStrategy,
-    state: State,
-    cohort: Sequence[Member],
-    grid: Grid,
-    *,
-    round_number: int,
-    attempt: int,
-    ttl: float,
-    shrink: Callable[[State], Payload] | None = None,
-) -> Configuration:
+def configure(run: ServerRun, cohort: Sequence[Member], at: At) -> Configuration:
     """Return the strategy's messages to the cohort, each with our instruction.
-
-    Parameters
-    ----------
-    shrink
-        Makes of a state what travels in its place; None where it travels as it is. The strategy sees the state.
 
     Raises
     ------
     RunFailed
         If the strategy writes to nodes outside the cohort, or waits for more nodes than it has.
     """
-    arrays = wire.pack_arrays(state)
-    view = CohortGrid(grid, [member.node_id for member in cohort])
-    written = strategy.configure_train(round_number, arrays, ConfigRecord(), view)
+    written = run.strategy.configure_train(
+        at.round_number, wire.pack_arrays(run.state), ConfigRecord(), _grid_of(run, cohort)
+    )
     by_node = {message.metadata.dst_node_id: message for message in written}
     if strangers := by_node.keys() - {member.node_id for member in cohort}:
-        raise RunFailed(f"strategy {type(strategy).__name__} writes to nodes outside the cohort: {sorted(strangers)}")
+        raise RunFailed(
+            f"strategy {type(run.strategy).__name__} writes to nodes outside the cohort: {sorted(strangers)}"
+        )
     # A strategy may leave nodes out (fraction_train below one): positions count those that are left.
     addressed = [member for member in cohort if member.node_id in by_node]
     members = [member._replace(position=position) for position, member in enumerate(addressed)]
+    deadline = run.config.rounds.reporting_deadline
+    ttl = deadline if run.exchange.is_virtual else KEPT * deadline
     messages = [
-        wire.with_instruction(by_node[member.node_id], Instruction(round_number, attempt, member.position), ttl=ttl)
-        for member in members
+        wire.with_instruction(by_node[member.node_id], Instruction(*at, member.position), ttl=ttl) for member in members
     ]
-    if shrink is not None:
-        contents = [message.content for message in messages]
-        wire.replace_arrays(contents, lambda record: wire.pack_arrays(shrink(wire.unpack_arrays(record))))
-    return Configuration(messages, members, wire.bytes_of_all(messages))
+    if (shrink := _downlink(run.config, at)) is not None:
+        wire.replace_arrays(
+            [message.content for message in messages],
+            lambda record: wire.pack_arrays(shrink(wire.unpack_arrays(record))),
+            keys_of=lambda content: [wire.state_key(content)],
+        )
+    configuration = Configuration(messages, members, wire.bytes_of_all(messages))
+    run.exchange.traffic.down += configuration.bytes_down
+    run.events.write("configured", **at.where, cohort=len(members), bytes=configuration.bytes_down)
+    return configuration
 
 
-def evaluation_messages(
-    strategy: RoundStrategy, state: State, cohort: Sequence[Member], grid: Grid, *, round_number: int
-) -> list[Message]:
+def evaluation_messages(run: ServerRun, state: State, cohort: Sequence[Member], *, round_number: int) -> list[Message]:
     """Return the strategy's messages that ask the cohort to evaluate the state."""
-    view = CohortGrid(grid, [member.node_id for member in cohort])
-    arrays: ArrayRecord = wire.pack_arrays(state)
-    return list(strategy.configure_evaluate(round_number, arrays, ConfigRecord(), view))
+    return list(
+        run.strategy.configure_evaluate(round_number, wire.pack_arrays(state), ConfigRecord(), _grid_of(run, cohort))
+    )
+
+
+def _grid_of(run: ServerRun, cohort: Sequence[Member]) -> Grid:
+    return run.exchange.cohort_grid([member.node_id for member in cohort])
+
+
+def _downlink(config: RunConfig, at: At) -> Callable[[State], Payload] | None:
+    """Return what makes the states of this round smaller on their way; None where they travel as they are."""
+    if config.compression.downlink == "identity":
+        return None
+    codec = load_downlink(config.compression)
+    seed = downlink_seed(config.seed, round_number=at.round_number)
+    return lambda state: codec.encode(state, seed=seed)

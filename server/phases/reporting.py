@@ -11,94 +11,97 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flwr.serverapp import Grid
-
-from fedlearn import wire
 from fedlearn.clock import Clock
-from fedlearn.cohort import Fate, NodeReport
-from fedlearn.engine.base import WorkerGrid
-from fedlearn.folding import Accumulator, FoldingTree, FoldPlan, Member
+from fedlearn.cohort import At, Fate, Member, NodeReport
+from fedlearn.config import to_flower
+from fedlearn.exchange import Folding
+from fedlearn.folding import STATE, Fold, FoldingTree, FoldPlan, ParcelPlan, Sums, merge
+from fedlearn.folding.steps import steps_of
 from fedlearn.runs.log import EventLog
-from server.notices import Notices
+from fedlearn.state import layout_of
+from server.exchange import Exchange, Pending
 from server.phases.configuration import Configuration
-from server.polling import pause
+from server.run import ServerRun
+
+TOLD = {Fate.LATE: "late", Fate.REFUSED: "refused"}
 
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """What came of a cohort: one report for each member, in the order of positions, and their sum."""
+    """What came of a cohort: one report for each member, in the order of positions, and the sums of their parcels."""
 
+    members: Sequence[Member]
     reports: Sequence[NodeReport]
-    total: Accumulator
+    sums: Sums
 
     def count(self, fate: Fate) -> int:
         """Return how many members met this fate."""
         return Counter(report.fate for report in self.reports)[fate]
 
-
-class LateReports:
-    """Messages whose reports did not come in time; what arrives later is refused and the node told so."""
-
-    def __init__(self, grid: Grid, events: EventLog, notices: Notices) -> None:
-        self._grid = grid
-        self._events = events
-        self._notices = notices
-        self._open: dict[str, tuple[Member, int, int]] = {}
-        self._sizes: list[int] = []
-
-    def expect(self, message_ids: dict[str, Member], *, round_number: int, attempt: int) -> None:
-        """Watch for reports that missed the deadline of this attempt."""
-        self._open |= {key: (member, round_number, attempt) for key, member in message_ids.items()}
-
-    def refuse(self) -> None:
-        """Refuse all that has come since."""
-        for reply in self._grid.pull_messages(list(self._open)) if self._open else ():
-            expected = self._open.pop(reply.metadata.reply_to_message_id, None)
-            if expected is None or reply.has_error():
-                continue
-            member, round_number, attempt = expected
-            self._sizes.append(wire.bytes_of(reply.content))
-            self._events.write(
-                "late-report-refused", round=round_number, attempt=attempt, node=member.node_id,
-                partition=member.partition_id, bytes=self._sizes[-1], reason="it came after the reporting deadline",
-            )  # fmt: skip
-            self._notices.send({member.node_id: "late"}, round_number=round_number, attempt=attempt)
-
-    def take_sizes(self) -> list[int]:
-        """Return the size of each report that was refused since the last call."""
-        sizes, self._sizes = self._sizes, []
-        return sizes
+    def joined(self, later: Reporting) -> Reporting:
+        """Return what came of both cohorts; its sums are ours, to which the later ones have been added."""
+        merge(self.sums, later.sums)
+        return Reporting([*self.members, *later.members], [*self.reports, *later.reports], self.sums)
 
 
-def collect_reports(
-    grid: Grid,
-    configuration: Configuration,
-    plan: FoldPlan,
-    *,
-    deadline: float,
-    clock: Clock,
-    events: EventLog,
-    late: LateReports,
-) -> Reporting:
-    """Send the instructions, collect the reports for `deadline` seconds, and add up those that pass the gate."""
-    desk = _Desk(configuration.members, plan, events)
-    if isinstance(grid, WorkerGrid):
-        _collect_blocks(grid, configuration, plan, desk, deadline=deadline, clock=clock)
+def collect_reports(run: ServerRun, configuration: Configuration, at: At) -> Reporting:
+    """Send the instructions, collect reports until the deadline, and add up those that pass the gate.
+
+    The late and the refused are told so.
+    """
+    plan = fold_plan(run, at)
+    fold = Fold(plan)
+    intake = _Intake(configuration.members, fold, run.events)
+    deadline = run.config.rounds.reporting_deadline
+    if run.exchange.fold is not None:
+        _collect_blocks(run.exchange.fold, run.clock, configuration, intake, deadline=deadline)
     else:
-        missing = _collect_replies(grid, configuration, plan, desk, deadline=deadline, clock=clock)
-        late.expect(missing, round_number=plan.round_number, attempt=plan.attempt)
-    return desk.close()
+        run.late.expect(_collect_replies(run.exchange, configuration, intake, deadline=deadline), at)
+    reporting = intake.closed()
+    run.exchange.traffic.add_reports(report.bytes_up for report in reporting.reports)
+    tell(run, reporting, TOLD, at)
+    return reporting
 
 
-class _Desk:
+def fold_plan(run: ServerRun, at: At) -> FoldPlan:
+    """Return how the reports of an attempt are checked and added up."""
+    strategy = run.strategy
+    steps = (*steps_of(run.config.strategy.steps), *strategy.steps)
+    state = ParcelPlan(layout_of(run.state), strategy.accumulator, strategy.uniform, steps=steps)
+    return FoldPlan(
+        gate="server.gate:ReportGate",
+        at=at,
+        parcels={STATE: state, **run.answers},
+        settings=to_flower(run.config),
+        kind=run.kind,
+    )
+
+
+def tell(run: ServerRun, reporting: Reporting, words: dict[Fate, str], at: At) -> None:
+    """Tell members what their fate means for them."""
+    told = {
+        member.node_id: words[report.fate]
+        for member, report in zip(reporting.members, reporting.reports, strict=True)
+        if report.fate in words
+    }
+    run.notices.send(told, at)
+
+
+class _Intake:
     """Where reports are written down as they come in."""
 
-    def __init__(self, members: Sequence[Member], plan: FoldPlan, events: EventLog) -> None:
-        self.tree = FoldingTree(plan, len(members))
+    def __init__(self, members: Sequence[Member], fold: Fold, events: EventLog) -> None:
+        self.fold = fold
+        self.tree = FoldingTree(fold, len(members))
         self._members = members
         self._reports: dict[int, NodeReport] = {}
         self._events = events
-        self._where: dict[str, Any] = {"round": plan.round_number, "attempt": plan.attempt}
+        self._where = fold.plan.at.where
+
+    @property
+    def missing(self) -> int:
+        """Of how many members nothing has come yet."""
+        return len(self._members) - len(self._reports)
 
     def write(self, report: NodeReport) -> None:
         """Write one report down, and into the log."""
@@ -115,66 +118,55 @@ class _Desk:
         where = {"node": member.node_id, "partition": member.partition_id}
         self._events.write(Fate.REFUSED, **self._where, **where, reason=reason)
 
-    def close(self) -> Reporting:
+    def closed(self) -> Reporting:
         """Return what came; members of whom nothing came are late."""
         for member in self._members:
             if member.position not in self._reports:
                 reason = "no report by the reporting deadline"
                 self.write(NodeReport(member.position, Fate.LATE, reason=reason))
         reports = [self._reports[member.position] for member in self._members]
-        return Reporting(reports, self.tree.close())
+        return Reporting(self._members, reports, self.tree.close())
 
 
 def _collect_blocks(
-    grid: WorkerGrid, configuration: Configuration, plan: FoldPlan, desk: _Desk, *, deadline: float, clock: Clock
+    workers: Folding, clock: Clock, configuration: Configuration, intake: _Intake, *, deadline: float
 ) -> None:
     """Collect from a grid whose workers check and add up for us."""
+    fold = intake.fold
     end = clock.now() + deadline
-    grid.start_blocks(configuration.messages, configuration.members, plan, seconds=deadline)
-    missing = len(configuration.members)
+    workers.start_blocks(configuration.messages, configuration.members, fold.plan, seconds=deadline)
     try:
-        while missing and clock.now() < end:
-            for result in grid.pull_blocks(seconds=end - clock.now()):
-                total = plan.filled(result.arrays)
-                if not desk.tree.is_next(result.block):
+        while intake.missing and clock.now() < end:
+            for result in workers.pull_blocks(seconds=end - clock.now()):
+                sums = fold.from_arrays(result.arrays)
+                if not intake.tree.is_next(result.block):
                     # It has to wait for its turn, and its memory will be used again: keep a copy.
-                    copy = plan.empty()
-                    copy.merge(total)
-                    total = copy
-                desk.tree.place_block(result.block, total)
+                    copy = fold.empty()
+                    merge(copy, sums)
+                    sums = copy
+                intake.tree.place_block(result.block, sums)
                 for report in result.reports:
-                    desk.write(report)
-                missing -= len(result.reports)
+                    intake.write(report)
     finally:
-        grid.stop_blocks()
+        workers.stop_blocks()
 
 
 def _collect_replies(
-    grid: Grid, configuration: Configuration, plan: FoldPlan, desk: _Desk, *, deadline: float, clock: Clock
-) -> dict[str, Member]:
+    exchange: Exchange, configuration: Configuration, intake: _Intake, *, deadline: float
+) -> Pending[Member]:
     """Collect from any Flower grid; return the messages that nothing came of."""
-    gate = plan.build_gate()
-    ids = list(grid.push_messages(configuration.messages))
-    begin = clock.now()
-    end = begin + deadline
-    for message_id, member in zip(ids, configuration.members, strict=True):
-        if not message_id:  # Flower's way of saying that there is no such node any more
-            desk.write(NodeReport(member.position, Fate.FAILED, reason="the node is not connected"))
-            desk.tree.place(member.position, None)
-    members = {key: member for key, member in zip(ids, configuration.members, strict=True) if key}
-    open_ids = dict(members)
-    while open_ids:
-        for reply in grid.pull_messages(list(open_ids)):
-            member = members[reply.metadata.reply_to_message_id]
-            verdict = gate.check(reply, member)
-            if open_ids.pop(reply.metadata.reply_to_message_id, None) is None:
-                desk.refuse_second(member)  # whatever it holds: the first one stands
+    pending = exchange.send(configuration.messages, configuration.members, book="")
+    for member in pending.unsent:
+        intake.write(NodeReport(member.position, Fate.FAILED, reason="the node is not connected"))
+        intake.tree.place(member.position, None)
+    for _ in exchange.looks(until=exchange.clock.now() + deadline):
+        for member, reply, again in pending.heard():
+            verdict = intake.fold.gate.check(reply, member)
+            if again:
+                intake.refuse_second(member)  # whatever it holds: the first one stands
                 continue
-            desk.write(verdict.report)
-            desk.tree.place(member.position, verdict)
-        now = clock.now()
-        if now >= end:
+            intake.write(verdict.report)
+            intake.tree.place(member.position, verdict)
+        if not pending.open:
             break
-        if open_ids:
-            clock.sleep(pause(waited=now - begin, left=end - now))
-    return open_ids
+    return pending

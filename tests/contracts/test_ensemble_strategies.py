@@ -16,13 +16,13 @@ from fedlearn.config.presets import STRATEGY_OF
 from fedlearn.config.schema import StrategySettings
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
-from fedlearn.folding import FoldingTree, FoldPlan, Verdict, blocks_of
+from fedlearn.folding import STATE, Fold, FoldingTree, Verdict, blocks_of
 from fedlearn.models.forest import empty_state
 from fedlearn.models.loaded import initial_state
 from fedlearn.runs.checkpoint import pack_state
-from fedlearn.state import Sends, UpdateKind, dense_update, layout_of
+from fedlearn.state import UpdateKind, dense_update
 from strategies import STRATEGIES, load_strategy
-from tests.oracles.cohorts import bytes_of
+from tests.oracles.cohorts import after, bytes_of, plan_for
 from tests.oracles.forests import made_trees
 
 NAMES = [name for name in STRATEGIES if UpdateKind.ENSEMBLE in STRATEGIES.load(name).accepts]
@@ -52,15 +52,15 @@ def made_cohort(rng, size):
 
 
 def folded(strategy, state, cohort, order=None, by_block=()):
-    plan = FoldPlan("", strategy.accumulator, strategy.uniform, 1, 1, layout_of(state), {}, UpdateKind.ENSEMBLE)
+    fold = Fold(plan_for(strategy.accumulator, state, uniform=strategy.uniform, kind=UpdateKind.ENSEMBLE))
 
     def verdict(position):
         if cohort[position] is None:
             return None
         weight, trees = cohort[position]
-        return Verdict(NodeReport(position, Fate.REPORTED), dense_update(trees), 1 if strategy.uniform else weight)
+        return Verdict(NodeReport(position, Fate.REPORTED, weight), {STATE: dense_update(trees)})
 
-    tree, done = FoldingTree(plan, len(cohort)), set()
+    tree, done = FoldingTree(fold, len(cohort)), set()
     blocks = blocks_of(len(cohort))
     for position in order or range(len(cohort)):
         block = position // 2
@@ -68,14 +68,14 @@ def folded(strategy, state, cohort, order=None, by_block=()):
             tree.place(position, verdict(position))
         elif block not in done:  # added up by a worker, and sent as arrays
             done.add(block)
-            total = plan.fold(v for v in map(verdict, blocks[block]) if v is not None)
-            tree.place_block(block, plan.filled({name: a.copy() for name, a in total.to_arrays().items()}))
-    return tree.close()
+            total = fold.of(v for v in map(verdict, blocks[block]) if v is not None)
+            tree.place_block(block, fold.from_arrays({name: a.copy() for name, a in fold.to_arrays(total).items()}))
+    return tree.close()[STATE]
 
 
 def next_of(strategy, state, cohort, **how):
     total = folded(strategy, state, cohort, **how)
-    return strategy.next_state(state, total, sends=Sends.WEIGHTS, round_number=1)
+    return after(strategy, state, total)
 
 
 def expected(name, uniform, cohorts, row):

@@ -21,6 +21,7 @@ from fedlearn.runs.checkpoint import pack_state
 from fedlearn.state import Sends, UpdateKind
 from strategies import STRATEGIES, load_strategy
 from tests.oracles import averaging
+from tests.oracles.cohorts import after as next_of
 from tests.oracles.cohorts import bytes_of, cohort_seeds, folded, made_cohort, made_state, plan_for, rows_of
 
 NAMES = [name for name in STRATEGIES if UpdateKind.DENSE in STRATEGIES.load(name).accepts]  # others: of ensembles
@@ -78,7 +79,7 @@ def test_every_strategy_equals_its_oracle_over_several_rounds(name, sends, weigh
     for round_number in range(1, ROUNDS + 1):
         cohort = made_cohort(rng, state, size=size, density=density)
         total = folded(plan_for(strategy.accumulator, state, uniform=strategy.uniform), cohort, range(size))
-        after = strategy.next_state(state, total, sends=sends, round_number=round_number)
+        after = next_of(strategy, state, total, sends=sends, round_number=round_number)
         exact = exact_next(oracle, state, cohort, uniform=strategy.uniform, update=sends is Sends.UPDATE)
         assert {p: (a.shape, a.dtype) for p, a in after.items()} == {p: (a.shape, a.dtype) for p, a in state.items()}
         assert_close(after, exact)
@@ -100,7 +101,7 @@ def test_same_bytes_in_any_order_of_arrival_and_any_grouping_by_blocks(name, sen
         strategy = strategy_of(name)
         total = folded(plan_for(strategy.accumulator, state), cohort, arrival, by_block=sorted(blocks))
         totals.append({name: array.copy() for name, array in total.to_arrays().items()})
-        nexts.append(strategy.next_state(state, total, sends=sends, round_number=1))
+        nexts.append(next_of(strategy, state, total, sends=sends, round_number=1))
     assert bytes_of(totals[0]) == bytes_of(totals[1])
     assert bytes_of(nexts[0]) == bytes_of(nexts[1])
 
@@ -118,7 +119,7 @@ def test_entry_nobody_sent_keeps_its_value_and_its_moments_to_the_bit(name, send
         before = {key: array.copy() for key, array in strategy.memory().items()}
         cohort = made_cohort(rng, state, size=size, density=density)
         total = folded(plan_for(strategy.accumulator, state), cohort, range(size))
-        after = strategy.next_state(state, total, sends=sends, round_number=round_number)
+        after = next_of(strategy, state, total, sends=sends, round_number=round_number)
         for parameter, old in state.items():
             masks = [mask for _, _, mask in rows_of(cohort, parameter, uniform=False)]
             unsent = ~np.any(np.array(masks), axis=0) if masks else np.ones(old.shape, bool)
@@ -143,7 +144,7 @@ def test_old_state_and_memory_are_never_changed_in_place(name, sends, made):
             array.flags.writeable = False  # whoever writes, raises
         cohort = made_cohort(rng, state, size=size, density=density)
         total = folded(plan_for(strategy.accumulator, state), cohort, range(size))
-        state = dict(strategy.next_state(state, total, sends=sends, round_number=round_number))
+        state = dict(next_of(strategy, state, total, sends=sends, round_number=round_number))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -151,7 +152,7 @@ def test_nothing_reported_leaves_the_state_as_it_is(name):
     state = made_state(np.random.default_rng(1))
     strategy = strategy_of(name)
     total = folded(plan_for(strategy.accumulator, state), [None, None, None], [2, 0, 1])
-    after = strategy.next_state(state, total, sends=Sends.WEIGHTS, round_number=1)
+    after = next_of(strategy, state, total, sends=Sends.WEIGHTS, round_number=1)
     assert bytes_of(after) == bytes_of(state)
 
 
@@ -164,7 +165,7 @@ def test_memory_survives_the_checkpoint_to_the_bit(name):
     def run(strategy, state, first, last):
         for round_number in range(first, last + 1):
             total = folded(plan_for(strategy.accumulator, state), cohorts[round_number - 1], range(5))
-            state = strategy.next_state(state, total, sends=Sends.WEIGHTS, round_number=round_number)
+            state = next_of(strategy, state, total, sends=Sends.WEIGHTS, round_number=round_number)
         return state
 
     unbroken = strategy_of(name)

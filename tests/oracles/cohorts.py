@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from fedlearn.cohort import Fate, NodeReport
-from fedlearn.folding import FoldingTree, FoldPlan, Verdict, blocks_of
-from fedlearn.state import Entries, State, layout_of
+from fedlearn.cohort import At, Fate, NodeReport
+from fedlearn.config import RunConfig, to_flower
+from fedlearn.folding import STATE, Fold, FoldingTree, FoldPlan, ParcelPlan, Verdict, blocks_of
+from fedlearn.state import Entries, Sends, State, UpdateKind, layout_of
+from strategies.base import RoundStrategy, Turn
 
 SHAPES = {"w": (3, 4), "b": (5,), "one": (1,), "scalar": (), "none": (0,)}
 COUNTS = {"count": (2,), "steps": ()}  # integer buffers, as batch norm has
@@ -80,38 +83,52 @@ def rows_of(cohort: Cohort, name: str, *, uniform: bool) -> list[tuple[float, np
     ]
 
 
-def plan_for(accumulator: str, state: State, *, uniform: bool = False) -> FoldPlan:
-    return FoldPlan("server.gate:ReportGate", accumulator, uniform, 1, 1, layout_of(state), {})
+FIRST = At(1, 1)
 
 
-def verdict_of(report: MadeReport | None, position: int, *, uniform: bool) -> Verdict | None:
+def plan_for(
+    accumulator: str, state: State, *, uniform: bool = False, settings: Mapping[str, Any] | None = None,
+    kind: UpdateKind = UpdateKind.DENSE, at: At = FIRST, **parcels: ParcelPlan,
+) -> FoldPlan:  # fmt: skip
+    whole = {STATE: ParcelPlan(layout_of(state), accumulator, uniform), **parcels}
+    return FoldPlan("server.gate:ReportGate", at, whole, settings or to_flower(RunConfig()), kind)
+
+
+def after(
+    strategy: RoundStrategy, state: State, total: Any, *, sends: Sends = Sends.WEIGHTS, round_number: int = 1
+) -> State:
+    """Return the state that a strategy makes of a total."""
+    return strategy.next_state(Turn(state, total, sends, at=At(round_number, 1))).state
+
+
+def verdict_of(report: MadeReport | None, position: int) -> Verdict | None:
     if report is None:
         return None
-    weight = 1 if uniform else report.weight
-    return Verdict(NodeReport(position, Fate.REPORTED, report.weight), report.update(), weight)
+    return Verdict(NodeReport(position, Fate.REPORTED, report.weight), {STATE: report.update()})
 
 
 def folded(plan: FoldPlan, cohort: Cohort, order: Sequence[int], *, by_block: Sequence[int] = ()):
     """Return the tree's total when positions come in `order`; blocks in `by_block` are added up by a worker."""
-    tree = FoldingTree(plan, len(cohort))
+    fold = Fold(plan)
+    tree = FoldingTree(fold, len(cohort))
     blocks = blocks_of(len(cohort))
     in_blocks = {position: block for block in by_block for position in blocks[block]}
     done = set()
-    kept = plan.empty()  # a worker uses its accumulator for one block after another
+    kept = fold.empty()  # a worker uses its accumulator for one block after another
     for position in order:
         block = in_blocks.get(position)
         if block is None:
-            tree.place(position, verdict_of(cohort[position], position, uniform=plan.uniform))
+            tree.place(position, verdict_of(cohort[position], position))
         elif block not in done:
             done.add(block)
-            verdicts = [verdict_of(cohort[p], p, uniform=plan.uniform) for p in blocks[block]]
-            kept = plan.fold([v for v in verdicts if v is not None], kept)
-            arrays = kept.to_arrays()
+            verdicts = [verdict_of(cohort[p], p) for p in blocks[block]]
+            kept = fold.of([v for v in verdicts if v is not None], kept)
+            arrays = fold.to_arrays(kept)
             read_only = {name: array.copy() for name, array in arrays.items()}
             for array in read_only.values():
                 array.flags.writeable = False  # a worker's shared memory: ours to read
-            tree.place_block(block, plan.filled(read_only))
-    return tree.close()
+            tree.place_block(block, fold.from_arrays(read_only))
+    return tree.close()[STATE]
 
 
 def bytes_of(arrays: Mapping[str, np.ndarray]) -> dict[str, bytes]:

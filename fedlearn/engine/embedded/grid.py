@@ -12,7 +12,7 @@ from flwr.app import ArrayRecord, Error, Message
 
 from fedlearn import flower
 from fedlearn.clock import WallClock
-from fedlearn.cohort import Fate, NodeReport
+from fedlearn.cohort import Fate, Member, NodeReport
 from fedlearn.engine.embedded.pool import Worker, WorkerPool
 from fedlearn.engine.embedded.sharing import Board, Boards, Directory
 from fedlearn.engine.embedded.tasks import (
@@ -32,7 +32,7 @@ from fedlearn.engine.embedded.tasks import (
 )
 from fedlearn.engine.virtual_nodes import PromptNodes, error_reply, expired
 from fedlearn.exchange import Offers
-from fedlearn.folding import BlockResult, FoldPlan, Member, blocks_of
+from fedlearn.folding import BlockResult, FoldPlan, blocks_of
 from fedlearn.state import State
 
 LETTERS = 16  # messages in one task; a ready query takes a tenth of a millisecond, a task's way there and back as much

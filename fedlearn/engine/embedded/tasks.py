@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fedlearn.cohort import NodeReport
+from fedlearn.cohort import Member, NodeReport
 from fedlearn.engine.apps import CLIENT_APP
 from fedlearn.engine.embedded.sharing import Directory
 from fedlearn.errors import FedlearnError
-from fedlearn.folding import FoldPlan, Member
+from fedlearn.folding import FoldPlan
 
 
 class Letter(NamedTuple):

@@ -33,7 +33,7 @@ from fedlearn.engine.embedded.tasks import (
     Task,
 )
 from fedlearn.engine.virtual_nodes import run_node
-from fedlearn.folding import Accumulator, FoldPlan, Gate
+from fedlearn.folding import Fold, Sums
 from fedlearn.registry import load_reference
 
 NOBODY = -1  # no node is running
@@ -78,9 +78,8 @@ class _Worker:
         self._client_app = load_client_app(begin.client_app)
         self._packed: tuple[PackedRecord, ...] = ()
         self._records: dict[int, ArrayRecord] = {}  # those of the last letter
-        self._plan: FoldPlan | None = None
-        self._gate: Gate | None = None
-        self._total: Accumulator | None = None  # of the last block: its memory is used again
+        self._fold: Fold | None = None
+        self._sums: Sums | None = None  # of the last block: its memory is used again
 
     def serve(self) -> None:
         """Do tasks until the pipe closes."""
@@ -92,7 +91,7 @@ class _Worker:
                 case NewBoard():
                     self._theirs[message.slot] = message.receive(self._pipe)
                 case NewPlan():
-                    self._plan, self._gate = message.plan, message.plan.build_gate()
+                    self._fold = Fold(message.plan)
                 case NewRecords():
                     self._packed, self._records = message.records, {}
                 case _:
@@ -113,19 +112,18 @@ class _Worker:
             return Broken.by(error)
 
     def _block(self, task: BlockTask) -> BlockDone:
-        assert self._gate is not None
-        assert self._plan is not None
+        assert self._fold is not None
         verdicts = []
         kept: dict[int, bytes] = {}
         for member, letter in zip(task.members, task.letters, strict=True):
             self._running[0] = member.position
             reply = self._run(letter, kept)
-            verdicts.append(self._gate.check(reply, member))
+            verdicts.append(self._fold.gate.check(reply, member))
         self._running[0] = NOBODY
-        total = self._total = self._plan.fold(verdicts, self._total)
+        self._sums = self._fold.of(verdicts, self._sums)
         # Three slots in turn: the engine may still be reading the block before the last, and has given us one ahead.
         self._slot = (self._slot + 1) % 3
-        directory = self._mine.write(self._slot, total.to_arrays())
+        directory = self._mine.write(self._slot, self._fold.to_arrays(self._sums))
         return BlockDone([*task.lost, *(verdict.report for verdict in verdicts)], directory, kept)
 
     def _letters(self, task: LettersTask) -> LettersDone:

@@ -11,15 +11,16 @@ from flwr.app import ArrayRecord, Context, Message, RecordDict
 
 from client.node import NodeStatus
 from fedlearn import flower, wire
-from fedlearn.cohort import Fate, Instruction
+from fedlearn.cohort import Fate, Instruction, Member
 from fedlearn.compression import load_codec
 from fedlearn.config import config_from, from_flower, to_flower
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.virtual_nodes import run_node
-from fedlearn.folding import FoldPlan, Member
+from fedlearn.folding import STATE
 from fedlearn.models.loaded import initial_state
 from fedlearn.state import layout_of
 from server.gate import ReportGate
+from tests.oracles.cohorts import plan_for
 
 FLAT = {"clients": 4, "data.dataset": "digits", "training.local_epochs": 1}
 
@@ -86,13 +87,13 @@ def test_node_whose_training_fails_answers_with_an_error_and_can_be_asked_again(
 def test_report_passes_the_gate_and_holds_what_was_learned(state, codec, send, granularity):
     settings = {"compression.codec": codec, "compression.send": send, "compression.granularity": granularity}
     node, dense = OneNode(**settings, **{"compression.keep_ratio": 0.5}), OneNode()
-    plan = FoldPlan("", "strategies.masked_mean:MaskedSum", False, 1, 1, layout_of(state), node.settings)
+    plan = plan_for("strategies.masked_mean:MaskedSum", state, settings=node.settings)
     reply = node.hears(instruction(state))
     verdict = ReportGate(plan).check(reply, Member(5, 3, 2))
     assert verdict.report.fate is Fate.REPORTED, verdict.report.reason
     assert verdict.report.num_examples == 1442 // 4
     learned = wire.unpack_arrays(dense.hears(instruction(state)).content.array_records[wire.ARRAYS])
-    for name, entries in verdict.update.items():
+    for name, entries in verdict.parcels[STATE].items():
         expected = (learned[name] - state[name] if send == "update" else learned[name]).reshape(-1)
         sent = slice(None) if entries.positions is None else entries.positions
         np.testing.assert_array_equal(entries.values, expected[sent])
@@ -104,7 +105,7 @@ CHAINS = ["drop:0.3,rotate,quantize:4", "rand-k:0.2", "ternary:0.05", "eden,entr
 @pytest.mark.parametrize("codec", CHAINS)
 def test_compressed_report_passes_the_gate(state, codec):
     node = OneNode(**{"compression.codec": codec, "compression.send": "update"})
-    plan = FoldPlan("", "strategies.masked_mean:MaskedSum", False, 1, 1, layout_of(state), node.settings)
+    plan = plan_for("strategies.masked_mean:MaskedSum", state, settings=node.settings)
     verdict = ReportGate(plan).check(node.hears(instruction(state)), Member(5, 3, 2))
     assert verdict.report.fate is Fate.REPORTED, verdict.report.reason
     assert verdict.report.bytes_up < 62_006 * 4 / 4
@@ -141,7 +142,7 @@ def test_a_node_on_a_network_whose_process_is_new_reports_what_a_simulated_one_d
 
 def test_a_report_is_freed_with_its_last_reader_not_when_python_looks_for_cycles(state):
     node = OneNode(**{"compression.codec": "drop"})
-    plan = FoldPlan("", "strategies.masked_mean:MaskedSum", False, 1, 1, layout_of(state), node.settings)
+    plan = plan_for("strategies.masked_mean:MaskedSum", state, settings=node.settings)
     gc.disable()
     try:
         reply = node.hears(instruction(state))

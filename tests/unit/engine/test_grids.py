@@ -10,7 +10,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.serverapp.strategy import FedAvg as FlowersFedAvg
 
 from fedlearn import wire
-from fedlearn.engine.base import NodeKeeper
+from fedlearn.exchange import offers_of
 from strategies.fedavg import FedAvg
 
 
@@ -83,7 +83,7 @@ def test_nodes_keep_their_state_between_messages(grid, ask):
 
 
 def test_what_nodes_keep_goes_through_a_checkpoint(grid, ask):
-    assert isinstance(grid, NodeKeeper)
+    assert offers_of(grid).keep is grid
     assert grid.node_states() == b""
     grid.send_and_receive([ask(7), ask(3), ask(3)])
     stored = grid.node_states()

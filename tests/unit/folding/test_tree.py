@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.folding import BLOCK, FoldingTree, blocks_of
+from fedlearn.folding import BLOCK, STATE, Fold, FoldingTree, blocks_of
 from tests.oracles.cohorts import bytes_of, folded, made_cohort, made_state, plan_for, verdict_of
 
 PLAN = "strategies.masked_mean:MaskedSum"
@@ -20,7 +20,7 @@ def test_blocks_cover_the_cohort_in_order(size):
 
 def test_empty_cohort_adds_up_to_nothing():
     plan = plan_for(PLAN, made_state(np.random.default_rng(0)))
-    total = FoldingTree(plan, 0).close()
+    total = FoldingTree(Fold(plan), 0).close()[STATE]
     assert (total.totals, total.weights, total.reports.tolist()) == ({}, {}, [0, 0])
 
 
@@ -31,20 +31,20 @@ def test_what_never_came_counts_as_nothing_wherever_it_is_missing(seed, size, da
     cohort = made_cohort(rng, state, size=size, density=0.5)
     plan = plan_for(PLAN, state)
     came = data.draw(st.lists(st.integers(0, size - 1), unique=True))
-    tree = FoldingTree(plan, size)
+    tree = FoldingTree(Fold(plan), size)
     for position in came:
-        tree.place(position, verdict_of(cohort[position], position, uniform=False))
+        tree.place(position, verdict_of(cohort[position], position))
     expected = folded(plan, [c if p in came else None for p, c in enumerate(cohort)], range(size))
-    assert bytes_of(tree.close().to_arrays()) == bytes_of(expected.to_arrays())
+    assert bytes_of(tree.close()[STATE].to_arrays()) == bytes_of(expected.to_arrays())
 
 
 def test_block_is_forgotten_when_it_is_added():
     rng = np.random.default_rng(0)
     state = made_state(rng)
     cohort = [c or None for c in made_cohort(rng, state, size=8, density=0.5)]
-    tree = FoldingTree(plan_for(PLAN, state), 8)
+    tree = FoldingTree(Fold(plan_for(PLAN, state)), 8)
     for position in range(8):
-        tree.place(position, verdict_of(cohort[position], position, uniform=False))
+        tree.place(position, verdict_of(cohort[position], position))
         assert len(tree._verdicts) + len(tree._sums) <= 1
 
 
@@ -52,11 +52,11 @@ def test_block_is_forgotten_when_it_is_added():
 def test_accumulator_used_again_remembers_nothing(accumulator):
     rng = np.random.default_rng(4)
     state = made_state(rng)
-    plan = plan_for(accumulator, state)
+    fold = Fold(plan_for(accumulator, state))
     first, second = (
-        [verdict_of(report, p, uniform=False) for p, report in enumerate(made_cohort(rng, state, size=3, density=0.5))]
+        [verdict_of(report, p) for p, report in enumerate(made_cohort(rng, state, size=3, density=0.5))]
         for _ in range(2)
     )
     first, second = ([v for v in verdicts if v] for verdicts in (first, second))
-    again = plan.fold(second, plan.fold(first))
-    assert bytes_of(again.to_arrays()) == bytes_of(plan.fold(second).to_arrays())
+    again = fold.of(second, fold.of(first))
+    assert bytes_of(fold.to_arrays(again)) == bytes_of(fold.to_arrays(fold.of(second)))

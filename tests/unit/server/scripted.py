@@ -15,12 +15,15 @@ from flwr.serverapp import Grid
 
 from fedlearn import flower, wire
 from fedlearn.clock import ManualClock
-from fedlearn.config import RunConfig
+from fedlearn.config import RunConfig, to_flower
+from fedlearn.exchange import Offers
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import EventLog
 from fedlearn.seeding import report_seed
-from server.schedules.synchronous import Rounds
+from server.exchange import Exchange
+from server.run import ServerRun
+from server.schedules import SCHEDULES
 from strategies.fedavg import FedAvg
 
 STATE = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "steps": np.array(4, np.int64)}
@@ -110,6 +113,10 @@ class ScriptedGrid(Grid):
     def get_node_ids(self) -> Iterable[int]:
         return list(self.nodes)
 
+    @property
+    def offers(self) -> Offers:
+        return Offers(clock=self.clock, partitions=self.nodes_by_partition)
+
     def nodes_by_partition(self) -> list[int]:
         return sorted(self.nodes, key=lambda node: (self.nodes[node].partition_id, node))
 
@@ -173,7 +180,9 @@ class ScriptedGrid(Grid):
 class NetworkGrid(ScriptedGrid):
     """Knows of its nodes no more than a network does: who is connected."""
 
-    nodes_by_partition = None  # type: ignore[assignment]
+    @property
+    def offers(self) -> Offers:
+        return Offers(clock=self.clock)
 
     def get_node_ids(self) -> Iterable[int]:
         return [node_id for node_id, node in self.nodes.items() if node.connected]
@@ -194,13 +203,12 @@ class Scene:
         self.store = RunStore(folder)
         self.store.begin(STATE)
         self.log = EventLog(self.folder.events)
-        self.rounds = Rounds(
-            self.grid, strategy or FedAvg(), self.store, self.config, clock=self.clock, events=self.log
-        )
+        exchange = Exchange(self.grid, to_flower(self.config))
+        self.server = ServerRun(exchange, strategy or FedAvg(), self.store, self.config, events=self.log)
 
     def run(self) -> Scene:
         try:
-            self.rounds.run()
+            SCHEDULES.load(self.config.rounds.schedule)(self.server).run()
         finally:
             self.log.flush()
         return self

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 import server.gate
 from fedlearn import flower, wire
-from fedlearn.cohort import Fate, Instruction
+from fedlearn.cohort import Fate, Instruction, Member
 from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.errors import Refused
-from fedlearn.folding import FoldPlan, Member
+from fedlearn.folding import STATE as STATE_PARCEL
 from fedlearn.seeding import report_seed
-from fedlearn.state import layout_of
 from server.gate import ReportGate
+from tests.oracles.cohorts import plan_for
 from tests.unit.server.scripted import STATE, Node, Scene, honest_content, trained
 
 BAD = 12  # the node whose report is spoiled; it holds partition 2
@@ -198,7 +198,7 @@ MALFORMED = {
     "no metrics": ("undecodable", without(wire.METRICS)),
     "no report": ("undecodable", without(wire.REPORT)),
     "no records": ("undecodable", without(wire.ARRAYS, wire.METRICS, wire.REPORT)),
-    "a second ArrayRecord": ("undecodable", adding("more", wire.pack_arrays({"w": np.zeros(1)}))),
+    "a second ArrayRecord": ("wrong-parcels", adding("more", wire.pack_arrays({"w": np.zeros(1)}))),
     "a second MetricRecord": ("undecodable", adding("more", MetricRecord({"x": 1.0}))),
     "negative seed": ("wrong-seed", said(seed=-1)),
     "seed as text": ("wrong-seed", said(seed="7")),
@@ -345,8 +345,7 @@ def test_norm_is_of_all_float_entries_and_equality_passes(value, fate):
 
 def gate_of(settings=None, **plan):
     config = RunConfig.model_validate(settings or {})
-    made = {"round_number": 1, "attempt": 1, "layout": layout_of(STATE), "settings": to_flower(config)} | plan
-    return ReportGate(FoldPlan("server.gate:ReportGate", "strategies.masked_mean:MaskedSum", False, **made))
+    return ReportGate(plan_for("strategies.masked_mean:MaskedSum", STATE, settings=to_flower(config), **plan))
 
 
 def message_and_member():
@@ -364,16 +363,16 @@ def test_second_report_through_the_same_gate_is_a_duplicate():
     first = gate.check(reply_with(honest_content(message, 2)), member)
     second = gate.check(reply_with(honest_content(message, 2)), member)
     assert first.report.fate is Fate.REPORTED
-    assert (second.report.fate, second.update) == (Fate.REFUSED, None)
+    assert (second.report.fate, second.parcels) == (Fate.REFUSED, {})
     assert second.report.reason.startswith("duplicate")
 
 
 def test_accepted_values_are_those_that_were_sent():
     message, member = message_and_member()
     verdict = gate_of().check(reply_with(honest_content(message, 2)), member)
-    assert verdict.weight == 30
+    assert verdict.report.num_examples == 30
     for name, array in trained(STATE, 2).items():
-        np.testing.assert_array_equal(verdict.update[name].values, array.reshape(-1))
+        np.testing.assert_array_equal(verdict.parcels[STATE_PARCEL][name].values, array.reshape(-1))
 
 
 @pytest.mark.parametrize("shape", ["(100000000,)", "(9000000000, 9)", "(0, 9223372036854775807)"])
@@ -416,7 +415,7 @@ def test_dropped_entries_pass_the_gate_as_null():
     message, member = message_and_member()
     verdict = gate_of(DROPPING).check(reply_with(dropped_content(message)), member)
     assert verdict.report.fate is Fate.REPORTED
-    assert len(verdict.update["w"].values) == 3
+    assert len(verdict.parcels[STATE_PARCEL]["w"].values) == 3
 
 
 @pytest.mark.parametrize(
@@ -471,7 +470,7 @@ contents = st.dictionaries(
 def test_random_records_are_refused_and_raise_nothing(settings, content):
     _, member = message_and_member()
     verdict = gate_of(settings).check(reply_with(content), member)
-    assert (verdict.report.fate, verdict.update) == (Fate.REFUSED, None)
+    assert (verdict.report.fate, verdict.parcels) == (Fate.REFUSED, {})
 
 
 @given(position=st.integers(0, 10_000), flip=st.integers(1, 255), cut=st.integers(0, 300))
@@ -488,9 +487,9 @@ def test_flipped_and_missing_bytes_give_a_verdict_even_with_a_fitting_checksum(p
     with_data(damage)(content)
     wire.seal(content)
     verdict = gate_of().check(reply_with(content), member)
-    if verdict.update is not None:  # a flipped bit of a value cannot be told from a value
-        assert np.isfinite(verdict.update["w"].values).all()
-        assert verdict.update["w"].values.shape == (6,)
+    if verdict.parcels:  # a flipped bit of a value cannot be told from a value
+        assert np.isfinite(verdict.parcels[STATE_PARCEL]["w"].values).all()
+        assert verdict.parcels[STATE_PARCEL]["w"].values.shape == (6,)
 
 
 @given(position=st.integers(0, 10_000), flip=st.integers(1, 255))
@@ -553,7 +552,7 @@ def test_flipped_bit_or_truncation_is_refused_by_its_checksum(codec, where, bit,
 
     damaged(content, where, damage)
     verdict = gate_of(settings).check(reply_with(content), member)
-    assert (verdict.report.fate, verdict.update) == (Fate.REFUSED, None)
+    assert (verdict.report.fate, verdict.parcels) == (Fate.REFUSED, {})
     assert verdict.report.reason.startswith("wrong-checksum: ")
 
 
@@ -572,7 +571,7 @@ def test_garbage_with_a_fitting_checksum_is_refused_or_finite(codec, where, byte
     damaged(content, where, damage)
     wire.seal(content)
     verdict = gate_of(settings).check(reply_with(content), member)
-    for entries in (verdict.update or {}).values():
+    for entries in verdict.parcels.get(STATE_PARCEL, {}).values():
         assert np.isfinite(entries.values).all()
 
 

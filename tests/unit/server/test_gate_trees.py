@@ -10,14 +10,15 @@ from flwr.app import ArrayRecord, Message, RecordDict
 
 import server.gate
 from fedlearn import flower, wire
-from fedlearn.cohort import Fate, Instruction
+from fedlearn.cohort import At, Fate, Instruction, Member
 from fedlearn.config import config_from, to_flower
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.virtual_nodes import run_node
-from fedlearn.folding import FoldPlan, Member
+from fedlearn.folding import STATE
 from fedlearn.models.loaded import initial_state
-from fedlearn.state import UpdateKind, layout_of
+from fedlearn.state import UpdateKind
 from server.gate import ReportGate
+from tests.oracles.cohorts import plan_for
 
 FLAT = {
     "clients": 3, "data.dataset": "diabetes", "model.name": "dp-forest",
@@ -51,8 +52,8 @@ def verdict_of(settings, state, arrays=None, round_number=1):
     if arrays is not None:
         reply.content[wire.ARRAYS] = wire.pack_arrays(arrays)
         wire.seal(reply.content)
-    plan = FoldPlan(
-        "", "strategies.collected:Collected", False, round_number, 1, layout_of(state), settings, UpdateKind.ENSEMBLE
+    plan = plan_for(
+        "strategies.collected:Collected", state, settings=settings, kind=UpdateKind.ENSEMBLE, at=At(round_number, 1)
     )
     return ReportGate(plan).check(reply, Member(NODE, PARTITION, 0))
 
@@ -62,10 +63,10 @@ def test_an_honest_tree_passes_as_it_is(honest):
     verdict = verdict_of(settings, state)
     assert verdict.report.fate is Fate.REPORTED, verdict.report.reason
     assert verdict.report.metrics == {"epsilon": 50.0}
-    assert verdict.weight == 1  # how many records a node holds is not for the server to know
+    assert verdict.report.num_examples == 1  # how many records a node holds is not for the server to know
     assert len(arrays["feature"]) > 3
     for name, array in arrays.items():
-        np.testing.assert_array_equal(verdict.update[name].values, array.reshape(-1))
+        np.testing.assert_array_equal(verdict.parcels[STATE][name].values, array.reshape(-1))
 
 
 def with_entry(name, place, value):
@@ -135,7 +136,7 @@ def test_a_malformed_tree_is_refused_with_its_reason(honest, reason, spoil):
     assert verdict.report.fate is Fate.REFUSED
     assert verdict.report.reason.startswith(f"{reason}: ")
     assert "\n" not in verdict.report.reason
-    assert verdict.update is None
+    assert not verdict.parcels
 
 
 @pytest.mark.parametrize(("setting", "reason"), [("gate.max_depth", "too-deep"), ("gate.max_nodes", "too-large")])

@@ -9,6 +9,7 @@ from fedlearn.state import Entries, Sends, layout_of
 from strategies import load_strategy
 from strategies.fedavg import FedAdam, FedAvg, FedAvgM
 from strategies.masked_mean import MaskedSum
+from tests.oracles.cohorts import after as next_of
 
 STATE = {"w": np.float32([1, 2, 3])}
 
@@ -21,7 +22,7 @@ def report_of(values, positions=None):
 
 
 def after(strategy, report, sends=Sends.WEIGHTS):
-    return strategy.next_state(STATE, report, sends=sends, round_number=1)["w"].tolist()
+    return next_of(strategy, STATE, report, sends=sends)["w"].tolist()
 
 
 def test_one_node_is_local_learning():

@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedlearn.state import Entries, Sends, layout_of
+from fedlearn.state import Entries, layout_of
 from strategies.collected import Collected
 from strategies.median import COLUMNS, Median, TrimmedMean
+from tests.oracles.cohorts import after as next_of
 
 
 def reports_of(state, rows):
@@ -18,7 +19,7 @@ def reports_of(state, rows):
 def test_one_hostile_node_of_five_cannot_move_the_median_beyond_the_honest():
     state = {"w": np.zeros(3, np.float32)}
     rows = [[1, 1, 1], [2, 2, 2], [3, 3, 3], [4, 4, 4], [3e38, -3e38, 3e38]]
-    after = Median().next_state(state, reports_of(state, rows), sends=Sends.WEIGHTS, round_number=1)
+    after = next_of(Median(), state, reports_of(state, rows))
     assert after["w"].tolist() == [3, 2, 3]
 
 
@@ -26,14 +27,14 @@ def test_one_hostile_node_of_five_cannot_move_the_median_beyond_the_honest():
 def test_trimming_is_symmetric(trim, expected):
     state = {"w": np.zeros(1, np.float32)}
     rows = [[n] for n in range(1, 11)]
-    after = TrimmedMean(trim=trim).next_state(state, reports_of(state, rows), sends=Sends.WEIGHTS, round_number=1)
+    after = next_of(TrimmedMean(trim=trim), state, reports_of(state, rows))
     assert after["w"].tolist() == [expected]
 
 
 def test_trimmed_mean_cuts_the_share_at_each_end():
     state = {"w": np.zeros(1, np.float32)}
     rows = [[n] for n in (1000, 2, 3, 4, -1000)]
-    after = TrimmedMean(trim=0.2).next_state(state, reports_of(state, rows), sends=Sends.WEIGHTS, round_number=1)
+    after = next_of(TrimmedMean(trim=0.2), state, reports_of(state, rows))
     assert after["w"].tolist() == [3]
 
 
@@ -41,5 +42,5 @@ def test_columns_are_seamless():
     rng = np.random.default_rng(1)
     state = {"w": np.zeros(COLUMNS + 5, np.float32)}
     rows = rng.normal(size=(3, COLUMNS + 5)).astype(np.float32)
-    after = Median().next_state(state, reports_of(state, rows), sends=Sends.WEIGHTS, round_number=1)
+    after = next_of(Median(), state, reports_of(state, rows))
     np.testing.assert_array_equal(after["w"], np.median(rows, axis=0))

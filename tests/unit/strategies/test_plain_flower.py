@@ -6,18 +6,19 @@ import json
 
 import numpy as np
 import pytest
+from flwr.app import ConfigRecord
 from safetensors.numpy import load as safetensors_load
 
 from fedlearn import wire
 from fedlearn.config.schema import StrategySettings
 from fedlearn.errors import RunFailed, SettingError
-from fedlearn.folding import Member
 from fedlearn.runs.checkpoint import pack_state
 from fedlearn.state import Entries, Sends, UpdateKind, layout_of
-from server.phases.configuration import configure
+from server.grids import CohortGrid
 from strategies import load_strategy
 from strategies.collected import Collected
 from strategies.plain_flower import PlainFlower
+from tests.oracles.cohorts import after
 from tests.unit.server.scripted import STATE, Node, Scene, trained
 
 MODULE = "flwr.serverapp.strategy"
@@ -46,20 +47,21 @@ def made(name, **options):
     return load_strategy(settings)
 
 
-class NoGrid:
-    """`configure` only asks the cohort's own view of the grid."""
+def configured(strategy, state, round_number, *, nodes=5):
+    """What the strategy writes to a cohort: it only asks the cohort's own view of the grid."""
+    cohort = CohortGrid(None, [100 + n for n in range(nodes)])
+    return list(strategy.configure_train(round_number, wire.pack_arrays(state), ConfigRecord(), cohort))
 
 
 def one_round(strategy, state, round_number, *, nodes=5, sends=Sends.WEIGHTS):
-    cohort = [Member(100 + n, n, n) for n in range(nodes)]
-    configure(strategy, state, cohort, NoGrid(), round_number=round_number, attempt=1, ttl=60.0)
+    configured(strategy, state, round_number, nodes=nodes)
     reports = Collected.empty(layout_of(state))
     rng = np.random.default_rng(round_number)
     for n in range(nodes):
         new = {k: (a + rng.normal(0, 1, a.shape)).astype(a.dtype) for k, a in state.items()}
         sent = new if sends is Sends.WEIGHTS else {k: new[k] - a for k, a in state.items()}
         reports.add([(n + 1, {k: Entries(a.reshape(-1)) for k, a in sent.items()})])
-    return strategy.next_state(state, reports, sends=sends, round_number=round_number)
+    return after(strategy, state, reports, sends=sends, round_number=round_number)
 
 
 RUNNABLE = list(OPTIONS)
@@ -188,7 +190,6 @@ def test_strategy_that_leaves_nodes_out_gets_reports_of_the_others_only(tmp_path
 
 def test_fedprox_tells_its_nodes_its_strength():
     strategy = made("FedProx")
-    cohort = [Member(100 + n, n, n) for n in range(2)]
-    told = configure(strategy, FLOATS, cohort, NoGrid(), round_number=1, attempt=1, ttl=60.0).messages[0]
+    told = configured(strategy, FLOATS, 1, nodes=2)[0]
     assert wire.read_config(told.content)["proximal-mu"] == 0.1
     assert wire.read_instruction(told.content).round_number == 1

@@ -10,6 +10,7 @@ from fedlearn.state import Entries, Sends, layout_of
 from strategies import load_strategy
 from strategies.masked_mean import MaskedSum
 from strategies.spatial import unbiased_factor
+from tests.oracles.cohorts import after
 
 
 def next_of(state, reports, name="fedavg", decoder="spatial"):
@@ -17,7 +18,7 @@ def next_of(state, reports, name="fedavg", decoder="spatial"):
     for report in reports:
         total.add([report])
     strategy = load_strategy(StrategySettings(name=name, options={"decoder": decoder}))
-    return strategy.next_state(state, total, sends=Sends.UPDATE, round_number=1)
+    return after(strategy, state, total, sends=Sends.UPDATE)
 
 
 @pytest.mark.parametrize(("nodes", "share"), [(2, 0.5), (3, 0.5), (4, 0.25)])

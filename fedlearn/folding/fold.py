@@ -1,0 +1,90 @@
+"""The fold: what a plan has become in one process, and the sums that come out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from fedlearn.folding.plan import Accumulator, FoldPlan, FoldStep, ParcelPlan, Verdict
+from fedlearn.folding.steps import load_step
+from fedlearn.registry import load_reference
+from fedlearn.state import Array, Update
+
+Sums = dict[str, Accumulator]
+"""Parcel -> what its accumulator holds."""
+
+
+class Fold:
+    """Adds up the verdicts of one attempt.
+
+    Parameters
+    ----------
+    plan
+        Is carried out, as it stands.
+    """
+
+    def __init__(self, plan: FoldPlan) -> None:
+        self.plan = plan
+        self.gate = plan.build_gate()
+        self._parcels = {name: ParcelFold(parcel) for name, parcel in plan.parcels.items()}
+
+    def empty(self) -> Sums:
+        """Return the sums of nothing."""
+        return {name: parcel.empty() for name, parcel in self._parcels.items()}
+
+    def of(self, verdicts: Iterable[Verdict], sums: Sums | None = None) -> Sums:
+        """Return the sums of one block, whose verdicts come in the order of positions.
+
+        A worker gives the sums of the block before, whose memory is then used again.
+        """
+        accepted = [verdict for verdict in verdicts if verdict.parcels]
+        sums = sums or self.empty()
+        for name, parcel in self._parcels.items():
+            sums[name].clear()
+            sums[name].add([parcel.part(v.report.num_examples, v.parcels[name]) for v in accepted])
+        return sums
+
+    def to_arrays(self, sums: Sums) -> dict[str, Array]:
+        """Return sums as named arrays, to be sent between processes of one engine."""
+        return {f"{name}|{key}": array for name, each in sums.items() for key, array in each.to_arrays().items()}
+
+    def from_arrays(self, arrays: Mapping[str, Array]) -> Sums:
+        """Return the sums that `to_arrays` described; they may share the arrays' memory."""
+        by_parcel: dict[str, dict[str, Array]] = {name: {} for name in self._parcels}
+        for place, array in arrays.items():
+            name, _, key = place.partition("|")
+            by_parcel[name][key] = array
+        return {
+            name: parcel.kind.from_arrays(parcel.plan.layout, by_parcel[name]) for name, parcel in self._parcels.items()
+        }
+
+
+def merge(sums: Sums, later: Sums) -> None:
+    """Add other sums of the same plan to these; their nodes come after ours."""
+    for name, each in sums.items():
+        each.merge(later[name])
+
+
+class ParcelFold:
+    """How one parcel of every report is added up.
+
+    Parameters
+    ----------
+    plan
+        Is carried out, as it stands.
+    """
+
+    def __init__(self, plan: ParcelPlan) -> None:
+        self.plan = plan
+        self.kind: type[Accumulator] = load_reference(plan.accumulator)
+        self._steps: list[FoldStep] = [load_step(spec) for spec in plan.steps]
+
+    def empty(self) -> Accumulator:
+        """Return the sum of nothing."""
+        return self.kind.empty(self.plan.layout)
+
+    def part(self, num_examples: int, update: Update) -> tuple[float, Update]:
+        """Return what of one node is added: its weight, and what the steps have made of its parcel."""
+        weight: float = 1 if self.plan.uniform else num_examples
+        for step in self._steps:
+            weight, update = step(weight, update)
+        return weight, update

@@ -1,0 +1,91 @@
+"""What one node's parcel goes through before it is added up: a table of fold steps.
+
+A strategy names the steps that it needs (`RoundStrategy.steps`), and ``strategy.steps`` puts others before them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+
+from fedlearn.config.options import options_for
+from fedlearn.config.schema import Positive
+from fedlearn.errors import SettingError
+from fedlearn.folding.plan import FoldStep, StepSpec
+from fedlearn.registry import Registry
+from fedlearn.state import Entries, Update
+
+FOLD_STEPS = Registry("strategy.steps", {"clip": "fedlearn.folding.steps:ClippedTo"})
+
+
+def steps_of(text: str) -> tuple[StepSpec, ...]:
+    """Return the steps of the setting ``strategy.steps``, a JSON object of names with their options, in its order.
+
+    >>> steps_of('{"clip": {"norm": 1.0}}')
+    (StepSpec(reference='clip', options={'norm': 1.0}),)
+
+    Raises
+    ------
+    SettingError
+        If the options of a step are no table.
+    """
+    table = json.loads(text or "{}")
+    for name, options in table.items():
+        if not isinstance(options, dict):
+            raise SettingError(f"strategy.steps.{name}", options, "write it as a table of the step's options")
+    return tuple(StepSpec(name, options) for name, options in table.items())
+
+
+def load_step(spec: StepSpec) -> FoldStep:
+    """Return a fold step with its options.
+
+    Raises
+    ------
+    SettingError
+        If there is no such step, or it does not take these options.
+    """
+    kind = FOLD_STEPS.load(spec.reference)
+    options = options_for(kind, json.dumps(dict(spec.options)), setting=f"strategy.steps.{spec.reference}")
+    step: FoldStep = kind(**options)
+    return step
+
+
+class ClippedTo:
+    """Scales an update down to an L2 norm, over all its entries that were sent; a null entry has no part in it.
+
+    Parameters
+    ----------
+    norm : float
+        The largest that is left as it is, above 0. Of a change: the norm of weights says nothing about what a node did,
+        so ``compression.send`` must be "update".
+
+    References
+    ----------
+    McMahan et al. 2018, "Learning differentially private recurrent language models" (arXiv:1710.06963), section 2.
+
+    Examples
+    --------
+    >>> weight, update = ClippedTo(norm=1.0)(1, {"w": Entries(np.array([3.0, 4.0]))})
+    >>> update["w"].values.tolist()
+    [0.6000000000000001, 0.8]
+    """
+
+    needs_change = True
+
+    def __init__(self, *, norm: Positive) -> None:
+        self.norm = norm
+
+    def __call__(self, weight: float, update: Update) -> tuple[float, Update]:
+        """Return the same weight, and the update times min(1, norm / its L2 norm)."""
+        floats = {name: entries.values for name, entries in update.items() if entries.values.dtype.kind == "f"}
+        length = math.sqrt(sum(float(np.dot(wide, wide)) for wide in (v.astype(np.float64) for v in floats.values())))
+        if length <= self.norm:
+            return weight, update
+        factor = self.norm / length
+        clipped = {
+            name: Entries((values * factor).astype(values.dtype), update[name].positions)
+            for name, values in floats.items()
+        }
+        return weight, {**update, **clipped}

@@ -1,0 +1,59 @@
+"""Collecting: selection, configuration and reporting, one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedlearn.cohort import At
+from server.phases.configuration import configure
+from server.phases.reporting import Reporting, collect_reports
+from server.phases.selection import select_cohort
+from server.run import ServerRun
+
+
+@dataclass(frozen=True, slots=True)
+class NotCommitted:
+    """An attempt that came to nothing, and why; the state is as it was."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What selection and reporting have brought.
+
+    Parameters
+    ----------
+    ready
+        How many nodes were ready.
+    selection_seconds, training_seconds
+        How long selection took, and configuration with reporting.
+    """
+
+    ready: int
+    reporting: Reporting
+    selection_seconds: float
+    training_seconds: float
+
+    def joined(self, later: Collected) -> Collected:
+        """Return both as one; the sums of the first are those of both afterwards."""
+        return Collected(
+            self.ready + later.ready,
+            self.reporting.joined(later.reporting),
+            self.selection_seconds + later.selection_seconds,
+            self.training_seconds + later.training_seconds,
+        )
+
+
+def collect(run: ServerRun, at: At) -> Collected | NotCommitted:
+    """Select a cohort, send it the latest state, and collect its reports."""
+    begin = run.clock.now()
+    run.late.refuse()
+    run.notices.clear()
+    selection = select_cohort(run, at)
+    selected = run.clock.now()
+    if not selection.cohort:
+        first = f"; first reason: {selection.why_not}" if selection.why_not else ""
+        return NotCommitted(f"only {selection.ready} nodes were ready in the selection window{first}")
+    reporting = collect_reports(run, configure(run, selection.cohort, at), at)
+    return Collected(selection.ready, reporting, selected - begin, run.clock.now() - selected)

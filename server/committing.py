@@ -1,0 +1,106 @@
+"""Committing: the next state is made of what was reported, evaluated, stored and logged. Every schedule does it so."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedlearn.cohort import At, Fate, needed_of
+from fedlearn.folding import STATE
+from fedlearn.metrics import Measured
+from fedlearn.privacy.noise import Noise, secure_noise, seeded_noise
+from fedlearn.runs.history import RoundRecord
+from fedlearn.seeding import seed_for
+from fedlearn.state import Sends
+from server.collecting import Collected
+from server.phases.evaluation import evaluate, is_due
+from server.phases.reporting import Reporting, tell
+from server.run import ServerRun
+from strategies.base import Step, Turn
+
+
+def missing_quorum(run: ServerRun, reporting: Reporting) -> str:
+    """Return what the quorum is missed by, or nothing."""
+    cohort, reported = len(reporting.reports), reporting.count(Fate.REPORTED)
+    needed = needed_of(run.config.rounds.quorum, cohort)
+    if reported >= needed:
+        return ""
+    why = next((f"; first reason: {report.reason}" for report in reporting.reports if report.reason), "")
+    return f"{reported} of {cohort} nodes reported, quorum is {needed}{why}"
+
+
+def next_step(run: ServerRun, reporting: Reporting, at: At) -> Step | None:
+    """Return what the strategy makes of the reports; None, and the strategy as it was, if that is not finite.
+
+    Not finite may be the state, or what the strategy carries to the next round.
+    """
+    memory = run.strategy.memory()
+    turn = Turn(
+        state=run.state,
+        total=reporting.sums[STATE],
+        parcels={name: total for name, total in reporting.sums.items() if name != STATE},
+        sends=Sends(run.config.compression.send),
+        at=at,
+        members=reporting.members,
+        reports=reporting.reports,
+        clients=run.config.clients,
+        noise=_noise(run, at),
+    )
+    step = run.strategy.next_state(turn)
+    carried = [*step.state.values(), *run.strategy.memory().values()]
+    if all(array.dtype.kind != "f" or np.isfinite(array).all() for array in carried):
+        return step
+    run.strategy.remember(memory)
+    return None
+
+
+def abandon(run: ServerRun, reporting: Reporting, at: At, reason: str) -> None:
+    """Leave the state as it is, and tell those whose reports were in time that they count for nothing."""
+    run.events.write("abandoned", **at.where, reason=reason)
+    tell(run, reporting, {Fate.REPORTED: "abandoned"}, at)
+
+
+def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
+    """Evaluate the new state, store it, and log the round."""
+    begin = run.clock.now()
+    reporting = collected.reporting
+    scores = _evaluated(run, step, reporting, at)
+    traffic = run.exchange.take_traffic()
+    before = run.store.history.rounds[-1].measured if run.store.history.rounds else {}
+    record = RoundRecord(
+        round_number=at.round_number,
+        attempts=at.attempt,
+        ready=collected.ready,
+        cohort=len(reporting.members),
+        reported=reporting.count(Fate.REPORTED),
+        failed=reporting.count(Fate.FAILED),
+        refused=reporting.count(Fate.REFUSED),
+        late=reporting.count(Fate.LATE),
+        bytes_down=traffic.down,
+        bytes_up=traffic.up,
+        uploads=traffic.uploads,
+        bytes_protocol=traffic.protocol,
+        selection_seconds=collected.selection_seconds,
+        training_seconds=collected.training_seconds,
+        evaluation_seconds=run.clock.now() - begin,
+        measured={**run.store.metrics.combined(reporting.reports, before), **scores, **step.measured},
+    )
+    states = run.exchange.node_states()
+    run.store.save(step.state, run.strategy.memory(), record, node_states=states, seconds=run.seconds)
+    row = record.as_row()
+    run.events.write("committed", attempt=at.attempt, round=row.pop("round_number"), **row)
+
+
+def _noise(run: ServerRun, at: At) -> Noise:
+    """Return the source of noise that protects: seeded in a simulation, unless the settings say otherwise."""
+    chosen = run.config.privacy.noise
+    if chosen == "secure" or (chosen == "auto" and not run.exchange.is_virtual):
+        return secure_noise()
+    return seeded_noise(seed_for(run.config.seed, purpose="noise of the strategy", **at._asdict()))
+
+
+def _evaluated(run: ServerRun, step: Step, reporting: Reporting, at: At) -> Measured:
+    names = [metric.name for metric in run.store.metrics.evaluated]
+    if not is_due(run, at.round_number):
+        return dict.fromkeys(names)
+    run.events.write("evaluating", round=at.round_number)
+    return evaluate(run, step.state, reporting.members, names, round_number=at.round_number)

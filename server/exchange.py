@@ -1,0 +1,224 @@
+"""The exchange: the only part of the server that sends messages, hears replies, counts bytes and knows the time.
+
+Every phase asks in the same way: it sends messages, each with what it is about, and then looks again and again at what
+has come, until all have answered or the time is over.
+
+    pending = exchange.send(messages, about=members)
+    for _ in exchange.looks(until=deadline):
+        for heard in pending.heard():
+            ...
+        if not pending.open:
+            break
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from flwr.app import Message
+from flwr.serverapp import Grid
+
+from fedlearn import wire
+from fedlearn.exchange import Folding, offers_of
+from fedlearn.registry import load_reference
+from fedlearn.state import State
+from server.grids import CohortGrid, with_boxes
+
+SHORTEST, LONGEST = 0.05, 0.5  # seconds between looks; with shorter ones the server starves training on two cores
+SHARE = 0.05
+
+T = TypeVar("T")
+Book = Literal["protocol", "down", ""]
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Bytes of serialised messages since the last commit: those of abandoned attempts count, too.
+
+    Parameters
+    ----------
+    down, up
+        Instructions, and reports; evaluations on nodes count as down.
+    uploads
+        How many reports `up` is the size of.
+    protocol
+        Ready queries and answers, notices, what nodes answer to evaluations.
+    """
+
+    down: int = 0
+    up: int = 0
+    uploads: int = 0
+    protocol: int = 0
+
+    def add_reports(self, sizes: Iterable[int]) -> None:
+        """Count reports by their sizes; a size of zero stands for none."""
+        for size in sizes:
+            self.up += size
+            self.uploads += size > 0
+
+
+class Heard(NamedTuple, Generic[T]):
+    """One reply.
+
+    Parameters
+    ----------
+    about
+        What the message was about that it answers.
+    again
+        The node has answered this message before: the first answer stands.
+    """
+
+    about: T
+    reply: Message
+    again: bool
+
+
+class Pending(Generic[T]):
+    """Messages that were sent, and what each is about.
+
+    Parameters
+    ----------
+    open
+        Message id -> what it is about, of those that were not answered yet.
+    unsent
+        What those messages were about whose nodes are not connected any more.
+    """
+
+    def __init__(self, exchange: Exchange, sent: Mapping[str, T], unsent: Sequence[T], *, booked: bool) -> None:
+        self.open = dict(sent)
+        self.unsent = list(unsent)
+        self._exchange = exchange
+        self._booked = booked
+
+    def join(self, others: Pending[T]) -> None:
+        """Wait for these messages, too, from now on."""
+        self.open |= others.open
+        self.unsent += others.unsent
+
+    def heard(self) -> Iterator[Heard[T]]:
+        """Yield the replies that have come since the last look."""
+        about = dict(self.open)
+        for reply in self._exchange.pull(list(about)):
+            message_id = reply.metadata.reply_to_message_id
+            if message_id not in about:
+                continue
+            if self._booked and reply.has_content():
+                self._exchange.traffic.protocol += wire.bytes_of(reply.content)
+            again = self.open.pop(message_id, None) is None
+            yield Heard(about[message_id], reply, again)
+
+
+class Exchange:
+    """What the server does to reach the nodes of a run.
+
+    Parameters
+    ----------
+    grid
+        Any Flower grid; what it can do beyond messages is used (`fedlearn/exchange.py`).
+    settings
+        The run's flat settings, for what is computed.
+    """
+
+    def __init__(self, grid: Grid, settings: Mapping[str, Any]) -> None:
+        offers = offers_of(grid)
+        self._grid = with_boxes(grid)
+        self._offers = offers
+        self._settings = settings
+        self.clock = offers.clock
+        self.traffic = Traffic()
+
+    # --- messages -----------------------------------------------------------------------------------------------------
+
+    def send(self, messages: Sequence[Message], about: Sequence[T], *, book: Book = "protocol") -> Pending[T]:
+        """Send messages; return what to hear their replies by.
+
+        Parameters
+        ----------
+        about
+            What each message is about, in the same order.
+        book
+            What the messages' bytes count as; their replies' then count as protocol. Empty where both are counted by
+            the caller, as of instructions and reports.
+        """
+        if book:
+            setattr(self.traffic, book, getattr(self.traffic, book) + wire.bytes_of_all(messages))
+        ids = list(self._grid.push_messages(messages)) if messages else []
+        sent = {key: each for key, each in zip(ids, about, strict=True) if key}
+        unsent = [each for key, each in zip(ids, about, strict=True) if not key]
+        return Pending(self, sent, unsent, booked=bool(book))
+
+    def pull(self, message_ids: Sequence[str]) -> Iterable[Message]:
+        """Return the replies to these messages that have come, each once."""
+        return self._grid.pull_messages(message_ids) if message_ids else ()
+
+    def take_traffic(self) -> Traffic:
+        """Return what was counted since the last call."""
+        traffic, self.traffic = self.traffic, Traffic()
+        return traffic
+
+    # --- time ---------------------------------------------------------------------------------------------------------
+
+    def looks(self, *, until: float) -> Iterator[None]:
+        """Yield at once, and again after pauses that grow, a last time when the clock says `until`."""
+        begin = self.clock.now()
+        while True:
+            yield
+            now = self.clock.now()
+            if now >= until:
+                return
+            self.clock.sleep(pause(waited=now - begin, left=until - now))
+
+    # --- nodes --------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether the nodes are virtual: the grid knows what they hold, and keeps their memories."""
+        return self._offers.partitions is not None
+
+    def nodes_by_partition(self) -> Sequence[int] | None:
+        """Return the ids of all nodes, in the order of their partitions; None where only the nodes know."""
+        return None if self._offers.partitions is None else self._offers.partitions()
+
+    def connected(self) -> set[int]:
+        """Return the ids of the nodes that can be written to now."""
+        return set(self._grid.get_node_ids())
+
+    def cohort_grid(self, node_ids: Sequence[int]) -> Grid:
+        """Return a grid that shows a strategy these nodes and no others."""
+        return CohortGrid(self._grid, list(node_ids))
+
+    def node_states(self) -> bytes:
+        """Return what the grid keeps for the nodes; empty where they keep it themselves."""
+        return b"" if self._offers.keep is None else self._offers.keep.node_states()
+
+    def restore_node_states(self, data: bytes) -> None:
+        """Give it back to the grid, after a resume."""
+        if self._offers.keep is not None:
+            self._offers.keep.restore_node_states(data)
+
+    # --- work ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def fold(self) -> Folding | None:
+        """The grid's workers that check and add up reports where they are made; None where the server does it."""
+        return self._offers.fold
+
+    def compute(self, reference: str, state: State, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return ``module:function(settings, state, *each)`` for each of the arguments: on workers, if it has any."""
+        if self._offers.compute is not None:
+            return self._offers.compute(reference, state, arguments)
+        function = load_reference(reference)
+        return [function(self._settings, state, *each) for each in arguments]
+
+
+def pause(*, waited: float, left: float) -> float:
+    """Return the seconds until the next look: a twentieth of what was waited so far, and never more than is left.
+
+    So asking costs a short wait little, and a long one, of minutes of training, hardly any messages.
+
+    >>> [pause(waited=seconds, left=100.0) for seconds in (0.1, 4.0, 60.0)]
+    [0.05, 0.2, 0.5]
+    """
+    return max(min(max(waited * SHARE, SHORTEST), LONGEST, left), 0.0)

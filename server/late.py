@@ -1,0 +1,48 @@
+"""Late reports: what arrives after the reporting deadline is refused, and the node told so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fedlearn import wire
+from fedlearn.cohort import At, Member
+from fedlearn.runs.log import EventLog
+from server.exchange import Exchange, Pending
+from server.notices import Notices
+
+
+class Missed(NamedTuple):
+    """A member whose report did not come in time."""
+
+    member: Member
+    at: At
+
+
+class LateReports:
+    """Messages whose reports did not come in time."""
+
+    def __init__(self, exchange: Exchange, events: EventLog, notices: Notices) -> None:
+        self._exchange = exchange
+        self._events = events
+        self._notices = notices
+        self._pending: Pending[Missed] = exchange.send([], [])
+
+    def expect(self, missing: Pending[Member], at: At) -> None:
+        """Watch for reports that missed the deadline of this attempt."""
+        self._pending.open |= {key: Missed(member, at) for key, member in missing.open.items()}
+
+    def refuse(self) -> None:
+        """Refuse all that has come since."""
+        sizes: Sequence[int] = [self._refuse(*heard.about, wire.bytes_of(heard.reply.content))
+                 for heard in self._pending.heard() if heard.reply.has_content() and not heard.again]  # fmt: skip
+        self._exchange.traffic.add_reports(sizes)
+
+    def _refuse(self, member: Member, at: At, size: int) -> int:
+        """Log one report and tell its node; return its size."""
+        self._events.write(
+            "late-report-refused", **at.where, node=member.node_id, partition=member.partition_id, bytes=size,
+            reason="it came after the reporting deadline",
+        )  # fmt: skip
+        self._notices.send({member.node_id: "late"}, at)
+        return size

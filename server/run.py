@@ -1,0 +1,73 @@
+"""What the phases of one run share, on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedlearn.clock import Clock
+from fedlearn.config import RunConfig
+from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.log import EventLog
+from fedlearn.state import State, UpdateKind
+from server.exchange import Exchange
+from server.late import LateReports
+from server.node_directory import NodeDirectory
+from server.notices import Notices
+from strategies import RoundStrategy
+
+
+class ServerRun:
+    """One run, seen from the server; each phase is a function of it and of where the run stands.
+
+    Parameters
+    ----------
+    exchange
+        Reaches the nodes.
+    store
+        Holds the state, and takes each committed one.
+    kind
+        What an update of the model means.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        strategy: RoundStrategy[Any],
+        store: RunStore,
+        config: RunConfig,
+        *,
+        events: EventLog,
+        kind: UpdateKind = UpdateKind.DENSE,
+    ) -> None:
+        self.exchange = exchange
+        self.strategy = strategy
+        self.store = store
+        self.config = config
+        self.events = events
+        self.kind = kind
+        self.notices = Notices(exchange)
+        self.late = LateReports(exchange, events, self.notices)
+        self.directory = NodeDirectory(exchange, events, clients=config.clients, window=config.rounds.selection_window)
+        self._began = exchange.clock.now()
+        self._earlier_seconds = store.seconds
+
+    @property
+    def clock(self) -> Clock:
+        """The time by which the run goes."""
+        return self.exchange.clock
+
+    @property
+    def state(self) -> State:
+        """The latest stored state."""
+        return self.store.state
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken, over all its sessions."""
+        return self._earlier_seconds + self.clock.now() - self._began
+
+    @property
+    def answers(self) -> Mapping[str, Any]:
+        """The parcels that reports bring beside the state: name -> ParcelPlan."""
+        return self.strategy.answers(self.state)
