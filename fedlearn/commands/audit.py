@@ -34,8 +34,8 @@ def audit(
         (result,) = audit_everything(draws, seed, {name: case})
         is_expected = result.verdict is expected[name]
         wrong += [] if is_expected else [str(result)]
-        colour = "green" if is_expected else "bold red"
-        table.add_row(name, f"{result.claimed:g}", f"{result.measured:.3f}", f"[{colour}]{result.verdict}[/]")
+        color = "green" if is_expected else "bold red"
+        table.add_row(name, f"{result.claimed:g}", f"{result.measured:.3f}", f"[{color}]{result.verdict}[/]")
     Console(highlight=False).print(table)
     print("Measured bounds hold with confidence 0.9999 each. A claim that is not refuted is not thereby proved.")
     if wrong:

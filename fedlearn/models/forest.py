@@ -31,7 +31,7 @@ from fedlearn.trees.domain import Domain
 from fedlearn.trees.nodes import DTYPES, LEAF, NodeTable
 from fedlearn.trees.numbers.plan import plan_for
 from fedlearn.trees.numbers.regression import predict_target
-from fedlearn.trees.numbers.relay import centre_of
+from fedlearn.trees.numbers.relay import center_of
 from fedlearn.trees.predicting import predict
 
 NOT_FOR_USERS = {
@@ -153,7 +153,7 @@ class ForestRegressor(ForestModel):
     def predict(self, state: State, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return (rows,) predictions in the target's unit, inside its bounds."""
         if not len(state["root"]):
-            return np.full(len(features), centre_of(self.domain))
+            return np.full(len(features), center_of(self.domain))
         return predict_target(self.table_of(state), features, self.domain)
 
     def evaluate(self, state: State, examples: AnyExamples) -> Evaluation:

@@ -25,7 +25,7 @@ class AuditCase:
     claimed: float  # nats
     first: Release
     second: Release
-    cost: int = 1  # of one draw, beside a vectorised mechanism's: as many times fewer are made
+    cost: int = 1  # of one draw, beside a vectorized mechanism's: as many times fewer are made
 
 
 def _laplace(values: list[float]) -> Release:

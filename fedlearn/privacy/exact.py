@@ -2,7 +2,7 @@
 
 Every draw below has exactly the probability it claims, as real numbers; no floating-point result is ever trusted
 further than its error bound. The building block is a coin that shows heads with probability exp(-x), after Canonne,
-Kamath, Steinke 2020 (arXiv:2004.00010, section 5.1), made vectorised:
+Kamath, Steinke 2020 (arXiv:2004.00010, section 5.1), made vectorized:
 
  1. 64 bits of a uniform U in [0, 1) are drawn. They pin U to an interval of width 2^-64.
  2. exp(-x) is computed in float64, off by less than ``ERROR``. If U lies further than that from it, the coin is

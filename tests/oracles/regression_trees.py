@@ -42,8 +42,8 @@ def absolute(y: np.ndarray, w: np.ndarray, left: np.ndarray, right: np.ndarray) 
     return -sum(weighted_error(y, w * side, np.abs, weighted_median) for side in (left, right))
 
 
-def vote(y: np.ndarray, w: np.ndarray, left: np.ndarray, right: np.ndarray, centre: float) -> float:
-    ones = y > centre
+def vote(y: np.ndarray, w: np.ndarray, left: np.ndarray, right: np.ndarray, center: float) -> float:
+    ones = y > center
     return sum(max((w * side)[ones].sum(), (w * side)[~ones].sum()) for side in (left, right))
 
 

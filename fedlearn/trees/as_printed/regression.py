@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import asdict
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -48,21 +49,14 @@ class PrintedRegressor(PrivateRegressor):
         return self._loss()
 
     def _trees_on(self, training: TrainingSet, tree_of_row: NDArray[np.integer], trees: int, noise: Noise) -> NodeTable:
-        options = {name: getattr(self, name) for name in ("depth", "min_split", "min_leaf", "candidates")}
-        grown = [
-            grow_printed_tree(
-                training.X[tree_of_row == tree],
-                training.y[tree_of_row == tree],
-                domain=training.domain,
-                epsilon=self.epsilon,
-                leaf=self.leaf,
-                reading=self.reading,
-                noise=noise,
-                **options,
-            )
-            for tree in range(trees)
-        ]
-        return union(grown)
+        options = asdict(self._settings())
+        parts = [tree_of_row == tree for tree in range(trees)]
+        return union(
+            [
+                grow_printed_tree(training.X[part], training.y[part], domain=training.domain, noise=noise, **options)
+                for part in parts
+            ]
+        )
 
     def _book(self, accountant: PrivacyAccountant, noise: Noise) -> None:
         accountant.spend(self._cost(), what="as printed, what it really gives", is_secure=noise.is_secure)
@@ -89,7 +83,7 @@ class PrintedRegressionTree(PrintedRegressor):
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
         thresholds evenly in the logarithm. Values outside are clipped.
     target_bounds : tuple of two floats, default=None
-        Declared range of the target; values outside are clipped.
+        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
     depth : int, default=15
         l_max, the most levels of splits; 0 or more.
     min_split : int, default=20
@@ -199,7 +193,7 @@ class PrintedRegressionForest(PrintedRegressor):
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
         thresholds evenly in the logarithm. Values outside are clipped.
     target_bounds : tuple of two floats, default=None
-        Declared range of the target; values outside are clipped.
+        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
     depth : int, default=5
         l_max, the most levels of splits; 0 or more.
     min_split : int, default=20

@@ -21,7 +21,7 @@ from fedlearn.privacy.noise import Noise
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.domain import Domain
 from fedlearn.trees.numbers.growing import Grown, grow, noisy_sums
-from fedlearn.trees.numbers.histograms import Rows, arrange, parts_of
+from fedlearn.trees.numbers.histograms import Rows, arrange, pairs_of
 from fedlearn.trees.numbers.leaves import hat_counts, plain_means
 from fedlearn.trees.numbers.plan import TreePlan, plan_for
 from fedlearn.trees.numbers.relay import relay_plan
@@ -54,7 +54,7 @@ def copies(records: list[Record], slots: int, grid: Grid = GRID) -> Rows:
     x = np.array([record[0] for record in records], np.float64).reshape(-1, len(grid.count))
     y = np.array([record[1] for record in records], np.float64)
     slot = np.repeat(np.arange(slots), len(records))
-    return arrange(grid.codes(np.tile(x, (slots, 1))), parts_of(np.tile(y, slots)), slot, slots)
+    return arrange(grid.codes(np.tile(x, (slots, 1))), pairs_of(np.tile(y, slots)), slot, slots)
 
 
 def _sums(records: list[Record], epsilon: float) -> Release:
@@ -68,8 +68,8 @@ def _hats(records: list[Record], epsilon: float) -> Release:
 def _choice(records: list[Record], criterion: str, epsilon: float) -> Release:
     def draw(draws: int, noise: Noise) -> NDArray[Any]:
         rows, cells = copies(records, draws), Cells.whole(GRID, draws)
-        centre = np.full(draws, 0.5)
-        return choose(rows, cells, GRID, criterion=criterion, centre=centre, epsilon=epsilon, noise=noise)[1]
+        center = np.full(draws, 0.5)
+        return choose(rows, cells, GRID, criterion=criterion, center=center, epsilon=epsilon, noise=noise)[1]
 
     return draw
 
@@ -155,7 +155,7 @@ TREE_CASES: dict[str, AuditCase] = {
 
 _UNBOOKED = TreePlan(
     "vote", "mean", (0.01,), (1.0,), 0, leaf_epsilon=0.99
-)  # centre and leaf: 2 in all, where 1 is claimed
+)  # center and leaf: 2 in all, where 1 is claimed
 
 PLANTED_BUGS: dict[str, AuditCase] = {
     "planted: half the noise on the sums": AuditCase(1.0, _sums(EMPTY, 2.0), _sums(ONE, 2.0)),

@@ -1,12 +1,12 @@
 """Growing all trees of a forest at once, level by level, and what is published on the way.
 
-The first levels are *greedy*: each node publishes the noisy sums of its targets (if the criterion needs a centre),
+The first levels are *greedy*: each node publishes the noisy sums of its targets (if the criterion needs a center),
 then chooses its split by permute-and-flip. The levels below are *random*: feature and threshold are drawn without
 looking at any data. The leaves publish sums, or a histogram of the target. Every tree has the same depth everywhere,
 so the shape of a tree says nothing; an empty node is grown like any other.
 
 Accounting, for one tree (`TreePlan`): along a path, sequential composition; over the nodes of a level, and over trees
-of disjoint rows, parallel composition. So a record's loss is at most the sum over the levels of (centre + choice), plus
+of disjoint rows, parallel composition. So a record's loss is at most the sum over the levels of (center + choice), plus
 the leaf.
 """
 
@@ -21,7 +21,7 @@ from fedlearn.privacy import geometric
 from fedlearn.privacy.noise import Noise
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.nodes import LEAF, NodeTable
-from fedlearn.trees.numbers.histograms import UNIT, Rows, node_sums, partition
+from fedlearn.trees.numbers.histograms import UNIT, Rows, node_sums, route
 from fedlearn.trees.numbers.leaves import HatCounts, NoisySums, hat_counts, shrunk
 from fedlearn.trees.numbers.plan import TreePlan
 from fedlearn.trees.numbers.splitting import Cells, choose, choose_at_random
@@ -72,26 +72,26 @@ def grow(rows: Rows, grid: Grid, plan: TreePlan, *, noise: Noise, rng: np.random
     """
     grown = Grown(rows.slots)
     cells = Cells.whole(grid, rows.slots)
-    centre = np.full(rows.slots, 0.5)
+    center = np.full(rows.slots, 0.5)
     for level in range(plan.depth):
         sums = NoisySums.none(rows.slots)
         if level < plan.greedy_levels:
-            if plan.centre_epsilons[level] > 0:
-                sums = noisy_sums(rows, plan.centre_epsilons[level], noise)
-                centre = shrunk(sums, centre, plan.spread(level), plan.within)
+            if plan.center_epsilons[level] > 0:
+                sums = noisy_sums(rows, plan.center_epsilons[level], noise)
+                center = shrunk(sums, center, plan.spread(level), plan.within)
             feature, cut = choose(
                 rows,
                 cells,
                 grid,
                 criterion=plan.criterion,
-                centre=centre,
+                center=center,
                 epsilon=plan.choice_epsilons[level],
                 noise=noise,
             )
         else:
             feature, cut = choose_at_random(cells, rng)
         cut = np.clip(cut, 0, np.maximum(grid.count[feature] - 1, 0))
-        rows, cells, centre = partition(rows, feature, cut), cells.split(feature, cut), np.repeat(centre, 2)
+        rows, cells, center = route(rows, feature, cut), cells.split(feature, cut), np.repeat(center, 2)
         grown.feature.append(feature)
         grown.cut.append(cut)
         grown.sums.append(sums)

@@ -22,7 +22,7 @@ UNIT = 2**20
 """Fixed-point weight of one record: targets are rounded to 2^-20, a weight may be halved twenty times."""
 
 Codes = NDArray[np.uint8]
-Parts = NDArray[np.int32]
+Pairs = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +30,7 @@ class Rows:
     """Records in the order of their slots; a record with missing values may be there in pieces."""
 
     codes: Codes  # (rows, features)
-    parts: Parts  # (rows, 2) zeros and ones, in UNITs of weight
+    pairs: Pairs  # (rows, 2) zeros and ones, in UNITs of weight
     start: NDArray[np.int64]  # (slots + 1,) rows of slot s are start[s] : start[s + 1]
 
     @property
@@ -39,62 +39,62 @@ class Rows:
         return len(self.start) - 1
 
 
-def parts_of(unit_target: NDArray[np.float64]) -> Parts:
+def pairs_of(unit_target: NDArray[np.float64]) -> Pairs:
     """Return (rows, 2) the fixed-point pair (1 - y, y) of targets y in [0, 1]."""
     ones = np.rint(unit_target * UNIT).astype(np.int32)
     return np.stack([UNIT - ones, ones], axis=1)
 
 
-def arrange(codes: Codes, parts: Parts, slot_of_row: NDArray[np.integer], slots: int) -> Rows:
+def arrange(codes: Codes, pairs: Pairs, slot_of_row: NDArray[np.integer], slots: int) -> Rows:
     """Return the rows in the order of their slots; rows of one slot keep their order."""
     order = np.argsort(slot_of_row, kind="stable")
     start = np.zeros(slots + 1, np.int64)
     np.cumsum(np.bincount(slot_of_row, minlength=slots), out=start[1:])
-    return Rows(codes[order], parts[order], start)
+    return Rows(codes[order], pairs[order], start)
 
 
 def node_sums(rows: Rows) -> NDArray[np.int64]:
     """Return (slots, 2) the sums of zeros and ones of each slot. One record adds UNIT in L1 norm over all slots."""
-    running = np.zeros((len(rows.parts) + 1, 2), np.int64)
-    np.cumsum(rows.parts, axis=0, out=running[1:])
+    running = np.zeros((len(rows.pairs) + 1, 2), np.int64)
+    np.cumsum(rows.pairs, axis=0, out=running[1:])
     return np.diff(running[rows.start], axis=0)
 
 
-def histogram(rows: Rows, parts: Parts, bins: int) -> NDArray[np.int64]:
-    """Return (slots, features, bins + 1, 2) the sums of `parts` (rows, 2) by code, those of the missing last."""
-    out = np.zeros((rows.slots, rows.codes.shape[1], bins + 1, parts.shape[1]), np.int64)
-    _fill(rows.codes, parts, rows.start, out)
+def histogram(rows: Rows, pairs: Pairs, bins: int) -> NDArray[np.int64]:
+    """Return (slots, features, bins + 1, 2) the sums of `pairs` (rows, 2) by code, those of the missing last."""
+    out = np.zeros((rows.slots, rows.codes.shape[1], bins + 1, pairs.shape[1]), np.int64)
+    _fill(rows.codes, pairs, rows.start, out)
     return out
 
 
-def histogram_by_target(rows: Rows, level: NDArray[np.uint8], levels: int, bins: int) -> NDArray[np.int64]:
-    """Return (slots, features, bins + 1, levels) the sums of weights by code and by the row's target level."""
-    out = np.zeros((rows.slots, rows.codes.shape[1], bins + 1, levels), np.int64)
-    _fill_by_target(rows.codes, rows.parts, level, rows.start, out)
+def histogram_by_target(rows: Rows, step: NDArray[np.uint8], steps: int, bins: int) -> NDArray[np.int64]:
+    """Return (slots, features, bins + 1, steps) the sums of weights by code and by the row's target step."""
+    out = np.zeros((rows.slots, rows.codes.shape[1], bins + 1, steps), np.int64)
+    _fill_by_target(rows.codes, rows.pairs, step, rows.start, out)
     return out
 
 
-def partition(rows: Rows, feature: NDArray[np.int32], cut: NDArray[np.int64]) -> Rows:
+def route(rows: Rows, feature: NDArray[np.int32], cut: NDArray[np.int64]) -> Rows:
     """Return the rows in the slots of the next level: slot s goes to 2 s if ``code <= cut[s]``, else to 2 s + 1.
 
-    A row whose code is missing is split in two, each with half of its parts (a unit that cannot be halved is lost).
+    A row whose code is missing is split in two, each with half of its weight (a unit that cannot be halved is lost).
     """
     start = np.zeros(2 * rows.slots + 1, np.int64)
     _count_children(rows.codes, rows.start, feature, cut, start)
     start = np.cumsum(start)
     codes = np.empty((int(start[-1]), rows.codes.shape[1]), np.uint8)
-    parts = np.empty((int(start[-1]), 2), np.int32)
-    _move(rows.codes, rows.parts, rows.start, feature, cut, start, codes, parts)
-    return Rows(codes, parts, start)
+    pairs = np.empty((int(start[-1]), 2), np.int32)
+    _move(rows.codes, rows.pairs, rows.start, feature, cut, start, codes, pairs)
+    return Rows(codes, pairs, start)
 
 
 @numba.njit(cache=True)
-def _fill(codes, parts, start, out):  # type: ignore[no-untyped-def]
+def _fill(codes, pairs, start, out):  # type: ignore[no-untyped-def]
     missing = out.shape[2] - 1
     for slot in range(start.shape[0] - 1):
         here = out[slot]
         for row in range(start[slot], start[slot + 1]):
-            zeros, ones = parts[row, 0], parts[row, 1]
+            zeros, ones = pairs[row, 0], pairs[row, 1]
             for feature in range(codes.shape[1]):
                 code = codes[row, feature]
                 place = here[feature, missing if code == 255 else code]
@@ -103,14 +103,14 @@ def _fill(codes, parts, start, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _fill_by_target(codes, parts, level, start, out):  # type: ignore[no-untyped-def]
+def _fill_by_target(codes, pairs, step, start, out):  # type: ignore[no-untyped-def]
     missing = out.shape[2] - 1
     for slot in range(start.shape[0] - 1):
         for row in range(start[slot], start[slot + 1]):
-            weight = parts[row, 0] + parts[row, 1]
+            weight = pairs[row, 0] + pairs[row, 1]
             for feature in range(codes.shape[1]):
                 code = codes[row, feature]
-                out[slot, feature, missing if code == 255 else code, level[row]] += weight
+                out[slot, feature, missing if code == 255 else code, step[row]] += weight
 
 
 @numba.njit(cache=True)
@@ -127,7 +127,7 @@ def _count_children(codes, start, feature, cut, count):  # type: ignore[no-untyp
 
 
 @numba.njit(cache=True)
-def _move(codes, parts, start, feature, cut, child_start, new_codes, new_parts):  # type: ignore[no-untyped-def]
+def _move(codes, pairs, start, feature, cut, child_start, new_codes, new_pairs):  # type: ignore[no-untyped-def]
     features = codes.shape[1]
     for slot in range(start.shape[0] - 1):
         left, right = child_start[2 * slot], child_start[2 * slot + 1]
@@ -137,12 +137,12 @@ def _move(codes, parts, start, feature, cut, child_start, new_codes, new_parts):
             if code == 255 or code <= cut[slot]:
                 for f in range(features):
                     new_codes[left, f] = codes[row, f]
-                new_parts[left, 0] = parts[row, 0] >> shift
-                new_parts[left, 1] = parts[row, 1] >> shift
+                new_pairs[left, 0] = pairs[row, 0] >> shift
+                new_pairs[left, 1] = pairs[row, 1] >> shift
                 left += 1
             if code > cut[slot]:
                 for f in range(features):
                     new_codes[right, f] = codes[row, f]
-                new_parts[right, 0] = parts[row, 0] >> shift
-                new_parts[right, 1] = parts[row, 1] >> shift
+                new_pairs[right, 0] = pairs[row, 0] >> shift
+                new_pairs[right, 1] = pairs[row, 1] >> shift
                 right += 1

@@ -142,8 +142,8 @@ class HatCounts:
 def hat_counts(rows: Rows, knots: int, epsilon: float, noise: Noise) -> HatCounts:
     """Return noisy histograms of all slots: epsilon-private for the whole level, since the L1 norm of a record is 1."""
     slot = np.repeat(np.arange(rows.slots), np.diff(rows.start))
-    weight = rows.parts.sum(axis=1, dtype=np.int64)
-    place = rows.parts[:, 1] * (knots - 1) / np.maximum(weight, 1)
+    weight = rows.pairs.sum(axis=1, dtype=np.int64)
+    place = rows.pairs[:, 1] * (knots - 1) / np.maximum(weight, 1)
     lower = np.minimum(place.astype(np.int64), knots - 2)
     upper_part = np.rint((place - lower) * weight).astype(np.int64)
     exact = np.zeros(rows.slots * knots, np.int64)

@@ -2,7 +2,7 @@
 
 Of epsilon, `leaf_share` goes to the leaves; the rest goes to the greedy levels in *harmonic* shares 1 / (G - level):
 deeper levels have smaller nodes and get more (the budget of the one-page paper on permute-and-flip forests). Of a
-level's budget, `centre_share` pays for the node's centre if the criterion needs one (only the vote does), the rest
+level's budget, `center_share` pays for the node's center if the criterion needs one (only the vote does), the rest
 for the choice. Whatever rounding does to the shares, the leaf gets exactly what the levels leave, so a path spends
 epsilon, exactly.
 """
@@ -35,8 +35,8 @@ class TreePlan:
         What leaves publish.
     choice_epsilons : tuple of float
         What the choice of a split costs, on each greedy level.
-    centre_epsilons : tuple of float
-        What the centre of a node costs, on each greedy level; 0 = none is published.
+    center_epsilons : tuple of float
+        What the center of a node costs, on each greedy level; 0 = none is published.
     random_levels : int
         Levels below the greedy ones, whose splits look at no data.
     leaf_epsilon : float
@@ -64,7 +64,7 @@ class TreePlan:
     criterion: str
     leaf: str
     choice_epsilons: tuple[float, ...]
-    centre_epsilons: tuple[float, ...]
+    center_epsilons: tuple[float, ...]
     random_levels: int
     leaf_epsilon: float
     knots: int = 11
@@ -94,9 +94,9 @@ class TreePlan:
 
     def lines(self) -> Iterator[tuple[float, str, int]]:
         """Yield (epsilon, what for, level) of everything a path spends."""
-        for level, (centre, choice) in enumerate(zip(self.centre_epsilons, self.choice_epsilons, strict=True)):
-            if centre > 0:
-                yield centre, "centre of the node", level
+        for level, (center, choice) in enumerate(zip(self.center_epsilons, self.choice_epsilons, strict=True)):
+            if center > 0:
+                yield center, "center of the node", level
             yield choice, f"choice of the split, {self.criterion}", level
         yield self.leaf_epsilon, f"value of the leaf, {self.leaf}", self.depth
 
@@ -143,17 +143,17 @@ def plan_for(
     criterion: str = "vote",
     leaf: str = "mean",
     leaf_share: float = LEAF_SHARE,
-    centre_share: float = CENTRE_SHARE,
+    center_share: float = CENTRE_SHARE,
     **guesses: Any,
 ) -> TreePlan:
     """Return the plan that spends exactly `epsilon` along every path."""
     if math.isinf(epsilon):
         every = (math.inf,) * greedy_levels
-        centres = every if criterion == "vote" else (0.0,) * greedy_levels
-        return TreePlan(criterion, leaf, every, centres, random_levels, math.inf, **guesses)
+        centers = every if criterion == "vote" else (0.0,) * greedy_levels
+        return TreePlan(criterion, leaf, every, centers, random_levels, math.inf, **guesses)
     harmonic = [1 / (greedy_levels - level) for level in range(greedy_levels)]
     levels = [epsilon * (1 - leaf_share) * share / sum(harmonic) for share in harmonic]
-    centres = tuple(centre_share * level if criterion == "vote" else 0.0 for level in levels)
-    choices = tuple(level - centre for level, centre in zip(levels, centres, strict=True))
-    rest = epsilon - math.fsum([*choices, *centres])
-    return TreePlan(criterion, leaf, choices, centres, random_levels, rest, **guesses)
+    centers = tuple(center_share * level if criterion == "vote" else 0.0 for level in levels)
+    choices = tuple(level - center for level, center in zip(levels, centers, strict=True))
+    rest = epsilon - math.fsum([*choices, *centers])
+    return TreePlan(criterion, leaf, choices, centers, random_levels, rest, **guesses)

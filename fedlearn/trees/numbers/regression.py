@@ -152,12 +152,12 @@ class DPRegressionTree(PlannedRegressor):
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
         thresholds evenly in the logarithm. Values outside are clipped.
     target_bounds : tuple of two floats, default=None
-        Declared range of the target; values outside are clipped.
+        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
     categories : mapping or sequence of int, default=None
         Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
         codes 0 .. k - 1 and are split in that order.
     criterion : {"vote", "squared", "absolute", "random"}, default="vote"
-        What makes a split good: labels around a private centre of the node, squared or absolute errors. ``"random"``:
+        What makes a split good: labels around a private center of the node, squared or absolute errors. ``"random"``:
         splits that do not look at the data, and the whole budget for the leaves.
     leaf : {"median", "mean"}, default="median"
         ``"median"``: leaves hold distributions on 11 knots of the target bounds, a prediction is the median of the
@@ -243,12 +243,12 @@ class DPEnsembleTree(PlannedRegressor):
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
         thresholds evenly in the logarithm. Values outside are clipped.
     target_bounds : tuple of two floats, default=None
-        Declared range of the target; values outside are clipped.
+        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
     categories : mapping or sequence of int, default=None
         Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
         codes 0 .. k - 1 and are split in that order.
     criterion : {"vote", "squared", "absolute", "random"}, default="vote"
-        What makes a split good: labels around a private centre of the node, squared or absolute errors. ``"random"``:
+        What makes a split good: labels around a private center of the node, squared or absolute errors. ``"random"``:
         splits that do not look at the data, and the whole budget for the leaves.
     leaf : {"median", "mean"}, default="median"
         ``"median"``: leaves hold distributions on 11 knots of the target bounds, a prediction is the median of the
@@ -328,12 +328,12 @@ class DPRegressionForest(PlannedRegressor):
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
         thresholds evenly in the logarithm. Values outside are clipped.
     target_bounds : tuple of two floats, default=None
-        Declared range of the target; values outside are clipped.
+        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
     categories : mapping or sequence of int, default=None
         Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
         codes 0 .. k - 1 and are split in that order.
     criterion : {"vote", "squared", "absolute", "random"}, default="vote"
-        What makes a split good: labels around a private centre of the node, squared or absolute errors. ``"random"``:
+        What makes a split good: labels around a private center of the node, squared or absolute errors. ``"random"``:
         splits that do not look at the data, and the whole budget for the leaves.
     leaf : {"median", "mean"}, default="median"
         ``"median"``: leaves hold distributions on 11 knots of the target bounds, a prediction is the median of the

@@ -79,7 +79,7 @@ def grow_relay_tree(
     """
     grid = Grid.of(domain, candidates=candidates)
     low, high = domain.target_bounds
-    residual = np.clip(y, low, high) - (centre_of(domain) if ensemble is None else relay_predict(ensemble, X, domain))
+    residual = np.clip(y, low, high) - (center_of(domain) if ensemble is None else relay_predict(ensemble, X, domain))
     reach = (high - low) * (0.5 if ensemble is None else CLIP)  # of residuals, either way
     unit = (np.clip(residual, -reach, reach) + reach) / (2 * reach)
     rows = TrainingSet(X, y, domain, grid).rows(unit, np.zeros(len(y), np.int64), 1)
@@ -108,7 +108,7 @@ def relay_value_bounds(domain: Domain, *, is_first: bool) -> tuple[float, float]
     return (low, high) if is_first else (-step, step)
 
 
-def centre_of(domain: Domain) -> float:
+def center_of(domain: Domain) -> float:
     """Return the middle of the target bounds, from which the first residuals are counted."""
     return sum(domain.target_bounds) / 2
 
@@ -129,7 +129,7 @@ class DPRelayForest(PrivateRegressor):
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
         thresholds evenly in the logarithm. Values outside are clipped.
     target_bounds : tuple of two floats, default=None
-        Declared range of the target; values outside are clipped.
+        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
     categories : mapping or sequence of int, default=None
         Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
         codes 0 .. k - 1 and are split in that order.
@@ -290,7 +290,7 @@ class RelayTurn(PrivateRegressor):
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
         thresholds evenly in the logarithm. Values outside are clipped.
     target_bounds : tuple of two floats, default=None
-        Declared range of the target; values outside are clipped.
+        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
     categories : mapping or sequence of int, default=None
         Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
         codes 0 .. k - 1 and are split in that order.

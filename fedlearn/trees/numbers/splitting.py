@@ -9,10 +9,10 @@ that sum to 1 at most: their losses, weight times epsilon each, sum to epsilon a
 |---|---|---|
 | squared | minus the sum of squared errors | a record adds n w / (n + w) (y - mean)^2, in [0, w] |
 | absolute | minus the sum of absolute errors around the median | a record adds at most w abs(y - median), in [0, w] |
-| vote | ``max(ones, zeros)`` left + right, for the label y > centre | a record adds 1 to one of the four numbers |
+| vote | ``max(ones, zeros)`` left + right, for the label y > center | a record adds 1 to one of the four numbers |
 
 The last one is the max operator of Friedman and Schuster 2010 (doi:10.1145/1835804.1835868), made a regression
-criterion by a private centre. A record that lacks a feature counts half on either side of that feature's candidates.
+criterion by a private center. A record that lacks a feature counts half on either side of that feature's candidates.
 
 Which candidates there are is public: those inside the cell that the splits above have left of the declared grid.
 """
@@ -31,8 +31,8 @@ from fedlearn.trees.binning import Grid
 from fedlearn.trees.numbers.histograms import UNIT, Rows, histogram, histogram_by_target
 
 CRITERIA = ("vote", "squared", "absolute")
-TARGET_LEVELS = 33
-"""The absolute criterion rounds targets to this many even levels: a change of the question, not of its sensitivity."""
+TARGET_STEPS = 33
+"""The absolute criterion rounds targets to this many even steps: a change of the question, not of its sensitivity."""
 
 FloatArray = NDArray[np.float64]
 
@@ -59,31 +59,31 @@ class Cells:
         return Cells(low, high)
 
 
-def utilities(rows: Rows, cells: Cells, grid: Grid, *, criterion: str, centre: FloatArray) -> FloatArray:
+def utilities(rows: Rows, cells: Cells, grid: Grid, *, criterion: str, center: FloatArray) -> FloatArray:
     """Return (slots, features * most thresholds) the utility of every candidate; -inf where there is none.
 
     Parameters
     ----------
-    centre
-        (slots,) private centre of each slot's targets, in [0, 1]; read by the vote alone.
+    center
+        (slots,) private center of each slot's targets, in [0, 1]; read by the vote alone.
     """
     bins = grid.thresholds.shape[1] + 1
     out = np.full((rows.slots, rows.codes.shape[1], bins - 1), -np.inf)
     if criterion == "absolute":
-        counts = histogram_by_target(rows, _levels(rows.parts), TARGET_LEVELS, bins)
+        counts = histogram_by_target(rows, _steps(rows.pairs), TARGET_STEPS, bins)
         _absolute(counts, cells.low, cells.high, out)
     elif criterion == "squared":
-        _squared(histogram(rows, rows.parts, bins), cells.low, cells.high, out)
+        _squared(histogram(rows, rows.pairs, bins), cells.low, cells.high, out)
     else:
-        _vote(histogram(rows, _labels(rows.parts, rows.start, centre), bins), cells.low, cells.high, out)
+        _vote(histogram(rows, _labels(rows.pairs, rows.start, center), bins), cells.low, cells.high, out)
     return (out / UNIT).reshape(rows.slots, -1)
 
 
 def choose(
-    rows: Rows, cells: Cells, grid: Grid, *, criterion: str, centre: FloatArray, epsilon: float, noise: Noise
+    rows: Rows, cells: Cells, grid: Grid, *, criterion: str, center: FloatArray, epsilon: float, noise: Noise
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return (slots,) feature and cut of every slot; the whole level is epsilon-private."""
-    scores = utilities(rows, cells, grid, criterion=criterion, centre=centre)
+    scores = utilities(rows, cells, grid, criterion=criterion, center=center)
     nowhere = np.isneginf(scores).all(axis=1)
     scores[nowhere, 0] = 0.0  # a cell that cannot be cut any further: all rows go to one child
     chosen = permute_and_flip(scores, sensitivity=1.0, epsilon=epsilon, noise=noise, monotone=True)
@@ -102,19 +102,19 @@ def choose_at_random(cells: Cells, rng: np.random.Generator) -> tuple[NDArray[np
     return feature.astype(np.int32), np.where(room[slot, feature] > 0, cut, cells.high[slot, feature])
 
 
-def _levels(parts: NDArray[np.int32]) -> NDArray[np.uint8]:
-    weight = np.maximum(parts.sum(axis=1), 1)
-    return np.asarray(np.rint(parts[:, 1] / weight * (TARGET_LEVELS - 1)), np.uint8)
+def _steps(pairs: NDArray[np.int32]) -> NDArray[np.uint8]:
+    weight = np.maximum(pairs.sum(axis=1), 1)
+    return np.asarray(np.rint(pairs[:, 1] / weight * (TARGET_STEPS - 1)), np.uint8)
 
 
 @numba.njit(cache=True)
-def _labels(parts, start, centre):  # type: ignore[no-untyped-def]
-    """Return (rows, 2) the row's whole weight under its label: column 1 if y > centre, else column 0."""
-    out = np.zeros_like(parts)
+def _labels(pairs, start, center):  # type: ignore[no-untyped-def]
+    """Return (rows, 2) the row's whole weight under its label: column 1 if y > center, else column 0."""
+    out = np.zeros_like(pairs)
     for slot in range(start.shape[0] - 1):
         for row in range(start[slot], start[slot + 1]):
-            weight = parts[row, 0] + parts[row, 1]
-            out[row, 1 if parts[row, 1] > centre[slot] * weight else 0] = weight
+            weight = pairs[row, 0] + pairs[row, 1]
+            out[row, 1 if pairs[row, 1] > center[slot] * weight else 0] = weight
     return out
 
 
@@ -156,31 +156,31 @@ def _squared(sums, low, high, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def _absolute(counts, low, high, out):  # type: ignore[no-untyped-def]
-    levels = counts.shape[3]
-    left, right = np.empty(levels), np.empty(levels)
+    steps = counts.shape[3]
+    left, right = np.empty(steps), np.empty(steps)
     for slot in range(out.shape[0]):
         for feature in range(out.shape[1]):
             here = counts[slot, feature]
-            for level in range(levels):
-                left[level] = here[-1, level] / 2
-                right[level] = here[:, level].sum() - left[level]
+            for step in range(steps):
+                left[step] = here[-1, step] / 2
+                right[step] = here[:, step].sum() - left[step]
             for cut in range(high[slot, feature]):
-                for level in range(levels):
-                    left[level] += here[cut, level]
-                    right[level] -= here[cut, level]
+                for step in range(steps):
+                    left[step] += here[cut, step]
+                    right[step] -= here[cut, step]
                 if cut >= low[slot, feature]:
                     out[slot, feature, cut] = -_absolute_error(left) - _absolute_error(right)
 
 
 @numba.njit(cache=True, inline="always")
 def _absolute_error(weight):  # type: ignore[no-untyped-def]
-    """Return the sum of weight * abs(y - median), y = level / (levels - 1).
+    """Return the sum of weight * abs(y - median), y = step / (steps - 1).
 
-    It equals the sum over the gaps between neighboring levels of min(weight below, weight above), over (levels - 1).
+    It equals the sum over the gaps between neighboring steps of min(weight below, weight above), over (steps - 1).
     """
     total = weight.sum()
     below = error = 0.0
-    for level in range(weight.shape[0] - 1):
-        below += weight[level]
+    for step in range(weight.shape[0] - 1):
+        below += weight[step]
         error += min(below, total - below)
     return error / (weight.shape[0] - 1)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.domain import Domain
-from fedlearn.trees.numbers.histograms import Rows, arrange, parts_of
+from fedlearn.trees.numbers.histograms import Rows, arrange, pairs_of
 
 FloatArray = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ class TrainingSet:
 
     def rows(self, unit_target: FloatArray, tree_of_row: NDArray[np.integer], trees: int) -> Rows:
         """Return the roots' rows: slot t holds the rows of tree t."""
-        return arrange(self.grid.codes(self.X), parts_of(unit_target), tree_of_row, trees)
+        return arrange(self.grid.codes(self.X), pairs_of(unit_target), tree_of_row, trees)
 
     def where(self, kept: NDArray[np.bool_]) -> TrainingSet:
         """Return the records that are kept."""

@@ -1,6 +1,6 @@
 """Voted structure: the nodes of a group share one tree; each votes on every split, and their leaf sums are added.
 
-Per level, each node publishes the noisy sums of every tree node (the server adds them and sends back the centres),
+Per level, each node publishes the noisy sums of every tree node (the server adds them and sends back the centers),
 then one permute-and-flip vote for each tree node on its own rows. The server takes the feature with most votes and
 the median of its voters' thresholds: post-processing. Leaves: the nodes' noisy sums, added. The nodes' records are
 disjoint, so a record loses what its own node spends along its path: epsilon.
@@ -17,7 +17,7 @@ from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.nodes import NodeTable
 from fedlearn.trees.numbers.growing import Grown, noisy_sums
-from fedlearn.trees.numbers.histograms import Rows, partition
+from fedlearn.trees.numbers.histograms import Rows, route
 from fedlearn.trees.numbers.leaves import NoisySums, shrunk, smoothed_means
 from fedlearn.trees.numbers.plan import TreePlan, greedy_levels_for, plan_for
 from fedlearn.trees.numbers.regressor import PrivateRegressor, released_number
@@ -40,19 +40,19 @@ def grow_voted(rows: Rows, grid: Grid, plan: TreePlan, *, groups: int, noise: No
     """
     nodes = rows.slots // groups
     grown = Grown(groups)
-    cells, centre = Cells.whole(grid, groups), np.full(groups, 0.5)
+    cells, center = Cells.whole(grid, groups), np.full(groups, 0.5)
     for level in range(plan.depth):
-        sums = NoisySums.none(len(centre))
+        sums = NoisySums.none(len(center))
         if level < plan.greedy_levels:
-            sums = added(noisy_sums(rows, plan.centre_epsilons[level], noise), groups, nodes)
-            centre = shrunk(sums, centre, plan.spread(level), plan.within)
+            sums = added(noisy_sums(rows, plan.center_epsilons[level], noise), groups, nodes)
+            center = shrunk(sums, center, plan.spread(level), plan.within)
             seen = Cells(_to_nodes(cells.low, groups, nodes), _to_nodes(cells.high, groups, nodes))
             votes = choose(
                 rows,
                 seen,
                 grid,
                 criterion="vote",
-                centre=_to_nodes(centre, groups, nodes),
+                center=_to_nodes(center, groups, nodes),
                 epsilon=plan.choice_epsilons[level],
                 noise=noise,
             )
@@ -60,8 +60,8 @@ def grow_voted(rows: Rows, grid: Grid, plan: TreePlan, *, groups: int, noise: No
         else:
             feature, cut = choose_at_random(cells, rng)
         cut = np.clip(cut, 0, np.maximum(grid.count[feature] - 1, 0))
-        rows = partition(rows, _to_nodes(feature, groups, nodes), _to_nodes(cut, groups, nodes))
-        cells, centre = cells.split(feature, cut), np.repeat(centre, 2)
+        rows = route(rows, _to_nodes(feature, groups, nodes), _to_nodes(cut, groups, nodes))
+        cells, center = cells.split(feature, cut), np.repeat(center, 2)
         grown.feature.append(feature)
         grown.cut.append(cut)
         grown.sums.append(sums)
@@ -124,7 +124,7 @@ class DPVotedForest(PrivateRegressor):
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
         thresholds evenly in the logarithm. Values outside are clipped.
     target_bounds : tuple of two floats, default=None
-        Declared range of the target; values outside are clipped.
+        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
     categories : mapping or sequence of int, default=None
         Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
         codes 0 .. k - 1 and are split in that order.

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.domain import Domain
-from fedlearn.trees.numbers.histograms import UNIT, arrange, histogram, node_sums, partition, parts_of
-from fedlearn.trees.numbers.splitting import TARGET_LEVELS, Cells, choose_at_random, utilities
+from fedlearn.trees.numbers.histograms import UNIT, arrange, histogram, node_sums, pairs_of, route
+from fedlearn.trees.numbers.splitting import TARGET_STEPS, Cells, choose_at_random, utilities
 from tests.oracles import regression_trees as oracle
 
 BINS = 6
@@ -20,7 +20,7 @@ def random_rows(seed: int, *, rows: int = 60, features: int = 3, slots: int = 4,
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, BINS, (rows, features)).astype(np.uint8)
     codes[rng.random(codes.shape) < missing] = oracle.MISSING
-    return codes, rng.integers(0, TARGET_LEVELS, rows) / (TARGET_LEVELS - 1), rng.integers(0, slots, rows)
+    return codes, rng.integers(0, TARGET_STEPS, rows) / (TARGET_STEPS - 1), rng.integers(0, slots, rows)
 
 
 def grid_of(features: int = 3) -> Grid:
@@ -45,18 +45,18 @@ def test_categories_have_a_threshold_between_neighboring_codes():
 @given(seed=st.integers(0, 2**32), missing=st.sampled_from([0.0, 0.3, 1.0]))
 def test_histograms_equal_the_slow_oracle_bit_for_bit(seed, missing):
     codes, y, slot = random_rows(seed, missing=missing)
-    rows = arrange(codes, parts_of(y), slot, 4)
-    expected = oracle.histogram(codes, parts_of(y), slot, 4, BINS)
-    np.testing.assert_array_equal(histogram(rows, rows.parts, BINS), expected)
+    rows = arrange(codes, pairs_of(y), slot, 4)
+    expected = oracle.histogram(codes, pairs_of(y), slot, 4, BINS)
+    np.testing.assert_array_equal(histogram(rows, rows.pairs, BINS), expected)
     np.testing.assert_array_equal(node_sums(rows), expected[:, 0].sum(axis=1))
 
 
 @given(seed=st.integers(0, 2**32))
 def test_children_share_the_weight_of_their_parents_rows(seed):
     codes, y, slot = random_rows(seed)
-    rows = arrange(codes, parts_of(y), slot, 4)
+    rows = arrange(codes, pairs_of(y), slot, 4)
     feature, cut = np.array([0, 1, 2, 0], np.int32), np.array([0, 2, 4, 5])
-    children = partition(rows, feature, cut)
+    children = route(rows, feature, cut)
     for parent in range(4):
         here = slot == parent
         left, right = oracle.sides(codes[here], feature[parent], cut[parent])
@@ -68,9 +68,9 @@ def test_children_share_the_weight_of_their_parents_rows(seed):
 def test_the_pieces_of_a_record_never_weigh_more_than_the_record(seed, levels):
     rng = np.random.default_rng(seed)
     codes = np.full((1, 2), oracle.MISSING, np.uint8)
-    rows = arrange(codes, parts_of(rng.random(1)), np.zeros(1, int), 1)
+    rows = arrange(codes, pairs_of(rng.random(1)), np.zeros(1, int), 1)
     for _ in range(levels):
-        rows = partition(rows, np.zeros(rows.slots, np.int32), np.zeros(rows.slots, np.int64))
+        rows = route(rows, np.zeros(rows.slots, np.int32), np.zeros(rows.slots, np.int64))
     assert UNIT - 2 * 2**levels <= node_sums(rows).sum() <= UNIT  # each halving may lose a unit of each part
     assert rows.slots == 2**levels
 
@@ -79,11 +79,11 @@ def test_the_pieces_of_a_record_never_weigh_more_than_the_record(seed, levels):
 @given(seed=st.integers(0, 2**32))
 def test_utilities_equal_the_slow_oracle(criterion, seed):
     codes, y, _ = random_rows(seed, rows=25)
-    rows = arrange(codes, parts_of(y), np.zeros(25, int), 1)
-    scores = utilities(rows, Cells.whole(grid_of(), 1), grid_of(), criterion=criterion, centre=np.array([0.4]))
-    y, w = rows.parts[:, 1] / UNIT, np.ones(25)
+    rows = arrange(codes, pairs_of(y), np.zeros(25, int), 1)
+    scores = utilities(rows, Cells.whole(grid_of(), 1), grid_of(), criterion=criterion, center=np.array([0.4]))
+    y, w = rows.pairs[:, 1] / UNIT, np.ones(25)
     constant = (y**2).sum() if criterion == "squared" else 0.0
-    options = {"centre": 0.4} if criterion == "vote" else {}
+    options = {"center": 0.4} if criterion == "vote" else {}
     expected = [
         getattr(oracle, criterion)(y, w, *oracle.sides(codes, feature, cut), **options) + constant
         for feature in range(3)
@@ -99,10 +99,10 @@ def test_one_record_moves_all_utilities_one_way_by_at_most_its_weight(criterion,
     targets[-1] = y
     scores = []
     for count in (rows, rows + 1):
-        kept = arrange(codes[:count], parts_of(targets[:count]), np.zeros(count, int), 1)
-        score = utilities(kept, Cells.whole(grid_of(), 1), grid_of(), criterion=criterion, centre=np.array([0.5]))
+        kept = arrange(codes[:count], pairs_of(targets[:count]), np.zeros(count, int), 1)
+        score = utilities(kept, Cells.whole(grid_of(), 1), grid_of(), criterion=criterion, center=np.array([0.5]))
         if criterion == "squared":  # the sum of squares, left out because all candidates have it
-            score = score - ((kept.parts[:, 1] / UNIT) ** 2).sum()
+            score = score - ((kept.pairs[:, 1] / UNIT) ** 2).sum()
         scores.append(score)
     moved = (scores[1] - scores[0]) * (1 if criterion == "vote" else -1)
     assert moved.min() >= -1e-5
@@ -125,10 +125,10 @@ def test_random_splits_lie_inside_their_cell_and_leave_the_children_the_rest(see
 def test_an_exhausted_cell_offers_no_candidate():
     grid = grid_of(1)
     cells = Cells(np.array([[2]], np.uint8), np.array([[2]], np.uint8))
-    rows = arrange(np.full((3, 1), 2, np.uint8), parts_of(np.ones(3)), np.zeros(3, int), 1)
-    scores = utilities(rows, cells, grid, criterion="squared", centre=np.array([0.5]))
+    rows = arrange(np.full((3, 1), 2, np.uint8), pairs_of(np.ones(3)), np.zeros(3, int), 1)
+    scores = utilities(rows, cells, grid, criterion="squared", center=np.array([0.5]))
     assert np.isneginf(scores).all()
     feature, cut = choose_at_random(cells, np.random.default_rng(0))
     assert feature.tolist() == [0]
     assert cut.tolist() == [2]
-    assert math.isclose(node_sums(partition(rows, feature, cut))[0].sum() / UNIT, 3)
+    assert math.isclose(node_sums(route(rows, feature, cut))[0].sum() / UNIT, 3)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedlearn.errors import BudgetExceeded
 from fedlearn.privacy import PrivacyAccountant, seeded_noise
-from fedlearn.trees.numbers.histograms import UNIT, arrange, parts_of
+from fedlearn.trees.numbers.histograms import UNIT, arrange, pairs_of
 from fedlearn.trees.numbers.leaves import (
     HatCounts,
     NoisySums,
@@ -67,7 +67,7 @@ def test_what_was_not_published_counts_for_nothing():
 @given(seed=st.integers(0, 2**32), knots=st.integers(2, 20))
 def test_one_record_adds_its_weight_to_a_histogram_and_its_mean_is_kept(seed, knots):
     y = np.random.default_rng(seed).random(1)
-    rows = arrange(np.zeros((1, 1), np.uint8), parts_of(y), np.zeros(1, int), 1)
+    rows = arrange(np.zeros((1, 1), np.uint8), pairs_of(y), np.zeros(1, int), 1)
     hats = hat_counts(rows, knots, math.inf, seeded_noise(0))
     assert (hats.counts >= 0).all()
     assert hats.counts.sum() == 1.0  # L1 norm 1: the sensitivity that the noise is for
@@ -77,7 +77,7 @@ def test_one_record_adds_its_weight_to_a_histogram_and_its_mean_is_kept(seed, kn
 @given(seed=st.integers(0, 2**32))
 def test_the_median_of_many_exact_records_is_near_the_median(seed):
     y = np.random.default_rng(seed).beta(2, 5, 4000)
-    rows = arrange(np.zeros((4000, 1), np.uint8), parts_of(y), np.zeros(4000, int), 1)
+    rows = arrange(np.zeros((4000, 1), np.uint8), pairs_of(y), np.zeros(4000, int), 1)
     hats = hat_counts(rows, 21, math.inf, seeded_noise(0))
     for smoothing in (True, False):
         (shares,) = smoothed_shares(hats, 0, 1.0, smoothing=smoothing)
@@ -115,9 +115,9 @@ def test_deeper_levels_get_harmonic_shares():
     assert math.isclose(plan.leaf_epsilon, 0.5)
 
 
-def test_only_the_vote_pays_for_a_centre():
-    assert set(plan_for(1.0, greedy_levels=3, random_levels=0, criterion="squared").centre_epsilons) == {0.0}
-    assert min(plan_for(1.0, greedy_levels=3, random_levels=0).centre_epsilons) > 0
+def test_only_the_vote_pays_for_a_center():
+    assert set(plan_for(1.0, greedy_levels=3, random_levels=0, criterion="squared").center_epsilons) == {0.0}
+    assert min(plan_for(1.0, greedy_levels=3, random_levels=0).center_epsilons) > 0
 
 
 @given(n=st.floats(1, 1e9), epsilon=st.floats(1e-3, 1e3))

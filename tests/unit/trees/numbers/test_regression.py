@@ -22,10 +22,8 @@ from fedlearn.trees import (
     union,
 )
 from fedlearn.trees.binning import Grid
-from fedlearn.trees.nodes import level_of_nodes
 from fedlearn.trees.numbers.randomness import part_sources
 from fedlearn.trees.numbers.regression import grow_trees, target_of_values
-from fedlearn.trees.numbers.relay import add_turn, grow_relay_tree, relay_plan, relay_predict, relay_value_bounds
 from fedlearn.trees.numbers.training_set import TrainingSet
 from fedlearn.trees.predicting import predict
 
@@ -110,18 +108,6 @@ def test_a_forest_of_medians_predicts_the_median_of_the_pooled_distributions(dat
     np.testing.assert_array_equal(forest.predict(X), pooled)
 
 
-def test_relay_trees_keep_their_step(data):
-    fitted = DPRelayForest(n_nodes=4, **SEEDED).fit(*data)
-    table = fitted.table_
-    first = level_of_nodes(table) >= 0
-    first[table.root[1] :] = False
-    for nodes, is_first in ((first, True), (~first, False)):
-        low, high = relay_value_bounds(fitted.domain_, is_first=is_first)
-        assert low <= table.value[nodes].min()
-        assert table.value[nodes].max() <= high
-    np.testing.assert_array_equal(fitted.predict(data[0]), relay_predict(table, data[0], fitted.domain_))
-
-
 @pytest.mark.parametrize("leaf_value", ["mean", "median"])
 @pytest.mark.parametrize("criterion", ["vote", "squared", "absolute", "random"])
 def test_every_criterion_and_leaf_works(criterion, leaf_value, data):
@@ -190,21 +176,6 @@ def test_a_node_on_its_own_grows_the_tree_that_the_forest_grows_on_its_part(data
         np.testing.assert_array_equal(tree.value, forest_tree(forest.table_, node).value)
 
 
-def test_nodes_on_their_own_run_the_relay_that_the_library_runs(data):
-    X, y = data
-    parts = np.arange(3000) % 3
-    relay = DPRelayForest(n_nodes=3, n_declared=3000, **SEEDED).fit(X, y, parts=parts)
-    ensemble = None
-    for node in range(3):
-        here = parts == node
-        noise, rng = part_sources("seeded", 7, node)
-        tree = grow_relay_tree(
-            ensemble, X[here], y[here], domain=relay.domain_, plan=relay_plan(1.0, 3000 / 3), noise=noise, rng=rng
-        )
-        ensemble = add_turn(ensemble, tree)
-    np.testing.assert_array_equal(ensemble.value, relay.table_.value)
-
-
 @pytest.mark.parametrize("wrong", [[0, 1], np.full(3000, 25), np.full(3000, -1)])
 def test_parts_that_do_not_fit_are_refused(wrong, data):
     with pytest.raises(ValueError, match="parts"):
@@ -266,13 +237,6 @@ def test_a_clone_spends_from_the_same_account(data):
         second.fit(*data)
 
 
-def test_parts_under_secure_noise_are_not_drawn_from_the_random_state(data):
-    training = TrainingSet(data[0], data[1], None, None)
-    for is_secure, repeats in ((True, False), (False, True)):
-        first, second = (training.parts(2, np.random.default_rng(0), is_secure=is_secure) for _ in range(2))
-        assert np.array_equal(first, second) == repeats
-
-
 def test_seeded_noise_says_that_it_protects_nobody(data):
     assert "protects nobody" in DPRegressionTree(**SEEDED).fit(*data).notice_
     with pytest.raises(ValueError, match="random_state"):
@@ -312,11 +276,6 @@ def test_an_account_of_another_relation_is_refused(data):
 def test_a_parameter_out_of_range_is_named(name, value, data):
     with pytest.raises(ValueError, match=name):
         DPRegressionForest(**{**SEEDED, name: value}).fit(*data)
-
-
-def test_groups_must_divide_the_nodes(data):
-    with pytest.raises(ValueError, match="n_groups"):
-        DPVotedForest(n_nodes=10, n_groups=3, **SEEDED).fit(*data)
 
 
 def test_names_of_features_are_kept_and_bounds_go_by_name(data):
