@@ -3,13 +3,19 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: simulate test lint clean
+# A file's tests stay together in one process, in order; the files that take longest come first.
+PARALLEL ?= -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+.PHONY: simulate test test-all lint clean
 
 simulate: .venv/installed
 	$(BIN)/python -m fedlearn.simulate --clients 100 $(ARGS)
 
 test: .venv/installed-dev
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+test-all: .venv/installed-dev
+	$(BIN)/python -m pytest $(PARALLEL) -m "" $(ARGS)
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -22,7 +22,11 @@ def in_a_run() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory) -> Path:
-    """Keep decoded data sets out of the user's cache; once for the whole session."""
-    folder = tmp_path_factory.mktemp("cache")
+    """Keep decoded data sets out of the user's cache; once for the whole session, whose processes share them."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    folder = folder / "cache"
+    folder.mkdir(exist_ok=True)
     os.environ["FEDLEARN_CACHE"] = str(folder)
     return folder

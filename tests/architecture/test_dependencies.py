@@ -23,6 +23,7 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "mypy": "make lint",
     "playwright": "tests drive a browser",
     "pytest": "tests",
+    "pytest-xdist": "make test",
     "pyyaml": "tests/compose reads the compose file",
     "ruff": "make lint",
     "types-psutil": "make lint",

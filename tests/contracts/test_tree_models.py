@@ -1,9 +1,6 @@
-"""What every tree model of the table keeps: any schema will do, what nodes send passes its own gate, no torch."""
+"""What every tree model of the table keeps: any schema will do, what nodes send passes its own gate."""
 
 from __future__ import annotations
-
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -182,10 +179,3 @@ def test_classifiers_never_leave_the_probability_simplex():
     shares = model.shares(state, dataset(CLASSIFICATION).test.features)
     assert shares.min() >= 0
     np.testing.assert_allclose(shares.sum(axis=1), 1)
-
-
-@pytest.mark.parametrize("module", ["fedlearn.models.forest", "fedlearn.models.relay", "client.learners.tree"])
-def test_trees_import_no_torch(module):
-    program = f"import sys, {module}; print({{'torch', 'flwr_datasets', 'opendp'}} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"

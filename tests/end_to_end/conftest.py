@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
+from multiprocessing import forkserver as python_forkserver
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import pytest
 
 from fedlearn.config import config_from
 from fedlearn.engine import ENGINES
+from fedlearn.engine.embedded import forkserver
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = Path(__file__).parent / "plugins"
@@ -115,18 +118,45 @@ def ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def parent_of_workers() -> None:
+    """Start it with what models of either kind need: else workers of the second kind import that, each for itself."""
+    modules = [forkserver.PRELOAD, forkserver.PRELOAD_TREES]
+    python_forkserver.set_forkserver_preload(modules)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(python_forkserver, "set_forkserver_preload", lambda _: None)
+        forkserver.start()
+
+
+def run_to_the_end(settings: dict[str, Any], engine: str, folder: Path) -> Run:
+    ENGINES.load(engine)(config_from({**CHEAP, **settings, "engine.name": engine, "out": str(folder)}))
+    return Run(folder)
+
+
 @pytest.fixture
 def execute(tmp_path: Path) -> Callable[..., Run]:
     """Run settings to the end in this process; each call takes a new folder unless it is given one."""
     count = iter(range(1000))
 
     def execute(settings: dict[str, Any] | None = None, *, engine: str = "embedded", out: Path | None = None) -> Run:
-        folder = out or tmp_path / f"run-{next(count)}"
-        flat = {**CHEAP, **(settings or {}), "engine.name": engine, "out": str(folder)}
-        ENGINES.load(engine)(config_from(flat))
-        return Run(folder)
+        return run_to_the_end(settings or {}, engine, out or tmp_path / f"run-{next(count)}")
 
     return execute
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Run]:
+    """Return the run that settings make in one process, with no worker and no fault; made once, for all tests."""
+    made: dict[str, Run] = {}
+
+    def undisturbed(settings: dict[str, Any] | None = None) -> Run:
+        key = json.dumps(settings or {}, sort_keys=True)
+        if key not in made:
+            assert "FAULTS" not in os.environ
+            made[key] = run_to_the_end(settings or {}, "inline", tmp_path_factory.mktemp("undisturbed") / "run")
+        return made[key]
+
+    return undisturbed
 
 
 @pytest.fixture
@@ -158,12 +188,19 @@ def command(tmp_path: Path) -> Iterator[Callable[..., Command]]:
 
 
 @pytest.fixture
+def place() -> Iterator[Path]:
+    """A temporary folder for a command alone, with a name that is short enough for the sockets in it."""
+    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as place:
+        yield Path(place)
+
+
+@pytest.fixture
 def in_the_middle(command, tmp_path: Path) -> Callable[..., Command]:
     """Start the command and return when a node hangs in it."""
 
-    def in_the_middle(settings: dict[str, Any], faults: str) -> Command:
+    def in_the_middle(settings: dict[str, Any], faults: str, *, env: dict[str, str] | None = None) -> Command:
         mark = tmp_path / "mark"
-        started = command(settings, env={"FAULTS": faults, "MARK": str(mark)})
+        started = command(settings, env={"FAULTS": faults, "MARK": str(mark), **(env or {})})
         wait_until(lambda: mark.exists() or started.process.poll() is not None, "the node that hangs")
         assert started.process.poll() is None, started.process.communicate()
         return started

@@ -39,13 +39,13 @@ def federation(request, tmp_path_factory):
         one.stack.down()
 
 
-def test_a_run_over_tls_with_node_keys_makes_the_bytes_of_a_simulation(federation, execute):
+def test_a_run_over_tls_with_node_keys_makes_the_bytes_of_a_simulation(federation, undisturbed):
     run = federation.submit(SETTINGS)
     code = federation.stack.wait(run.job.name, PATIENCE)
     assert code == 0, federation.stack.story(40)
     assert run.summary["status"] == "completed"
     assert sha256((run.folder / "model.safetensors").read_bytes()).hexdigest() == run.summary["model_sha256"]
-    assert run.summary["model_sha256"] == execute(SETTINGS, engine="inline").sha
+    assert run.summary["model_sha256"] == undisturbed(SETTINGS).sha
     for name in ("events.jsonl", "metrics.csv", "settings.toml", "summary.json"):
         assert (run.folder / name).stat().st_size
 

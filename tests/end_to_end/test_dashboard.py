@@ -117,14 +117,14 @@ def test_nothing_is_left_of_a_page_when_its_run_is_gone(start, tmp_path, number)
     wait_until(lambda: not page_process.is_running(), "the page's process")
 
 
-def test_a_page_changes_no_byte_of_the_model(start, tmp_path, execute):
+def test_a_page_changes_no_byte_of_the_model(start, tmp_path, undisturbed):
     process, _ = simulate(start, tmp_path / "run", {})
     assert process.wait(PATIENCE) == 0
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["model_sha256"] == execute(engine="inline").sha
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["model_sha256"] == undisturbed().sha
 
 
-def test_ctrl_c_ends_a_dashboard_at_once_with_streams_open(start, execute):
-    process, url = start("dashboard", execute(engine="inline").folder, "--port", "0")
+def test_ctrl_c_ends_a_dashboard_at_once_with_streams_open(start, undisturbed):
+    process, url = start("dashboard", undisturbed().folder, "--port", "0")
     stream = urllib.request.urlopen(f"{url}stream", timeout=PATIENCE)
     stream.readline()
     begin = time.monotonic()

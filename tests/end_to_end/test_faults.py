@@ -41,9 +41,9 @@ def federation(tmp_path_factory):
 
 
 @pytest.fixture
-def undisturbed(execute):
+def expected(undisturbed):
     """The SHA-256 of the model that nothing happened to."""
-    return execute(STRICT, engine="inline").sha
+    return undisturbed(STRICT).sha
 
 
 @pytest.fixture(autouse=True)
@@ -78,31 +78,31 @@ def run_with(federation: Federation, faults: str, **settings: object) -> Submitt
 
 
 @long
-def test_an_executor_killed_in_training(federation, undisturbed):
+def test_an_executor_killed_in_training(federation, expected):
     run = run_with(federation, "hang:1:2")
     reached(federation)
     for process in federation.client_of(1).processes("deployment.executor"):
         process.send_signal(signal.SIGKILL)
-    assert ended(federation, run)["model_sha256"] == undisturbed
+    assert ended(federation, run)["model_sha256"] == expected
     assert run.has("late", round=2, attempt=1, partition=1) or run.has("failed", round=2, attempt=1, partition=1)
     assert run.has("abandoned", round=2, attempt=1)
 
 
 @long
-def test_a_task_killed_in_training_is_answered_for_by_its_executor(federation, undisturbed):
+def test_a_task_killed_in_training_is_answered_for_by_its_executor(federation, expected):
     run = run_with(federation, "kill:1:2")
     federation.stack.until(lambda: run.has("failed", round=2), "the failure", PATIENCE)
     federation.fault("")
-    assert ended(federation, run)["model_sha256"] == undisturbed
+    assert ended(federation, run)["model_sha256"] == expected
     (failed, *_) = [e for e in run.events if e["event"] == "failed"]
     assert "killed by SIGKILL" in failed["reason"]
 
 
 @long
-def test_a_client_that_hangs_beyond_the_deadline(federation, undisturbed):
+def test_a_client_that_hangs_beyond_the_deadline(federation, expected):
     run = run_with(federation, "hang:1:2", **{"rounds.reporting_deadline": 8.0})
     reached(federation)
-    assert ended(federation, run)["model_sha256"] == undisturbed
+    assert ended(federation, run)["model_sha256"] == expected
     assert run.has("late", round=2, attempt=1, partition=1, reason="no report by the reporting deadline")
 
 
@@ -132,51 +132,51 @@ def test_wrong_settings_are_refused_with_their_reason(federation):
 
 
 @long
-def test_a_supernode_killed_in_training_comes_back(federation, undisturbed):
+def test_a_supernode_killed_in_training_comes_back(federation, expected):
     run = run_with(federation, "hang:1:2")
     reached(federation)
     federation.client_of(1).processes("deployment.supernode")[0].send_signal(signal.SIGKILL)
-    assert ended(federation, run)["model_sha256"] == undisturbed
+    assert ended(federation, run)["model_sha256"] == expected
     nodes = {e["node"] for e in run.events if e["event"] == "reported" and e["partition"] == 1}
     assert len(nodes) == 1  # its key makes it the same node
 
 
 @long
-def test_a_client_killed_as_a_whole_comes_back(federation, undisturbed):
+def test_a_client_killed_as_a_whole_comes_back(federation, expected):
     run = run_with(federation, "hang:1:2")
     reached(federation)
     federation.client_of(1).kill()
-    assert ended(federation, run)["model_sha256"] == undisturbed
+    assert ended(federation, run)["model_sha256"] == expected
 
 
 @long
-def test_a_superlink_killed_in_training(federation, undisturbed):
+def test_a_superlink_killed_in_training(federation, expected):
     run = run_with(federation, "slow:1:2")
     reached(federation)
     starts = federation.stack["superlink"].starts
     federation.stack["superlink"].kill()
-    assert ended(federation, run)["model_sha256"] == undisturbed
+    assert ended(federation, run)["model_sha256"] == expected
     assert federation.stack["superlink"].starts == starts + 1
 
 
 @long
-def test_a_server_app_killed_in_training(federation, undisturbed):
+def test_a_server_app_killed_in_training(federation, expected):
     run = run_with(federation, "slow:1:2")
     reached(federation)
     _, *forked = federation.stack["serverapp"].processes("deployment.executor")
     assert forked  # the server app: the executor forks it
     forked[-1].send_signal(signal.SIGKILL)
-    assert ended(federation, run)["model_sha256"] == undisturbed
+    assert ended(federation, run)["model_sha256"] == expected
     assert [e["committed"] for e in run.events if e["event"] == "started"] == [0, 1]
 
 
 @long
 @pytest.mark.skipif(bool(namespaces.why_not()), reason=f"no namespaces: {namespaces.why_not()}")
-def test_a_client_whose_network_is_cut_and_healed(federation, undisturbed):
+def test_a_client_whose_network_is_cut_and_healed(federation, expected):
     run = run_with(federation, "slow:1:2")
     reached(federation)
     client = federation.client_of(1)
     federation.stack.wiring.cut(client)
     time.sleep(15)
     federation.stack.wiring.heal(client)
-    assert ended(federation, run)["model_sha256"] == undisturbed
+    assert ended(federation, run)["model_sha256"] == expected

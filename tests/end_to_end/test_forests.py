@@ -40,8 +40,8 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS)
-def test_every_engine_makes_the_same_forest(execute, settings):
-    reference = execute(settings, engine="inline")
+def test_every_engine_makes_the_same_forest(execute, undisturbed, settings):
+    reference = undisturbed(settings)
     for workers in (1, 2):
         run = execute({**settings, "engine.workers": workers})
         assert run.sha == reference.sha
@@ -133,14 +133,14 @@ def test_a_resumed_run_cannot_raise_its_budget(execute):
         execute({**UNION, "rounds.total": 2, "privacy.epsilon": 2.0}, out=run.folder)
 
 
-def test_killed_between_turns_it_resumes_to_the_same_bytes(command, execute):
+def test_killed_between_turns_it_resumes_to_the_same_bytes(command, execute, undisturbed):
     killed = command(RELAY)
     while killed.run.committed < 3 and killed.process.poll() is None:
         time.sleep(0.002)
     killed.signal(signal.SIGKILL)
     assert Run(killed.run.folder).committed < 7
     resumed = execute(RELAY, out=killed.run.folder)
-    assert resumed.sha == execute(RELAY, engine="inline").sha
+    assert resumed.sha == undisturbed(RELAY).sha
     assert resumed.summary["epsilon"] == 1.0
     turns = [e["partition"] for e in resumed.events_of("committed") if "partition" in e]
     assert len(turns) == len(set(turns))

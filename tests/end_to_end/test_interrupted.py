@@ -15,7 +15,7 @@ SOON = 10.0  # seconds, on a busy machine; it would hang for ever otherwise
 
 @pytest.mark.parametrize("group", [True, False], ids=["terminal", "main-process-only"])
 @pytest.mark.parametrize("faults", ["hang:3:2", "hang:evaluate:*"], ids=["training", "evaluation"])
-def test_interrupted_it_ends_soon_and_resumes_to_the_same_bytes(in_the_middle, execute, group, faults):
+def test_interrupted_it_ends_soon_and_resumes_to_the_same_bytes(in_the_middle, execute, undisturbed, group, faults):
     interrupted = in_the_middle(FAULTY, faults)
     assert interrupted.signal(signal.SIGINT, group=group) < SOON
     time.sleep(0.2)  # multiprocessing's resource tracker sees the end of the others, and ends
@@ -29,7 +29,7 @@ def test_interrupted_it_ends_soon_and_resumes_to_the_same_bytes(in_the_middle, e
     assert interrupted.run.events[-1]["status"] == "interrupted"
     resumed = execute(FAULTY, out=interrupted.run.folder)
     assert resumed.summary["status"] == "completed"
-    assert resumed.sha == execute(FAULTY, engine="inline").sha
+    assert resumed.sha == undisturbed(FAULTY).sha
 
 
 def test_interrupted_while_it_starts_it_ends_soon_and_quietly(command):

@@ -6,9 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,13 +23,6 @@ ON_RAY = {
 }  # fmt: skip
 SLOW = 300.0  # seconds; Ray alone has taken 125 to start on a loaded machine
 SOON = 30.0  # seconds, on a loaded machine; takes two on an idle one
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A temporary folder for Ray, with a short name as Ray needs it."""
-    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp") as place:
-        yield Path(place)
 
 
 @pytest.fixture
@@ -99,7 +90,7 @@ def hanging(command, tmp_path, faults, environment, **how):
 
 
 def test_interrupted_or_killed_it_leaves_nothing_and_resumes_to_the_same_bytes(
-    command, execute, tmp_path, environment, place
+    command, execute, undisturbed, tmp_path, environment, place
 ):
     interrupted = hanging(command, tmp_path, "hang:3:1", environment)
     assert interrupted.signal(signal.SIGINT, group=True) < SOON
@@ -116,7 +107,7 @@ def test_interrupted_or_killed_it_leaves_nothing_and_resumes_to_the_same_bytes(
 
     resumed = execute(ON_RAY, engine="embedded", out=killed.run.folder)
     assert resumed.summary["status"] == "completed"
-    assert resumed.sha == execute(ON_RAY, engine="inline").sha
+    assert resumed.sha == undisturbed(ON_RAY).sha
 
 
 def below(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
@@ -132,7 +123,7 @@ def names_of(processes: list[psutil.Process]) -> set[str]:
 
 
 @pytest.mark.long
-def test_a_running_cluster_is_joined_and_left_as_it_was(command, execute, environment, place):
+def test_a_running_cluster_is_joined_and_left_as_it_was(command, undisturbed, environment, place):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -149,7 +140,7 @@ def test_a_running_cluster_is_joined_and_left_as_it_was(command, execute, enviro
         assert started.process.wait(SLOW) == 0, started.process.stderr.read()
         assert not started.alive()
         assert [path.name for path in place.iterdir()] == ["its"]
-        assert started.run.sha == execute().sha
+        assert started.run.sha == undisturbed().sha
         wait_until(lambda: "ray::ClientAppA" not in "".join(names_of(below(cluster))), SOON)
         assert {"gcs_server", "raylet"} <= names_of(below(cluster))
     finally:

@@ -40,8 +40,8 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS)
-def test_every_engine_makes_the_same_model(execute, settings):
-    reference = execute(settings, engine="inline")
+def test_every_engine_makes_the_same_model(execute, undisturbed, settings):
+    reference = undisturbed(settings)
     for workers in (1, 2, 3):
         run = execute({**settings, "engine.workers": workers})
         assert run.sha == reference.sha
@@ -50,29 +50,29 @@ def test_every_engine_makes_the_same_model(execute, settings):
 
 
 @pytest.mark.parametrize("strategy", ["fedavg", "flwr.serverapp.strategy:FedAvg"])
-def test_a_state_that_is_shrunk_for_its_way_takes_fewer_bytes_and_still_teaches(execute, strategy):
+def test_a_state_that_is_shrunk_for_its_way_takes_fewer_bytes_and_still_teaches(undisturbed, strategy):
     settings = {"rounds.total": 4, "training.local_epochs": 5, "compression.send": "update", "strategy.name": strategy}
-    whole = execute(settings, engine="inline").summary
-    shrunk = execute({**settings, "compression.downlink": "rotate,quantize:8"}, engine="inline").summary
+    whole = undisturbed(settings).summary
+    shrunk = undisturbed({**settings, "compression.downlink": "rotate,quantize:8"}).summary
     assert whole["bytes_down"] / shrunk["bytes_down"] > 3.8
     assert shrunk["bytes_up"] == whole["bytes_up"]
     assert shrunk["accuracy"] > whole["accuracy"] - 0.1
 
 
-def test_another_seed_makes_another_model(execute):
-    assert execute().sha != execute({"seed": 2}).sha
+def test_another_seed_makes_another_model(execute, undisturbed):
+    assert undisturbed().sha != execute({"seed": 2}).sha
 
 
-def test_every_engine_logs_the_same_events_but_for_their_order(execute):
+def test_every_engine_logs_the_same_events_but_for_their_order(execute, undisturbed):
     def told(run):
         return sorted(
             (e["event"], e.get("round", 0), e.get("node", 0), e.get("bytes", 0)) for e in run.events
         )  # fmt: skip
 
-    assert told(execute()) == told(execute(engine="inline"))
+    assert told(execute()) == told(undisturbed())
 
 
-def test_cifar10_makes_the_same_model_on_every_engine(execute):
+def test_cifar10_makes_the_same_model_on_every_engine(execute, undisturbed):
     data = os.environ.get("FEDLEARN_DATA", "")
     if not (Path(data) / "cifar10" / "train.parquet").exists():
         pytest.skip("FEDLEARN_DATA does not hold cifar10/train.parquet")
@@ -80,4 +80,4 @@ def test_cifar10_makes_the_same_model_on_every_engine(execute):
         "data.dataset": "cifar10", "clients": 500, "rounds.cohort": 3, "rounds.total": 1,
         "compression.codec": "drop",
     }  # fmt: skip
-    assert execute(settings).sha == execute(settings, engine="inline").sha
+    assert execute(settings).sha == undisturbed(settings).sha

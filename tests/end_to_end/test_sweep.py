@@ -68,11 +68,11 @@ def start(tmp_path):
         process.communicate()
 
 
-def test_runs_in_one_engine_have_the_bytes_that_each_has_alone(reference, execute):
+def test_runs_in_one_engine_have_the_bytes_that_each_has_alone(reference, undisturbed):
     runs = list(PLAN.runs())
     for run in (runs[1], runs[-2]):
         settings = {"clients": run.config.clients, "seed": run.seed, **SENT[run.labels["sent"]]}
-        assert Run(reference / "runs" / run.name).sha == execute(settings, engine="inline").sha
+        assert Run(reference / "runs" / run.name).sha == undisturbed(settings).sha
 
 
 def test_workers_stay_from_run_to_run_and_go_with_one_that_fails(tmp_path):

@@ -312,7 +312,8 @@ REAL = os.environ.get("FEDLEARN_DATA", "")
     not (Path(REAL) / "cifar10" / "train.parquet").is_file() or not REAL,
     reason="FEDLEARN_DATA does not hold cifar10/train.parquet",
 )
-def test_the_real_thing():
+def test_the_real_thing(own_cache, monkeypatch):
+    monkeypatch.setenv("FEDLEARN_CACHE", str(own_cache))  # decoded once for all tests that read it
     found = cifar10.load(REAL)
     assert (len(found.train), len(found.test)) == (50_000, 10_000)
     assert list(np.bincount(found.train.labels)) == [5_000] * 10

@@ -1,0 +1,56 @@
+"""What a grid with workers of its own survives, and that it leaks nothing."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from fedlearn import wire
+from tests.contracts.test_grids import answers, codes
+
+
+def test_a_node_that_dies_fails_alone(embedded, ask):
+    replies = list(
+        embedded.send_and_receive([ask(node, "exit" if node in (5, 6, 17) else "") for node in range(2, 22)])
+    )
+    assert {node for node, code in codes(replies).items() if code} == {5, 6, 17}
+    assert {r.error.code for r in replies if r.has_error()} == {8}
+    assert {r.error.reason for r in replies if r.has_error()} == {"its worker process died (exit code 5)"}
+    assert {answer["calls"] for answer in answers(replies).values()} == {1}
+
+
+def test_a_message_that_is_not_answered_in_time_expires(embedded, ask):
+    begin = time.monotonic()
+    replies = embedded.send_and_receive([ask(2, "hang", ttl=0.5), ask(3, ttl=0.5)])
+    assert time.monotonic() - begin < 5
+    assert codes(replies)[2] == 3
+    told = answers(embedded.send_and_receive([ask(2)]))
+    assert told[2]["calls"] == 1
+
+
+def test_nobody_waits_longer_than_told_to(embedded, ask):
+    embedded.send_and_receive([ask(node) for node in range(2, 6)])  # the workers have started
+    begin = time.monotonic()
+    replies = embedded.send_and_receive([ask(2, "hang"), *(ask(node) for node in range(3, 22))], timeout=1.0)
+    assert 0.9 < time.monotonic() - begin < 5
+    # Those behind the hanging one in its task are not heard of; the rest are.
+    assert set(codes(replies).values()) == {0}
+    assert 2 not in codes(replies)
+    assert 21 in codes(replies)
+
+
+def usage_of(grid, ask, size, rounds):
+    """Send arrays to all nodes again and again; return the workers' descriptors and mappings at the end."""
+    for _ in range(rounds):
+        record = wire.pack_arrays({"w": np.zeros(size)})
+        told = answers(grid.send_and_receive([ask(node, x=record) for node in grid.get_node_ids()]))
+    return max((answer["descriptors"], answer["mappings"]) for answer in told.values())
+
+
+def test_workers_keep_neither_descriptors_nor_memory_of_earlier_batches(embedded, ask):
+    before = usage_of(embedded, ask, 1000, 2)
+    assert usage_of(embedded, ask, 1000, 30) == before
+    for size in range(2000, 200_000, 20_000):
+        after = usage_of(embedded, ask, size, 1)
+    assert after == before
