@@ -1,4 +1,4 @@
-"""Every command that a README or a docstring names is there."""
+"""Every command that a README or a docstring names is there, and every file that CONTRIBUTING.md sends one to."""
 
 from __future__ import annotations
 
@@ -39,3 +39,10 @@ def test_module_that_is_to_be_run_can_be(module):
 def test_fedlearn_commands_in_a_page_exist(page):
     lines = re.findall(r"^(?:fedlearn|python -m fedlearn) .*$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert {shlex.split(line, comments=True)[1 if line.startswith("f") else 3] for line in lines} <= COMMANDS
+
+
+def test_files_that_a_contributor_is_sent_to_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = {path for path in re.findall(r"[`(]([a-z_]+(?:/[\w.]+)+)/?[`)#]", text) if "NAME" not in path}
+    assert len(paths) > 15
+    assert {path for path in paths if not (ROOT / path).exists()} == set()
