@@ -203,8 +203,21 @@ class Scene:
         self.store = RunStore(folder)
         self.store.begin(STATE)
         self.log = EventLog(self.folder.events)
+        self.strategy = strategy or FedAvg()
+        self._serve()
+
+    def _serve(self) -> None:
         exchange = Exchange(self.grid, to_flower(self.config))
-        self.server = ServerRun(exchange, strategy or FedAvg(), self.store, self.config, events=self.log)
+        self.server = ServerRun(exchange, self.strategy, self.store, self.config, events=self.log)
+
+    def with_settings(self, **settings: Any) -> Scene:
+        """Take the run up again, with other settings."""
+        changed = self.config.model_dump()
+        for name, table in settings.items():
+            changed[name] |= table
+        self.config = RunConfig.model_validate(changed)
+        self._serve()
+        return self
 
     def run(self) -> Scene:
         try:

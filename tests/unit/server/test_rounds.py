@@ -448,3 +448,11 @@ def test_one_bad_evaluation_neither_ends_the_run_nor_spoils_the_mean(scene, metr
     run = scene(nodes_of(5, n2=Node(2, metrics=metrics)), evaluation={"where": "nodes"}).run()
     record = run.store.history.rounds[0]
     assert (record.measured["loss"], record.measured["accuracy"]) == (1.0, 0.5)
+
+
+def test_a_selection_that_is_cancelled_tells_all_that_had_said_ready(scene):
+    nodes = nodes_of(4, n3=Node(3, ready_after=None))
+    run = scene(nodes, rounds={"minimum_ready": 1.0, "max_attempts": 2, "selection_window": 5.0})
+    with pytest.raises(RunFailed):
+        run.run()
+    assert sorted(run.grid.told) == [(n, "cancelled", 1, attempt) for n in (10, 11, 12) for attempt in (1, 2)]

@@ -1,0 +1,18 @@
+"""A schedule that commits the reports of two selections at once; each has its own cohort, window and deadline."""
+
+from fedlearn.cohort import At
+from server.collecting import NotCommitted, collect
+from server.committing import abandon
+from server.schedules.synchronous import Synchronous, committed_or_not
+
+
+class TwoSelections(Synchronous):
+    def attempt(self, at):
+        first = collect(self.server, At(at.round_number, 2 * at.attempt - 1))
+        if isinstance(first, NotCommitted):
+            return first
+        second = collect(self.server, At(at.round_number, 2 * at.attempt))
+        if isinstance(second, NotCommitted):
+            abandon(self.server, first.reporting, at, second.reason)
+            return second
+        return committed_or_not(self.server, first.joined(second), at)

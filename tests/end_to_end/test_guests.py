@@ -1,0 +1,83 @@
+"""Guests: algorithms that live outside this repository, in files of at most 70 lines, and touch nothing in it."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from fedlearn.errors import SettingError
+
+pytestmark = pytest.mark.slow
+
+PLUGINS = Path(__file__).parent / "plugins"
+LONGEST = 70  # lines
+
+QUADRATICS = {"model.name": "quadratics:model", "clients": 12, "rounds.cohort": 6, "rounds.total": 60}
+SCAFFOLD = {**QUADRATICS, "strategy.name": "scaffold:Scaffold", "training.learner": "scaffold:ScaffoldDescent"}
+NOISY = {
+    **QUADRATICS, "strategy.name": "noisy_mean:NoisyMean", "compression.send": "update",
+    "strategy.options": '{"norm": 6.0, "epsilon": 2.0}', "rounds.total": 30,
+}  # fmt: skip
+TWICE = {"rounds.schedule": "two_selections:TwoSelections", "rounds.total": 4, "compression.codec": "drop"}
+GUESTS = {"scaffold": SCAFFOLD, "noisy-mean": NOISY, "two-selections": TWICE}
+
+
+def rows_of(run):
+    return list(csv.DictReader((run.folder / "metrics.csv").read_text().splitlines()))
+
+
+@pytest.mark.parametrize("name", ["quadratics", "scaffold", "noisy_mean", "two_selections"])
+def test_a_guest_is_a_small_file(name):
+    assert len((PLUGINS / f"{name}.py").read_text().splitlines()) <= LONGEST
+
+
+@pytest.mark.parametrize("settings", GUESTS.values(), ids=GUESTS)
+def test_a_guest_makes_the_same_bytes_on_every_engine(execute, settings):
+    assert execute(settings).sha == execute(settings, engine="inline").sha
+
+
+@pytest.mark.parametrize("settings", GUESTS.values(), ids=GUESTS)
+def test_a_guest_that_was_killed_resumes_to_the_same_bytes(command, execute, settings):
+    killed = command(settings)
+    while killed.run.committed < 2 and killed.process.poll() is None:
+        time.sleep(0.002)
+    killed.signal(signal.SIGKILL)
+    assert 2 <= killed.run.committed < settings["rounds.total"]
+    resumed = command(resume=killed.run.folder)
+    assert resumed.process.wait(60) == 0
+    assert resumed.run.sha == execute(settings, engine="inline").sha
+
+
+def test_scaffold_converges_to_the_optimum_that_fedavg_misses(execute):
+    settings = {"rounds.total": 150, "evaluation.every": 150}
+    fedavg = execute({**QUADRATICS, **settings, "rounds.cohort": 0}, engine="inline").summary["gap"]
+    scaffold = execute({**SCAFFOLD, **settings}, engine="inline").summary["gap"]
+    assert fedavg > 0.1
+    assert scaffold < 1e-6
+
+
+def test_a_strategy_says_which_learner_its_nodes_must_have(execute):
+    with pytest.raises(SettingError, match=r"training\.learner = '': .*needs nodes that learn by 'scaffold:"):
+        execute({**SCAFFOLD, "training.learner": ""}, engine="inline")
+
+
+def test_what_a_strategy_measures_is_a_column_of_the_table(execute):
+    rows = rows_of(execute({**NOISY, "rounds.total": 3}, engine="inline"))
+    assert [float(row["epsilon_of_nodes"]) for row in rows] == [2.0, 4.0, 6.0]
+
+
+def test_noise_is_drawn_anew_in_each_round_and_again_by_the_same_seed(execute):
+    first, again = (execute({**NOISY, "rounds.total": 2}, engine="inline") for _ in range(2))
+    other = execute({**NOISY, "rounds.total": 2, "seed": 2}, engine="inline")
+    assert first.sha == again.sha != other.sha
+
+
+def test_a_commit_of_two_selections_counts_both_cohorts(execute):
+    run = execute(TWICE, engine="inline")
+    assert [int(row["cohort"]) for row in rows_of(run)] == [10] * 4
+    assert len(run.events_of("selected")) == 8
+    assert len(run.events_of("committed")) == 4
