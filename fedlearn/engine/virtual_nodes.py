@@ -9,13 +9,13 @@ import logging
 import math
 import struct
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedlearn import flower
+from fedlearn import flower, wire
 from fedlearn.exchange import Offers
 from fedlearn.flower import Run
 
@@ -39,10 +39,14 @@ def run_node(
 ) -> tuple[Message, bytes]:
     """Let a virtual node handle a message; return its reply, and what it keeps now.
 
-    What it had kept until it failed is kept, too.
+    What it had kept until it failed is kept, too; what it kept before, where that cannot be stored.
     """
     context = context_of(message.metadata.dst_node_id, kept, num_nodes=num_nodes, settings=settings)
-    return handled(client_app, message, context), kept_in(context)
+    reply = handled(client_app, message, context)
+    try:
+        return reply, kept_in(context)
+    except Exception as error:
+        return _failed(message, error), kept
 
 
 def context_of(node_id: int, kept: bytes, *, num_nodes: int, settings: dict[str, Any]) -> Context:
@@ -62,16 +66,33 @@ def kept_in(context: Context) -> bytes:
 
 
 def handled(client_app: ClientCall, message: Message, context: Context) -> Message:
-    """Return the client app's reply; Flower's error where it raises, or asks to exit."""
+    """Return the client app's reply; Flower's error where it raises, asks to exit, or answers with what cannot be sent.
+
+    This is the edge of a node: whatever comes from it is its failure, not the run's. Only Ctrl-C is not its own.
+    """
     try:
         reply = client_app(message, context)
         if not isinstance(reply, Message):
             raise TypeError(f"the client app answered with {type(reply).__name__}, not with a Message")
+        if reply.has_content():
+            wire.bytes_of(reply.content)  # raises where a record cannot be serialised
         return reply
-    except (Exception, SystemExit) as error:  # the edge of a node: whatever it raises is its failure, not the run's
-        node_id = context.node_id
-        log.exception("node=%d partition=%d type=%s", node_id, partition_of(node_id), message.metadata.message_type)
-        return error_reply(message, UNHANDLED, f"{type(error).__name__}: {error}")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return _failed(message, error)
+
+
+def _failed(message: Message, error: BaseException) -> Message:
+    """Return the error of a node that is being handled."""
+    node_id = message.metadata.dst_node_id
+    log.exception("node=%d partition=%d type=%s", node_id, partition_of(node_id), message.metadata.message_type)
+    name = type(error).__name__
+    try:
+        reason = f"{name}: {error}"
+    except Exception:  # of its own `__str__`
+        reason = name
+    return error_reply(message, UNHANDLED, reason)
 
 
 def error_reply(message: Message, code: int, reason: str) -> Message:
@@ -102,7 +123,7 @@ class VirtualNodes(Grid):
     def __init__(self, num_nodes: int, settings: dict[str, Any]) -> None:
         self.num_nodes = num_nodes
         self.settings = settings
-        self.kept: dict[int, bytes] = {}
+        self.kept: MutableMapping[int, bytes] = {}
         self.replies: dict[str, Message] = {}
         self._run = flower.empty_run()
 
@@ -162,9 +183,10 @@ class VirtualNodes(Grid):
     def keep(self, kept: Mapping[int, bytes]) -> None:
         """Take over what nodes keep now."""
         for node_id, data in kept.items():
-            self.kept.pop(node_id, None)
             if data:
                 self.kept[node_id] = data
+            elif node_id in self.kept:
+                del self.kept[node_id]
 
     def node_states(self) -> bytes:
         """Return what all nodes keep, sorted by node id."""

@@ -69,6 +69,29 @@ def test_a_client_that_answers_with_nothing_has_failed(grid):
     assert reply.error.reason == "TypeError: the client app answered with NoneType, not with a Message"
 
 
+def test_a_client_that_answers_with_what_cannot_be_sent_has_failed(grid, ask):
+    message = Message(RecordDict({"config": ConfigRecord()}), 3, "query.unsayable")
+    first, second = grid.send_and_receive([message, ask(4)])
+    assert codes([first, second]) == {3: 2, 4: 0}
+    assert first.error.reason.startswith("ValueError: ")
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [("raise-unspeakable", "_Unspeakable"), ("leave", "GeneratorExit: "), ("keep-the-unsayable", "ValueError: ")],
+)
+def test_whatever_a_client_raises_is_its_own_failure(grid, ask, action, reason):
+    replies = list(grid.send_and_receive([ask(3, action), ask(4)]))
+    assert codes(replies) == {3: 2, 4: 0}
+    assert next(reply.error.reason for reply in replies if reply.has_error()).startswith(reason)
+
+
+def test_a_node_goes_on_with_what_it_kept_before_something_that_cannot_be_stored(grid, ask):
+    for action in ("", "keep-the-unsayable"):
+        grid.send_and_receive([ask(3, action)])
+    assert answers(grid.send_and_receive([ask(3)]))[3]["calls"] == 2
+
+
 def test_a_message_type_without_handler_is_an_error(grid):
     (reply,) = grid.send_and_receive([Message(RecordDict(), 3, "query.unheard_of")])
     assert reply.error.code == 2

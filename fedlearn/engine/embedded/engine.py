@@ -13,6 +13,17 @@ from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool, default_size
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.prepare import prepared
+from fedlearn.folding import blocks_of
+
+
+def workers_for(config: RunConfig) -> int:
+    """Return how many workers a run gets: one for each core, or as many as are asked for and can have something to do.
+
+    A round is handed out in blocks; what else is handed out is over sooner on as many workers as there are cores.
+    """
+    cores = default_size()
+    blocks = len(blocks_of(min(config.rounds.cohort, config.clients)))
+    return min(config.engine.workers or cores, max(cores, blocks))
 
 
 class WarmEngine:
@@ -42,7 +53,7 @@ class WarmEngine:
             raise
 
     def _pool_for(self, config: RunConfig, begin: Begin) -> WorkerPool:
-        size = config.engine.workers or default_size()
+        size = workers_for(config)
         if self._pool is not None and self._pool.size == size:
             self._pool.begin(begin)
             return self._pool

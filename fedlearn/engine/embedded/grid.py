@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -13,8 +14,9 @@ from flwr.app import ArrayRecord, Error, Message
 from fedlearn import flower
 from fedlearn.clock import WallClock
 from fedlearn.cohort import Fate, Member, NodeReport
+from fedlearn.engine.embedded.node_store import NodeStore
 from fedlearn.engine.embedded.pool import Worker, WorkerPool
-from fedlearn.engine.embedded.sharing import Board, Boards, Directory
+from fedlearn.engine.embedded.sharing import Directory, SharedMemory, SharedSlots
 from fedlearn.engine.embedded.tasks import (
     Answer,
     BlockDone,
@@ -22,22 +24,27 @@ from fedlearn.engine.embedded.tasks import (
     CallDone,
     CallTask,
     Done,
-    Letter,
-    LettersDone,
-    LettersTask,
+    MessagesDone,
+    MessagesTask,
     NewPlan,
     NewRecords,
+    PackedMessage,
     PackedRecord,
     Task,
 )
 from fedlearn.engine.virtual_nodes import PromptNodes, error_reply, expired
+from fedlearn.errors import RunFailed
 from fedlearn.exchange import Offers
 from fedlearn.folding import BlockResult, FoldPlan, blocks_of
 from fedlearn.state import State
 
-LETTERS = 16  # messages in one task; a ready query takes a tenth of a millisecond, a task's way there and back as much
+MESSAGES = 16  # in one task; a ready query takes a tenth of a millisecond, a task's way there and back as much
 DIED = 8  # Flower's error code for a client that stopped responding
-RECORDS, STATE = 0, 1  # slots of our boards
+CALL_PATIENCE = 600.0  # seconds for a function to end; a part of a test set takes a few; twice as long in each try
+CALL_TRIES = 3
+RECORDS, STATE, NODES = range(3)  # slots of our shared memories; those from NODES on hold what nodes keep
+
+log = logging.getLogger(__name__)
 
 
 class EmbeddedGrid(PromptNodes):
@@ -47,10 +54,11 @@ class EmbeddedGrid(PromptNodes):
         super().__init__(num_nodes, settings)
         self._pool = pool
         self._clock = WallClock()
-        self._boards = Boards(self._announce)
+        self._shared = SharedSlots(self._announce)
+        self.kept = self._store = NodeStore(NODES, self._announce)
 
-    def _announce(self, board: Board) -> None:
-        self._pool.announce(("board", board.slot), board)
+    def _announce(self, memory: SharedMemory) -> None:
+        self._pool.announce(("shared memory", memory.slot), memory)
 
     @property
     def offers(self) -> Offers:
@@ -62,22 +70,26 @@ class EmbeddedGrid(PromptNodes):
     def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
         """Have workers run the nodes; a node over which a worker dies answers with an error."""
         by_id = {message.metadata.message_id: message for message in messages}
-        letters = list(self._letters(messages))
-        tasks = [LettersTask(tuple(letters[i : i + LETTERS])) for i in range(0, len(letters), LETTERS)]
+        packed = list(self._packed(messages))
+        tasks = [MessagesTask(tuple(packed[i : i + MESSAGES])) for i in range(0, len(packed), MESSAGES)]
         seconds = min(seconds, max((message.metadata.ttl for message in messages), default=0.0))
         for task, done, worker in self._ended(tasks, seconds):
-            assert isinstance(task, LettersTask)
-            if isinstance(done, LettersDone):
-                self.keep(done.kept)
+            assert isinstance(task, MessagesTask)
+            if isinstance(done, MessagesDone):
+                self._keep(done.kept, worker)
                 for answer in done.answers:
                     del by_id[answer.message_id]
                     yield _reply(answer)
                 continue
-            letters = list(task.letters)
-            lost = by_id.pop(letters.pop(worker.running).message_id)
-            self._pool.submit([LettersTask(tuple(letters))])  # the others are run again, to the same end
+            others = list(task.messages)
+            lost = by_id.pop(others.pop(worker.running).message_id)
+            self._pool.submit([MessagesTask(tuple(others))])  # they are run again, to the same end
             yield error_reply(lost, DIED, _how(worker))
         yield from expired(by_id.values(), seconds)
+
+    def _keep(self, kept: Directory, worker: Worker) -> None:
+        """Take over what nodes keep now from a worker's shared memory."""
+        self.keep({int(node_id): data.tobytes() for node_id, data in worker.read(kept).items()})
 
     def _ended(self, tasks: Sequence[Task], seconds: float) -> Iterable[tuple[Task, Done | None, Worker]]:
         """Run tasks to their end, at most `seconds`; give them back as they end."""
@@ -90,11 +102,13 @@ class EmbeddedGrid(PromptNodes):
                 return
             yield from self._pool.wait(left)
 
-    def _letters(self, messages: Sequence[Message]) -> Iterator[Letter]:
+    def _packed(self, messages: Sequence[Message]) -> Iterator[PackedMessage]:
         """Return the messages in a form that goes through a pipe; ArrayRecords go once, by shared memory.
 
-        The records are shared at once, the letters made as they are asked for.
+        The records are shared at once, the messages packed as they are asked for.
         """
+        if self._pool.is_quiet:
+            self._store.reuse()
         records: dict[int, ArrayRecord] = {}
         numbers: dict[int, int] = {}
         for message in messages:
@@ -102,9 +116,9 @@ class EmbeddedGrid(PromptNodes):
                 numbers.setdefault(id(record), len(numbers))
                 records[id(record)] = record
         self._share(list(records.values()))
-        return (self._letter(message, numbers) for message in messages)
+        return (self._pack(message, numbers) for message in messages)
 
-    def _letter(self, message: Message, numbers: Mapping[int, int]) -> Letter:
+    def _pack(self, message: Message, numbers: Mapping[int, int]) -> PackedMessage:
         arrays = []
         others: dict[str, flower.Record] = {}
         for key, record in message.content.items():
@@ -113,18 +127,18 @@ class EmbeddedGrid(PromptNodes):
             else:
                 others[key] = record
         about = message.metadata
-        return Letter(
+        return PackedMessage(
             node_id=about.dst_node_id,
             message_id=about.message_id,
             message_type=about.message_type,
             ttl=about.ttl,
             arrays=tuple(arrays),
             records=flower.to_bytes(others),
-            kept=self.kept.get(about.dst_node_id, b""),
+            kept=self._store.span_of(about.dst_node_id),
         )
 
     def _share(self, records: Sequence[ArrayRecord]) -> None:
-        """Put ArrayRecords on one board, one after the other, and tell the workers where each lies."""
+        """Put ArrayRecords into one shared memory, and tell the workers where each lies."""
         if not records:
             return
         lying = {
@@ -132,12 +146,12 @@ class EmbeddedGrid(PromptNodes):
             for number, record in enumerate(records)
             for name, array in record.items()
         }
-        directory = self._boards.write(RECORDS, lying)
+        directory = self._shared.write(RECORDS, lying)
         spots = iter(directory.arrays)
         packed = [
             PackedRecord(
                 tuple((name, array.dtype, array.shape, array.stype) for name, array in record.items()),
-                Directory(directory.board, tuple(islice(spots, len(record)))),
+                Directory(directory.slot, tuple(islice(spots, len(record)))),
             )
             for record in records
         ]
@@ -149,11 +163,11 @@ class EmbeddedGrid(PromptNodes):
         self, messages: Sequence[Message], members: Sequence[Member], plan: FoldPlan, *, seconds: float
     ) -> None:
         """Begin to run a cohort, block by block."""
-        letters = self._letters([flower.with_id(message) for message in messages])
+        packed = self._packed([flower.with_id(message) for message in messages])
         self._pool.announce("plan", NewPlan(plan))
         for index, block in enumerate(blocks_of(len(members))):  # one by one: workers begin while we write the rest
-            addressed = tuple(islice(letters, len(block)))
-            self._pool.submit([BlockTask(index, tuple(members[p] for p in block), addressed)])
+            theirs = tuple(islice(packed, len(block)))
+            self._pool.submit([BlockTask(index, tuple(members[p] for p in block), theirs)])
 
     def pull_blocks(self, *, seconds: float) -> list[BlockResult]:
         """Return the blocks that have ended; wait for one at most `seconds`."""
@@ -163,8 +177,8 @@ class EmbeddedGrid(PromptNodes):
             if not isinstance(done, BlockDone):
                 self._pool.submit([_without_the_lost(task, worker)])
                 continue
-            self.keep(done.kept)
-            arrays = worker.boards[done.total.board].read(done.total)
+            self._keep(done.kept, worker)
+            arrays = worker.read(done.total)
             results.append(BlockResult(task.block, done.reports, arrays))
         return results
 
@@ -176,15 +190,24 @@ class EmbeddedGrid(PromptNodes):
     # --- computing for the server -------------------------------------------------------------------------------------
 
     def call(self, reference: str, state: State, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return the function's results in the order of the arguments."""
-        lying = self._boards.write(STATE, state)
+        """Return the function's results in the order of the arguments.
+
+        What has not ended after a while is begun again by other workers, twice at most.
+        """
+        lying = self._shared.write(STATE, state)
         tasks = [CallTask(index, reference, lying, each) for index, each in enumerate(arguments)]
         results: dict[int, Any] = {}
-        for task, done, _ in self._ended(tasks, float("inf")):
-            assert isinstance(task, CallTask)
-            assert isinstance(done, CallDone)  # it runs no node, so the pool itself has it done again
-            results[task.index] = done.result
-        return [results[index] for index in range(len(tasks))]
+        seconds = CALL_PATIENCE
+        for _ in range(CALL_TRIES):
+            for task, done, _ in self._ended([task for task in tasks if task.index not in results], seconds):
+                assert isinstance(task, CallTask)
+                assert isinstance(done, CallDone)  # it runs no node, so the pool itself has it done again
+                results[task.index] = done.result
+            if len(results) == len(tasks):
+                return [results[index] for index in range(len(tasks))]
+            log.warning("function=%s seconds=%g done=%d of=%d hung", reference, seconds, len(results), len(tasks))
+            seconds *= 2
+        raise RunFailed(f"{reference} has not ended on a worker within {seconds / 2:g} s, nor in the tries before that")
 
 
 def _without_the_lost(task: BlockTask, worker: Worker) -> BlockTask:
@@ -192,7 +215,7 @@ def _without_the_lost(task: BlockTask, worker: Worker) -> BlockTask:
     report = NodeReport(worker.running, Fate.FAILED, reason=_how(worker))
     kept = [i for i, member in enumerate(task.members) if member.position != worker.running]
     members = tuple(task.members[i] for i in kept)
-    return BlockTask(task.block, members, tuple(task.letters[i] for i in kept), (*task.lost, report))
+    return BlockTask(task.block, members, tuple(task.messages[i] for i in kept), (*task.lost, report))
 
 
 def _how(worker: Worker) -> str:

@@ -8,9 +8,11 @@ lock of the engine's threads.
 from __future__ import annotations
 
 import os
+import socket
+import struct
 from collections import deque
-from collections.abc import Hashable, Iterable
-from contextlib import suppress
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -19,12 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.engine.embedded.sharing import Board, NewBoard, hand_over
+from fedlearn.engine.embedded.sharing import Directory, NewSharedMemory, SharedMemory, hand_over
 from fedlearn.engine.embedded.tasks import Begin, Broken, Done, Task
 from fedlearn.engine.embedded.worker import NOBODY, work
 from fedlearn.errors import RunFailed, UsageError
+from fedlearn.state import Array
 
 LONGEST_WAIT = 3600.0  # seconds; the operating system takes no infinity
+PATIENCE = 30  # seconds that a worker may let us wait in the middle of a message; it may have been stopped
 NICE_TO_JOIN = 1.0  # seconds that a killed process has to disappear
 SMALL = 4096  # bytes of a task; what a pipe takes at least, on any system, while nobody reads
 RUN = "run"  # key of the announcement that a new run begins
@@ -49,17 +53,28 @@ class Worker:
         self.process: BaseProcess = context.Process(target=work, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
+        _give_up_after(PATIENCE, self.pipe)
         self.tasks: deque[Task] = deque()  # the one that it does, and at most one ahead
         self.taken: Task | None = None  # one of these that another worker does in its place
         self.heard: dict[Hashable, object] = {}
-        self.boards: dict[int, Board] = {}  # those it has handed over, by slot
-        status = Board(0, 8)
+        self._shared: dict[int, SharedMemory] = {}  # those it has handed over, by slot
+        status = SharedMemory(0, 8)
         self._running = np.ndarray((1,), np.int64, status.memory)
         self._running[0] = NOBODY
-        with suppress(ConnectionError):  # it has died: whoever waits for it will find the closed pipe
+        with self._sending():
             hand_over(status, self.pipe, self._pid)
             self.pipe.send(begin)
         self.heard[RUN] = begin
+
+    @contextmanager
+    def _sending(self) -> Iterator[None]:
+        """Send; whoever waits for a worker that has died, or does not read, will find the closed pipe."""
+        try:
+            yield
+        except BlockingIOError:
+            self.process.kill()
+        except ConnectionError:
+            pass
 
     @property
     def _pid(self) -> int:
@@ -69,17 +84,18 @@ class Worker:
 
     @property
     def running(self) -> int:
-        """The place of the node that it runs, in the cohort or among a task's letters; or NOBODY."""
+        """The place of the node that it runs, in the cohort or among a task's messages; or NOBODY."""
         return int(self._running[0])
 
     def give(self, task: Task, announcements: dict[Hashable, object]) -> None:
         """Send a task, and before it what the worker has not heard yet."""
         self.tasks.append(task)
-        with suppress(ConnectionError):  # as above
+        with self._sending():
             for key, message in announcements.items():
                 if self.heard.get(key) is not message:
                     self._tell(message)
                     self.heard[key] = message
+            self.heard = dict(announcements)  # nothing of an earlier run
             self.pipe.send(task)
 
     def give_ahead(self, task: Task, announcements: dict[Hashable, object]) -> bool:
@@ -91,7 +107,7 @@ class Worker:
         if len(packed) > SMALL or any(self.heard.get(key) is not message for key, message in announcements.items()):
             return False
         self.tasks.append(task)
-        with suppress(ConnectionError):  # as above
+        with self._sending():
             self.pipe.send_bytes(packed)
         return True
 
@@ -109,20 +125,24 @@ class Worker:
         return any(task is not self.taken for task in self.tasks)
 
     def _tell(self, message: object) -> None:
-        if isinstance(message, Board):
+        if isinstance(message, SharedMemory):
             hand_over(message, self.pipe, self._pid)
         else:
             self.pipe.send(message)
 
-    def hear(self) -> Done | NewBoard | None:
-        """Return what it has sent; None if it has died, were it in the middle of a word."""
+    def hear(self) -> Done | NewSharedMemory | None:
+        """Return what it has sent; None if it has died or been stopped, were it in the middle of a word."""
         try:
-            message: Done | NewBoard = self.pipe.recv()
-            if isinstance(message, NewBoard):
-                self.boards[message.slot] = message.receive(self.pipe)
+            message: Done | NewSharedMemory = self.pipe.recv()
+            if isinstance(message, NewSharedMemory):
+                self._shared[message.slot] = message.receive(self.pipe)
             return message
         except (EOFError, OSError):
             return None
+
+    def read(self, directory: Directory) -> dict[str, Array]:
+        """Return what it has written, as views of its shared memory."""
+        return self._shared[directory.slot].read(directory)
 
     def kill(self) -> None:
         """End it at once; it holds nothing that has to be saved."""
@@ -158,6 +178,11 @@ class WorkerPool:
     def is_idle(self) -> bool:
         """Whether nothing is queued or running."""
         return not self._queue and not any(worker.is_needed for worker in self._workers)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no worker does anything, not even in vain."""
+        return not self._queue and not any(worker.tasks for worker in self._workers)
 
     def begin(self, begin: Begin) -> None:
         """Have the workers serve another run, when the one before has ended; what was announced for it is forgotten."""
@@ -212,20 +237,20 @@ class WorkerPool:
         """Return tasks that have ended, at most one of each worker; wait for one at most `seconds`.
 
         ``None`` in place of a result says that the worker died over one of the task's nodes; it has been replaced. The
-        worker stands beside the result for the boards that the result may lie on.
+        worker stands beside the result for the shared memory that the result may lie in.
         """
         ended: list[tuple[Task, Done | None, Worker]] = []
         by_pipe: dict[Any, Worker] = {worker.pipe: worker for worker in self._workers}
         for pipe in connection.wait(list(by_pipe), min(max(seconds, 0.0), LONGEST_WAIT)):
             worker = by_pipe[pipe]
             message = worker.hear()
-            if isinstance(message, NewBoard):
+            if isinstance(message, NewSharedMemory):
                 continue
             counts = not worker.tasks or worker.tasks[0] is not worker.taken
             if isinstance(message, Broken) and counts:
                 raise (UsageError if message.exit_code == UsageError.exit_code else RunFailed)(message.text)
             if message is None:
-                task = self._bury(worker)
+                task = self._replace_dead(worker)
             else:
                 task, self._vain_deaths = worker.finished(), 0
                 self._give(worker)  # before anybody looks at the result: the worker should not wait for that
@@ -233,7 +258,7 @@ class WorkerPool:
                 ended.append((task, message, worker))
         return ended
 
-    def _bury(self, dead: Worker) -> Task | None:
+    def _replace_dead(self, dead: Worker) -> Task | None:
         """Replace a dead worker; return its task if it died over a node, else have another one do it."""
         dead.kill()
         self._workers.remove(dead)
@@ -266,6 +291,13 @@ class WorkerPool:
             worker.kill()
         self._workers.clear()
         self._announced.clear()
+
+
+def _give_up_after(seconds: int, pipe: Connection) -> None:
+    """Have sending and receiving fail with BlockingIOError when the other side does nothing for so long."""
+    with socket.fromfd(pipe.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as same:
+        for direction in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+            same.setsockopt(socket.SOL_SOCKET, direction, struct.pack("ll", seconds, 0))  # a timeval
 
 
 def default_size() -> int:

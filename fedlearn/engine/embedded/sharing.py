@@ -1,8 +1,8 @@
 """Arrays in memory that two processes see.
 
-A board is a piece of anonymous memory (``memfd_create``, or an unlinked temporary file where there is none). It never
-has a name, so no kill can leave it behind: it is gone when the last process that mapped it is gone. Whoever writes a
-board makes it; the other side gets its file descriptor through the pipe.
+A shared memory is anonymous (``memfd_create``, or an unlinked temporary file where there is none). It never has a name,
+so no kill can leave it behind: it is gone when the last process that mapped it is gone. Whoever writes it makes it; the
+other side gets its file descriptor through the pipe.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import mmap
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import NamedTuple
@@ -25,7 +26,7 @@ ALIGNMENT = 64  # bytes; a cache line, and what vector instructions like
 
 
 class Placed(NamedTuple):
-    """Where one array lies on a board.
+    """Where one array lies in a shared memory.
 
     A tuple, because a block's result names twenty of them, and a dataclass with slots takes ten times as long through
     a pipe.
@@ -39,23 +40,23 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """What lies on a board: small enough to go through a pipe."""
+    """What lies in the shared memory of a slot: small enough to go through a pipe."""
 
-    board: int
+    slot: int
     arrays: tuple[Placed, ...]
 
 
-class Board:
-    """Shared memory for named arrays.
+class SharedMemory:
+    """Memory for named arrays that other processes see.
 
     Parameters
     ----------
     slot
-        Its place among the boards of its writer; a larger board of the same slot replaces it.
+        Its number among those of its writer; a larger one of the same slot replaces it.
     size
-        In bytes.
+        In bytes; what was never written takes no memory.
     descriptor
-        Of a board that another process made; None makes a new one. The board closes it.
+        Of one that another process made; None makes a new one. It is closed with this object.
     """
 
     def __init__(self, slot: int, size: int, descriptor: int | None = None) -> None:
@@ -65,10 +66,9 @@ class Board:
         weakref.finalize(self, os.close, self.descriptor)  # the memory itself goes with its last view
         self.memory = mmap.mmap(self.descriptor, size)
 
-    def write(self, arrays: Mapping[str, Array]) -> Directory:
-        """Copy arrays onto the board."""
+    def write(self, arrays: Mapping[str, Array], *, start: int = 0) -> Directory:
+        """Copy arrays into it, one after the other, from byte `start` on."""
         placed = []
-        start = 0
         for name, array in arrays.items():
             spot = Placed(name, array.dtype.str, tuple(array.shape), start)
             np.copyto(self._view(spot), array)
@@ -77,52 +77,58 @@ class Board:
         return Directory(self.slot, tuple(placed))
 
     def read(self, directory: Directory) -> dict[str, Array]:
-        """Return the arrays as views of the board; they change when it is written again."""
+        """Return the arrays as views of the memory; they change when it is written again."""
         return {spot.name: self._view(spot) for spot in directory.arrays}
 
     def _view(self, spot: Placed) -> Array:
         return np.ndarray(spot.shape, spot.dtype, self.memory, spot.start)
 
 
-class Boards:
-    """The boards that this process writes, one for each slot, grown as needed.
+class SharedSlots:
+    """The shared memories that this process writes, one for each slot, grown as needed.
 
     Parameters
     ----------
     made
-        Called with every board that is made, before anything lies on it: the readers have to get it.
+        Called with every one that is made, before anything lies in it: the readers have to get it.
     """
 
-    def __init__(self, made: Callable[[Board], None]) -> None:
+    def __init__(self, made: Callable[[SharedMemory], None]) -> None:
         self._made = made
-        self._boards: dict[int, Board] = {}  # by slot
+        self._memories: dict[int, SharedMemory] = {}  # by slot
 
     def write(self, slot: int, arrays: Mapping[str, Array]) -> Directory:
-        """Write arrays onto the board of a slot; nobody may still be reading it."""
-        needed = sum(_aligned(array.nbytes) for array in arrays.values())
-        board = self._boards.get(slot)
-        if board is None or board.size < needed:
-            board = self._boards[slot] = Board(slot, max(needed, mmap.PAGESIZE))
-            self._made(board)
-        return board.write(arrays)
+        """Write arrays into the memory of a slot; nobody may still be reading it."""
+        return self.write_groups(slot, [arrays])[0]
+
+    def write_groups(self, slot: int, groups: Sequence[Mapping[str, Array]]) -> list[Directory]:
+        """Write groups of arrays as `write` does, one behind the other."""
+        sizes = [sum(_aligned(array.nbytes) for array in arrays.values()) for arrays in groups]
+        needed = sum(sizes)
+        memory = self._memories.get(slot)
+        if memory is None or memory.size < needed:
+            memory = self._memories[slot] = SharedMemory(slot, max(needed, mmap.PAGESIZE))
+            self._made(memory)
+        starts = accumulate(sizes, initial=0)
+        return [memory.write(arrays, start=start) for arrays, start in zip(groups, starts, strict=False)]
 
 
-def hand_over(board: Board, reader: Connection, pid: int) -> None:
-    """Let another process see a board; it takes it with `NewBoard.receive`."""
-    reader.send(NewBoard(board.slot, board.size))
-    send_handle(reader, board.descriptor, pid)
+def hand_over(memory: SharedMemory, reader: Connection, pid: int) -> None:
+    """Let another process see a shared memory; it takes it with `NewSharedMemory.receive`."""
+    reader.send(NewSharedMemory(memory.slot, memory.size))
+    send_handle(reader, memory.descriptor, pid)
 
 
 @dataclass(frozen=True, slots=True)
-class NewBoard:
+class NewSharedMemory:
     """Announces that a file descriptor follows."""
 
     slot: int
     size: int
 
-    def receive(self, pipe: Connection) -> Board:
-        """Return the board whose descriptor comes next."""
-        return Board(self.slot, self.size, recv_handle(pipe))
+    def receive(self, pipe: Connection) -> SharedMemory:
+        """Return the shared memory whose descriptor comes next."""
+        return SharedMemory(self.slot, self.size, recv_handle(pipe))
 
 
 def _aligned(size: int) -> int:

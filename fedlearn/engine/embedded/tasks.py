@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 from fedlearn.cohort import Member, NodeReport
 from fedlearn.engine.apps import CLIENT_APP
+from fedlearn.engine.embedded.node_store import Span
 from fedlearn.engine.embedded.sharing import Directory
 from fedlearn.errors import FedlearnError
 from fedlearn.folding import FoldPlan
 
 
-class Letter(NamedTuple):
-    """A Flower message on its way to a node.
+class PackedMessage(NamedTuple):
+    """A Flower message to a node, as it goes through a pipe.
 
     Parameters
     ----------
@@ -24,7 +25,7 @@ class Letter(NamedTuple):
     records
         All other records, serialised.
     kept
-        What the node keeps between messages, serialised.
+        Where what the node keeps between messages lies, serialised; None if it keeps nothing.
     """
 
     node_id: int
@@ -33,7 +34,7 @@ class Letter(NamedTuple):
     ttl: float
     arrays: tuple[tuple[str, int], ...]
     records: bytes
-    kept: bytes
+    kept: Span | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class NewPlan:
 
 @dataclass(frozen=True, slots=True)
 class PackedRecord:
-    """An ArrayRecord that lies on a board.
+    """An ArrayRecord that lies in shared memory.
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ class PackedRecord:
 
 @dataclass(frozen=True, slots=True)
 class NewRecords:
-    """The ArrayRecords of the letters that follow; many letters may share one."""
+    """The ArrayRecords of the messages that follow; many messages may share one."""
 
     records: tuple[PackedRecord, ...]
 
@@ -94,15 +95,15 @@ class BlockTask:
 
     block: int
     members: tuple[Member, ...]
-    letters: tuple[Letter, ...]
+    messages: tuple[PackedMessage, ...]
     lost: tuple[NodeReport, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class LettersTask:
+class MessagesTask:
     """Run nodes and send their replies home."""
 
-    letters: tuple[Letter, ...]
+    messages: tuple[PackedMessage, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +116,24 @@ class CallTask:
     arguments: tuple[Any, ...]
 
 
-Task = BlockTask | LettersTask | CallTask
+Task = BlockTask | MessagesTask | CallTask
 
 
 @dataclass(frozen=True, slots=True)
 class BlockDone:
-    """The end of a `BlockTask`."""
+    """The end of a `BlockTask`.
+
+    Parameters
+    ----------
+    total
+        Where the sum lies, in the worker's shared memory.
+    kept
+        Where what nodes keep now lies, as bytes by node id; of those for which it has changed.
+    """
 
     reports: Sequence[NodeReport]
     total: Directory
-    kept: dict[int, bytes]
+    kept: Directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +148,11 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class LettersDone:
-    """The end of a `LettersTask`."""
+class MessagesDone:
+    """The end of a `MessagesTask`; `kept` as in `BlockDone`."""
 
     answers: Sequence[Answer]
-    kept: dict[int, bytes]
+    kept: Directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,4 +185,4 @@ class Broken:
         return cls("a worker could not do its work:\n" + traceback.format_exc(), 1)
 
 
-Done = BlockDone | LettersDone | CallDone | Broken
+Done = BlockDone | MessagesDone | CallDone | Broken

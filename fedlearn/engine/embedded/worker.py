@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing import connection, parent_process
 from multiprocessing.connection import Connection
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Message
+from flwr.app import Array as FlowerArray
+from flwr.app import ArrayRecord, Message
 
 from fedlearn import flower
 from fedlearn.engine.apps import load_client_app
-from fedlearn.engine.embedded.sharing import Board, Boards, NewBoard, hand_over
+from fedlearn.engine.embedded.sharing import Directory, NewSharedMemory, SharedMemory, SharedSlots, hand_over
 from fedlearn.engine.embedded.tasks import (
     Answer,
     Begin,
@@ -24,17 +26,18 @@ from fedlearn.engine.embedded.tasks import (
     CallDone,
     CallTask,
     Done,
-    Letter,
-    LettersDone,
-    LettersTask,
+    MessagesDone,
+    MessagesTask,
     NewPlan,
     NewRecords,
+    PackedMessage,
     PackedRecord,
     Task,
 )
 from fedlearn.engine.virtual_nodes import run_node
 from fedlearn.folding import Fold, Sums
 from fedlearn.registry import load_reference
+from fedlearn.state import Array
 
 NOBODY = -1  # no node is running
 
@@ -63,21 +66,23 @@ def _die_with_the_engine() -> None:
 class _Worker:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
+        self._pid = os.getpid()
         status, begin = pipe.recv().receive(pipe), pipe.recv()
         self._running = np.ndarray((1,), np.int64, status.memory)
-        self._theirs: dict[int, Board] = {}  # by slot
-        self._mine = Boards(lambda board: hand_over(board, pipe, os.getppid()))
+        self._theirs: dict[int, SharedMemory] = {}  # by slot
+        self._mine = SharedSlots(lambda memory: hand_over(memory, pipe, os.getppid()))
         self._slot = 0
         self._enter(begin)
 
     def _enter(self, begin: Begin) -> None:
         """Forget one run and serve another."""
         self._begin = begin
+        self._theirs.clear()
         os.environ.clear()
         os.environ.update(begin.environment)
         self._client_app = load_client_app(begin.client_app)
         self._packed: tuple[PackedRecord, ...] = ()
-        self._records: dict[int, ArrayRecord] = {}  # those of the last letter
+        self._records: dict[int, ArrayRecord] = {}  # those of the last message
         self._fold: Fold | None = None
         self._sums: Sums | None = None  # of the last block: its memory is used again
 
@@ -88,7 +93,7 @@ class _Worker:
             match message:
                 case Begin():
                     self._enter(message)
-                case NewBoard():
+                case NewSharedMemory():
                     self._theirs[message.slot] = message.receive(self._pipe)
                 case NewPlan():
                     self._fold = Fold(message.plan)
@@ -102,10 +107,10 @@ class _Worker:
             match task:
                 case BlockTask():
                     return self._block(task)
-                case LettersTask():
-                    return self._letters(task)
+                case MessagesTask():
+                    return self._messages(task)
                 case CallTask():
-                    state = self._theirs[task.state.board].read(task.state)
+                    state = self._theirs[task.state.slot].read(task.state)
                     function = load_reference(task.reference)
                     return CallDone(function(self._begin.settings, state, *task.arguments))
         except Exception as error:
@@ -115,59 +120,67 @@ class _Worker:
         assert self._fold is not None
         verdicts = []
         kept: dict[int, bytes] = {}
-        for member, letter in zip(task.members, task.letters, strict=True):
+        for member, message in zip(task.members, task.messages, strict=True):
             self._running[0] = member.position
-            reply = self._run(letter, kept)
+            reply = self._run(message, kept)
             verdicts.append(self._fold.gate.check(reply, member))
         self._running[0] = NOBODY
         self._sums = self._fold.of(verdicts, self._sums)
-        # Three slots in turn: the engine may still be reading the block before the last, and has given us one ahead.
-        self._slot = (self._slot + 1) % 3
-        directory = self._mine.write(self._slot, self._fold.to_arrays(self._sums))
-        return BlockDone([*task.lost, *(verdict.report for verdict in verdicts)], directory, kept)
+        reports = [*task.lost, *(verdict.report for verdict in verdicts)]
+        return BlockDone(reports, *self._written(self._fold.to_arrays(self._sums), kept))
 
-    def _letters(self, task: LettersTask) -> LettersDone:
+    def _messages(self, task: MessagesTask) -> MessagesDone:
         kept: dict[int, bytes] = {}
         answers = []
-        for place, letter in enumerate(task.letters):
+        for place, message in enumerate(task.messages):
             self._running[0] = place
-            answers.append(_answer(letter, self._run(letter, kept)))
+            answers.append(_answer(message, self._run(message, kept)))
         self._running[0] = NOBODY
-        return LettersDone(answers, kept)
+        return MessagesDone(answers, self._written({}, kept)[1])
 
-    def _run(self, letter: Letter, kept: dict[int, bytes]) -> Message:
+    def _written(self, total: Mapping[str, Array], kept: Mapping[int, bytes]) -> tuple[Directory, Directory]:
+        """Write a sum, and what nodes keep now, into shared memory; return where each of the two lies."""
+        # Three slots in turn: the engine may still be reading the task before the last, and has given us one ahead.
+        self._slot = (self._slot + 1) % 3
+        by_node = {str(node_id): np.frombuffer(data, np.uint8) for node_id, data in kept.items()}
+        sum_lies, kept_lies = self._mine.write_groups(self._slot, [total, by_node])
+        return sum_lies, kept_lies
+
+    def _run(self, packed: PackedMessage, kept: dict[int, bytes]) -> Message:
         """Run one node; put what it keeps into `kept` if that has changed."""
-        content = flower.from_bytes(letter.records)
-        self._records = {number: self._record(number) for _, number in letter.arrays}
-        for key, number in letter.arrays:
+        content = flower.from_bytes(packed.records)
+        self._records = {number: self._record(number) for _, number in packed.arrays}
+        for key, number in packed.arrays:
             content[key] = self._records[number]
         message = flower.received(
-            content, node_id=letter.node_id, message_type=letter.message_type,
-            message_id=letter.message_id, ttl=letter.ttl,
+            content, node_id=packed.node_id, message_type=packed.message_type,
+            message_id=packed.message_id, ttl=packed.ttl,
         )  # fmt: skip
-        reply, now_kept = run_node(
-            self._client_app, message, letter.kept,
-            num_nodes=self._begin.num_nodes, settings=self._begin.settings,
-        )  # fmt: skip
-        if now_kept != letter.kept:
-            kept[letter.node_id] = now_kept
+        before = packed.kept.read(self._theirs[packed.kept.slot]) if packed.kept else b""
+        reply, after = run_node(
+            self._client_app, message, before, num_nodes=self._begin.num_nodes, settings=self._begin.settings
+        )
+        if os.getpid() != self._pid:
+            os._exit(1)  # the client has forked, and this is its child: the rest is its parent's
+        if after != before:
+            kept[packed.node_id] = after
         return reply
 
     def _record(self, number: int) -> ArrayRecord:
-        """Return an ArrayRecord; the very same one as for the letter before, if that had it too."""
+        """Return an ArrayRecord; the very same one as for the message before, if that had it too."""
         if number in self._records:
             return self._records[number]
         packed = self._packed[number]
-        lying = self._theirs[packed.bytes_at.board].read(packed.bytes_at)
+        lying = self._theirs[packed.bytes_at.slot].read(packed.bytes_at)
         return ArrayRecord(
             {
-                name: Array(dtype, shape, stype, data.tobytes())
+                name: FlowerArray(dtype, shape, stype, data.tobytes())
                 for (name, dtype, shape, stype), data in zip(packed.arrays, lying.values(), strict=True)
             }
         )
 
 
-def _answer(letter: Letter, reply: Message) -> Answer:
+def _answer(to: PackedMessage, reply: Message) -> Answer:
     error = (reply.error.code, reply.error.reason or "") if reply.has_error() else None
     records = b"" if error else flower.to_bytes(reply.content)
-    return Answer(letter.message_id, letter.node_id, letter.message_type, records, error)
+    return Answer(to.message_id, to.node_id, to.message_type, records, error)

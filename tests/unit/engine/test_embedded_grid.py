@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from multiprocessing.connection import Connection
 
 import numpy as np
 
@@ -18,6 +19,24 @@ def test_a_node_that_dies_fails_alone(embedded, ask):
     assert {r.error.code for r in replies if r.has_error()} == {8}
     assert {r.error.reason for r in replies if r.has_error()} == {"its worker process died (exit code 5)"}
     assert {answer["calls"] for answer in answers(replies).values()} == {1}
+
+
+def test_the_child_of_a_client_that_forks_does_not_answer_too(embedded, ask):
+    for calls in (1, 2, 3):
+        told = answers(embedded.send_and_receive([ask(node, "fork" if node == 5 else "") for node in range(2, 22)]))
+        assert [answer["calls"] for answer in told.values()] == [calls] * 20
+
+
+def test_what_nodes_keep_does_not_go_through_the_pipes(embedded, ask, monkeypatch):
+    send, receive = Connection._send, Connection._recv
+    counts = []
+    monkeypatch.setattr(Connection, "_send", lambda pipe, data, *_: counts.append(len(data)) or send(pipe, data))
+    monkeypatch.setattr(Connection, "_recv", lambda pipe, size, *_: counts.append(size) or receive(pipe, size))
+    for calls in (1, 2, 3):
+        told = answers(embedded.send_and_receive([ask(node, "hoard") for node in range(2, 8)]))
+        assert {answer["calls"] for answer in told.values()} == {calls}
+    assert len(embedded.node_states()) > 6_000_000
+    assert 0 < sum(counts) < 50_000
 
 
 def test_a_message_that_is_not_answered_in_time_expires(embedded, ask):
@@ -49,7 +68,7 @@ def usage_of(grid, ask, size, rounds):
 
 
 def test_workers_keep_neither_descriptors_nor_memory_of_earlier_batches(embedded, ask):
-    before = usage_of(embedded, ask, 1000, 2)
+    before = usage_of(embedded, ask, 1000, 12)  # every slot of a worker has been written
     assert usage_of(embedded, ask, 1000, 30) == before
     for size in range(2000, 200_000, 20_000):
         after = usage_of(embedded, ask, size, 1)

@@ -12,9 +12,10 @@ import numpy as np
 import psutil
 import pytest
 
+from fedlearn.engine.embedded import grid, pool
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import VAIN_DEATHS
-from fedlearn.engine.embedded.sharing import Boards
+from fedlearn.engine.embedded.sharing import SharedSlots
 from fedlearn.engine.embedded.tasks import Begin, CallTask
 from fedlearn.errors import RunFailed, SettingError, UsageError
 
@@ -45,6 +46,20 @@ def test_a_call_over_which_a_worker_dies_is_made_again(pool_of, tmp_path):
     assert calls(pool_of(2), "dies_once", (str(tmp_path / "died"),), (str(tmp_path / "died"),)) == [True, True]
 
 
+@pytest.fixture
+def short_calls(monkeypatch) -> None:
+    monkeypatch.setattr(grid, "CALL_PATIENCE", 0.5)
+
+
+def test_a_call_that_hangs_is_made_again_by_another_worker(pool_of, short_calls, tmp_path):
+    assert calls(pool_of(2), "hangs_once", (str(tmp_path / "one"),), (str(tmp_path / "two"),)) == ["ended", "ended"]
+
+
+def test_a_call_that_hangs_on_every_worker_fails_the_run(pool_of, short_calls):
+    with pytest.raises(RunFailed, match=r"^calls:hangs has not ended on a worker within 2 s, nor in the tries before"):
+        calls(pool_of(1), "hangs", ())
+
+
 def test_calls_that_always_kill_the_worker_fail_the_run(pool_of):
     with pytest.raises(RunFailed, match=rf"^{VAIN_DEATHS} worker processes in a row died \(exit code 3\)"):
         calls(pool_of(2), "dies", (0,), (1,))
@@ -61,7 +76,9 @@ def test_an_error_of_ours_comes_back_as_one_line_with_its_exit_code(pool_of):
 @pytest.mark.parametrize("ending", ["it ends", "its worker is killed"])
 def test_what_waits_behind_a_task_that_hangs_is_done_by_another_worker_and_counts_once(pool_of, tmp_path, ending):
     pool = pool_of(2)
-    lying = Boards(lambda board: pool.announce(("board", board.slot), board)).write(1, {"w": np.arange(3.0)})
+    lying = SharedSlots(lambda memory: pool.announce(("shared memory", memory.slot), memory)).write(
+        1, {"w": np.arange(3.0)}
+    )
     go = tmp_path / "go"
     tasks = [CallTask(0, "calls:waits_for", lying, (str(go),))]
     tasks += [CallTask(index, "calls:total", lying, (index,)) for index in range(1, 12)]
@@ -95,6 +112,25 @@ def test_results_larger_than_a_pipe_come_back_whole_while_tasks_go_out(pool_of):
 def test_a_worker_killed_in_the_middle_of_a_long_answer_is_replaced(pool_of, tmp_path):
     (size,) = {len(each) for each in calls(pool_of(1), "dies_while_it_answers", (str(tmp_path / "died"),))}
     assert size == 5_000_000
+
+
+@pytest.fixture
+def impatient(monkeypatch) -> None:
+    monkeypatch.setattr(pool, "PATIENCE", 1)
+
+
+def test_a_stopped_worker_that_is_sent_more_than_a_pipe_takes_is_replaced(pool_of, impatient):
+    pool = pool_of(1)
+    assert calls(pool, "total", (1,)) == [4.0]
+    (stopped,) = pool._workers
+    os.kill(stopped.process.pid, signal.SIGSTOP)
+    assert calls(pool, "echo", (bytes(3_000_000),)) == [bytes(3_000_000)]
+    assert not psutil.pid_exists(stopped.process.pid)
+
+
+def test_a_worker_stopped_in_the_middle_of_a_long_answer_is_replaced(pool_of, impatient, tmp_path):
+    pool = pool_of(1)
+    assert [len(each) for each in calls(pool, "stops_while_it_answers", (str(tmp_path / "stopped"),))] == [5_000_000]
 
 
 def test_workers_have_the_environment_and_folder_of_the_engine_now(pool_of, monkeypatch, tmp_path):

@@ -1,6 +1,7 @@
 """Functions that workers call."""
 
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -28,17 +29,17 @@ def dies_once(settings, state, mark):
 
 
 class _Long:
-    """Pickled as a long string; the process is killed when some of it has been sent."""
+    """Pickled as a long string; the process comes to an `end` when some of it has been sent."""
 
-    def __init__(self, mark):
-        self.mark = mark
+    def __init__(self, mark, end):
+        self.mark, self.end = mark, end
 
     def __reduce__(self):
         if not Path(self.mark).exists():
             Path(self.mark).touch()
             import threading
 
-            threading.Timer(0.3, os._exit, [3]).start()
+            threading.Timer(0.3, self.end).start()
             from multiprocessing.connection import Connection
 
             whole = Connection._send
@@ -53,7 +54,11 @@ class _Long:
 
 
 def dies_while_it_answers(settings, state, mark):
-    return _Long(mark)
+    return _Long(mark, lambda: os._exit(3))
+
+
+def stops_while_it_answers(settings, state, mark):
+    return _Long(mark, lambda: os.kill(os.getpid(), signal.SIGSTOP))
 
 
 def bad_setting(settings, state):
@@ -66,6 +71,14 @@ def divides_by_zero(settings, state):
 
 def hangs(settings, state):
     time.sleep(3600)
+
+
+def hangs_once(settings, state, mark):
+    try:
+        Path(mark).touch(exist_ok=False)
+        time.sleep(3600)
+    except FileExistsError:
+        return "ended"
 
 
 def around(settings, state):

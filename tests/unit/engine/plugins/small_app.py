@@ -47,14 +47,46 @@ def _spoil(message, context):
     assert not message.content["config"].get("was-spoiled", False)
 
 
+class _Unspeakable(Exception):
+    def __str__(self):
+        raise ValueError("no words")
+
+
+def _raise_unspeakable(message, context):
+    raise _Unspeakable
+
+
+def _leave(message, context):
+    raise GeneratorExit
+
+
+def _hoard(message, context):
+    context.state["hoard"] = ConfigRecord({"bytes": bytes(1_000_000)})
+
+
+def _keep_the_unsayable(message, context):
+    context.state["unsayable"] = ConfigRecord({"number": 2**70})
+
+
 ACTIONS = {
+    "raise-unspeakable": _raise_unspeakable,
+    "leave": _leave,
+    "hoard": _hoard,
+    "keep-the-unsayable": _keep_the_unsayable,
     "exit": lambda message, context: os._exit(5),
     "raise": _raise,
     "hang": lambda message, context: time.sleep(3600),
     "nap": lambda message, context: time.sleep(0.3),
+    "fork": lambda message, context: os.fork(),
     "forget": _nothing,
     "spoil": _spoil,
 }
+
+
+@app.query("unsayable")
+def unsayable(message, context):
+    context.state["asked"] = ConfigRecord({"asked": True})
+    return Message(RecordDict({"metrics": MetricRecord({"number": 2**70})}), reply_to=message)
 
 
 @app.query("nothing")
