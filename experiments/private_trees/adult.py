@@ -166,7 +166,7 @@ class Neighbor:
         )
 
     def fit(self, run: Run, data: Data) -> tuple[float, float]:
-        """Return (accuracy, seconds of fit)."""
+        """Return (accuracy on the test rows, seconds of the fit) of diffprivlib's forest."""
         trees = int(run.method.removeprefix("diffprivlib"))
         assert self._process.stdin is not None and self._process.stdout is not None
         with tempfile.NamedTemporaryFile(suffix=".npz") as file:
@@ -191,7 +191,7 @@ class Neighbor:
 
 
 def fit_ours(run: Run, data: Data, weights: dict[str, float] | None) -> tuple[float, float]:
-    """Return (accuracy, seconds of fit)."""
+    """Return (accuracy on the test rows, seconds of the fit) of our estimator for the run."""
     model = estimator(run, data.sizes, weights if run.figure != "edprf" else None)
     began = time.perf_counter()
     model.fit(data.X, data.y)

@@ -96,7 +96,7 @@ def run(X: Any, y: np.ndarray[Any, Any], model: str, epsilon: float, repeat: int
 
 
 def cells_of(stored: StoredRows) -> dict[tuple[str, float, int, int], float]:
-    """Return the errors of the cells that are done."""
+    """Return the scaled errors that are stored, by (model, epsilon, repeat, fold)."""
     rows = stored.rows
     return {(r["model"], float(r["epsilon"]), int(r["repeat"]), int(r["fold"])): float(r["mae"]) for r in rows}
 

@@ -63,7 +63,7 @@ def deviations_of(scores: Scores, *, title: str) -> Table:
 
 
 def epsilons_of(scores: Scores) -> list[float]:
-    """Return the rows of the table."""
+    """Return the values of epsilon that have scores, smallest first: the rows of the tables."""
     return sorted({epsilon for _, epsilon in scores})
 
 

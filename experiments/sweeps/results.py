@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from experiments.sweeps.plan import Run
+from fedlearn.report.numbers import plain
 from fedlearn.report.points import Point, Spread
 from fedlearn.report.stored import StoredRun, read_run
-from fedlearn.report.tables import Column, Table, plain
+from fedlearn.report.tables import Column, Table
 from fedlearn.runs.checkpoint import write_atomically
 from fedlearn.runs.folder import SUMMARY
 

@@ -58,7 +58,7 @@ class Interrupted(FedlearnError):
 
 
 def result_table(summary: dict[str, Any], folder: Path) -> Table:
-    """Return the table at the end of a run."""
+    """Return the table at the end of a run: notices, what it scored, what it spent and sent, where it lies."""
     from fedlearn.metrics import KNOWN, declared
     from fedlearn.report.numbers import number, size
 

@@ -72,15 +72,3 @@ def _step(rough: float, *, whole: bool) -> float:
     power = 10.0 ** math.floor(math.log10(rough))
     steps = (digit * power for digit in ROUND_STEPS)
     return next(step for step in steps if step >= rough * (1 - 1e-9) and (step.is_integer() or not whole))
-
-
-def written(value: float) -> str:
-    """Return a number for a tick or a hint.
-
-    >>> written(0.25), written(63283.94), written(20.0), written(2500000)
-    ('0.25', '63.28k', '20', '2.5M')
-    """
-    for least, unit, letter in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
-        if abs(value) >= least:
-            return f"{value / unit:.4g}{letter}"
-    return f"{value:.4g}"

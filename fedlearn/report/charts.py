@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.metrics import Metric
+from fedlearn.report.numbers import byte_unit
 from fedlearn.report.points import Point, metrics_of
 from fedlearn.report.stored import StoredRun
 
-BYTE_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 PHASES = ("selection", "training", "evaluation")
 FATES = ("reported", "failed", "refused", "late")
 WIDE = 10  # times more bytes than another run took: beyond it their axis is logarithmic
@@ -57,7 +57,7 @@ class StackedBars:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One point of a scatter chart."""
+    """One point of a scatter chart; its name is written beside it if it is on the front."""
 
     label: str
     slot: int
@@ -80,7 +80,7 @@ class ScatterChart:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """How much is in each cell."""
+    """How many examples there are in each cell; the colour says it."""
 
     key: str
     title: str
@@ -108,15 +108,6 @@ def curves(points: Sequence[Point]) -> list[LineChart]:
             by_time = f"{title} by time", "seconds", "seconds"
             charts.append(_curve(points, metric, f"{key}_by_time", *by_time, 1))
     return [chart for chart in charts if any(len(line.x) > 1 for line in chart.lines)]
-
-
-def byte_unit(largest: float) -> tuple[float, str]:
-    """Return the unit in which an axis of bytes is read best.
-
-    >>> byte_unit(2_500_000)
-    (1000000.0, 'MB')
-    """
-    return next((unit for unit in BYTE_UNITS if largest >= unit[0]), BYTE_UNITS[-1])
 
 
 def _curve(

@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from fedlearn.errors import UsageError
-from fedlearn.report.numbers import number, size
+from fedlearn.report.numbers import number, ratio, seconds, size
 from fedlearn.report.points import best_value, compression_ratio, differing, metrics_of, seconds_of, shown
 from fedlearn.report.stored import StoredRun, is_run, read_run
-from fedlearn.report.tables import Column, ratio, seconds, sha_of
+from fedlearn.report.tables import Column, sha_of
 
 MEASURED_TIME = "_seconds"  # ends the names of columns that no two runs have alike
 

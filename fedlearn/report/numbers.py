@@ -1,6 +1,8 @@
-"""Numbers for people."""
+"""Numbers as they are written: for people, on axes, in files."""
 
 from __future__ import annotations
+
+BYTE_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 
 
 def number(value: float | None) -> str:
@@ -17,11 +19,55 @@ def number(value: float | None) -> str:
 def size(count: float) -> str:
     """Return a number of bytes for people, in powers of ten.
 
-    >>> size(2_517_000)
-    '2.52 MB'
+    >>> size(2_517_000), size(12)
+    ('2.52 MB', '12 B')
     """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} B" if unit == "B" else f"{count:.3g} {unit}"
-        count /= 1000
-    raise AssertionError
+    divisor, unit = byte_unit(count)
+    return f"{count / divisor:.3g} {unit}" if divisor > 1 else f"{count:.0f} B"
+
+
+def byte_unit(largest: float) -> tuple[float, str]:
+    """Return the unit in which an axis of bytes is read best.
+
+    >>> byte_unit(2_500_000)
+    (1000000.0, 'MB')
+    """
+    return next((unit for unit in BYTE_UNITS if largest >= unit[0]), BYTE_UNITS[-1])
+
+
+def written(value: float) -> str:
+    """Return a number for a tick or a hint.
+
+    >>> written(0.25), written(63283.94), written(20.0), written(2500000)
+    ('0.25', '63.28k', '20', '2.5M')
+    """
+    for least, unit, letter in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if abs(value) >= least:
+            return f"{value / unit:.4g}{letter}"
+    return f"{value:.4g}"
+
+
+def ratio(value: float) -> str:
+    """Return a compression ratio for people.
+
+    >>> ratio(9.934), ratio(256.2)
+    ('9.93x', '256x')
+    """
+    return f"{value:.2f}x" if value < 100 else f"{value:.0f}x"
+
+
+def seconds(value: float) -> str:
+    """Return a time for people.
+
+    >>> seconds(19.18), seconds(3725), seconds(7260)
+    ('19.2 s', '62 min', '2 h 1 min')
+    """
+    if value < 120:
+        return f"{value:.1f} s"
+    minutes = round(value / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 120 else f"{minutes} min"
+
+
+def plain(value: float | None) -> float | int | None:
+    """Return a number as a file has it: a whole one without a point."""
+    return int(value) if value is not None and value.is_integer() else value

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fedlearn.report.axes import axis_of, log_axis_of, written
+from fedlearn.report.axes import axis_of, log_axis_of
+from fedlearn.report.captions import placed
 from fedlearn.report.charts import Chart, HeatMap, Line, LineChart, ScatterChart, StackedBars
-from fedlearn.report.labels import placed
+from fedlearn.report.numbers import written
 from fedlearn.report.points import Spread
 
 if TYPE_CHECKING:

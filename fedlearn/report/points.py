@@ -53,7 +53,7 @@ class Point:
         return tuple(run for run in self.runs if run.status == "completed") or self.runs
 
     def values(self, measure: Measure) -> list[float]:
-        """Return what was measured of its runs."""
+        """Return what was measured of the runs that count, without those of which nothing was."""
         return [value for run in self.counted if (value := measure(run)) is not None]
 
     def spread(self, measure: Measure) -> Spread | None:
@@ -125,7 +125,7 @@ def best_value(run: StoredRun, metric: Metric) -> float | None:
 
 
 def seconds_of(run: StoredRun) -> float:
-    """Return how long the committed attempts took."""
+    """Return how long the phases of the committed attempts took, in seconds; pauses do not count."""
     return sum(run.total(f"{phase}_seconds") for phase in ("selection", "training", "evaluation"))
 
 

@@ -11,7 +11,7 @@ from html import escape
 from fedlearn.report import charts, details
 from fedlearn.report.charts import Chart, HeatMap, StackedBars
 from fedlearn.report.details import Link
-from fedlearn.report.numbers import number, size
+from fedlearn.report.numbers import number, ratio, seconds, size
 from fedlearn.report.points import (
     NO_DIFFERENCE,
     Point,
@@ -24,7 +24,7 @@ from fedlearn.report.points import (
 from fedlearn.report.skew import skew_of
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.svg import COLORS, svg_of
-from fedlearn.report.tables import points_table, ratio, runs_table, seconds, sha_of
+from fedlearn.report.tables import points_table, runs_table, sha_of
 
 MOST_BY_ROUND = 24  # runs whose rounds are drawn one by one
 MOST_SKEWS = 6

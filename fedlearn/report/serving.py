@@ -47,7 +47,7 @@ class Watched:
         self._seen: object = None
 
     def look(self) -> None:
-        """Bring the sections up to date."""
+        """Read what has changed in the folders, and make the sections again if anything has."""
         folders = {name: folder for path in self.paths if path.is_dir() for name, folder in runs_below(path).items()}
         state = {folder: _state_of(folder) for folder in folders.values()}
         if state == self._seen:
@@ -202,7 +202,7 @@ def is_local(listener: socket.socket) -> bool:
 
 
 def url_of(listener: socket.socket) -> str:
-    """Return the address for a browser."""
+    """Return the address for a browser; of a socket that listens everywhere, with this machine's name."""
     host, port = listener.getsockname()[:2]
     shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
     return f"http://[{shown}]:{port}/" if ":" in shown else f"http://{shown}:{port}/"

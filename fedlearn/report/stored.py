@@ -79,15 +79,15 @@ class StoredRun:
         return self.log.view.metrics_of([name for name in columns if self.latest(name) is not None])
 
     def column(self, name: str) -> list[float | None]:
-        """Return one column of its table."""
+        """Return a column of metrics.csv, one value a round, None where nothing was measured."""
         return [row.get(name) for row in self.rounds]
 
     def total(self, name: str) -> float:
-        """Return the sum of a column."""
+        """Return the sum of a column over all rounds that have a value."""
         return sum(value for value in self.column(name) if value is not None)
 
     def latest(self, name: str) -> float | None:
-        """Return the last value that was measured."""
+        """Return the last value that was measured, None where none was."""
         return next((value for value in reversed(self.column(name)) if value is not None), None)
 
 

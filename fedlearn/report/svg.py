@@ -11,9 +11,10 @@ from html import escape
 
 import numpy as np
 
-from fedlearn.report.axes import Axis, axis_of, log_axis_of, written
+from fedlearn.report.axes import Axis, axis_of, log_axis_of
+from fedlearn.report.captions import placed
 from fedlearn.report.charts import Chart, Dot, HeatMap, Line, LineChart, ScatterChart, StackedBars
-from fedlearn.report.labels import placed
+from fedlearn.report.numbers import written
 
 WIDTH, HEIGHT = 400, 232
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 36

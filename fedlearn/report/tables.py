@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape as escape_markup
 from rich.table import Table as RichTable
 
-from fedlearn.report.numbers import number, size
+from fedlearn.report.numbers import number, plain, ratio, seconds, size
 from fedlearn.report.points import (
     Measure,
     Point,
@@ -49,7 +49,7 @@ class Column:
     numeric: bool = True
 
     def text(self, cell: object) -> str:
-        """Return a cell for people."""
+        """Return a cell for people: a dash where it is empty, mean ± deviation of a `Spread`."""
         if cell is None:
             return "-"
         if isinstance(cell, Spread):
@@ -111,7 +111,7 @@ class Table:
         return text.getvalue()
 
     def as_markdown(self) -> str:
-        """Return it as Markdown."""
+        """Return it as Markdown, numbers as people read them."""
         titles = [column.title.replace("\n", " ") for column in self.columns]
         lines = [titles, ["---"] * len(titles), *self._texts(self.rows + self.foot)]
         escaped = ([cell.replace("|", r"\|") for cell in line] for line in lines)
@@ -170,27 +170,6 @@ def _latex_head(title: str) -> str:
 
 
 # --- what is in them --------------------------------------------------------------------------------------------------
-
-
-def ratio(value: float) -> str:
-    """Return a compression ratio for people.
-
-    >>> ratio(9.934), ratio(256.2)
-    ('9.93x', '256x')
-    """
-    return f"{value:.2f}x" if value < 100 else f"{value:.0f}x"
-
-
-def seconds(value: float) -> str:
-    """Return a time for people.
-
-    >>> seconds(19.18), seconds(3725), seconds(7260)
-    ('19.2 s', '62 min', '2 h 1 min')
-    """
-    if value < 120:
-        return f"{value:.1f} s"
-    minutes = round(value / 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 120 else f"{minutes} min"
 
 
 def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
@@ -263,8 +242,3 @@ def rounds_table(runs: Sequence[StoredRun]) -> Table:
     columns = (Column("run", "run", str, numeric=False), *(Column(name, of(name).title, str) for name in names))
     rows = [(run.name, *(plain(row.get(name)) for name in names)) for run in runs for row in run.rounds]
     return Table("rounds", "Rounds", columns, tuple(rows))
-
-
-def plain(value: float | None) -> float | int | None:
-    """Return a number as a file has it: a whole one without a point."""
-    return int(value) if value is not None and value.is_integer() else value

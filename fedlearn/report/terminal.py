@@ -48,7 +48,7 @@ def plain_line(view: RunView, row: Event) -> str:
 
 
 def drawing(view: RunView, now: float) -> RenderableType:
-    """Return the live view."""
+    """Return the live view: what is run, notices, the last rounds, how far it is; `now` in seconds since the epoch."""
     parts: list[RenderableType] = [Text(headline(view), style="bold", overflow="ellipsis", no_wrap=True)]
     if view.about.get("notice"):
         parts.append(Text(view.about["notice"], style="bold yellow"))

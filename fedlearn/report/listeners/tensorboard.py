@@ -33,5 +33,5 @@ class TensorBoard:
         self._writer.flush()
 
     def close(self) -> None:
-        """End the file."""
+        """Write what is still in memory, and close the file."""
         self._writer.close()

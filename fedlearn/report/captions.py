@@ -9,7 +9,7 @@ AWAY = 8.0  # from the dot's middle to its name, sideways
 BELOW, ABOVE = 12.0, 5.0  # and down or up
 
 
-class Label(NamedTuple):
+class Caption(NamedTuple):
     """A name and where it stands: its left or right end, and its base line, y growing downwards."""
 
     text: str
@@ -18,7 +18,7 @@ class Label(NamedTuple):
     is_right: bool  # x is where it ends
 
 
-def placed(dots: Iterable[tuple[str, float, float]], *, left: float, right: float, letter: float) -> list[Label]:
+def placed(dots: Iterable[tuple[str, float, float]], *, left: float, right: float, letter: float) -> list[Caption]:
     """Return the names of the dots that fit between two edges without meeting another; others are left out.
 
     Parameters
@@ -28,7 +28,7 @@ def placed(dots: Iterable[tuple[str, float, float]], *, left: float, right: floa
     letter
         The width of a letter, about; a line takes twice as much.
     """
-    labels: list[Label] = []
+    captions: list[Caption] = []
     taken: list[tuple[float, float, float]] = []  # left, right, y
     for text, x, y in sorted(dots, key=lambda dot: dot[1:]):
         length = letter * len(text)
@@ -37,6 +37,6 @@ def placed(dots: Iterable[tuple[str, float, float]], *, left: float, right: floa
             met = any(begin < b and a < begin + length and abs(base - c) < 2 * letter for a, b, c in taken)
             if begin >= left and begin + length <= right and not met:
                 taken.append((begin, begin + length, base))
-                labels.append(Label(text, begin + length if is_right else begin, base, is_right))
+                captions.append(Caption(text, begin + length if is_right else begin, base, is_right))
                 break
-    return labels
+    return captions
