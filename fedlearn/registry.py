@@ -27,6 +27,14 @@ def load_reference(reference: str) -> Any:
     return loaded
 
 
+def load_plugin(setting: str, reference: str) -> Any:
+    """Return what the value of a setting refers to; SettingError where that cannot be loaded."""
+    try:
+        return load_reference(reference)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingError(setting, reference, f"it cannot be loaded: {error}") from error
+
+
 class Registry(Mapping[str, str]):
     """A table of plugin names.
 
@@ -60,9 +68,6 @@ class Registry(Mapping[str, str]):
         if ":" not in reference:
             choices = ", ".join(self._table)
             raise SettingError(self.setting, name, f"choose one of {choices}, or give module:attribute")
-        try:
-            return load_reference(reference)
-        except (ImportError, AttributeError, ValueError) as error:
-            if name in self._table:
-                raise  # ours must load; hiding the cause would not help anybody
-            raise SettingError(self.setting, name, f"it cannot be loaded: {error}") from error
+        if name in self._table:
+            return load_reference(reference)  # ours must load; hiding the cause would not help anybody
+        return load_plugin(self.setting, reference)

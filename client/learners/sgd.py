@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from client.learners.base import Learner, LocalFit, LocalTask
 from fedlearn.config import RunConfig
@@ -43,7 +42,7 @@ class SGD(Learner):
     def __init__(self, model: TorchModel, training: TrainingSettings, data: DataSettings) -> None:
         self.model = model
         self.training = training
-        self.augment = _augmentation() if data.augment else None
+        self.augment = _augmentation(model.spec.shape[:2]) if data.augment else None
 
     @classmethod
     def from_settings(cls, model: TorchModel, config: RunConfig) -> Self:
@@ -90,7 +89,7 @@ class SGD(Learner):
         velocity: list[Tensor] = []
 
         def step(images: Tensor, labels: Tensor) -> Tensor:
-            loss = functional.cross_entropy(self.model.module(images), labels)
+            loss = self.model.loss(self.model.module(images), labels)
             gradients = list(torch.autograd.grad(loss, parameters))
             with torch.no_grad():
                 if settings.weight_decay:
@@ -111,11 +110,11 @@ class SGD(Learner):
         return step
 
 
-def _augmentation() -> Callable[[Tensor], Tensor]:
+def _augmentation(size: tuple[int, ...]) -> Callable[[Tensor], Tensor]:
     """Return a function that flips and crops each image of a batch (B, H, W, C) on its own."""
     from torchvision.transforms import v2
 
-    one = v2.Compose([v2.RandomCrop(32, padding=4), v2.RandomHorizontalFlip()])
+    one = v2.Compose([v2.RandomCrop(size, padding=4), v2.RandomHorizontalFlip()])
 
     def augment(images: Tensor) -> Tensor:
         channels_first = images.permute(0, 3, 1, 2)

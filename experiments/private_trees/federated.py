@@ -27,8 +27,8 @@ from rich.progress import track
 
 from experiments.private_trees.stored_rows import StoredRows
 from experiments.private_trees.writing import write
-from fedlearn.config import config_from
 from fedlearn.engine import ENGINES
+from fedlearn.models.presets import settings_from
 from fedlearn.report.plots import PALETTE, add_bars, drawn, legend_below, log_axis
 from fedlearn.report.points import Spread
 from fedlearn.report.tables import Table
@@ -114,7 +114,7 @@ def cells(task: str, *, clients: Sequence[int], epsilons: Sequence[float], seeds
 def run(cell: Cell) -> dict[str, Any]:
     """Run the federation; return its row."""
     with TemporaryDirectory() as folder:
-        config = config_from(cell.settings(folder))
+        config = settings_from(cell.settings(folder))
         ENGINES.load(config.engine.name)(config)
         summary = RunFolder(Path(folder)).read_summary()
     return {**asdict(cell), **{column: summary.get(key, "") for column, key in MEASURED.items()}}

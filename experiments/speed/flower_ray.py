@@ -15,7 +15,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from statistics import median
 from typing import Any
@@ -35,12 +35,13 @@ from torch import nn
 
 from experiments.speed.memory import pss_of_children
 from fedlearn.config.schema import DataSettings
-from fedlearn.data import load_dataset, partition_table
+from fedlearn.data import DataSpec, load_dataset, partition_table
+from fedlearn.data.cifar10 import SPEC
 from fedlearn.models.cnn import CNN
 from fedlearn.models.cnn_large import CNNLarge
 
 WORKLOADS = {"w1": (100, 100), "w2": (1000, 100)}  # (nodes, cohort)
-MODELS: dict[str, type[nn.Module]] = {"cnn": CNN, "cnn-large": CNNLarge}
+MODELS: dict[str, Callable[[DataSpec], nn.Module]] = {"cnn": CNN, "cnn-large": CNNLarge}
 BATCH = 100
 
 client = ClientApp()
@@ -55,7 +56,7 @@ def _data(nodes: int) -> tuple[Any, Any]:
 @cache
 def _module(name: str) -> nn.Module:
     torch.set_num_threads(1)
-    return MODELS[name]()
+    return MODELS[name](SPEC)
 
 
 @client.train()

@@ -37,8 +37,9 @@ from typing import Any, Self
 import tomli_w
 
 from fedlearn.compression import load_codec
-from fedlearn.config import RunConfig, config_from
+from fedlearn.config import RunConfig
 from fedlearn.errors import UsageError
+from fedlearn.models.presets import settings_from
 
 TAKEN = ("run", "seed", "seeds", "round", "status", "reason")
 """Names of columns in the tables of a sweep; no axis may have them."""
@@ -168,7 +169,7 @@ class Plan:
                 flat = dict(self.base)
                 for axis, label in labels.items():
                     flat |= self.axes[axis][label]
-                config = config_from({**flat, "seed": seed})
+                config = settings_from({**flat, "seed": seed})
                 load_codec(config.compression)  # a chain that cannot be is better refused before hours of runs
                 yield Run(labels, seed, config)
 

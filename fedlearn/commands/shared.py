@@ -19,6 +19,7 @@ INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 
 def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None) -> RunConfig:
     """Return the settings of a new or resumed run, with its folder."""
+    from fedlearn.models.presets import settings_from
     from fedlearn.runs.folder import RunFolder
 
     if resume is not None:
@@ -27,7 +28,7 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
         stored = RunFolder(resume).read_settings()
         return config_from({**stored, **given, "out": str(resume)}, source=str(resume))
     from_file = flat_from_file(config) if config is not None else {}
-    settings = config_from({**from_file, **given}, source=str(config or ""))
+    settings = settings_from({**from_file, **given}, source=str(config or ""))
     folder = Path(settings.out) if settings.out else _new_folder()
     if (folder / "checkpoint.json").exists():
         raise UsageError(f"--out {folder}: it holds a run; go on with it by --resume {folder}, or name another folder")

@@ -12,7 +12,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedlearn.config.options import allowed_by, as_text
-from fedlearn.config.presets import with_presets
 from fedlearn.config.schema import RunConfig, Settings
 from fedlearn.errors import SettingError, UsageError
 
@@ -29,7 +28,7 @@ NOW_OPTIONS = {
 
 
 def config_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
-    """Return the settings in which the dotted names of `flat` replace the defaults and the model's presets.
+    """Return the settings in which the dotted names of `flat` replace the defaults.
 
     Parameters
     ----------
@@ -44,7 +43,7 @@ def config_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
         For an unknown name, or a value that is not allowed; in one line.
     """
     tree: dict[str, Any] = {}
-    for name, value in _with_whole_options(with_presets(flat)).items():
+    for name, value in _with_whole_options(flat).items():
         table, _, key = name.rpartition(".")
         branch = tree.setdefault(table, {}) if table else tree
         if not isinstance(branch, dict):

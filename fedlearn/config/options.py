@@ -51,7 +51,7 @@ Steps = Annotated[str, BeforeValidator(partial(as_text, in_order=True))]
 
 
 def options_for(
-    build: Callable[..., Any], text: str, *, setting: str, reserved: Collection[str] = ()
+    build: Callable[..., Any], given: str | Mapping[str, Any], *, setting: str, reserved: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return options as keyword arguments of what they are for.
 
@@ -59,8 +59,8 @@ def options_for(
     ----------
     build
         A class or function; its keyword parameters are the options that there are.
-    text
-        As stored.
+    given
+        The options, or the text in which they are stored.
     setting
         ``"strategy.options"``, for the error message.
     reserved
@@ -76,7 +76,8 @@ def options_for(
     takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     types = _types_of(build)
     checked = {}
-    for name, value in json.loads(text or "{}").items():
+    table = json.loads(given or "{}") if isinstance(given, str) else given
+    for name, value in table.items():
         if name not in names and (name in reserved or not takes_all):
             raise SettingError(f"{setting}.{name}", value, _unknown(name, names))
         checked[name] = _checked(value, types.get(name, Any), f"{setting}.{name}")

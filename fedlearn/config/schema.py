@@ -59,8 +59,9 @@ class DataSettings(Settings):
     dir: str = ""
     """Folder with cifar10/train.parquet and test.parquet, or cifar-10-batches-py; california_housing.parquet,
     adult.parquet; else the variable FEDLEARN_DATA."""
-    partition: Literal["iid", "dirichlet", "pathological", "shard"] = "iid"
-    """iid (equal random shares), dirichlet (skewed labels), pathological (few classes a node), shard (label shards)."""
+    partition: Literal["iid", "dirichlet", "pathological", "shard", "natural"] = "iid"
+    """iid (equal random shares), dirichlet (skewed labels), pathological (few classes a node), shard (label shards),
+    natural (each node one group of the data set, as a writer)."""
     alpha: Positive = 0.5
     """dirichlet: concentration; small is skewed."""
     classes_per_node: Annotated[int, Field(ge=1)] = 2

@@ -5,7 +5,16 @@ mapped into memory by every process; `datasets` and `flwr_datasets` are imported
 partition table is not in the cache yet.
 """
 
-from fedlearn.data.base import AnyDataset, AnyExamples, Dataset, Examples, TableDataset, TableExamples, TableSchema
+from fedlearn.data.base import (
+    AnyDataset,
+    AnyExamples,
+    Dataset,
+    DataSpec,
+    Examples,
+    TableDataset,
+    TableExamples,
+    TableSchema,
+)
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.partitioning import PartitionTable, partition_table
 
@@ -13,6 +22,7 @@ __all__ = [
     "DATASETS",
     "AnyDataset",
     "AnyExamples",
+    "DataSpec",
     "Dataset",
     "Examples",
     "PartitionTable",

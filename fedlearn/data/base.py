@@ -24,10 +24,19 @@ class Examples:
         uint8, shape (n, height, width, channels).
     labels
         int64, shape (n,), from 0.
+    groups
+        int64, shape (n,), from 0: whose example it is, as the writer of a digit; None where the data do not say.
+
+    Examples
+    --------
+    >>> two = Examples(np.zeros((2, 8, 8, 1), np.uint8), np.array([3, 7]), groups=np.array([0, 4]))
+    >>> len(two), two.at(slice(1, 2)).labels
+    (2, array([7]))
     """
 
     images: NDArray[np.uint8]
     labels: NDArray[np.int64]
+    groups: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         """Check what the types cannot say."""
@@ -37,6 +46,9 @@ class Examples:
         if self.labels.dtype != np.int64 or self.labels.shape != self.images.shape[:1]:
             found = f"{self.labels.dtype} of shape {self.labels.shape}"
             raise ValueError(f"labels must be int64 of shape ({len(self.images)},): {found}")
+        if self.groups is not None and (self.groups.dtype != np.int64 or self.groups.shape != self.labels.shape):
+            found = f"{self.groups.dtype} of shape {self.groups.shape}"
+            raise ValueError(f"groups must be int64 of shape ({len(self.images)},): {found}")
 
     def __len__(self) -> int:
         """Return the number of examples."""
@@ -44,7 +56,7 @@ class Examples:
 
     def at(self, rows: Rows) -> Examples:
         """Return some of the examples."""
-        return Examples(self.images[rows], self.labels[rows])
+        return Examples(self.images[rows], self.labels[rows], None if self.groups is None else self.groups[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +88,20 @@ class Dataset:
     std: tuple[float, ...]
     fingerprint: str
     notice: str = ""
+
+    @property
+    def spec(self) -> DataSpec:
+        """What of it is public."""
+        groups = self.train.groups
+        return DataSpec(
+            self.name,
+            shape=self.train.images.shape[1:],
+            dtype=str(self.train.images.dtype),
+            classes=self.num_classes,
+            groups=0 if groups is None else int(groups.max(initial=-1)) + 1,
+            mean=self.mean,
+            std=self.std,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,6 +192,63 @@ class TableDataset:
     schema: TableSchema
     fingerprint: str
     notice: str = ""
+
+    @property
+    def spec(self) -> DataSpec:
+        """What of it is public."""
+        return DataSpec(
+            self.name,
+            shape=self.train.features.shape[1:],
+            dtype=str(self.train.features.dtype),
+            classes=len(self.schema.classes),
+            target_bounds=self.schema.target_bounds,
+            table=self.schema,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DataSpec:
+    """What of a data set is public: enough to build a model for it, and to spread it over nodes.
+
+    Parameters
+    ----------
+    name : str
+        Of the data set, for messages.
+    shape : tuple of int
+        Of one example: (height, width, channels) of an image, (features,) of a row.
+    dtype : str
+        Of one example: "uint8" of images, "float64" of rows.
+    classes : int, default=0
+        Labels are 0 to ``classes - 1``; 0 in a regression.
+    target_bounds : tuple of float, optional
+        (low, high) of the target of a regression.
+    groups : int, default=0
+        Into how many natural groups the training examples fall, as the writers of digits; 0 where nothing is said.
+    mean, std : tuple of float, default=()
+        Of each channel of images scaled to [0, 1].
+    table : TableSchema, optional
+        What is declared about a table.
+
+    Examples
+    --------
+    >>> DataSpec("femnist", (28, 28, 1), "uint8", classes=62, groups=3597).is_image
+    True
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    classes: int = 0
+    target_bounds: tuple[float, float] | None = None
+    groups: int = 0
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    table: TableSchema | None = None
+
+    @property
+    def is_image(self) -> bool:
+        """Whether an example is an image: else it is a row of a table."""
+        return self.table is None
 
 
 AnyDataset = Dataset | TableDataset

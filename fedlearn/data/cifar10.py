@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import Dataset, Examples
+from fedlearn.data.base import Dataset, DataSpec, Examples
 from fedlearn.data.cache import Arrays, cache_folder, cached
 from fedlearn.data.cache import load as load_entry
 from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
@@ -47,6 +47,7 @@ NUM_CLASSES = 10
 SIDE = 32  # pixels
 MEAN = (0.4914, 0.4822, 0.4465)  # of the original training images; the values everybody uses
 STD = (0.2470, 0.2435, 0.2616)
+SPEC = DataSpec("cifar10", (SIDE, SIDE, 3), "uint8", classes=NUM_CLASSES, mean=MEAN, std=STD)
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
 ARCHIVE_MD5 = "c58f30108f718f92721af3b95e74349a"  # as in torchvision.datasets.CIFAR10.tgz_md5
 BATCHES = "cifar-10-batches-py"

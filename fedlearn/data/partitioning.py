@@ -14,6 +14,9 @@ of a class a node gets is always random.
 - shard: examples sorted by class, cut into ``nodes * shards_per_node`` equal shards, dealt out at
   random; McMahan et al. 2017 (arXiv:1602.05629). What does not fill a shard is left out.
 
+- natural: node i has all examples of group i, where a data set says whose each example is
+  (`Examples.groups`); with fewer nodes than groups, the examples of the others are left out.
+
 In a regression, "class" means the tenth of the targets that an example is in.
 
 Partitions never overlap; iid and dirichlet leave no example out.
@@ -94,12 +97,15 @@ def partition_table(dataset: AnyDataset, settings: DataSettings, *, num_partitio
         Where the scheme cannot do this; names the setting to change.
     """
     labels = dataset.train.labels
+    if settings.partition == "natural":
+        labels = _groups_of(dataset, num_partitions)
     _check(labels, settings, num_partitions)
     parameter = {
         "iid": None,
         "dirichlet": settings.alpha,
         "pathological": settings.classes_per_node,
         "shard": settings.shards_per_node,
+        "natural": None,
     }[settings.partition]
     # The labels are all that a scheme looks at, hashing them takes under 1 ms, and unlike a name
     # they cannot be out of date. The versions are there since a new one may draw other numbers.
@@ -112,6 +118,18 @@ def partition_table(dataset: AnyDataset, settings: DataSettings, *, num_partitio
         lambda: _computed(labels, settings, num_partitions, seed),
     )
     return PartitionTable(entry.arrays["rows"], entry.arrays["offsets"])
+
+
+def _groups_of(dataset: AnyDataset, num_partitions: int) -> NDArray[np.int64]:
+    """Return the group of each training example, in place of its label."""
+    found = getattr(dataset.train, "groups", None)
+    if found is None:
+        raise SettingError("data.partition", "natural", f"{dataset.name!r} does not say whose its examples are")
+    if num_partitions > dataset.spec.groups:
+        allowed = f"at most {dataset.spec.groups}, the number of groups of {dataset.name!r}"
+        raise SettingError("clients", num_partitions, allowed)
+    groups: NDArray[np.int64] = found
+    return groups
 
 
 def _check(labels: NDArray[np.int64], settings: DataSettings, num_partitions: int) -> None:
@@ -146,7 +164,10 @@ def _computed(labels: NDArray[np.int64], settings: DataSettings, num_partitions:
     order = rng_for(seed, purpose="partition").permutation(len(labels)).astype(np.int32)
     scheme_seed = seed_for(seed, purpose=f"partition/{settings.partition}")
     try:
-        parts = partitions(labels, order, settings, num_partitions=num_partitions, seed=scheme_seed)
+        if settings.partition == "natural":
+            parts = _by_group(labels, order, num_partitions)
+        else:
+            parts = partitions(labels, order, settings, num_partitions=num_partitions, seed=scheme_seed)
     except Impossible as error:
         if settings.partition != "pathological":
             raise SettingError("data.partition", settings.partition, str(error)) from error
@@ -162,6 +183,13 @@ def _computed(labels: NDArray[np.int64], settings: DataSettings, num_partitions:
         time.monotonic() - started,
     )
     return arrays
+
+
+def _by_group(groups: NDArray[np.int64], order: Rows, num_partitions: int) -> list[Rows]:
+    """Return the rows of each group, in the order in which they stand in `order`."""
+    sorted_rows = order[np.argsort(groups[order], kind="stable")]
+    ends = np.cumsum(np.bincount(groups, minlength=num_partitions))
+    return np.split(sorted_rows, ends)[:num_partitions]
 
 
 def _joined(parts: Sequence[Rows], *, examples: int) -> dict[str, Rows | NDArray[np.int64]]:

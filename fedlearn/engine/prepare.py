@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 
 from fedlearn.config import RunConfig
-from fedlearn.config.presets import TREE_MODELS
 from fedlearn.data import partition_table
+from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, with_found
 
 log = logging.getLogger(__name__)
 
 
 def prepared(config: RunConfig) -> RunConfig:
-    """Return the settings with the data set that was really found; for trees, with seeded noise in place of auto.
+    """Return the settings with the data set that was really found, and of private models the noise.
 
     Decodes the data set and computes the partitions, if they are not in the cache yet: all processes of the run then
     find them there, and none of them has to look for the data set again.
@@ -23,6 +23,6 @@ def prepared(config: RunConfig) -> RunConfig:
         log.warning("%s", dataset.notice)
     partition_table(dataset, config.data, num_partitions=config.clients, seed=config.seed)
     privacy = config.privacy
-    if privacy.noise == "auto" and config.model.name in TREE_MODELS:
+    if privacy.noise == "auto" and model_spec(config.model.name).is_private:
         privacy = privacy.model_copy(update={"noise": "seeded"})
     return with_found(config, dataset).model_copy(update={"privacy": privacy})

@@ -2,71 +2,56 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-from typing import Any
 
-from fedlearn.data.base import AnyDataset, Dataset
+from fedlearn.data.base import DataSpec
 from fedlearn.errors import SettingError
 from fedlearn.models.base import NOTHING, Evaluation, Model
-from fedlearn.registry import Registry
+from fedlearn.models.spec import ModelSpec, torch_module
+from fedlearn.registry import load_plugin
 
-MODELS = Registry(
-    "model.name",
-    {
-        "cnn": "fedlearn.models.cnn:CNN",
-        "cnn-large": "fedlearn.models.cnn_large:CNNLarge",
-        "resnet18": "fedlearn.models.resnet18:ResNet18",
-        "dp-forest": "fedlearn.models.forest:dp_forest",
-        "dp-relay": "fedlearn.models.relay:dp_relay",
-        "dp-classifier": "fedlearn.models.forest:dp_classifier",
-        "dp-random-forest": "fedlearn.models.forest:dp_random_forest",
-        "pf-forest": "fedlearn.models.forest:pf_forest",
-    },
-)
-
-AUTO_DATASETS: dict[str, str] = {
-    "dp-forest": "auto-regression",
-    "dp-relay": "auto-regression",
-    "dp-classifier": "adult",
-    "dp-random-forest": "adult",
-    "pf-forest": "adult",
+MODELS: dict[str, ModelSpec] = {
+    "cnn": torch_module("fedlearn.models.cnn:CNN"),
+    "cnn-large": torch_module("fedlearn.models.cnn_large:CNNLarge"),
+    "resnet18": torch_module("fedlearn.models.resnet18:ResNet18"),
+    "dp-forest": ModelSpec(
+        "fedlearn.models.forest:dp_forest", "auto-regression", "forest_union", "once", is_private=True, preload="trees"
+    ),
+    "dp-relay": ModelSpec(
+        "fedlearn.models.relay:dp_relay", "auto-regression", "relay", "turns", is_private=True, preload="trees"
+    ),
+    "dp-classifier": ModelSpec(
+        "fedlearn.models.forest:dp_classifier", "adult", "forest_union", "once", is_private=True, preload="trees"
+    ),
+    "dp-random-forest": ModelSpec(
+        "fedlearn.models.forest:dp_random_forest", "adult", "forest_union", "once", is_private=True, preload="trees"
+    ),
+    "pf-forest": ModelSpec(
+        "fedlearn.models.forest:pf_forest", "adult", "forest_union", "once", is_private=True, preload="trees"
+    ),
 }
-"""What ``data.dataset = "auto"`` means for models of tables; for all others it is images."""
 
 
-def load_model(name: str, dataset: AnyDataset, options: str = "") -> Model:
-    """Return the model of a name, or of ``module:callable``.
+def model_spec(name: str) -> ModelSpec:
+    """Return the row of a model: of a name, of ``module:SPEC`` in capitals, or of a torch module ``module:name``.
 
-    The callable either takes the data set, and maybe the options of ``model.options``, and returns a `Model`; or takes
-    nothing and returns a torch module, which then classifies images by cross-entropy.
+    Only the second kind is imported: it must not need torch before a process that trains.
     """
-    build = MODELS.load(name)
-    parameters = list(inspect.signature(build).parameters.values())
-    if len(parameters) == 2 and all(each.default is inspect.Parameter.empty for each in parameters):
-        with_options: Model = build(dataset, _parsed(options))
-        return with_options
-    if options:
-        raise SettingError("model.options", options, f"model {name!r} has none")
-    if len(parameters) == 1:
-        model: Model = build(dataset)
-        return model
-    if not isinstance(dataset, Dataset):
-        trees = ", ".join(AUTO_DATASETS)
-        raise SettingError("model.name", name, f"it takes images, and {dataset.name!r} is a table: take one of {trees}")
-    from fedlearn.models.torch_model import TorchModel
-
-    return TorchModel(build, dataset)
+    if name in MODELS:
+        return MODELS[name]
+    if ":" not in name:
+        raise SettingError("model.name", name, f"choose one of {', '.join(MODELS)}, or give module:attribute")
+    if not name.rpartition(":")[2].isupper():
+        return torch_module(name)
+    row = load_plugin("model.name", name)
+    if not isinstance(row, ModelSpec):
+        raise SettingError("model.name", name, f"a name in capitals must be a ModelSpec, not {type(row).__name__}")
+    return row
 
 
-def _parsed(options: str) -> dict[str, Any]:
-    try:
-        parsed = json.loads(options or "{}")
-    except json.JSONDecodeError as error:
-        raise SettingError("model.options", options, f"it is no JSON object: {error}") from None
-    if not isinstance(parsed, dict):
-        raise SettingError("model.options", options, "it is no JSON object")
-    return parsed
+def load_model(name: str, spec: DataSpec, options: str = "") -> Model:
+    """Return the model of a name for a data set; `options` is the text of ``model.options``."""
+    return model_spec(name).made(spec, json.loads(options or "{}"))
 
 
-__all__ = ["AUTO_DATASETS", "MODELS", "NOTHING", "Evaluation", "Model", "load_model"]
+__all__ = ["MODELS", "NOTHING", "Evaluation", "Model", "ModelSpec", "load_model", "model_spec", "torch_module"]

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from fedlearn.data.base import AnyExamples
+from fedlearn.data.base import AnyExamples, DataSpec
+from fedlearn.errors import SettingError
 from fedlearn.metrics import Metrics
 from fedlearn.state import Layout, State, UpdateKind
 
@@ -38,6 +39,24 @@ class Evaluation:
 NOTHING = Evaluation({}, 0)
 
 
+def image_shape(spec: DataSpec, *, smallest: int) -> tuple[int, int, int]:
+    """Return height, width and channels, if images have at least `smallest` pixels a side and belong to classes.
+
+    Raises
+    ------
+    SettingError
+        Where the data set is a table, or its images are too small.
+    """
+    if not spec.is_image or spec.classes < 2:
+        raise SettingError("data.dataset", spec.name, "its examples are not images of classes: take another model.name")
+    height, width, channels = spec.shape
+    if min(height, width) < smallest:
+        found = f"its images have {height} x {width} pixels, and the model needs {smallest} x {smallest}"
+        raise SettingError("data.dataset", spec.name, f"{found}: take another model.name")
+    return height, width, channels
+
+
+@runtime_checkable
 class Model(Protocol):
     """What is learned.
 

@@ -1,7 +1,7 @@
 """The 62,006-parameter CNN that federated-learning tutorials and benchmarks share.
 
 Source: the CIFAR-10 tutorial of PyTorch, after LeNet-5 (LeCun et al. 1998).
-Shapes: B batch.
+Shapes: B batch, C channels, H height, W width, K classes.
 """
 
 from __future__ import annotations
@@ -9,20 +9,44 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedlearn.data.base import DataSpec
+from fedlearn.models.base import image_shape
+
+SMALLEST = 16  # pixels: of fewer, nothing is left after the second pooling
+
 
 class CNN(nn.Module):
-    """Two 5x5 convolutions and three linear layers; input (B, 3, 32, 32), output (B, 10)."""
+    """Two 5x5 convolutions and three linear layers.
 
-    def __init__(self) -> None:
+    Input (B, C, H, W) float32, output (B, K) logits; 62,006 parameters for 3 x 32 x 32 and 10 classes.
+
+    Parameters
+    ----------
+    spec : DataSpec
+        Of images of at least 16 x 16 pixels.
+
+    References
+    ----------
+    LeCun et al. 1998, "Gradient-based learning applied to document recognition", Proceedings of the IEEE 86.
+
+    Examples
+    --------
+    >>> from fedlearn.data.cifar10 import SPEC
+    >>> sum(p.numel() for p in CNN(SPEC).parameters())
+    62006
+    """
+
+    def __init__(self, spec: DataSpec) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(3, 6, 5)
+        height, width, channels = image_shape(spec, smallest=SMALLEST)
+        self.conv1 = nn.Conv2d(channels, 6, 5)
         self.conv2 = nn.Conv2d(6, 16, 5)
-        self.fc1 = nn.Linear(16 * 5 * 5, 120)
+        self.fc1 = nn.Linear(16 * _after(height) * _after(width), 120)
         self.fc2 = nn.Linear(120, 84)
-        self.fc3 = nn.Linear(84, 10)
+        self.fc3 = nn.Linear(84, spec.classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits.
+        """Return logits; shapes in the comments are those of 32 x 32 pixels.
 
         Pooling before relu gives the same bytes as after it, forwards and backwards, at a tenth less time and memory.
         """
@@ -31,5 +55,10 @@ class CNN(nn.Module):
         x = x.flatten(1)  # (B, 400)
         x = functional.relu(self.fc1(x))  # (B, 120)
         x = functional.relu(self.fc2(x))  # (B, 84)
-        logits: Tensor = self.fc3(x)  # (B, 10)
+        logits: Tensor = self.fc3(x)  # (B, K)
         return logits
+
+
+def _after(pixels: int) -> int:
+    """Return what is left of a side: twice, a 5x5 convolution without padding and pooling by two."""
+    return ((pixels - 4) // 2 - 4) // 2

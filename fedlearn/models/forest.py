@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import AnyDataset, AnyExamples, TableDataset, TableExamples, TableSchema
+from fedlearn.config.options import options_for
+from fedlearn.data.base import AnyExamples, DataSpec, TableExamples, TableSchema
 from fedlearn.errors import Refused, SettingError
 from fedlearn.metrics import ACCURACY, LOSS, MAE, MAE_SCALED, PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.models.base import Evaluation
@@ -75,9 +76,9 @@ class ForestModel(ABC):
         self._build = load_reference(estimator)
         self.schema = schema
         self.options = options
-        known = self._build().get_params().keys() - self.declared().keys() - NOT_FOR_USERS
-        if unknown := sorted(options.keys() - known):
-            raise SettingError("model.options", unknown[0], f"choose of {', '.join(sorted(known))}")
+        options_for(
+            self._build, options, setting="model.options", reserved={*self.declared(), *NOT_FOR_USERS}
+        )  # checked only: estimators read them themselves
 
     def initial_state(self, *, seed: int) -> State:
         """Return the empty ensemble, whatever the seed."""
@@ -225,39 +226,39 @@ class Kind:
     estimator: str
     wants_classes: bool
 
-    def of(self, name: str, dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
+    def of(self, name: str, spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
         """Return the model for a data set, if it is one of the right kind."""
         kind, known = ("classes", "adult") if self.wants_classes else ("numbers", "california, diabetes")
-        if not isinstance(dataset, TableDataset):
-            raise SettingError("model.name", name, f"it learns from tables, and {dataset.name!r} holds images")
-        if bool(dataset.schema.classes) != self.wants_classes:
-            target = f"{dataset.schema.target!r} of {dataset.name!r}"
+        if spec.table is None:
+            raise SettingError("model.name", name, f"it learns from tables, and {spec.name!r} holds images")
+        if bool(spec.classes) != self.wants_classes:
+            target = f"{spec.table.target!r} of {spec.name!r}"
             raise SettingError(
                 "model.name", name, f"the target {target} does not fit; it predicts {kind}: {known}, or a .toml file"
             )
-        return self.model(self.estimator, dataset.schema, options)
+        return self.model(self.estimator, spec.table, options)
 
 
-def dp_forest(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
+def dp_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return private regression trees, one of each node."""
     return Kind(ForestRegressor, "fedlearn.trees.numbers.regression:DPEnsembleTree", False).of(
-        "dp-forest", dataset, options
+        "dp-forest", spec, options
     )
 
 
-def dp_classifier(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
+def dp_classifier(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return private ID3 trees, one of each node."""
     kind = Kind(ForestClassifier, "fedlearn.trees.classes.classification:DPClassificationTree", True)
-    return kind.of("dp-classifier", dataset, options)
+    return kind.of("dp-classifier", spec, options)
 
 
-def dp_random_forest(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
+def dp_random_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return random decision trees with private leaves, a small forest of each node."""
     kind = Kind(ForestClassifier, "fedlearn.trees.classes.classification:DPRandomForestClassifier", True)
-    return kind.of("dp-random-forest", dataset, options)
+    return kind.of("dp-random-forest", spec, options)
 
 
-def pf_forest(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
+def pf_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return permute-and-flip trees, a small forest of each node."""
     kind = Kind(ForestClassifier, "fedlearn.trees.classes.permute_and_flip_forest:PermuteAndFlipForest", True)
-    return kind.of("pf-forest", dataset, options)
+    return kind.of("pf-forest", spec, options)

@@ -10,17 +10,20 @@ from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data import load_dataset
 from fedlearn.data.base import AnyDataset
 from fedlearn.metrics import Metrics
-from fedlearn.models import AUTO_DATASETS, Evaluation, Model, load_model
+from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Ensemble
 from fedlearn.state import State, UpdateKind
 
 
 def dataset_of(config: RunConfig) -> AnyDataset:
     """Return the run's data set; never imports what its model needs."""
+    return load_dataset(_asked_for(config), config.data.dir)
+
+
+def _asked_for(config: RunConfig) -> str:
+    """Return the data set that the user names, or that goes with the model."""
     name = config.data.dataset
-    if name == "auto":
-        name = AUTO_DATASETS.get(config.model.name, name)
-    return load_dataset(name, config.data.dir)
+    return model_spec(config.model.name).dataset if name == "auto" else name
 
 
 def with_found_data(config: RunConfig) -> RunConfig:
@@ -30,7 +33,8 @@ def with_found_data(config: RunConfig) -> RunConfig:
 
 def with_found(config: RunConfig, dataset: AnyDataset) -> RunConfig:
     """Return the settings with this data set, and the notice of it."""
-    name = config.data.dataset if ":" in config.data.dataset else dataset.name
+    asked = _asked_for(config)
+    name = asked if ":" in asked else dataset.name
     found = config.data.model_copy(update={"dataset": name, "notice": dataset.notice or config.data.notice})
     return config.model_copy(update={"data": found})
 
@@ -39,7 +43,7 @@ def with_found(config: RunConfig, dataset: AnyDataset) -> RunConfig:
 def loaded(config: RunConfig) -> tuple[AnyDataset, Model]:
     """Return the run's data set and model."""
     dataset = dataset_of(config)
-    return dataset, load_model(config.model.name, dataset, config.model.options)
+    return dataset, load_model(config.model.name, dataset.spec, config.model.options)
 
 
 @dataclass(frozen=True, slots=True)

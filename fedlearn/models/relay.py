@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import AnyDataset
+from fedlearn.data.base import DataSpec
 from fedlearn.models.forest import ForestModel, ForestRegressor, Kind
 from fedlearn.state import Layout, State
 from fedlearn.trees.numbers.relay import RelayTurn, relay_predict, relay_value_bounds
@@ -39,6 +39,6 @@ class RelayRegressor(ForestRegressor):
         return relay_predict(self.table_of(state), features, self.domain)
 
 
-def dp_relay(dataset: AnyDataset, options: Mapping[str, Any]) -> ForestModel:
+def dp_relay(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return relay boosting, one tree of each node."""
-    return Kind(RelayRegressor, f"{RelayTurn.__module__}:RelayTurn", False).of("dp-relay", dataset, options)
+    return Kind(RelayRegressor, f"{RelayTurn.__module__}:RelayTurn", False).of("dp-relay", spec, options)

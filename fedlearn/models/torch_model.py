@@ -9,15 +9,19 @@ Shapes: B batch, C channels, H height, W width, K classes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import cast
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fedlearn.data.base import AnyExamples, Dataset, Examples
+from fedlearn.data.base import AnyExamples, DataSpec, Examples
+from fedlearn.errors import SettingError
 from fedlearn.metrics import ACCURACY, LOSS, NEURAL_CLASSIFIER
-from fedlearn.models.base import NOTHING, Evaluation
+from fedlearn.models.base import NOTHING, Evaluation, Model
 from fedlearn.models.process import prepare_to_train
 from fedlearn.seeding import seed_for
 from fedlearn.state import State, UpdateKind
@@ -26,22 +30,31 @@ EVALUATION_BATCH = 100  # images; larger batches push activations out of the cac
 
 
 class TorchModel:
-    """An image classifier.
+    """An image classifier by cross-entropy; one with another loss overrides `loss`, `measure` and `metrics`.
 
     Parameters
     ----------
-    build
+    build : callable
         Called without arguments; returns the module: (B, C, H, W) float32 -> (B, K) logits.
-    dataset
-        Gives the channels' mean and standard deviation.
+    spec : DataSpec
+        Of the images: their shape, and the channels' mean and standard deviation.
+
+    Examples
+    --------
+    >>> from fedlearn.data.cifar10 import SPEC
+    >>> from fedlearn.models.cnn import CNN
+    >>> model = TorchModel(lambda: CNN(SPEC), SPEC)
+    >>> model.initial_state(seed=1)["fc3.bias"].shape
+    (10,)
     """
 
     update_kind = UpdateKind.DENSE
     learner = "sgd"
     metrics = NEURAL_CLASSIFIER
 
-    def __init__(self, build: type[nn.Module], dataset: Dataset) -> None:
+    def __init__(self, build: Callable[[], nn.Module], spec: DataSpec) -> None:
         prepare_to_train()
+        self.spec = spec
         self._build = build
         with torch.random.fork_rng():
             self.module = build()
@@ -50,9 +63,8 @@ class TorchModel:
         # Views of the module's own memory: parameters and buffers.
         self._views = {name: tensor.numpy() for name, tensor in self.module.state_dict().items()}
         # Repeated over the image, (H, W, C): the inner loop of the arithmetic is then long and without a stride.
-        shape = dataset.train.images.shape[1:]
-        self._mean = (torch.tensor(dataset.mean) * 255).expand(shape).contiguous()
-        self._scale = (1 / (torch.tensor(dataset.std) * 255)).expand(shape).contiguous()
+        self._mean = (torch.tensor(spec.mean) * 255).expand(spec.shape).contiguous()
+        self._scale = (1 / (torch.tensor(spec.std) * 255)).expand(spec.shape).contiguous()
 
     def initial_state(self, *, seed: int) -> State:
         """Return the module's own initialisation under a seed."""
@@ -75,8 +87,18 @@ class TorchModel:
         batch = torch.from_numpy(images).to(torch.float32).sub_(self._mean).mul_(self._scale)
         return batch.permute(0, 3, 1, 2)
 
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return what a step makes smaller: the mean over the batch, of (B, K) logits and (B,) labels."""
+        return functional.cross_entropy(outputs, targets)
+
+    def measure(self, outputs: Tensor, targets: Tensor) -> dict[str, float]:
+        """Return the sums over the batch of what `metrics` says is evaluated."""
+        loss = functional.cross_entropy(outputs, targets, reduction="sum")
+        correct = (outputs.argmax(1) == targets).sum()
+        return {LOSS.name: loss.item(), ACCURACY.name: int(correct)}
+
     def evaluate(self, state: State, examples: AnyExamples) -> Evaluation:
-        """Return cross-entropy and accuracy, in float64 sums over batches of fixed size."""
+        """Return what is measured, in float64 sums over batches of fixed size."""
         assert isinstance(examples, Examples)
         self.load(state)
         self.module.eval()
@@ -84,12 +106,22 @@ class TorchModel:
         with torch.inference_mode():
             for start in range(0, len(examples), EVALUATION_BATCH):
                 batch = slice(start, start + EVALUATION_BATCH)
-                logits = self.module(self.inputs(np.array(examples.images[batch])))  # (B, K)
+                outputs = self.module(self.inputs(np.array(examples.images[batch])))  # (B, K)
                 labels = torch.from_numpy(np.array(examples.labels[batch]))  # (B,)
-                loss = functional.cross_entropy(logits, labels, reduction="sum")
-                correct = (logits.argmax(1) == labels).sum()
-                total += Evaluation({LOSS.name: loss.item(), ACCURACY.name: int(correct)}, len(labels))
+                total += Evaluation(self.measure(outputs, labels), len(labels))
         return total
+
+
+def as_model(build: Callable[[], object], spec: DataSpec, reference: str) -> Model:
+    """Return what `build` makes: a `Model` as it is, a torch module wrapped; `reference` is its name in a message."""
+    with torch.random.fork_rng():
+        made = build()
+    if isinstance(made, nn.Module):
+        return TorchModel(cast(Callable[[], nn.Module], build), spec)
+    if isinstance(made, Model):
+        return made
+    wanted = "it must make a torch.nn.Module or a fedlearn.models.Model"
+    raise SettingError("model.name", reference, f"{wanted}, not {type(made).__name__}")
 
 
 def _flatten(parameters: list[nn.Parameter]) -> Tensor:

@@ -11,14 +11,15 @@ from safetensors.numpy import load as safetensors_load
 
 from fedlearn import wire
 from fedlearn.cohort import Fate, NodeReport
-from fedlearn.config import config_from, to_flower
-from fedlearn.config.presets import STRATEGY_OF
+from fedlearn.config import to_flower
 from fedlearn.config.schema import StrategySettings
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.folding import STATE, Fold, FoldingTree, Verdict, blocks_of
+from fedlearn.models import MODELS
 from fedlearn.models.forest import empty_state
 from fedlearn.models.loaded import initial_state
+from fedlearn.models.presets import settings_from
 from fedlearn.runs.checkpoint import pack_state
 from fedlearn.state import UpdateKind, dense_update
 from strategies import STRATEGIES, load_strategy
@@ -89,7 +90,7 @@ def expected(name, uniform, cohorts, row):
 
 
 def test_every_strategy_of_ensembles_is_covered_here():
-    assert set(NAMES) == set(STRATEGY_OF.values())
+    assert set(NAMES) == {row.strategy for row in MODELS.values() if row.strategy}
 
 
 @pytest.mark.parametrize("weighting", ["examples", "uniform"])
@@ -162,9 +163,9 @@ def test_memory_survives_the_checkpoint_to_the_bit(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_usable_with_flowers_own_start(name):
-    model = next(model for model, strategy in STRATEGY_OF.items() if strategy == name)
+    model = next(model for model, row in MODELS.items() if row.strategy == name)
     flat = {"clients": 3, "data.dataset": "diabetes", "model.name": model, "privacy.noise": "seeded"}
-    settings = to_flower(config_from(flat))
+    settings = to_flower(settings_from(flat))
     grid = InlineGrid(load_client_app(), 3, settings)
     state = initial_state(settings, {})
     result = strategy_of(name).start(grid, wire.pack_arrays(state), num_rounds=1, train_config=ConfigRecord())

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from client.learners import LEARNERS
-from fedlearn.config.presets import TREE_MODELS
+from fedlearn.data.base import DataSpec, Examples
+from fedlearn.errors import SettingError
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.base import NOTHING
 from fedlearn.state import UpdateKind
@@ -17,13 +18,13 @@ from tests.oracles.images import MEAN, STD, Small, dataset
 
 NUM_PARAMETERS = {"cnn": 62_006, "cnn-large": 2_156_490, "resnet18": 11_173_962}
 PLUGIN = f"{Small.__module__}:Small"
-NEURAL = [name for name in MODELS if name not in TREE_MODELS]  # trees: test_tree_models.py
+NEURAL = [name for name, row in MODELS.items() if row.preload == "torch"]  # trees: test_tree_models.py
 NAMES = [*NEURAL, PLUGIN]
 
 
 @pytest.fixture(scope="module", params=NAMES)
 def model(request):
-    return load_model(request.param, dataset())
+    return load_model(request.param, dataset().spec)
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +43,33 @@ def few(number=7):
 
 @pytest.mark.parametrize("name", NEURAL)
 def test_number_of_parameters_is_the_documented_one(name):
-    state = load_model(name, dataset()).initial_state(seed=1)
+    state = load_model(name, dataset().spec).initial_state(seed=1)
     assert sum(array.size for array in state.values()) == NUM_PARAMETERS[name]
+
+
+SHAPES = [(28, 28, 1), (16, 16, 3), (32, 48, 4), (33, 17, 1)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("name", NEURAL)
+def test_any_images_and_any_number_of_classes_will_do(name, shape):
+    spec = DataSpec("made", shape, "uint8", classes=62, mean=(0.5,) * shape[2], std=(0.2,) * shape[2])
+    model = load_model(name, spec)
+    images = np.random.default_rng(1).integers(0, 256, (5, *shape), dtype=np.uint8)
+    result = model.evaluate(model.initial_state(seed=1), Examples(images, np.array([0, 1, 2, 60, 61])))
+    assert result.means["loss"] == pytest.approx(np.log(62), rel=0.5)
+
+
+@pytest.mark.parametrize(("name", "smallest"), [("cnn", 16), ("cnn-large", 4), ("resnet18", 1)])
+def test_images_that_are_too_small_are_refused_in_one_line(name, smallest):
+    def built(side):
+        return load_model(name, DataSpec("tiny", (side, 40, 1), "uint8", classes=10, mean=(0.5,), std=(0.2,)))
+
+    assert built(smallest)
+    if smallest > 1:
+        said = rf"^data\.dataset = 'tiny': its images have {smallest - 1} x 40 pixels, and the model needs {smallest} x"
+        with pytest.raises(SettingError, match=said):
+            built(smallest - 1)
 
 
 def test_initial_state_is_reproducible_and_leaves_torchs_generator_alone(model, state):

@@ -9,10 +9,9 @@ from client.learners.base import LocalTask
 from client.learners.tree import TreeLearner
 from client.memory import NodeMemory
 from fedlearn.config import RunConfig, config_from
-from fedlearn.config.presets import TREE_MODELS
 from fedlearn.data.base import TableExamples
 from fedlearn.errors import BudgetExceeded, SettingError
-from fedlearn.models import AUTO_DATASETS, MODELS, load_model
+from fedlearn.models import MODELS, load_model
 from fedlearn.models.base import NOTHING, Ensemble
 from fedlearn.models.forest import ForestClassifier, empty_state
 from fedlearn.runs.checkpoint import pack_state
@@ -20,6 +19,7 @@ from fedlearn.state import UpdateKind, layout_of
 from tests.oracles import images
 from tests.oracles.forests import CLASSIFICATION, REGRESSION, dataset
 
+TREE_MODELS = [name for name, row in MODELS.items() if row.preload == "trees"]
 CLASSIFIERS = {"dp-classifier", "dp-random-forest", "pf-forest"}
 LIMITS = {"max_depth": 32, "max_nodes": 1_000_000}
 EPSILON = 0.5
@@ -36,7 +36,7 @@ def name(request):
 
 @pytest.fixture
 def model(name):
-    return load_model(name, dataset(schema_of(name)))
+    return load_model(name, dataset(schema_of(name)).spec)
 
 
 def learner_of(model, **settings):
@@ -51,8 +51,9 @@ def bytes_of(state):
     return {name: array.tobytes() for name, array in state.items()}
 
 
-def test_every_model_of_trees_is_in_all_tables():
-    assert set(TREE_MODELS) == set(AUTO_DATASETS) <= set(MODELS)
+def test_every_model_of_trees_brings_data_strategy_and_rounds_along():
+    rows = [MODELS[name] for name in TREE_MODELS]
+    assert all(row.dataset != "auto" and row.strategy and row.rounds and row.is_private for row in rows)
 
 
 def test_kind_learner_and_metrics(model, name):
@@ -137,7 +138,7 @@ def test_public_sizes_are_reported(model):
 
 @pytest.mark.parametrize("name", sorted({"dp-forest", *CLASSIFIERS}))
 def test_leaves_with_more_than_one_vote_are_refused(name):
-    model = load_model(name, dataset(schema_of(name)))
+    model = load_model(name, dataset(schema_of(name)).spec)
     before = model.initial_state(seed=1)
     arrays = dict(learner_of(model).fit(before, task_of(model)).arrays)
     arrays["value"] = np.ones_like(arrays["value"])
@@ -149,31 +150,31 @@ def test_leaves_with_more_than_one_vote_are_refused(name):
     "option", ["epsilon", "ensemble", "bounds_from_data", "accountant", "bounds", "classes", "nonsense"]
 )
 def test_options_that_are_not_the_users_are_refused(name, option):
-    with pytest.raises(SettingError, match=r"model\.options = .*choose of"):
-        load_model(name, dataset(schema_of(name)), f'{{"{option}": 3}}')
+    with pytest.raises(SettingError, match=rf"model\.options\.{option} = 3: there is no such option.*choose of"):
+        load_model(name, dataset(schema_of(name)).spec, f'{{"{option}": 3}}')
 
 
 def test_options_reach_the_estimator(name):
     option = "max_depth" if name in CLASSIFIERS else "candidates"
-    model = load_model(name, dataset(schema_of(name)), f'{{"{option}": 2}}')
+    model = load_model(name, dataset(schema_of(name)).spec, f'{{"{option}": 2}}')
     assert model.estimator(empty_state(1)).get_params()[option] == 2
 
 
 def test_images_and_the_wrong_kind_of_target_are_refused(name):
     with pytest.raises(SettingError, match="learns from tables, and 'made' holds images"):
-        load_model(name, images.dataset())
+        load_model(name, images.dataset().spec)
     other = REGRESSION if name in CLASSIFIERS else CLASSIFICATION
     with pytest.raises(SettingError, match="the target 'y' of 'made' does not fit"):
-        load_model(name, dataset(other))
+        load_model(name, dataset(other).spec)
 
 
 def test_neural_models_refuse_tables():
     with pytest.raises(SettingError, match="it takes images, and 'made' is a table"):
-        load_model("cnn", dataset(REGRESSION))
+        load_model("cnn", dataset(REGRESSION).spec)
 
 
 def test_classifiers_never_leave_the_probability_simplex():
-    model = load_model("dp-random-forest", dataset(CLASSIFICATION))
+    model = load_model("dp-random-forest", dataset(CLASSIFICATION).spec)
     assert isinstance(model, ForestClassifier)
     state = learner_of(model).fit(model.initial_state(seed=1), task_of(model)).arrays
     shares = model.shares(state, dataset(CLASSIFICATION).test.features)

@@ -19,9 +19,9 @@ from typing import Any
 import psutil
 import pytest
 
-from fedlearn.config import config_from
 from fedlearn.engine import ENGINES
 from fedlearn.engine.embedded import forkserver
+from fedlearn.models.presets import settings_from
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = Path(__file__).parent / "plugins"
@@ -121,7 +121,7 @@ def ctrl_c() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def parent_of_workers() -> None:
     """Start it with what models of either kind need: else workers of the second kind import that, each for itself."""
-    modules = [forkserver.PRELOAD, forkserver.PRELOAD_TREES]
+    modules = list(forkserver.PRELOADS.values())
     python_forkserver.set_forkserver_preload(modules)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(python_forkserver, "set_forkserver_preload", lambda _: None)
@@ -129,7 +129,7 @@ def parent_of_workers() -> None:
 
 
 def run_to_the_end(settings: dict[str, Any], engine: str, folder: Path) -> Run:
-    ENGINES.load(engine)(config_from({**CHEAP, **settings, "engine.name": engine, "out": str(folder)}))
+    ENGINES.load(engine)(settings_from({**CHEAP, **settings, "engine.name": engine, "out": str(folder)}))
     return Run(folder)
 
 

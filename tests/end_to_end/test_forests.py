@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from fedlearn.config import config_from
 from fedlearn.data import diabetes, load_dataset, partition_table
 from fedlearn.errors import RunFailed, SettingError
+from fedlearn.models.presets import settings_from
 from fedlearn.seeding import seed_for
 from fedlearn.trees import Domain, DPEnsembleTree, union
 from fedlearn.trees.numbers.randomness import sources
@@ -65,7 +65,7 @@ def test_results_are_in_the_unit_of_the_target_and_say_what_was_spent(execute):
 
 def test_the_forest_is_that_of_the_library_on_the_same_shards(execute):
     run = execute(UNION)
-    config, schema = config_from(UNION), diabetes.SCHEMA
+    config, schema = settings_from(UNION), diabetes.SCHEMA
     dataset = load_dataset("diabetes", "")
     shards = partition_table(dataset, config.data, num_partitions=7, seed=config.seed)
     trees = []
@@ -87,7 +87,7 @@ def test_the_relay_is_that_of_the_library_on_the_same_shards_in_the_same_order(e
     run = execute(settings)
     turns = [event["partition"] for event in run.events_of("reported")]
     assert sorted(turns) == list(range(7))
-    config, schema = config_from(settings), diabetes.SCHEMA
+    config, schema = settings_from(settings), diabetes.SCHEMA
     dataset = load_dataset("diabetes", "")
     shards = partition_table(dataset, config.data, num_partitions=7, seed=config.seed)
     domain = Domain.declare(num_features=10, bounds=list(schema.bounds.values()), target_bounds=schema.target_bounds)

@@ -9,8 +9,8 @@ from itertools import product
 
 import pytest
 
-from fedlearn.config import config_from
 from fedlearn.engine import ENGINES
+from fedlearn.models.presets import settings_from
 from fedlearn.report.writing import write_report
 from tests.end_to_end.chromium import WIDTHS, Visit, headless
 from tests.end_to_end.conftest import CHEAP, ROOT, Run
@@ -30,7 +30,7 @@ def runs(tmp_path_factory):
     folders = [tmp_path_factory.mktemp("runs") / codec for codec in ("identity", "drop")]
     for folder in folders:
         settings = {**CHEAP, "compression.codec": folder.name, "data.partition": "dirichlet", "out": str(folder)}
-        ENGINES.load("inline")(config_from(settings))
+        ENGINES.load("inline")(settings_from(settings))
     return folders
 
 

@@ -27,7 +27,7 @@ log = logging.getLogger("executor")
 def import_libraries(*, server: bool) -> None:
     """Import what every task needs."""
     forkserver.one_thread_each()
-    import_module(forkserver.PRELOAD)
+    import_module(forkserver.PRELOADS["torch"])
     if server:
         import_module("flwr.superlink.runtime.run_serverapp")
     else:

@@ -9,10 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver, resource_tracker
 
-from fedlearn.config.presets import TREE_MODELS
+from fedlearn.models import model_spec
 
-PRELOAD = "fedlearn.engine.embedded.preload"
-PRELOAD_TREES = "fedlearn.engine.embedded.preload_trees"
+PRELOADS = {"torch": "fedlearn.engine.embedded.preload", "trees": "fedlearn.engine.embedded.preload_trees"}
 
 
 def start(model: str = "") -> None:
@@ -24,7 +23,7 @@ def start(model: str = "") -> None:
         The name of the model that the workers will need.
     """
     one_thread_each()
-    forkserver.set_forkserver_preload([PRELOAD_TREES if model in TREE_MODELS else PRELOAD])
+    forkserver.set_forkserver_preload([PRELOADS[model_spec(model).preload if model else "torch"]])
     resource_tracker.ensure_running()  # first, as it unblocks the signal that we block
     atexit.unregister(_stop)
     atexit.register(_stop, os.getpid())

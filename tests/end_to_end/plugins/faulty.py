@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from client.learners.sgd import SGD
@@ -59,5 +60,5 @@ class FaultyModel(TorchModel):
         return super().evaluate(state, examples)
 
 
-def model(dataset):
-    return FaultyModel(CNN, dataset)
+def model(spec):
+    return FaultyModel(partial(CNN, spec), spec)

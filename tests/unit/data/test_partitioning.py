@@ -139,6 +139,15 @@ def test_rows_name_examples_of_the_training_set_and_not_of_the_sorted_one():
         assert len(set(labels[part])) == 1
 
 
+def test_natural_partitions_are_the_groups_of_the_data():
+    labels = np.arange(10) % 2
+    groups = np.array([2, 0, 1, 2, 0, 2, 1, 1, 2, 0])
+    examples = Examples(np.zeros((10, 1, 1, 1), np.uint8), labels, groups)
+    dataset = Dataset("made", examples, examples, 2, (0.0,), (1.0,), fingerprint="")
+    found = partition_table(dataset, DataSettings(partition="natural"), num_partitions=2, seed=1)
+    assert [sorted(found.indices(i).tolist()) for i in range(2)] == [[1, 4, 9], [2, 6, 7]]
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_as_many_nodes_as_examples(scheme):
     found = table(scheme, len(LABELS), classes_per_node=1, shards_per_node=1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fedlearn.config import config_from
 from fedlearn.errors import SettingError
 from fedlearn.metrics import NEURAL_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.models.loaded import Traits
+from fedlearn.models.presets import settings_from
 from fedlearn.state import UpdateKind
 from server.fitting import check_fitting
 from strategies import load_strategy
@@ -18,7 +18,7 @@ RELAY = Traits(UpdateKind.ENSEMBLE, PRIVATE_REGRESSOR, sums=True)
 
 
 def check(traits, **flat):
-    config = config_from({name.replace("__", "."): value for name, value in flat.items()})
+    config = settings_from({name.replace("__", "."): value for name, value in flat.items()})
     check_fitting(config, traits, load_strategy(config.strategy))
 
 

@@ -11,11 +11,12 @@ from flwr.app import ArrayRecord, Message, RecordDict
 import server.gate
 from fedlearn import flower, wire
 from fedlearn.cohort import At, Fate, Instruction, Member
-from fedlearn.config import config_from, to_flower
+from fedlearn.config import to_flower
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.virtual_nodes import run_node
 from fedlearn.folding import STATE
 from fedlearn.models.loaded import initial_state
+from fedlearn.models.presets import settings_from
 from fedlearn.state import UpdateKind
 from server.gate import ReportGate
 from tests.oracles.cohorts import plan_for
@@ -28,7 +29,7 @@ NODE, PARTITION = 3, 1
 
 
 def settings_of(**changes):
-    return to_flower(config_from(FLAT | changes))
+    return to_flower(settings_from(FLAT | changes))
 
 
 def report_of(settings, state, round_number=1):

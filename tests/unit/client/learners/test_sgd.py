@@ -20,7 +20,7 @@ def task_of(*, seed=1, round_number=1, partition_id=2, config=None, rows=ROWS):
 
 
 def fit(settings, task=None, module=Small, **data):
-    model = TorchModel(module, dataset())
+    model = TorchModel(module, dataset().spec)
     state = model.initial_state(seed=5)
     found = SGD(model, TrainingSettings(batch_size=16, **settings), DataSettings(**data)).fit(state, task or task_of())
     return state, {name: array.copy() for name, array in found.arrays.items()}, found
@@ -96,7 +96,7 @@ def test_same_seed_same_bytes_and_another_seed_others(module, augment):
 
 
 def test_result_does_not_depend_on_what_was_trained_before():
-    model = TorchModel(WithDropout, dataset())
+    model = TorchModel(WithDropout, dataset().spec)
     learner = SGD(model, TrainingSettings(batch_size=16, local_epochs=1), DataSettings())
     state = model.initial_state(seed=5)
     first = {n: a.tobytes() for n, a in learner.fit(state, task_of()).arrays.items()}
@@ -105,7 +105,7 @@ def test_result_does_not_depend_on_what_was_trained_before():
 
 
 def test_state_and_settings_of_others_stay_as_they_are():
-    model = TorchModel(Small, dataset())
+    model = TorchModel(Small, dataset().spec)
     state = model.initial_state(seed=5)
     before = {n: a.tobytes() for n, a in state.items()}
     for array in state.values():
@@ -115,7 +115,7 @@ def test_state_and_settings_of_others_stay_as_they_are():
 
 
 def test_augmented_images_keep_shape_and_kind():
-    learner = SGD(TorchModel(Small, dataset()), TrainingSettings(), DataSettings(augment=True))
+    learner = SGD(TorchModel(Small, dataset().spec), TrainingSettings(), DataSettings(augment=True))
     images = torch.from_numpy(dataset().train.images[:4])
     augmented = learner.augment(images)
     assert (augmented.shape, augmented.dtype) == (images.shape, torch.uint8)

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.private_trees import federated as dp_federated
 from experiments.private_trees.federated import TASKS, Task, cells, main
-from fedlearn.config import config_from
+from fedlearn.models.presets import settings_from
 
 SMALL = ["--task", "diabetes", "--clients", "25", "--epsilons", "8", "--seeds", "2"]
 
@@ -28,7 +28,7 @@ def test_every_cell_is_a_run_that_the_schema_accepts_and_no_two_are_alike():
         all_cells = list(cells(task, clients=(25, 100), epsilons=(0.25, 8.0), seeds=2))
         assert len(set(all_cells)) == len(all_cells) == 2 * 3 * len(TASKS[task].models) * 2 * 2
         for cell in all_cells:
-            config = config_from(cell.settings("somewhere"))
+            config = settings_from(cell.settings("somewhere"))
             assert (config.privacy.epsilon, config.clients, config.seed) == (cell.epsilon, cell.clients, cell.seed)
             assert config.strategy.name == ("relay" if cell.model == "dp-relay" else "forest_union")
 

@@ -1,0 +1,39 @@
+"""Settings that go with a model: they stand in for the defaults, and anything that is given wins.
+
+They follow from the model's row (`ModelSpec`), and are filled in where a user gives settings: by the commands and by
+experiments. Settings that are read back, from a run folder or from Flower, are whole already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fedlearn.config import RunConfig, config_from
+from fedlearn.models import model_spec
+
+DEFAULTS = RunConfig()
+
+
+def settings_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
+    """Return the settings that a user has given, with what goes with the model; for errors see `config_from`."""
+    return config_from(with_presets(flat), source=source)
+
+
+def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flat settings with what suits the model.
+
+    >>> with_presets({"model.name": "dp-forest"})
+    {'strategy.name': 'forest_union', 'rounds.total': 1, 'rounds.cohort': 0, 'model.name': 'dp-forest'}
+    """
+    row = model_spec(str(flat.get("model.name", DEFAULTS.model.name)))
+    preset: dict[str, Any] = {"strategy.name": row.strategy} if row.strategy else {}
+    if flat.get("strategy.name", row.strategy) == row.strategy:
+        if row.rounds == "once":
+            # Every node gives what it has: a second round would find all budgets spent.
+            preset |= {"rounds.total": 1, "rounds.cohort": 0}
+        elif row.rounds == "turns":
+            # All are asked, as most have spent their budget: asking them two at a time takes longer.
+            clients = flat.get("clients", DEFAULTS.clients)
+            preset |= {"rounds.total": clients, "rounds.cohort": 1, "rounds.invited": clients}
+    return preset | dict(flat)

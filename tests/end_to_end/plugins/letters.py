@@ -1,0 +1,36 @@
+"""A model for images of any size and any number of classes; and one that is judged by the rank of the true class."""
+
+from functools import partial
+from typing import Annotated
+
+from pydantic import Field
+from torch import nn
+
+from fedlearn.metrics import TRAIN_LOSS, Metric, Metrics
+from fedlearn.models.torch_model import TorchModel
+
+RANK = Metric("mean_rank", "rank of the truth", better="down", headline=True, note="from 1")
+
+
+class Letters(nn.Sequential):
+    def __init__(self, spec, *, width: Annotated[int, Field(ge=1)] = 8):
+        height, wide, channels = spec.shape
+        pooled = channels * (height // 4) * (wide // 4)
+        super().__init__(
+            nn.AvgPool2d(4), nn.Flatten(), nn.Linear(pooled, width), nn.Tanh(), nn.Linear(width, spec.classes)
+        )
+
+
+class Ranked(TorchModel):
+    metrics = Metrics((TRAIN_LOSS,), (RANK,))
+
+    def loss(self, outputs, targets):
+        return nn.functional.multi_margin_loss(outputs, targets)
+
+    def measure(self, outputs, targets):
+        true = outputs.gather(1, targets[:, None])  # (B, 1)
+        return {RANK.name: int((outputs >= true).sum())}
+
+
+def ranked(spec, options):
+    return Ranked(partial(Letters, spec), spec)
