@@ -12,7 +12,7 @@ from fedlearn import wire
 from fedlearn.errors import Refused, RunFailed
 from fedlearn.exchange import Offers, offers_of
 from fedlearn.flower import NodeInfo, Run
-from fedlearn.flower.network import HttpGrid
+from fedlearn.flower.network import crosses_network
 
 PATIENCE = 3  # looks at the cohort after which a strategy is said to wait for more nodes
 
@@ -117,4 +117,4 @@ def _copy_of(message: Message) -> Message:
 
 def with_boxes(grid: Grid) -> Grid:
     """Return a grid that boxes, where messages cross a network."""
-    return BoxingGrid(grid) if isinstance(grid, HttpGrid) else grid
+    return BoxingGrid(grid) if crosses_network(grid) else grid

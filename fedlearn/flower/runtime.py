@@ -181,6 +181,11 @@ def run_task(endpoint: Endpoint, token: str, *, on_input: Callable[[Input], None
     raise SystemExit(0)
 
 
+def import_for_server_tasks() -> None:
+    """Import what `run_server_task` needs, so that a process forked after it begins at once."""
+    import flwr.superlink.runtime.run_serverapp  # noqa: F401
+
+
 def run_server_task(endpoint: Endpoint, token: str) -> NoReturn:
     """Run a server task to its end in this process, which ends with it; what it prints goes to the run's log, too."""
     from queue import Queue

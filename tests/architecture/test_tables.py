@@ -64,7 +64,7 @@ def imported_by(modules):
         ),
         (
             "server.app, client.app, strategies, fedlearn.engine.embedded.worker",
-            {"torch", "datasets", "sklearn", "ray", "numba", "opendp", "fedlearn.trees"},
+            {"torch", "datasets", "sklearn", "ray", "numba", "opendp", "fedlearn.trees", "sqlalchemy"},
         ),
         (
             "fedlearn.models.torch_model, client.learners.sgd",

@@ -14,7 +14,7 @@ from typing import Any
 
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.embedded import forkserver
-from fedlearn.flower.runtime import Input
+from fedlearn.flower.runtime import Input, import_for_server_tasks
 from fedlearn.registry import load_reference
 
 OURS = ("fedlearn", "server", "client", "strategies")
@@ -29,7 +29,7 @@ def import_libraries(*, server: bool) -> None:
     forkserver.one_thread_each()
     import_module(forkserver.PRELOADS["torch"])
     if server:
-        import_module("flwr.superlink.runtime.run_serverapp")
+        import_for_server_tasks()
     else:
         load_client_app()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flwr.app import ArrayRecord
+from flwr.superlink.grid import HttpGrid
 
 from client.mods import boxed
 from fedlearn import flower, wire
@@ -71,3 +72,4 @@ def test_a_node_boxes_its_report_only_for_a_server_that_boxes(scene):
 def test_only_messages_that_cross_a_network_are_boxed(scene):
     grid = scene({10: Node(0)}).grid
     assert with_boxes(grid) is grid
+    assert isinstance(with_boxes(object.__new__(HttpGrid)), BoxingGrid)  # without a server to connect to

@@ -1,0 +1,112 @@
+"""What every learner of the table keeps, on every model that names it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import cache
+
+import numpy as np
+import pytest
+
+from client.learners import LEARNERS
+from client.learners.base import LocalTask
+from fedlearn import flower, wire
+from fedlearn.config import config_from, to_flower
+from fedlearn.data import load_dataset, partition_table
+from fedlearn.engine.apps import load_client_app
+from fedlearn.engine.virtual_nodes import run_node
+from fedlearn.errors import SettingError
+from fedlearn.models import MODELS, load_model
+from fedlearn.state import layout_of
+from tests.oracles import forests, images
+
+MADE = (images.dataset(), forests.dataset(forests.REGRESSION), forests.dataset(forests.CLASSIFICATION))
+SETTINGS = {
+    "seed": 3, "training.local_epochs": 1, "training.batch_size": 4, "privacy.epsilon": 0.5, "privacy.noise": "seeded",
+}  # fmt: skip
+
+
+@cache
+def model_and_data(name):
+    """Return the model of a name, and the first of the made data sets that it learns from."""
+    for dataset in MADE:
+        with suppress(SettingError):
+            return load_model(name, dataset.spec), dataset
+    raise AssertionError(f"{name} learns from none of {len(MADE)} data sets")
+
+
+class Case:
+    """A model and its own learner."""
+
+    def __init__(self, name):
+        self.name = name
+        self.model, self.dataset = model_and_data(name)
+        self.learner = LEARNERS.load(self.model.learner).from_settings(self.model, config_from(SETTINGS))
+        self.state = self.model.initial_state(seed=1)
+        for array in self.state.values():
+            array.flags.writeable = False  # whoever writes to it fails
+
+    def task(self, node=0, *, seed=3, round_number=1):
+        rows = np.arange(6 * node, 6 * node + 6)
+        return LocalTask(self.dataset.train, rows, seed, round_number, node, {})
+
+    def fit(self, *about, **task):
+        return bytes_of(self.learner.fit(self.state, self.task(*about, **task)))
+
+
+def bytes_of(fit):
+    return {name: array.tobytes() for name, array in fit.arrays.items()}, fit.num_examples, fit.metrics
+
+
+@pytest.fixture(params=MODELS)
+def case(request):
+    return Case(request.param)
+
+
+def test_every_learner_is_named_by_a_model():
+    assert {model_and_data(name)[0].learner for name in MODELS} == set(LEARNERS)
+
+
+def test_same_seed_same_update_whatever_the_learner_did_before(case):
+    first = case.fit(1)
+    case.fit(2)
+    assert case.fit(1) == first
+    assert Case(case.name).fit(1) == first
+
+
+def test_another_node_round_or_seed_makes_another_update(case):
+    (arrays, _, _), *others = case.fit(1), case.fit(2), case.fit(1, round_number=2), case.fit(1, seed=4)
+    assert all(other != arrays for other, _, _ in others)
+
+
+def test_the_state_that_came_in_stays_as_it_is(case):
+    before = {name: array.tobytes() for name, array in case.state.items()}
+    case.fit(1)
+    assert {name: array.tobytes() for name, array in case.state.items()} == before
+
+
+def test_an_update_is_finite_weighs_something_and_was_measured(case):
+    fit = case.learner.fit(case.state, case.task())
+    assert all(np.isfinite(array).all() for array in fit.arrays.values())
+    assert set(layout_of(fit.arrays)) == set(layout_of(case.state))
+    assert fit.num_examples > 0
+    assert fit.metrics
+    assert all(np.isfinite(value) for value in fit.metrics.values())
+
+
+def test_fitting_many_nodes_is_fitting_one_after_another(case):
+    each = [case.fit(node) for node in (2, 0, 1)]
+    assert [bytes_of(fit) for fit in case.learner.fit_many(case.state, map(case.task, (2, 0, 1)))] == each
+
+
+def test_a_node_that_has_fitted_nothing_can_fit(case):
+    assert case.learner.why_not(case.task().memory) == ""
+
+
+def test_a_node_without_examples_says_so_and_never_fits():
+    config = config_from({"clients": 60, "data.dataset": "digits", "data.partition": "dirichlet", "data.alpha": 0.01})
+    table = partition_table(load_dataset("digits", ""), config.data, num_partitions=60, seed=config.seed)
+    empty = next(partition for partition in range(60) if not len(table.indices(partition)))
+    query = flower.with_id(wire.ready_query(empty + 2, round_number=1, attempt=1, ttl=60.0))
+    answer, _ = run_node(load_client_app(), query, b"", num_nodes=60, settings=to_flower(config))
+    assert wire.read_ready_answer(answer) == (empty, "it has no examples")
