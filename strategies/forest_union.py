@@ -20,7 +20,17 @@ WEIGHT = "weight"
 
 
 class ForestUnion(RoundStrategy[Collected]):
-    """One shot: each node sends its trees once."""
+    """One shot: each node sends its trees once.
+
+    Parameters
+    ----------
+    uniform : bool, default=False
+        Every node's trees weigh alike; else by the number of examples that it says it holds.
+
+    References
+    ----------
+    Vu and Nguyen 2020, algorithm 2; see `strategies/README.md`.
+    """
 
     accepts = frozenset({UpdateKind.ENSEMBLE})
     accumulator = "strategies.collected:Collected"

@@ -66,7 +66,18 @@ class SortedColumns(RoundStrategy[Collected]):
 
 
 class Median(SortedColumns):
-    """The middle value, or the mean of the two middle values."""
+    """The middle value, or the mean of the two middle values.
+
+    Parameters
+    ----------
+    uniform : bool, default=False
+        Makes no difference: every node counts alike anyway.
+
+    References
+    ----------
+    Yin et al. 2018, "Byzantine-robust distributed learning: towards optimal statistical rates" (arXiv:1803.01498),
+    definition 1.
+    """
 
     def middle(self, columns: NDArray[np.float64], count: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the median of each column."""
@@ -86,7 +97,13 @@ class TrimmedMean(SortedColumns):
 
     References
     ----------
-    Yin et al. 2018, "Byzantine-robust distributed learning: towards optimal statistical rates" (arXiv:1803.01498).
+    Yin et al. 2018, "Byzantine-robust distributed learning: towards optimal statistical rates" (arXiv:1803.01498),
+    definition 2.
+
+    Examples
+    --------
+    >>> TrimmedMean(trim=0.2).middle(np.array([[-9.0], [1.0], [2.0], [3.0], [9.0]]), np.array([5]))
+    array([2.])
     """
 
     def __init__(self, *, trim: Annotated[float, Field(ge=0, lt=0.5)] = 0.1, uniform: bool = False) -> None:

@@ -17,7 +17,17 @@ from strategies.forest_union import ForestUnion, members
 
 
 class Relay(ForestUnion):
-    """A sum of trees that grows by one turn in each round."""
+    """A sum of trees that grows by one turn in each round.
+
+    Parameters
+    ----------
+    uniform : bool, default=False
+        Makes no difference: the trees of one turn are averaged, whatever their nodes hold.
+
+    References
+    ----------
+    Friedman 2001, "Greedy function approximation: a gradient boosting machine" (doi:10.1214/aos/1013203451).
+    """
 
     accepts = frozenset({UpdateKind.ENSEMBLE})
     sums = True

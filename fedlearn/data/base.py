@@ -20,12 +20,12 @@ class Examples:
 
     Parameters
     ----------
-    images
-        uint8, shape (n, height, width, channels).
-    labels
-        int64, shape (n,), from 0.
-    groups
-        int64, shape (n,), from 0: whose example it is, as the writer of a digit; None where the data do not say.
+    images : array of uint8
+        Shape (n, height, width, channels).
+    labels : array of int64
+        Shape (n,), from 0.
+    groups : array of int64, optional
+        Shape (n,), from 0: whose example it is, as the writer of a digit; None where the data do not say.
 
     Examples
     --------
@@ -65,19 +65,25 @@ class Dataset:
 
     Parameters
     ----------
-    name
+    name : str
         What was really loaded, as ``"digits"`` where ``auto`` was asked for.
-    train, test
+    train, test : Examples
         The examples that are spread over the nodes, and the held-out ones.
-    num_classes
+    num_classes : int
         Labels are 0 to ``num_classes - 1``.
-    mean, std
+    mean, std : tuple of float
         Of each channel, over the training images scaled to [0, 1]; constants, never learned from
         what a node has.
-    fingerprint
+    fingerprint : str
         Hash of all images and labels: the same examples have the same fingerprint on every machine.
-    notice
+    notice : str, default=""
         One line that the user must see, or empty.
+
+    Examples
+    --------
+    >>> two = Examples(np.zeros((2, 8, 8, 1), np.uint8), np.array([3, 7]))
+    >>> Dataset("two", two, two, num_classes=10, mean=(0.5,), std=(0.2,), fingerprint="two-1").spec.shape
+    (8, 8, 1)
     """
 
     name: str
@@ -110,10 +116,15 @@ class TableExamples:
 
     Parameters
     ----------
-    features
-        float64, shape (n, features), raw; NaN = missing; a category is its place among the declared ones.
-    targets
+    features : array of float64
+        Shape (n, features), raw; NaN = missing; a category is its place among the declared ones.
+    targets : array of float64 or int64
         Shape (n,): float64, raw, in a regression; int64 from 0, the place among the declared classes, else.
+
+    Examples
+    --------
+    >>> TableExamples(np.array([[0.5, 1.0], [0.1, np.nan]]), np.array([2.5, 3.5])).at(slice(0, 1)).targets
+    array([2.5])
     """
 
     features: NDArray[np.float64]
@@ -158,16 +169,21 @@ class TableSchema:
 
     Parameters
     ----------
-    target
+    target : str
         Name of the column that is predicted.
-    bounds
+    bounds : mapping, default={}
         Numeric feature -> (low, high), or (low, high, "log") for features with heavy tails.
-    categories
+    categories : mapping, default={}
         Categorical feature -> its categories, as text.
-    target_bounds
+    target_bounds : tuple of float, optional
         (low, high) of a regression target; None in a classification.
-    classes
+    classes : tuple of str, default=()
         Of a classification target, as text; empty in a regression.
+
+    Examples
+    --------
+    >>> TableSchema("price", {"age": (0, 120)}, {"job": ("clerk", "farmer")}, target_bounds=(0, 500_000)).features
+    ('age', 'job')
     """
 
     target: str
@@ -184,7 +200,15 @@ class TableSchema:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableDataset:
-    """A table as it was loaded; for names see `Dataset`."""
+    """A table as it was loaded.
+
+    Parameters
+    ----------
+    schema : TableSchema
+        What is declared about it.
+    name, train, test, fingerprint, notice
+        As in `Dataset`.
+    """
 
     name: str
     train: TableExamples

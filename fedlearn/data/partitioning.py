@@ -53,10 +53,10 @@ class PartitionTable:
 
     Parameters
     ----------
-    rows
-        int32: rows of the training set, partition after partition.
-    offsets
-        int64, shape (num_partitions + 1,): partition i is ``rows[offsets[i]:offsets[i + 1]]``.
+    rows : array of int32
+        Rows of the training set, partition after partition.
+    offsets : array of int64
+        Shape (num_partitions + 1,): partition i is ``rows[offsets[i]:offsets[i + 1]]``.
     """
 
     rows: Rows

@@ -127,7 +127,13 @@ class ForestModel(ABC):
 
 
 class ForestRegressor(ForestModel):
-    """Trees that predict a number; median leaves hold its distribution over even knots of its bounds."""
+    """Trees that predict a number; median leaves hold its distribution over even knots of its bounds.
+
+    Parameters
+    ----------
+    estimator, schema, options
+        As in `ForestModel`; the schema has bounds of its target.
+    """
 
     metrics = PRIVATE_REGRESSOR
     counts_records = True
@@ -166,7 +172,13 @@ class ForestRegressor(ForestModel):
 
 
 class ForestClassifier(ForestModel):
-    """Trees that predict a class; features are categories, numbers are sorted into `BINS` bins."""
+    """Trees that predict a class; features are categories, numbers are sorted into `BINS` bins.
+
+    Parameters
+    ----------
+    estimator, schema, options
+        As in `ForestModel`; the schema has classes.
+    """
 
     metrics = PRIVATE_CLASSIFIER
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedlearn.config import config_from
+from fedlearn.config.load import NOW_OPTIONS
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import DATASETS, TableDataset, load_dataset, partition_table
 from fedlearn.errors import FedlearnError
@@ -21,7 +22,7 @@ MOST_NODES = 100  # columns of the picture
 def skew_of(settings: Mapping[str, Any]) -> HeatMap | str:
     """Return the picture, or why there is none."""
     try:
-        config = config_from({**settings, "out": ""})
+        config = config_from({name: value for name, value in settings.items() if name not in NOW_OPTIONS} | {"out": ""})
     except FedlearnError as error:
         return f"its settings cannot be read: {error}"
     return _picture(config.data, config.clients, config.seed)

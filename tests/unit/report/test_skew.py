@@ -23,6 +23,10 @@ def test_the_picture_counts_what_the_run_dealt_out():
         assert picture.counts[:, node].tolist() == [int((labels == label).sum()) for label in range(10)]
 
 
+def test_a_run_of_an_older_version_has_its_picture_too():
+    assert skew_of({"data.dataset": "digits", "clients": 3, "strategy.trim": 0.1}).counts.shape == (10, 3)
+
+
 def test_of_many_nodes_the_first_are_drawn():
     picture = skew_of({"data.dataset": "digits", "clients": 150})
     assert picture.counts.shape == (10, MOST_NODES) and picture.x_title == "first 100 of 150 nodes"
