@@ -77,7 +77,7 @@ ROWS = (
     cifar("fedadam, drop", "--strategy fedadam --compression drop"),
     cifar("median", "--strategy median"),
     cifar("trimmed-mean", "--strategy trimmed-mean", strategy__options='{"trim": 0.2}'),
-    cifar("clipped", strategy__steps='{"clip": {"norm": 1.0}}'),
+    cifar("clipped", "--send update", strategy__steps='{"clip": {"norm": 1.0}}'),
     cifar("spatial decoder", "--compression drop --send update", strategy__options='{"decoder": "spatial"}'),
     cifar(
         "proximal, dirichlet, weight decay, augmented", "--partition dirichlet",
