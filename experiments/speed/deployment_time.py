@@ -34,7 +34,7 @@ from rich.table import Table
 from experiments.speed.flower_ray import TimedFedAvg
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower, to_flower
-from fedlearn.engine.deployment.processes import free_port
+from fedlearn.engine.processes import free_port
 from fedlearn.flower.control import Away, Control
 from fedlearn.models.loaded import initial_state
 

@@ -17,11 +17,9 @@ from flwr.serverapp import Grid
 
 from fedlearn import flower, wire
 from fedlearn.exchange import Offers
-from fedlearn.flower import Run
+from fedlearn.flower import ErrorCode, Run
 
 FIRST_NODE_ID = 2  # Flower's server is node 1
-UNHANDLED = 2  # Flower's error code for a client that raised
-EXPIRED = 3  # and for a message that nobody answered in time
 ClientCall = Callable[[Message, Context], Message]
 
 log = logging.getLogger(__name__)
@@ -92,7 +90,7 @@ def _failed(message: Message, error: BaseException) -> Message:
         reason = f"{name}: {error}"
     except Exception:  # of its own `__str__`
         reason = name
-    return error_reply(message, UNHANDLED, reason)
+    return error_reply(message, ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason)
 
 
 def error_reply(message: Message, code: int, reason: str) -> Message:
@@ -103,7 +101,7 @@ def error_reply(message: Message, code: int, reason: str) -> Message:
 def expired(messages: Iterable[Message], seconds: float) -> list[Message]:
     """Return an error for each message that nobody has answered after `seconds`, if its time is over by then."""
     return [
-        error_reply(message, EXPIRED, f"no answer within {message.metadata.ttl:g} s")
+        error_reply(message, ErrorCode.MESSAGE_UNAVAILABLE, f"no answer within {message.metadata.ttl:g} s")
         for message in messages
         if message.metadata.ttl <= seconds
     ]

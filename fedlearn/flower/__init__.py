@@ -12,6 +12,7 @@ os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 from flwr.clientapp.typing import ClientAppCallable
+from flwr.common.constant import ErrorCode  # in a reply's Error
 from flwr.proto.node_pb2 import NodeInfo  # what `Grid.get_nodes` gives
 from flwr.serverapp.strategy.strategy_utils import aggregate_metricrecords
 from flwr.supercore.run import Run  # `Grid.run` must return one
@@ -34,6 +35,7 @@ __all__ = [
     "RUN_ID",
     "SERVER_NODE_ID",
     "ClientAppCallable",
+    "ErrorCode",
     "NodeInfo",
     "R",
     "Record",

@@ -37,7 +37,6 @@ except (ImportError, AttributeError) as error:  # Flower has moved something
     missing = str(error)
 
 CLIENT_TASK, SERVER_TASK = "flwr-clientapp", "flwr-serverapp"
-DIED = 8  # Flower's error code for a client that stopped responding
 ACQUIRE = frozenset({"/flwr.proto.Runtime/AcquireTask"})
 BUSY_POLL = 0.05  # seconds between a SuperNode's looks for the answer of its client; Flower: 0.5
 SHORTEST_IDLE_POLL, LONGEST_IDLE_POLL = 0.1, 1.0  # seconds between its questions for messages; Flower: 3
@@ -142,7 +141,7 @@ class Input:
     fab_hash
         Its SHA-256.
     message
-        The message without its content, as `bury` takes it.
+        The message without its content, as `report_death` takes it.
     ttl
         Seconds after which nobody wants the answer any more.
     """
@@ -206,7 +205,7 @@ def run_server_task(endpoint: Endpoint, token: str) -> NoReturn:
     raise SystemExit(0)
 
 
-def bury(endpoint: Endpoint, token: str, message: bytes, reason: str) -> None:
+def report_death(endpoint: Endpoint, token: str, message: bytes, reason: str) -> None:
     """Answer a message in place of the process that has died over it.
 
     Without it, the SuperNode waits a minute for the process, and takes no other message meanwhile.
@@ -216,14 +215,14 @@ def bury(endpoint: Endpoint, token: str, message: bytes, reason: str) -> None:
     about = asked.metadata
     run_id, node_id = about.run_id, about.dst_node_id
     flower.TaskIdentity.run_id, flower.TaskIdentity.node_id, flower.TaskIdentity.task_id = run_id, node_id, 0
-    answer = Message(Error(DIED, reason), reply_to=asked)
+    answer = Message(Error(flower.ErrorCode.CLIENT_APP_CRASHED, reason), reply_to=asked)
     sender = Context(run_id, node_id, {}, RecordDict(), {})
     clientapp.push_message(client, answer, sender)
     clientapp.push_task_output(client, context=None, sub_status="failed", details=reason)
     client.close()
 
 
-def bury_server(endpoint: Endpoint, token: str, reason: str) -> None:
+def report_server_death(endpoint: Endpoint, token: str, reason: str) -> None:
     """Say that a server task has ended, in place of its process; else the SuperLink waits a minute for it."""
     client = endpoint.connect(RuntimeTokenHttpInterceptor(token))
     clientapp.push_task_output(client, context=None, sub_status="failed", details=reason)

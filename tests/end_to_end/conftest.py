@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from fedlearn.engine import ENGINES
+from fedlearn.engine import ENGINES, processes
 from fedlearn.engine.embedded import forkserver
 from fedlearn.models.presets import settings_from
 
@@ -121,7 +121,7 @@ def ctrl_c() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def parent_of_workers() -> None:
     """Start it with what models of either kind need: else workers of the second kind import that, each for itself."""
-    modules = list(forkserver.PRELOADS.values())
+    modules = list(processes.PRELOADS.values())
     python_forkserver.set_forkserver_preload(modules)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(python_forkserver, "set_forkserver_preload", lambda _: None)

@@ -23,7 +23,8 @@ from pathlib import Path
 from types import FrameType
 
 from fedlearn.engine.deployment.claims import Claim, claim
-from fedlearn.engine.deployment.processes import free_port, start_logging
+from fedlearn.engine.deployment.programs import start_logging
+from fedlearn.engine.processes import free_port
 from fedlearn.errors import FedlearnError
 
 PAUSES = (2.0, 3.0, 5.0, 10.0)  # seconds before a process that has died again and again is started once more

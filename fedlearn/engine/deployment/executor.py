@@ -25,8 +25,9 @@ from types import FrameType
 
 from fedlearn.engine.deployment import warm
 from fedlearn.engine.deployment.healthy import serve_health
-from fedlearn.engine.deployment.processes import Pauses, die_with, read_secret, start_logging
+from fedlearn.engine.deployment.programs import Pauses, read_secret, start_logging
 from fedlearn.engine.deployment.task import Task, start_server_task, start_task
+from fedlearn.engine.processes import die_with
 from fedlearn.flower.runtime import (
     CLIENT_TASK,
     SERVER_TASK,
@@ -56,7 +57,7 @@ class Executor:
         self._away = False
         self._ask_at = 0.0  # monotonic seconds
         self._pauses = Pauses(SHORTEST_POLL, LONGEST_POLL)
-        self._knowledge = warm.Knowledge()
+        self._learned = warm.Learned()
 
     def run(self) -> None:
         """Go on until told to stop.
@@ -93,7 +94,7 @@ class Executor:
     def _start(self, token: str) -> Task:
         if self._server:
             return start_server_task(self._endpoint, token)
-        return start_task(self._endpoint, token, self._knowledge)
+        return start_task(self._endpoint, token, self._learned)
 
     def _acquire(self) -> str:
         try:
@@ -109,23 +110,23 @@ class Executor:
         return token
 
     def _look_after_tasks(self) -> None:
-        """Take in what tasks have told, end those that nobody waits for, and bury the dead."""
+        """Take in what tasks have told, end those that nobody waits for, and answer for the dead."""
         for task in self._tasks.values():
-            if task.hear(self._knowledge) and self._knowledge.warm_up():
+            if task.hear(self._learned) and self._learned.warm_up():
                 gc.freeze()  # so that children do not copy all pages when they look for garbage
             task.end_if_late()
         self._reap()
 
     def _reap(self) -> None:
-        """Take leave of every child that has ended, undertakers included."""
+        """Hear of every child that has ended, those that answer for the dead included."""
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if not pid:
                     return
                 if task := self._tasks.pop(pid, None):
-                    task.hear(self._knowledge)
-                    task.bury(status)
+                    task.hear(self._learned)
+                    task.report_death(status)
                     self._ask_at = 0.0  # its answer may bring the next message
 
 

@@ -12,7 +12,7 @@ import sys
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
-from fedlearn.engine.deployment.processes import die_with
+from fedlearn.engine.processes import die_with
 
 TIMEOUT = 5.0  # seconds
 

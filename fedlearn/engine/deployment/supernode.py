@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from fedlearn.engine.deployment.processes import die_with
+from fedlearn.engine.processes import die_with
 
 
 def main() -> None:

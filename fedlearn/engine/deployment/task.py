@@ -13,8 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fedlearn.engine.deployment import warm
-from fedlearn.engine.deployment.processes import how_it_ended
-from fedlearn.flower.runtime import Endpoint, Input, bury, bury_server, run_server_task, run_task
+from fedlearn.engine.processes import how_it_ended
+from fedlearn.flower.runtime import (
+    Endpoint,
+    Input,
+    report_death,
+    report_server_death,
+    run_server_task,
+    run_task,
+)
 
 SHORTEST_LIMIT = 30.0  # seconds that a task always has: the first one of a run loads the data
 
@@ -36,7 +43,7 @@ class Task:
     _end: float = float("inf")  # monotonic seconds
     _is_late: bool = False
 
-    def hear(self, knowledge: warm.Knowledge) -> bool:
+    def hear(self, learned: warm.Learned) -> bool:
         """Take in what the process has told; return whether it was something new on its app or run."""
         with suppress(BlockingIOError):
             while data := os.read(self.pipe, 65536):
@@ -48,7 +55,7 @@ class Task:
         self._message = bytes.fromhex(told["message"])
         self._ttl = max(told["ttl"], SHORTEST_LIMIT)
         self._end = time.monotonic() + self._ttl
-        return knowledge.learn(told["fab_hash"], is_ours=told["is_ours"], run_config=told["run_config"])
+        return learned.learn(told["fab_hash"], is_ours=told["is_ours"], run_config=told["run_config"])
 
     def end_if_late(self) -> None:
         """Kill the process when nobody wants its answer any more: the node is needed for other things."""
@@ -61,7 +68,7 @@ class Task:
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
-    def bury(self, status: int) -> None:
+    def report_death(self, status: int) -> None:
         """After its end: answer in its place if it could not."""
         os.close(self.pipe)
         if not os.WIFSIGNALED(status) or not (self._message or self.is_server):
@@ -75,9 +82,9 @@ class Task:
 
     def _answer(self, reason: str) -> None:
         if self.is_server:
-            bury_server(self.endpoint, self.token, reason)
+            report_server_death(self.endpoint, self.token, reason)
         else:
-            bury(self.endpoint, self.token, self._message, reason)
+            report_death(self.endpoint, self.token, self._message, reason)
 
 
 def start_server_task(endpoint: Endpoint, token: str) -> Task:
@@ -92,7 +99,7 @@ def start_server_task(endpoint: Endpoint, token: str) -> Task:
     return Task(pid, endpoint, token, read_end, is_server=True)
 
 
-def start_task(endpoint: Endpoint, token: str, knowledge: warm.Knowledge) -> Task:
+def start_task(endpoint: Endpoint, token: str, learned: warm.Learned) -> Task:
     """Fork a process that runs a task."""
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
@@ -100,7 +107,7 @@ def start_task(endpoint: Endpoint, token: str, knowledge: warm.Knowledge) -> Tas
     if pid == 0:
 
         def prepare(given: Input) -> None:
-            is_ours = knowledge.is_ours(given)
+            is_ours = learned.is_ours(given)
             told = {
                 "fab_hash": given.fab_hash, "is_ours": is_ours, "run_config": dict(given.run_config),
                 "message": given.message.hex(), "ttl": given.ttl,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.engine.apps import load_client_app
-from fedlearn.engine.embedded import forkserver
+from fedlearn.engine.processes import PRELOADS, one_thread_each
 from fedlearn.flower.runtime import Input, import_for_server_tasks
 from fedlearn.registry import load_reference
 
@@ -26,15 +26,15 @@ log = logging.getLogger("executor")
 
 def import_libraries(*, server: bool) -> None:
     """Import what every task needs."""
-    forkserver.one_thread_each()
-    import_module(forkserver.PRELOADS["torch"])
+    one_thread_each()
+    import_module(PRELOADS["torch"])
     if server:
         import_for_server_tasks()
     else:
         load_client_app()
 
 
-class Knowledge:
+class Learned:
     """What was learned from tasks: which bundles hold the app that is imported here, and the settings of the run."""
 
     def __init__(self) -> None:

@@ -10,9 +10,10 @@ from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.embedded.forkserver import start
 from fedlearn.engine.embedded.grid import EmbeddedGrid
-from fedlearn.engine.embedded.pool import WorkerPool, default_size
+from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.prepare import prepared
+from fedlearn.engine.processes import default_size
 from fedlearn.folding import blocks_of
 
 

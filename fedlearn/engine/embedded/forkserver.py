@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver, resource_tracker
 
+from fedlearn.engine.processes import PRELOADS, one_thread_each
 from fedlearn.models import model_spec
-
-PRELOADS = {"torch": "fedlearn.engine.embedded.preload", "trees": "fedlearn.engine.embedded.preload_trees"}
 
 
 def start(model: str = "") -> None:
@@ -29,12 +28,6 @@ def start(model: str = "") -> None:
     atexit.register(_stop, os.getpid())
     with _deaf_to_ctrl_c():
         forkserver.ensure_running()
-
-
-def one_thread_each() -> None:
-    """Have numeric libraries that are imported from now on, here or in children, use one thread in a process."""
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
 
 
 def _stop(starter: int) -> None:

@@ -35,11 +35,11 @@ from fedlearn.engine.embedded.tasks import (
 from fedlearn.engine.virtual_nodes import PromptNodes, error_reply, expired
 from fedlearn.errors import RunFailed
 from fedlearn.exchange import Offers
+from fedlearn.flower import ErrorCode
 from fedlearn.folding import BlockResult, FoldPlan, blocks_of
 from fedlearn.state import State
 
 MESSAGES = 16  # in one task; a ready query takes a tenth of a millisecond, a task's way there and back as much
-DIED = 8  # Flower's error code for a client that stopped responding
 CALL_PATIENCE = 600.0  # seconds for a function to end; a part of a test set takes a few; twice as long in each try
 CALL_TRIES = 3
 RECORDS, STATE, NODES = range(3)  # slots of our shared memories; those from NODES on hold what nodes keep
@@ -84,7 +84,7 @@ class EmbeddedGrid(PromptNodes):
             others = list(task.messages)
             lost = by_id.pop(others.pop(worker.running).message_id)
             self._pool.submit([MessagesTask(tuple(others))])  # they are run again, to the same end
-            yield error_reply(lost, DIED, _how(worker))
+            yield error_reply(lost, ErrorCode.CLIENT_APP_CRASHED, _how(worker))
         yield from expired(by_id.values(), seconds)
 
     def _keep(self, kept: Directory, worker: Worker) -> None:

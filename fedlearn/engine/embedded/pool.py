@@ -7,7 +7,6 @@ lock of the engine's threads.
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 from collections import deque
@@ -298,10 +297,3 @@ def _give_up_after(seconds: int, pipe: Connection) -> None:
     with socket.fromfd(pipe.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as same:
         for direction in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
             same.setsockopt(socket.SOL_SOCKET, direction, struct.pack("ll", seconds, 0))  # a timeval
-
-
-def default_size() -> int:
-    """Return one worker for each core that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fedlearn.config.schema import EngineSettings
-from fedlearn.engine.embedded.pool import default_size
+from fedlearn.engine.processes import default_size
 from fedlearn.engine.ray_runtime.folder import guarded_folder
 from fedlearn.errors import RunFailed, SettingError, UsageError
 

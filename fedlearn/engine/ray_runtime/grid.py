@@ -11,10 +11,10 @@ from typing import Any, Protocol
 from flwr.app import Context, Message
 
 from fedlearn.clock import WallClock
-from fedlearn.engine.ray_runtime.mailbox import Letter, Mailbox
-from fedlearn.engine.virtual_nodes import UNHANDLED, VirtualNodes, context_of, error_reply, expired, kept_in
+from fedlearn.engine.ray_runtime.mailbox import Mailbox, TimedMessage
+from fedlearn.engine.virtual_nodes import VirtualNodes, context_of, error_reply, expired, kept_in
+from fedlearn.flower import ErrorCode
 
-DIED = 8  # Flower's error code for a client that stopped responding
 NICE_TO_JOIN = 10.0  # seconds that a thread has to see that its runner is closed
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class RunnerGrid(VirtualNodes):
         """Put the messages into the mailbox."""
         now = self._clock.now()
         granted = [min(seconds, message.metadata.ttl) for message in messages]
-        self._mailbox.put(Letter(m, given, now + given) for m, given in zip(messages, granted, strict=True))
+        self._mailbox.put(TimedMessage(m, given, now + given) for m, given in zip(messages, granted, strict=True))
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Have the messages handled and return the replies that came within `timeout` seconds."""
@@ -82,26 +82,26 @@ class RunnerGrid(VirtualNodes):
             thread.join(NICE_TO_JOIN)
 
     def _serve(self, runner: Runner) -> None:
-        while (letter := self._mailbox.take()) is not None:
-            for reply in self._replies_of(runner, letter):
-                self.replies[letter.message.metadata.message_id] = reply
-            self._mailbox.done(letter)
+        while (timed := self._mailbox.take()) is not None:
+            for reply in self._replies_of(runner, timed):
+                self.replies[timed.message.metadata.message_id] = reply
+            self._mailbox.done(timed)
 
-    def _replies_of(self, runner: Runner, letter: Letter) -> list[Message]:
+    def _replies_of(self, runner: Runner, timed: TimedMessage) -> list[Message]:
         """Run a node; return its reply or an error, or nothing if it was stopped before its message was over."""
-        message, node = letter.message, letter.node_id
+        message, node = timed.message, timed.node_id
         context = context_of(node, self.kept.get(node, b""), num_nodes=self.num_nodes, settings=self.settings)
         try:
-            left = letter.until - self._clock.now()
+            left = timed.until - self._clock.now()
             if left <= 0:
                 raise TimeoutError
             reply, context = runner.run(message, context, seconds=left)
             self.keep({node: kept_in(context)})
             return [reply]
         except TimeoutError:
-            return expired([message], letter.granted)
+            return expired([message], timed.granted)
         except RunnerDied as death:
-            return [error_reply(message, DIED, str(death))]
+            return [error_reply(message, ErrorCode.CLIENT_APP_CRASHED, str(death))]
         except Exception as error:  # the thread must go on, or all messages after this one would never be answered
             log.exception("node=%d type=%s", node, message.metadata.message_type)
-            return [error_reply(message, UNHANDLED, f"{type(error).__name__}: {error}")]
+            return [error_reply(message, ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"{type(error).__name__}: {error}")]

@@ -11,7 +11,7 @@ from flwr.app import Message
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Letter:
+class TimedMessage:
     """A message on its way to a node.
 
     Parameters
@@ -33,48 +33,48 @@ class Letter:
 
 
 class Mailbox:
-    """Hands out letters in the order in which they came, but never two of one node at the same time.
+    """Hands out messages in the order in which they came, but never two of one node at the same time.
 
     What a node keeps after one message is what it finds at the next.
     """
 
     def __init__(self) -> None:
         self._changed = Condition()
-        self._waiting: deque[Letter] = deque()
+        self._waiting: deque[TimedMessage] = deque()
         self._running: set[int] = set()  # node ids
         self._is_open = True
 
-    def put(self, letters: Iterable[Letter]) -> None:
-        """Put letters behind all others."""
+    def put(self, messages: Iterable[TimedMessage]) -> None:
+        """Put messages behind all others."""
         with self._changed:
-            self._waiting.extend(letters)
+            self._waiting.extend(messages)
             self._changed.notify_all()
 
-    def take(self) -> Letter | None:
-        """Return the next letter, after waiting for one; None when the mailbox is closed."""
+    def take(self) -> TimedMessage | None:
+        """Return the next message, after waiting for one; None when the mailbox is closed."""
         with self._changed:
             while self._is_open:
-                letter = next((each for each in self._waiting if each.node_id not in self._running), None)
-                if letter is not None:
-                    self._waiting.remove(letter)
-                    self._running.add(letter.node_id)
-                    return letter
+                message = next((each for each in self._waiting if each.node_id not in self._running), None)
+                if message is not None:
+                    self._waiting.remove(message)
+                    self._running.add(message.node_id)
+                    return message
                 self._changed.wait()
             return None
 
-    def done(self, letter: Letter) -> None:
-        """Hear that a letter that was taken is done with."""
+    def done(self, message: TimedMessage) -> None:
+        """Hear that a message that was taken is done with."""
         with self._changed:
-            self._running.discard(letter.node_id)
+            self._running.discard(message.node_id)
             self._changed.notify_all()
 
     def wait_until_empty(self) -> None:
-        """Return when no letter waits and none is being run."""
+        """Return when no message waits and none is being run."""
         with self._changed:
             self._changed.wait_for(lambda: not (self._waiting or self._running))
 
     def close(self) -> None:
-        """Send home everybody who waits for a letter; nobody takes those that are left."""
+        """Send home everybody who waits for a message; nobody takes those that are left."""
         with self._changed:
             self._is_open = False
             self._changed.notify_all()

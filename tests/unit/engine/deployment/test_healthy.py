@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from fedlearn.engine.deployment.healthy import why_not
-from fedlearn.engine.deployment.processes import free_port
+from fedlearn.engine.processes import free_port
 
 
 def test_a_service_that_answers_is_healthy_and_one_that_has_gone_is_not():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fedlearn.engine.deployment.warm import Knowledge
+from fedlearn.engine.deployment.warm import Learned
 from fedlearn.flower.runtime import Input
 
 ROOT = Path(__file__).parents[4]
@@ -30,28 +30,28 @@ def ours():
 
 
 def test_a_bundle_of_the_same_files_is_ours(ours):
-    assert Knowledge().is_ours(given({**ours, "pyproject.toml": b"whatever"}))
+    assert Learned().is_ours(given({**ours, "pyproject.toml": b"whatever"}))
 
 
 def test_a_bundle_with_another_byte_or_another_module_is_not(ours):
-    assert not Knowledge().is_ours(given({**ours, "client/app.py": ours["client/app.py"] + b"\n"}))
-    assert not Knowledge().is_ours(given({**ours, "client/new_module.py": b""}))
+    assert not Learned().is_ours(given({**ours, "client/app.py": ours["client/app.py"] + b"\n"}))
+    assert not Learned().is_ours(given({**ours, "client/new_module.py": b""}))
 
 
 def test_it_warms_up_once_for_each_settings_of_an_app_of_ours():
-    knowledge = Knowledge()
+    learned = Learned()
     settings = {"clients": 2, "data.dataset": "digits"}
-    assert not knowledge.learn("other", is_ours=False, run_config=settings)
-    assert knowledge.learn("ours", is_ours=True, run_config=settings)
-    assert knowledge.warm_up()
-    assert not knowledge.learn("ours", is_ours=True, run_config=settings)
-    assert knowledge.learn("ours", is_ours=True, run_config=settings | {"seed": 2})
+    assert not learned.learn("other", is_ours=False, run_config=settings)
+    assert learned.learn("ours", is_ours=True, run_config=settings)
+    assert learned.warm_up()
+    assert not learned.learn("ours", is_ours=True, run_config=settings)
+    assert learned.learn("ours", is_ours=True, run_config=settings | {"seed": 2})
 
 
 def test_settings_that_cannot_be_loaded_do_not_end_the_executor(caplog):
-    knowledge = Knowledge()
-    knowledge.learn("ours", is_ours=True, run_config={"data.dataset": "no-such"})
-    assert not knowledge.warm_up()
+    learned = Learned()
+    learned.learn("ours", is_ours=True, run_config={"data.dataset": "no-such"})
+    assert not learned.warm_up()
     assert "no-such" in caplog.text
 
 

@@ -1,0 +1,55 @@
+"""What the processes of all engines have in common: how many there are, what they import, how they end."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+
+PRELOADS = {"torch": "fedlearn.engine.embedded.preload", "trees": "fedlearn.engine.embedded.preload_trees"}
+"""Kind of model -> what a process imports before others are forked from it."""
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def default_size() -> int:
+    """Return one worker for each core that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def one_thread_each() -> None:
+    """Have numeric libraries that are imported from now on, here or in children, use one thread in a process."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
+
+
+def die_with(parent: int | None) -> None:
+    """Have this process ended by SIGTERM when `parent` dies, even by SIGKILL; None is nobody."""
+    if parent is None:
+        return
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it has died before that
+        sys.exit(f"the process {parent} that was to be our parent is gone")
+
+
+def how_it_ended(status: int) -> str:
+    """Return an exit status in words.
+
+    >>> how_it_ended(9), how_it_ended(256)
+    ('killed by SIGKILL', 'exit code 1')
+    """
+    if os.WIFSIGNALED(status):
+        return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
+    return f"exit code {os.waitstatus_to_exitcode(status)}"
+
+
+def free_port() -> int:
+    """Return a port of this host that nobody listens on, for the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
