@@ -22,7 +22,7 @@ from typing import Any
 from tests.compose.file import filled
 from tests.compose.service import ComposeError
 
-NOT_COPIED = shutil.ignore_patterns(".git", ".*_cache", ".venv", "__pycache__", ".hypothesis", "runs")
+NOT_COPIED = shutil.ignore_patterns(".git", ".*_cache", ".venv", "__pycache__", ".hypothesis")
 
 
 @dataclass(frozen=True)
