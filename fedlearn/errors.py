@@ -14,6 +14,22 @@ FedlearnError            anything we raise on purpose; its text is one line a us
 
 from __future__ import annotations
 
+LONGEST_SAID = 300  # characters of a stranger's text that are kept
+
+
+def said(text: object) -> str:
+    r"""Return what a stranger says as one short line that a log and a terminal can take.
+
+    >>> said("no disk\n\x1b]0;title\x07 and more")
+    'no disk'
+    >>> said("\x1b[2Jboo")
+    '?[2Jboo'
+    """
+    lines = (line.strip() for line in str(text)[: 100 * LONGEST_SAID].splitlines())
+    line = next((line for line in lines if line), "")
+    shown = "".join(letter if letter.isprintable() else "?" for letter in line[: LONGEST_SAID + 1])
+    return shown if len(shown) <= LONGEST_SAID else shown[:LONGEST_SAID] + "..."
+
 
 class FedlearnError(Exception):
     """Anything fedlearn raises on purpose."""
@@ -84,10 +100,10 @@ class Refused(FedlearnError):
     reason
         A short fixed word for tables and logs, as ``"wrong-shape"``.
     detail
-        One line naming the parameter, what came and what was expected.
+        One line naming the parameter, what came and what was expected; cut, as it may quote what a node sent.
     """
 
     def __init__(self, reason: str, detail: str) -> None:
         self.reason = reason
-        self.detail = detail
-        super().__init__(f"{reason}: {detail}")
+        self.detail = said(detail)
+        super().__init__(f"{reason}: {self.detail}")

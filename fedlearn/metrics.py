@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from math import isfinite
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
@@ -203,6 +204,7 @@ def _combined(metric: Metric, reports: Sequence[NodeReport], before: Measured) -
     if metric.combine is Combine.MEAN:
         weight = sum(num_examples for num_examples, _ in rows)
         value = sum(n * each for n, each in rows) / weight if weight else None
+        value = value if value is not None and isfinite(value) else None  # huge losses overflow their mean
     else:
         value = max((each for _, each in rows), default=None)
     if metric.is_privacy_loss:

@@ -24,7 +24,7 @@ from fedlearn import wire
 from fedlearn.exchange import Folding, offers_of
 from fedlearn.registry import load_reference
 from fedlearn.state import State
-from server.grids import CohortGrid, with_boxes
+from server.grids import CohortGrid, for_network
 
 SHORTEST, LONGEST = 0.05, 0.5  # seconds between looks; with shorter ones the server starves training on two cores
 SHARE = 0.05
@@ -123,7 +123,7 @@ class Exchange:
 
     def __init__(self, grid: Grid, settings: Mapping[str, Any]) -> None:
         offers = offers_of(grid)
-        self._grid = with_boxes(grid)
+        self._grid = for_network(grid)
         self._offers = offers
         self._settings = settings
         self.clock = offers.clock

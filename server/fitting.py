@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedlearn.cohort import needed_of
 from fedlearn.compression import load_codec, load_downlink
 from fedlearn.config import RunConfig
 from fedlearn.errors import SettingError
@@ -21,6 +22,7 @@ PRODUCES = {
 
 def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]) -> None:
     """Raise SettingError, with what to take instead, where two parts mean different things by an update."""
+    check_invited(config)
     kind, model = traits.update_kind, config.model.name
     codec = load_codec(config.compression)
     if kind not in codec.accepts:
@@ -63,6 +65,16 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
             "evaluation.where", "nodes",
             f"nodes would send what they measured on data that model {model!r} keeps private, and no budget covers "
             "that: use 'server' or 'none'",
+        )  # fmt: skip
+
+
+def check_invited(config: RunConfig) -> None:
+    """Refuse to invite fewer nodes than must be ready: every window would pass in vain."""
+    needed = needed_of(config.rounds.minimum_ready, config.goal_count)
+    if 0 < config.rounds.invited < needed:
+        raise SettingError(
+            "rounds.invited", config.rounds.invited,
+            f"{needed} nodes must be ready (rounds.minimum_ready of rounds.cohort): invite at least as many, or 0",
         )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ and in the run's table; a refused report leaves the model as it is, and the roun
 
 | word | refused because |
 |---|---|
+| ``too-large`` | it has more records, or more entries in one, than any report |
 | ``undecodable`` | records are missing, or bytes are no array in NumPy's format |
 | ``wrong-checksum`` | arrays or metrics are not those that the node has sent: bits have changed on the way |
 | ``wrong-round``, ``wrong-attempt`` | it answers another instruction |
@@ -34,20 +35,25 @@ Of trees the model itself says whether they are sound (`fedlearn.models.forest`)
 from __future__ import annotations
 
 import math
+import reprlib
+from collections.abc import Collection
 
 import numpy as np
-from flwr.app import Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from fedlearn import wire
 from fedlearn.cohort import Fate, Member, NodeReport
 from fedlearn.compression import load_codec, parcel_codec
 from fedlearn.config import from_flower
-from fedlearn.errors import Refused
+from fedlearn.errors import Refused, said
 from fedlearn.folding import STATE, FoldPlan, Verdict
 from fedlearn.models.base import Ensemble
 from fedlearn.models.loaded import loaded
 from fedlearn.seeding import parcel_seed, report_seed
 from fedlearn.state import Array, Update, UpdateKind, dense_update
+
+MOST_ARRAYS = 8  # times as many arrays as the state has: what a codec makes of each is far less
+MOST_ENTRIES = 64  # records of a report, and entries of its metrics and its config
 
 
 class ReportGate:
@@ -75,16 +81,28 @@ class ReportGate:
     def check(self, reply: Message, member: Member) -> Verdict:
         """Return the verdict on what came from `member`; never raises for what a node sent."""
         if reply.has_error():
-            reason = _first_line(reply.error.reason or "")
+            reason = said(reply.error.reason or "") or "no reason given"
             return Verdict(NodeReport(member.position, Fate.FAILED, reason=reason))
-        bytes_up = wire.bytes_of(reply.content)
+        bytes_up = 0
         try:
+            self._check_size(reply.content)
+            bytes_up = _bytes_of(reply.content)
             num_examples, parcels = self._admit(reply.content, member)
         except Refused as refused:
             report = NodeReport(member.position, Fate.REFUSED, bytes_up=bytes_up, reason=str(refused))
             return Verdict(report)
-        report = NodeReport(member.position, Fate.REPORTED, num_examples, bytes_up, metrics=_metrics(reply.content))
-        return Verdict(report, parcels)
+        metrics = _metrics(reply.content, self._plan.metrics)
+        return Verdict(NodeReport(member.position, Fate.REPORTED, num_examples, bytes_up, metrics=metrics), parcels)
+
+    def _check_size(self, content: RecordDict) -> None:
+        """Refuse records of far more entries than any report has, before anything is done with them."""
+        arrays = sum(len(parcel.layout) for parcel in self._plan.parcels.values())
+        allowed = {ArrayRecord: MOST_ARRAYS * arrays, MetricRecord: MOST_ENTRIES, ConfigRecord: MOST_ENTRIES}
+        if len(content) > MOST_ENTRIES:
+            raise Refused("too-large", f"{len(content)} records, allowed are {MOST_ENTRIES}")
+        for key, record in content.items():
+            if len(record) > (most := allowed[type(record)]):
+                raise Refused("too-large", f"{key} has {len(record)} entries, allowed are {most}")
 
     def _admit(self, content: RecordDict, member: Member) -> tuple[int, dict[str, Update]]:
         self._check_place(content, member)
@@ -127,7 +145,7 @@ class ReportGate:
         return dense_update(members)
 
     def _check_place(self, content: RecordDict, member: Member) -> None:
-        said = wire.read_report(content)
+        found = wire.read_report(content)
         expected = {
             "round_number": ("wrong-round", self._plan.at.round_number),
             "attempt": ("wrong-attempt", self._plan.at.attempt),
@@ -137,8 +155,8 @@ class ReportGate:
             "sends": ("wrong-kind", self._sends),
         }
         for name, (reason, value) in expected.items():
-            if said.get(name) != value:
-                raise Refused(reason, f"{name} is {said.get(name)!r}, expected {value!r}")
+            if found.get(name) != value:
+                raise Refused(reason, f"{name} is {reprlib.repr(found.get(name))}, expected {value!r}")
 
     def _seed_of(self, member: Member) -> int:
         """Return the codec's seed that the node must have used: it cannot choose which entries it sends."""
@@ -175,16 +193,18 @@ def _square_of(name: str, values: Array) -> float:
     return float(np.dot(wide, wide))
 
 
-def _metrics(content: RecordDict) -> dict[str, float]:
-    """Return a node's finite single metrics; the rest is of no use to a mean."""
+def _bytes_of(content: RecordDict) -> int:
+    """Return the size of a report; refuse one that cannot be sent, as with an integer of 100 bits."""
+    try:
+        return wire.bytes_of(content)
+    except Exception as error:  # whatever a client has put there
+        raise Refused("undecodable", f"it cannot be serialised: {error!r}") from None
+
+
+def _metrics(content: RecordDict, names: Collection[str]) -> dict[str, float]:
+    """Return those of a node's metrics that somebody reads, if they are finite single numbers."""
     metrics = wire.only(content, MetricRecord)
+    found = {name: metrics[name] for name in names if name in metrics}
     return {
-        name: float(value)
-        for name, value in metrics.items()
-        if name != wire.NUM_EXAMPLES and isinstance(value, int | float) and math.isfinite(value)
+        name: float(value) for name, value in found.items() if isinstance(value, int | float) and math.isfinite(value)
     }
-
-
-def _first_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0][:500] if lines else "no reason given"

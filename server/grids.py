@@ -1,4 +1,4 @@
-"""Grids around Flower's grid: one shows a strategy its cohort, one spares a network requests."""
+"""Grids around Flower's grid: one shows a strategy its cohort, one spares a network requests, one waits for nobody."""
 
 from __future__ import annotations
 
@@ -115,6 +115,20 @@ def _copy_of(message: Message) -> Message:
     return Message(content, about.dst_node_id, about.message_type, ttl=about.ttl, group_id=about.group_id)
 
 
-def with_boxes(grid: Grid) -> Grid:
-    """Return a grid that boxes, where messages cross a network."""
-    return BoxingGrid(grid) if crosses_network(grid) else grid
+class PatientGrid(PassingGrid):
+    """A network whose replies come one by one: what one node does to its reply, or does not send, is its own loss."""
+
+    def __init__(self, grid: Grid) -> None:
+        from fedlearn.flower.replies import Replies  # what it imports is there only where there is a network
+
+        super().__init__(grid)
+        self._replies = Replies(grid)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Return the replies that are there, whole; an error for one that cannot be read."""
+        return self._replies.pull(message_ids)
+
+
+def for_network(grid: Grid) -> Grid:
+    """Return a grid that boxes, and is patient, where messages cross a network."""
+    return BoxingGrid(PatientGrid(grid)) if crosses_network(grid) else grid

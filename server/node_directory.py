@@ -58,9 +58,18 @@ class NodeDirectory:
         self._hear()
         return sorted(connected & self._partitions.keys(), key=lambda node: (self._partitions[node], node))
 
-    def learn(self, node_id: int, partition_id: int) -> None:
-        """Note what a node holds."""
-        self._partitions[node_id] = partition_id
+    def learn(self, node_id: int, partition_id: int) -> str:
+        """Note what a node says it holds; return why that cannot be, or nothing.
+
+        A node's partition names its random streams: one that could choose it anew in each round, or any number, would
+        choose which entries it sends. So the first word stands.
+        """
+        if not 0 <= partition_id < self._clients:
+            return f"it says that it holds partition {partition_id}, of {self._clients} from 0"
+        known = self._partitions.setdefault(node_id, partition_id)
+        return (
+            "" if known == partition_id else f"it says that it holds partition {partition_id}, and said {known} before"
+        )
 
     def forgive(self) -> None:
         """Ask again those who did not say what they hold."""
@@ -76,8 +85,6 @@ class NodeDirectory:
             if again:
                 continue
             partition_id, why_not = wire.read_ready_answer(reply)
-            if partition_id >= 0:
-                self.learn(node_id, partition_id)
-            else:
+            if partition_id < 0 or (why_not := self.learn(node_id, partition_id)):
                 self.unknown[node_id] = why_not or "no reason given"
                 self._events.write("unknown-node", node=node_id, reason=self.unknown[node_id])

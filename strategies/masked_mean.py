@@ -9,7 +9,7 @@ Source: FedAvg, McMahan et al. 2017 (arXiv:1602.05629), algorithm 1, restricted 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,7 +129,7 @@ class MaskedSum:
         if otherwise.dtype.kind == "f":
             return mean.astype(otherwise.dtype).reshape(otherwise.shape)
         # Integers beyond 2^53 do not survive float64: where nobody sent, the old array itself is taken.
-        whole = np.rint(mean).astype(otherwise.dtype).reshape(otherwise.shape)
+        whole = _whole(mean, otherwise.dtype).reshape(otherwise.shape)
         return np.where((weights > 0).reshape(otherwise.shape), whole, otherwise)
 
     def to_arrays(self) -> dict[str, Array]:
@@ -165,3 +165,13 @@ class MaskedSum:
         if len(weights) != size:
             self.weights[name] = weights = np.full(size, weights[0])
         return weights
+
+
+def _whole(values: Float64, dtype: np.dtype[Any]) -> Array:
+    """Return values rounded to an integer dtype; one that lies beyond its range becomes the end of the range."""
+    if dtype.kind == "b":
+        return np.rint(values).astype(dtype)
+    ends = np.iinfo(dtype)
+    high = np.nextafter(float(ends.max), 0.0) if float(ends.max) > ends.max else float(ends.max)  # 2^63 is none
+    whole: Array = np.clip(np.rint(values), float(ends.min), high).astype(dtype)
+    return np.where(values > high, ends.max, whole).astype(dtype)

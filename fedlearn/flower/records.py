@@ -62,7 +62,9 @@ def size_in_bytes(key: str, record: Record) -> int:
 
 
 def _array_size(array: Array) -> int:
-    return _about_size(array.dtype, array.shape, array.stype) + (_field(len(array.data)) if array.data else 0)
+    is_short = len(array.dtype) + len(array.stype) < 64 and len(array.shape) < 9  # a stranger's may be of any length
+    about = _about_size if is_short else _about_size.__wrapped__
+    return about(array.dtype, array.shape, array.stype) + (_field(len(array.data)) if array.data else 0)
 
 
 @lru_cache(maxsize=4096)

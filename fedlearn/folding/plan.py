@@ -143,6 +143,8 @@ class FoldPlan:
         The run's flat settings.
     kind
         What an update of the run's model means.
+    metrics
+        Names of the nodes' metrics that somebody reads; others are left behind.
     """
 
     gate: str
@@ -150,6 +152,7 @@ class FoldPlan:
     parcels: Mapping[str, ParcelPlan]
     settings: Mapping[str, Any]
     kind: UpdateKind = UpdateKind.DENSE
+    metrics: tuple[str, ...] = ()
 
     @property
     def layout(self) -> Layout:

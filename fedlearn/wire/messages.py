@@ -23,7 +23,7 @@ from xxhash import xxh3_64
 from fedlearn import flower
 from fedlearn.cohort import Instruction
 from fedlearn.compression import Codec
-from fedlearn.errors import Refused
+from fedlearn.errors import Refused, said
 from fedlearn.metrics import TRAIN_LOSS
 from fedlearn.state import Layout, State, Update
 from fedlearn.wire.arrays import pack_arrays, unpack_arrays
@@ -130,7 +130,7 @@ def read_ready_answer(reply: Message) -> tuple[int, str]:
     The partition id is -1 where the answer does not say it.
     """
     if reply.has_error():
-        return -1, reply.error.reason or "no reason given"
+        return -1, said(reply.error.reason or "") or "no reason given"
     try:
         answer = reply.content[CONFIG]
         partition_id, why_not = answer["partition_id"], answer["why_not"]
@@ -138,7 +138,7 @@ def read_ready_answer(reply: Message) -> tuple[int, str]:
         return -1, "malformed answer"
     if type(partition_id) is not int or partition_id < 0 or type(why_not) is not str:
         return -1, "malformed answer"
-    return partition_id, why_not
+    return partition_id, said(why_not)
 
 
 def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: float) -> Message:

@@ -74,6 +74,7 @@ def fold_plan(run: ServerRun, at: At) -> FoldPlan:
         parcels={STATE: state, **run.answers},
         settings=to_flower(run.config),
         kind=run.kind,
+        metrics=tuple(metric.name for metric in run.store.metrics.reported),
     )
 
 

@@ -109,13 +109,13 @@ class _Window:
             if again:
                 continue  # the first answer stands
             partition_id, why_not = wire.read_ready_answer(reply)
+            why_not = why_not or self._run.directory.learn(node_id, partition_id)
             if not why_not and partition_id in self._ready:
                 why_not = f"partition {partition_id} is already held by node {self._ready[partition_id].node_id}"
             if why_not:
                 self.why_not = self.why_not or why_not
                 self._log("not-ready", node_id, partition_id, reason=why_not)
             else:
-                self._run.directory.learn(node_id, partition_id)
                 self._ready[partition_id] = ReadyNode(node_id, partition_id)
                 self._log("ready", node_id, partition_id)
 

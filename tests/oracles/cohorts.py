@@ -91,7 +91,9 @@ def plan_for(
     kind: UpdateKind = UpdateKind.DENSE, at: At = FIRST, **parcels: ParcelPlan,
 ) -> FoldPlan:  # fmt: skip
     whole = {STATE: ParcelPlan(layout_of(state), accumulator, uniform), **parcels}
-    return FoldPlan("server.gate:ReportGate", at, whole, settings or to_flower(RunConfig()), kind)
+    return FoldPlan(
+        "server.gate:ReportGate", at, whole, settings or to_flower(RunConfig()), kind, ("train_loss", "epsilon")
+    )
 
 
 def after(

@@ -199,6 +199,7 @@ MALFORMED = {
     "no report": ("undecodable", without(wire.REPORT)),
     "no records": ("undecodable", without(wire.ARRAYS, wire.METRICS, wire.REPORT)),
     "a second ArrayRecord": ("wrong-parcels", adding("more", wire.pack_arrays({"w": np.zeros(1)}))),
+    "many records": ("too-large", lambda content: content.update({f"r{i}": ConfigRecord() for i in range(99)})),
     "a second MetricRecord": ("undecodable", adding("more", MetricRecord({"x": 1.0}))),
     "negative seed": ("wrong-seed", said(seed=-1)),
     "seed as text": ("wrong-seed", said(seed="7")),

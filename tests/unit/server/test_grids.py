@@ -7,7 +7,7 @@ from flwr.superlink.grid import HttpGrid
 
 from client.mods import boxed
 from fedlearn import flower, wire
-from server.grids import BoxingGrid, with_boxes
+from server.grids import BoxingGrid, for_network
 from tests.unit.server.scripted import NetworkGrid, Node, answer, honest_content
 
 
@@ -71,5 +71,5 @@ def test_a_node_boxes_its_report_only_for_a_server_that_boxes(scene):
 
 def test_only_messages_that_cross_a_network_are_boxed(scene):
     grid = scene({10: Node(0)}).grid
-    assert with_boxes(grid) is grid
-    assert isinstance(with_boxes(object.__new__(HttpGrid)), BoxingGrid)  # without a server to connect to
+    assert for_network(grid) is grid
+    assert isinstance(for_network(object.__new__(HttpGrid)), BoxingGrid)  # without a server to connect to

@@ -1,0 +1,93 @@
+"""The replies of a deployment's nodes, read one by one.
+
+Flower's own ``pull_messages`` raises for all replies where one of them cannot be read, and waits for the parts of each
+in turn, minutes if they never come. Here a reply is read in a thread of its own: one that cannot be read is its node's
+failure, one that does not come whole keeps nobody waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, wait
+from threading import Thread
+from typing import Any
+
+from flwr.app import Error, Message
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
+from flwr.proto.runtime_pb2 import PullAppMessagesRequest
+from flwr.serverapp import Grid
+from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
+from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
+from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects
+
+from fedlearn.flower.messages import reply_from
+
+PATIENCE = 0.5  # seconds that one look waits for replies that are on their way
+UNREADABLE = 3  # Flower's error code for a message that is not available
+
+
+class Replies:
+    """The replies that a grid has been told of, each read in a thread of its own.
+
+    Parameters
+    ----------
+    grid
+        Flower's grid of a deployment; is asked for replies, and for their parts.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        self._grid: Any = grid
+        self._coming: dict[str, Future[Message]] = {}  # by the id of the message that is answered
+
+    def pull(self, message_ids: Iterable[str]) -> list[Message]:
+        """Return the replies to these messages that are there; each once."""
+        wanted = list(message_ids)
+        self._begin([message_id for message_id in wanted if message_id not in self._coming])
+        coming = {key: self._coming[key] for key in wanted if key in self._coming}
+        wait(coming.values(), timeout=PATIENCE)
+        come = {key: future for key, future in coming.items() if future.done()}
+        for key in come:
+            del self._coming[key]
+        return [future.result() for future in come.values()]
+
+    def _begin(self, message_ids: Sequence[str]) -> None:
+        """Begin to read the replies that have been announced."""
+        if not message_ids:
+            return
+        announced = self._grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=message_ids))
+        for about, parts in zip(announced.messages_list, announced.message_object_trees, strict=True):
+            future: Future[Message] = Future()
+            self._coming[about.metadata.reply_to_message_id] = future
+            Thread(target=self._read_into, args=(future, about, parts), daemon=True).start()
+
+    def _read_into(self, future: Future[Message], about: Any, parts: Any) -> None:
+        try:
+            future.set_result(self._read(about.metadata, parts))
+        except Exception as error:  # whatever reading the bytes of a stranger brings is that node's failure
+            reason = f"its reply cannot be read: {type(error).__name__}: {str(error)[:300]}"
+            metadata = about.metadata
+            future.set_result(
+                reply_from(
+                    node_id=metadata.src_node_id, message_type=metadata.message_type,
+                    reply_to=metadata.reply_to_message_id, content=None, error=Error(UNREADABLE, reason),
+                )
+            )  # fmt: skip
+
+    def _read(self, metadata: Any, parts: Any) -> Message:
+        """Return one reply, when all its parts have come."""
+        client, node, run_id = self._grid._runtime_client, self._grid.node, self._grid.run.run_id
+        contents = pull_objects(
+            [part.object_id for part in iterate_object_tree(parts)],
+            make_pull_object_fn_protobuf(pull_object_protobuf=client.PullObject, node=node, run_id=run_id),
+        )
+        client.ConfirmMessageReceived(
+            ConfirmMessageReceivedRequest(node=node, run_id=run_id, message_object_id=metadata.message_id)
+        )
+        message = inflate_object_from_contents(metadata.message_id, contents)
+        if not isinstance(message, Message):
+            raise TypeError(f"it is a {type(message).__name__}, no Message")
+        # Which message it answers and who has sent it the SuperLink has checked; its own bytes may say anything.
+        message.metadata.__dict__["_message_id"] = metadata.message_id
+        message.metadata.__dict__["_reply_to_message_id"] = metadata.reply_to_message_id
+        message.metadata.__dict__["_src_node_id"] = metadata.src_node_id
+        return message

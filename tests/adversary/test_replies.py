@@ -1,0 +1,159 @@
+"""What one node answers over a network costs that node, and nobody else; the words are those of the list of faults."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from flwr.app import RecordDict
+from flwr.proto.message_pb2 import PullObjectResponse
+from flwr.supercore.inflatable.inflatable_object import add_header_to_object_body, get_all_nested_objects
+from flwr.supercore.inflatable.inflatable_object import get_object_tree as tree_of
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
+
+from fedlearn import flower, wire
+from fedlearn.flower.replies import Replies
+
+STATE = {"w": np.arange(4, dtype=np.float32)}
+
+
+def reply_to(message_id, node_id=7):
+    content = RecordDict({wire.ARRAYS: wire.pack_arrays(STATE)})
+    reply = flower.reply_from(node_id=node_id, message_type="train", reply_to=message_id, content=content, error=None)
+    reply.metadata.__dict__["_message_id"] = reply.object_id
+    return reply
+
+
+class Link:
+    """A SuperLink with some replies; each of its objects can be spoiled or held back."""
+
+    def __init__(self, *replies):
+        self.node, self.run = None, SimpleNamespace(run_id=1)
+        self._runtime_client = self
+        self.replies = list(replies)
+        self.objects = {k: o.deflate() for reply in replies for k, o in get_all_nested_objects(reply).items()}
+        self.held = set()
+        self.confirmed = []
+
+    def PullMessages(self, request):
+        told, self.replies = (
+            [r for r in self.replies if r.metadata.reply_to_message_id in request.message_ids],
+            [r for r in self.replies if r.metadata.reply_to_message_id not in request.message_ids],
+        )
+        return SimpleNamespace(messages_list=told, message_object_trees=[tree_of(reply) for reply in told])
+
+    def PullObject(self, request):
+        content = self.objects.get(request.object_id)
+        available = content is not None and request.object_id not in self.held
+        return PullObjectResponse(
+            object_found=content is not None, object_available=available, object_content=content if available else b""
+        )
+
+    def ConfirmMessageReceived(self, request):
+        self.confirmed.append(request.message_object_id)
+
+
+def pulled(replies, ids, seconds=5.0):
+    """Everything that comes within some seconds, by the message that it answers."""
+    found, end = {}, time.monotonic() + seconds
+    while len(found) < len(ids) and time.monotonic() < end:
+        found |= {r.metadata.reply_to_message_id: r for r in replies.pull([i for i in ids if i not in found])}
+    return found
+
+
+def test_replies_come_through_as_they_were_sent():
+    link = Link(reply_to("a"), reply_to("b"))
+    found = pulled(Replies(link), ["a", "b"])
+    for reply in found.values():
+        np.testing.assert_array_equal(wire.read_state(reply.content)["w"], STATE["w"])
+    assert len(link.confirmed) == 2
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda content: b"",
+        lambda content: b"\xff" * 23,
+        lambda content: add_header_to_object_body(b"", SimpleNamespace(children=None)),
+        lambda content: content[:-1],
+        lambda content: content.replace(b"Message", b"Massage", 1),
+        lambda content: content.replace(b"Message", b"RecordDict", 1),
+    ],
+)
+def test_A1_a_reply_that_cannot_be_read_fails_alone(spoil):
+    bad, good = reply_to("bad", 7), reply_to("good", 8)
+    link = Link(bad, good)
+    link.objects[bad.object_id] = spoil(link.objects[bad.object_id])
+    found = pulled(Replies(link), ["bad", "good"])
+    assert found["good"].has_content()
+    assert found["bad"].has_error()
+    assert found["bad"].metadata.src_node_id == 7
+    assert "its reply cannot be read" in found["bad"].error.reason
+
+
+def test_A2_a_reply_whose_parts_never_come_keeps_nobody_waiting():
+    slow, good = reply_to("slow", 7), reply_to("good", 8)
+    link = Link(slow, good)
+    link.held = {slow.object_id}
+    replies = Replies(link)
+    begin = time.monotonic()
+    found = replies.pull(["slow", "good"])
+    found += replies.pull(["slow"])
+    assert time.monotonic() - begin < 3  # it was 180 s
+    assert [reply.metadata.reply_to_message_id for reply in found] == ["good"]
+    link.held = set()
+    assert pulled(replies, ["slow"])["slow"].has_content()  # and if they come after all, they are there
+
+
+def test_a_reply_cannot_say_that_it_answers_another_nodes_message():
+    """What its own bytes say of sender and question is not believed: the first answer to a message stands."""
+    liar = reply_to("honest", 7)  # its bytes name a message that was sent to somebody else
+    link = Link(liar)
+    told = liar.metadata.__dict__
+    about = SimpleNamespace(
+        metadata=SimpleNamespace(
+            message_id=liar.object_id, reply_to_message_id="lying", src_node_id=7, message_type="train"
+        )
+    )
+    assert told["_reply_to_message_id"] == "honest"
+    link.PullMessages = lambda request: SimpleNamespace(messages_list=[about], message_object_trees=[tree_of(liar)])
+    (found,) = pulled(Replies(link), ["lying"]).values()
+    assert (found.metadata.reply_to_message_id, found.metadata.src_node_id) == ("lying", 7)
+
+
+def test_an_object_that_is_gone_fails_its_reply_alone():
+    gone, good = reply_to("gone", 7), reply_to("good", 8)
+    link = Link(gone, good)
+    del link.objects[gone.object_id]
+    found = pulled(Replies(link), ["gone", "good"])
+    assert ObjectPullError.__name__ in found["gone"].error.reason
+    assert found["good"].has_content()
+
+
+def test_threads_end_with_their_replies():
+    before = threading.active_count()
+    replies = Replies(Link(*(reply_to(str(i), i + 2) for i in range(20))))
+    assert len(pulled(replies, [str(i) for i in range(20)])) == 20
+    end = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert threading.active_count() <= before
+    assert not replies._coming
+
+
+def test_a_message_is_asked_for_once_while_it_is_on_its_way():
+    slow = reply_to("slow")
+    link = Link(slow)
+    link.held = {slow.object_id}
+    asked = []
+    pull = link.PullMessages
+    link.PullMessages = lambda request: asked.append(list(request.message_ids)) or pull(request)
+    replies = Replies(link)
+    for _ in range(3):
+        assert replies.pull(["slow"]) == []
+    assert asked == [["slow"]]
+    link.held = set()  # else its thread would go on beside other tests
+    assert pulled(replies, ["slow"])
