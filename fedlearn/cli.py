@@ -13,7 +13,7 @@ from fedlearn.commands.settings import settings
 from fedlearn.commands.shared import Interrupted
 from fedlearn.commands.simulate import EXAMPLES, simulate
 from fedlearn.commands.submit import submit
-from fedlearn.errors import FedlearnError
+from fedlearn.errors import FedlearnError, RunFailed
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich", no_args_is_help=True)
 
@@ -50,3 +50,7 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     except FedlearnError as error:
         print(f"error: {error}" if not isinstance(error, Interrupted) else str(error), file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        print(f"error: {where}{error.strerror or type(error).__name__}", file=sys.stderr)
+        sys.exit(RunFailed.exit_code)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,10 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedlearn.config import from_flower, to_flower
+from fedlearn.data.cache import checked
 from fedlearn.models.loaded import Traits, with_found_data
 from fedlearn.runs.checkpoint import RunStore
-from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.folder import RunFolder, kept_settings, new_folder
 from fedlearn.runs.log import EventLog
 from fedlearn.state import UpdateKind
 from server.exchange import Exchange
@@ -24,6 +25,8 @@ from server.run import ServerRun
 from server.schedules import SCHEDULES, Schedule
 from server.summary import noise_notice, plain_bytes, write_summary
 from strategies import RoundStrategy, load_strategy
+
+log = logging.getLogger(__name__)
 
 app = ServerApp()
 
@@ -34,23 +37,29 @@ def main(grid: Grid, context: Context) -> None:
     config = from_flower(context.run_config)
     exchange = Exchange(grid, context.run_config)
     if not exchange.is_virtual:  # a simulation has looked before
-        config = with_found_data(config)
+        with checked():
+            config = with_found_data(config)
         exchange = Exchange(grid, to_flower(config))
-    folder = RunFolder(Path(config.out or f"runs/{datetime.now(UTC):%Y%m%d-%H%M%S}"))
+    folder = RunFolder(Path(config.out) if config.out else new_folder())
     with folder.locked(), EventLog(folder.events) as events:
         strategy = load_strategy(config.strategy)
         (traits,) = exchange.compute("fedlearn.models.loaded:traits", {}, [()])
         assert isinstance(traits, Traits)
         check_fitting(config, traits, strategy)
-        store = RunStore(folder.path, replace(traits.metrics, reported=(*traits.metrics.reported, *strategy.metrics)))
+        measured = replace(traits.metrics, reported=(*traits.metrics.reported, *strategy.metrics))
+        store = RunStore(folder.path, measured, kept_settings(config))
         if store.exists:
             folder.check_settings(config)
-        folder.write_settings(config)  # first: a folder with a state can then always be resumed
-        if store.exists:
+            store.load()
+            folder.write_settings(config)
             _resume(store, strategy, exchange)
         else:
+            was_begun = folder.has_settings
+            folder.write_settings(config)  # first: a folder with a state can then always be resumed
             (state,) = exchange.compute("fedlearn.models.loaded:initial_state", {}, [()])
             store.begin(state)
+            if was_begun:
+                log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
         run = ServerRun(exchange, strategy, store, config, events=events, kind=traits.update_kind)
         schedule: Schedule = SCHEDULES.load(config.rounds.schedule)(run)
         events.write("started", **_about(run))
@@ -60,7 +69,6 @@ def main(grid: Grid, context: Context) -> None:
 
 def _resume(store: RunStore, strategy: RoundStrategy[Any], exchange: Exchange) -> None:
     """Take up the run where its checkpoint stands."""
-    store.load()
     strategy.remember(store.memory)
     exchange.restore_node_states(store.node_states)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import datetime
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None) -> RunConfig:
     """Return the settings of a new or resumed run, with its folder."""
     from fedlearn.models.presets import settings_from
-    from fedlearn.runs.folder import RunFolder
+    from fedlearn.runs.folder import RunFolder, new_folder
 
     if resume is not None:
         if config is not None:
@@ -29,27 +28,23 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
         return config_from({**stored, **given, "out": str(resume)}, source=str(resume))
     from_file = flat_from_file(config) if config is not None else {}
     settings = settings_from({**from_file, **given}, source=str(config or ""))
-    folder = Path(settings.out) if settings.out else _new_folder()
+    folder = Path(settings.out) if settings.out else new_folder()
     if (folder / "checkpoint.json").exists():
         raise UsageError(f"--out {folder}: it holds a run; go on with it by --resume {folder}, or name another folder")
     return settings.model_copy(update={"out": str(folder.resolve())})
 
 
-def _new_folder() -> Path:
-    """Return a folder under runs/ that is not there yet."""
-    name = f"{datetime.now():%Y%m%d-%H%M%S}"
-    folders = (Path("runs") / (name if not count else f"{name}-{count}") for count in range(1000))
-    return next(folder for folder in folders if not folder.exists())
-
-
 @contextmanager
 def resumable(folder: Path) -> Iterator[None]:
-    """Say after Ctrl-C how to go on."""
+    """Say after Ctrl-C how to go on; take a folder away in which nothing was begun."""
     try:
         yield
     except KeyboardInterrupt:
         hint = f"go on by --resume {_short(folder)}" if (folder / "checkpoint.json").exists() else ""
         raise Interrupted(f"interrupted; {hint}" if hint else "interrupted before anything was stored") from None
+    finally:
+        with suppress(OSError):
+            folder.rmdir()  # which removes empty folders only
 
 
 class Interrupted(FedlearnError):

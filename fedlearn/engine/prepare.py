@@ -6,6 +6,7 @@ import logging
 
 from fedlearn.config import RunConfig
 from fedlearn.data import partition_table
+from fedlearn.data.cache import checked
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, with_found
 
@@ -16,12 +17,14 @@ def prepared(config: RunConfig) -> RunConfig:
     """Return the settings with the data set that was really found, and of private models the noise.
 
     Decodes the data set and computes the partitions, if they are not in the cache yet: all processes of the run then
-    find them there, and none of them has to look for the data set again.
+    find them there, and none of them has to look for the data set again. What the cache holds is compared with its
+    checksum here, once for the run, and made again where it differs.
     """
-    dataset = dataset_of(config)
+    with checked():
+        dataset = dataset_of(config)
+        partition_table(dataset, config.data, num_partitions=config.clients, seed=config.seed)
     if dataset.notice:
         log.warning("%s", dataset.notice)
-    partition_table(dataset, config.data, num_partitions=config.clients, seed=config.seed)
     privacy = config.privacy
     if privacy.noise == "auto" and model_spec(config.model.name).is_private:
         privacy = privacy.model_copy(update={"noise": "seeded"})

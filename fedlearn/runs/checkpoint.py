@@ -8,23 +8,30 @@ runs/NAME/
 ├── metrics.csv               one row a committed round
 ├── model.safetensors         the state after the latest round
 ├── best.safetensors          the state after the best evaluated round
-├── checkpoint.json           round, history, and the SHA-256 of the files that belong to it
-├── checkpoint/               what else a resume needs: strategy memory, node states
+├── checkpoint.json           what a stored round is made of, with the SHA-256 of each part and of itself
+├── checkpoint/               what a resume needs: state, strategy memory, node states, history.jsonl
 └── summary.json              results, when the run has ended
 ```
 
 Each file is written aside, synced, and renamed into place. `checkpoint.json` is renamed last: until then the one
-before it stands, with the files it names, which are removed only afterwards.
+before it stands, with the files it names, which are removed only afterwards. The history is not written anew: a round
+is appended and synced, and `checkpoint.json` says how many bytes count; what a kill has cut short lies behind them, and
+the next round is written over it.
+
+Whoever changes a stored file by hand is told so when the run is resumed. A checksum is no signature: it is not made
+against those who recompute it, and they, too, get at most one line.
 """
 
 from __future__ import annotations
 
 import csv
+import errno
 import hashlib
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,29 +40,78 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
-from fedlearn.errors import CheckpointError
+from fedlearn.errors import CheckpointError, RunFailed, SettingError
 from fedlearn.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.runs.history import COLUMNS, History, RoundRecord
+from fedlearn.runs.manifest import Manifest, Setting, first_difference
 from fedlearn.state import Array, State
 
 CHECKPOINT = "checkpoint.json"
-FORMAT = 1
+HISTORY = "checkpoint/history.jsonl"
+TABLE = "metrics.csv"
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it holds either what it held before or all of `data`, whatever happens."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a file so that it holds either what it held before or all of `data`, whatever happens.
+
+    Raises
+    ------
+    OSError
+        Naming the file, if it cannot be written.
+    """
     aside = path.with_name(f".{path.name}.tmp")
-    with aside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with aside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)  # it may be what fills the disk
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def write_from(path: Path, position: int, data: bytes) -> None:
+    """Write `data` into a file from a position on, as its end; what lies before it is never touched."""
+    try:
+        is_new = not path.exists()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 (a descriptor has no path)
+            file.truncate(position)
+            file.seek(position)
+            if file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+        if is_new:
+            _sync_folder(path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)
+
+
+@contextmanager
+def storing(folder: Path, path: Path | None = None) -> Iterator[None]:
+    """Say in one line what of the run in `folder` cannot be stored, and what to do.
+
+    Errors name their file; where they do not, it is `path`.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise RunFailed(
+            f"{error.filename or path or folder}: {error.strerror}: it cannot be stored; what was stored before is "
+            f"sound: make room, or let the folder be written to, then go on by --resume {folder}"
+        ) from error
 
 
 def pack_state(arrays: Mapping[str, Array]) -> bytes:
@@ -77,9 +133,13 @@ class RunStore:
         The run folder.
     metrics
         What is measured: further columns of the table, and which round is best.
+    settings
+        Those that the run has to keep (`folder.kept_settings`): stored with it, and compared when it is loaded.
     """
 
-    def __init__(self, folder: Path, metrics: Metrics = NEURAL_CLASSIFIER) -> None:
+    def __init__(
+        self, folder: Path, metrics: Metrics = NEURAL_CLASSIFIER, settings: Mapping[str, Setting] | None = None
+    ) -> None:
         self.folder = folder
         self.metrics = metrics
         self.state: State = {}
@@ -88,7 +148,10 @@ class RunStore:
         self.history = History(metrics=metrics)
         self.model_sha256 = ""
         self.seconds = 0.0
-        self._files: dict[str, str] = {}  # file name -> SHA-256, of the checkpoint that stands
+        self._settings = dict(settings or {})
+        self._history_bytes = 0
+        self._history_sha256 = hashlib.sha256()
+        self._table_bytes = -1  # of metrics.csv as it was last written
 
     @property
     def exists(self) -> bool:
@@ -96,13 +159,26 @@ class RunStore:
         return (self.folder / CHECKPOINT).exists()
 
     def begin(self, state: State) -> None:
-        """Store the state before round 1."""
-        self._write(state, {}, b"", History(metrics=self.metrics))
+        """Store the state before round 1.
+
+        Raises
+        ------
+        CheckpointError
+            If rounds were stored here whose checkpoint is gone: they are not run again unasked, as what secure noise
+            has spent on them stays spent.
+        """
+        if lost := self._without_a_checkpoint():
+            raise CheckpointError(
+                f"{self.folder / CHECKPOINT} is missing, though {lost} was stored with it: put it back, or begin "
+                "another run in another folder (privacy that was spent on these rounds stays spent)"
+            )
+        with storing(self.folder):
+            self._write(state, {}, b"", History(metrics=self.metrics), None)
 
     def save(
         self, state: State, memory: Mapping[str, Array], record: RoundRecord, *, node_states: bytes, seconds: float
     ) -> None:
-        """Store the state after a committed round.
+        """Store the state after a committed round; how long that takes does not depend on how many there were before.
 
         Parameters
         ----------
@@ -112,52 +188,99 @@ class RunStore:
             What the nodes keep between rounds, where the engine holds it for them.
         seconds
             How long the run has taken so far, over all its sessions.
+
+        Raises
+        ------
+        RunFailed
+            If a file cannot be written; the round before stays stored.
         """
         self.seconds = seconds
-        self._write(state, memory, node_states, self.history.plus(record))
+        with storing(self.folder):
+            self._write(state, memory, node_states, self.history.plus(record), record)
 
     def load(self) -> None:
-        """Read the stored checkpoint.
+        """Read the stored checkpoint, and take away what a kill has left beside it.
 
         Raises
         ------
         CheckpointError
             If a file is missing or its bytes are not those that were written.
+        SettingError
+            If the run was begun with other settings.
         """
-        path = self.folder / CHECKPOINT
-        try:
-            manifest = json.loads(path.read_text(encoding="utf-8"))
-            if manifest["format"] != FORMAT:
-                raise CheckpointError(f"{path} has format {manifest['format']}, this version reads {FORMAT}")
-            history = History(tuple(map(RoundRecord.from_row, manifest["history"])), self.metrics)
-            self._files = dict(manifest["files"])
-            self.seconds = float(manifest["seconds"])
-            self.model_sha256 = self._files[_state_name(len(history.rounds))]
-            names = list(manifest["parameters"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{path} cannot be read back: {type(error).__name__}: {error}") from None
-        data = {name: self._read(name) for name in self._files}
-        number = len(history.rounds)
-        self.history = history
-        state = _unpack(data[_state_name(number)])
-        if state.keys() != set(names):
-            raise CheckpointError(f"{path} names other parameters than {_state_name(number)} holds")
-        self.state = {name: state[name] for name in names}
-        self.memory = _unpack(data[name]) if (name := _memory_name(number)) in data else {}
-        self.node_states = data.get(_nodes_name(number), b"")
-        self._publish(data[_state_name(number)])
+        manifest = Manifest.read(self.folder / CHECKPOINT)
+        self._check_settings(manifest)
+        number = manifest.rounds
+        names = (_state_name(number), _memory_name(number), _nodes_name(number))
+        if names[0] not in manifest.files or not manifest.files.keys() <= {*names}:
+            raise CheckpointError(f"{self.folder / CHECKPOINT} names other files than those of round {number}")
+        written = self._read(HISTORY, manifest.history_sha256, manifest.history_bytes)
+        history = History.of(_records(written, self.folder / HISTORY), self.metrics)
+        if len(history.rounds) != number:
+            raise CheckpointError(f"{self.folder / HISTORY} holds {len(history.rounds)} rounds instead of {number}")
+        data = {name: self._read(name, digest) for name, digest in manifest.files.items()}
+        state, *memory = (self._unpack(name, data[name]) for name in names[:2] if name in data)
+        if sorted(state) != sorted(manifest.parameters):
+            raise CheckpointError(f"{self.folder / CHECKPOINT} names other parameters than {names[0]} holds")
+        self.state = {name: state[name] for name in manifest.parameters}
+        self.memory = memory[0] if memory else {}
+        self.node_states = data.get(names[2], b"")
+        self.history, self.seconds, self.model_sha256 = history, manifest.seconds, manifest.files[names[0]]
+        self._history_bytes, self._history_sha256 = len(written), hashlib.sha256(written)
+        with storing(self.folder):
+            self._clear({*data})
+            self._publish(data[names[0]], None)
 
-    def _read(self, name: str) -> bytes:
+    def _check_settings(self, manifest: Manifest) -> None:
+        name = first_difference(manifest.settings, self._settings)
+        if name:
+            begun = manifest.settings[name]
+            raise SettingError(
+                name, self._settings[name], f"the run in {self.folder} was begun with {begun!r}, and settings.toml was "
+                "changed since: put that value back, or begin another run",
+            )  # fmt: skip
+
+    def _without_a_checkpoint(self) -> str:
+        """Return a file that shows that rounds were committed; empty if there is none."""
+        begun = {_state_name(0), _memory_name(0), _nodes_name(0)}
+        for path in sorted((self.folder / "checkpoint").glob("[!.]*")):
+            name = f"checkpoint/{path.name}"
+            if name not in begun and (name != HISTORY or path.stat().st_size):
+                return name
+        return ""
+
+    def _read(self, name: str, digest: str, length: int | None = None) -> bytes:
+        """Return a file, or the first bytes of it, having compared the SHA-256."""
         path = self.folder / name
         try:
-            data = path.read_bytes()
+            if not path.is_file():  # anything else might never end
+                raise FileNotFoundError(errno.ENOENT, "it is missing, or no file")
+            with path.open("rb") as file:
+                data = file.read() if length is None else file.read(min(length, path.stat().st_size))
         except OSError as error:
             raise CheckpointError(f"{path}, which {CHECKPOINT} names, cannot be read: {error.strerror}") from None
-        if sha256(data) != self._files[name]:
-            raise CheckpointError(f"{path} is damaged: its SHA-256 is not the one that {CHECKPOINT} names")
+        if sha256(data) != digest:
+            raise CheckpointError(
+                f"{path} is damaged or was changed by hand: its SHA-256 is not the one that {CHECKPOINT} names; "
+                "put back the file that was written, or begin another run"
+            )
         return data
 
-    def _write(self, state: State, memory: Mapping[str, Array], node_states: bytes, history: History) -> None:
+    def _unpack(self, name: str, data: bytes) -> dict[str, Array]:
+        try:
+            arrays: dict[str, Array] = safetensors_load(data)
+        except (SafetensorError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{self.folder / name} is no safetensors file: {error}") from None
+        return arrays
+
+    def _write(
+        self,
+        state: State,
+        memory: Mapping[str, Array],
+        node_states: bytes,
+        history: History,
+        record: RoundRecord | None,
+    ) -> None:
         number = len(history.rounds)
         packed = pack_state(state)
         data = {_state_name(number): packed}
@@ -167,28 +290,48 @@ class RunStore:
             data[_nodes_name(number)] = node_states
         for name, content in data.items():
             write_atomically(self.folder / name, content)
-        manifest = {
-            "format": FORMAT,
-            "files": {name: sha256(content) for name, content in data.items()},
-            "parameters": list(state),  # safetensors forgets the model's order, in which codecs lay out what is sent
-            "seconds": round(self.seconds, 3),
-            "history": [record.as_row() for record in history.rounds],
-        }
-        write_atomically(self.folder / CHECKPOINT, json.dumps(manifest).encode())
-        for path in (self.folder / "checkpoint").iterdir():  # of the round before, and what a kill has left behind
-            if f"checkpoint/{path.name}" not in data:
-                path.unlink()
+        line = json.dumps(record.as_row()).encode() + b"\n" if record is not None else b""
+        write_from(self.folder / HISTORY, self._history_bytes, line)
+        whole = self._history_sha256.copy()
+        whole.update(line)
+        manifest = Manifest(
+            rounds=number,
+            history_bytes=self._history_bytes + len(line),
+            history_sha256=whole.hexdigest(),
+            files={name: sha256(content) for name, content in data.items()},
+            parameters=list(state),
+            seconds=round(self.seconds, 3),
+            settings=self._settings,
+        )
+        write_atomically(self.folder / CHECKPOINT, manifest.packed())
         self.state, self.memory, self.node_states, self.history = state, memory, node_states, history
-        self._files = manifest["files"]  # type: ignore[assignment]
-        self.model_sha256 = self._files[_state_name(number)]
-        self._publish(packed)
+        self._history_bytes, self._history_sha256 = manifest.history_bytes, whole
+        self.model_sha256 = manifest.files[_state_name(number)]
+        self._clear({*data})
+        self._publish(packed, record)
 
-    def _publish(self, packed: bytes) -> None:
-        """Write what people read: the latest model, the best one, and the table of rounds."""
+    def _clear(self, names: set[str]) -> None:
+        """Remove the files of the round before, and what a kill has left behind."""
+        for path in (self.folder / "checkpoint").iterdir():
+            if f"checkpoint/{path.name}" not in names | {HISTORY} and not path.is_dir():
+                path.unlink()
+        for name in (CHECKPOINT, "model.safetensors", "best.safetensors", TABLE):
+            (self.folder / f".{name}.tmp").unlink(missing_ok=True)
+
+    def _publish(self, packed: bytes, record: RoundRecord | None) -> None:
+        """Write what people read: the latest model, the best one, and the table, to which `record` is new if given."""
         write_atomically(self.folder / "model.safetensors", packed)
         if self.history.best is not None and self.history.best is self.history.rounds[-1]:
             write_atomically(self.folder / "best.safetensors", packed)
-        write_atomically(self.folder / "metrics.csv", _as_csv(self.history).encode())
+        path, columns = self.folder / TABLE, [*COLUMNS, *self.metrics.columns]
+        if record is not None and path.is_file() and path.stat().st_size == self._table_bytes:
+            row = _as_csv([record], columns).encode()
+            write_from(path, self._table_bytes, row)
+            self._table_bytes += len(row)
+        else:
+            table = _as_csv(self.history.rounds, columns, header=True).encode()
+            write_atomically(path, table)
+            self._table_bytes = len(table)
 
 
 def _state_name(number: int) -> str:
@@ -203,19 +346,24 @@ def _nodes_name(number: int) -> str:
     return f"checkpoint/round-{number:06d}.nodes"
 
 
-def _unpack(data: bytes) -> dict[str, Array]:
-    try:
-        arrays: dict[str, Array] = safetensors_load(data)
-    except SafetensorError as error:
-        raise CheckpointError(f"a stored state is no safetensors file: {error}") from None
-    return arrays
+def _records(data: bytes, path: Path) -> Iterator[RoundRecord]:
+    for number, line in enumerate(data.splitlines(), start=1):
+        try:
+            record = RoundRecord.from_row(json.loads(line))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            what = " ".join(str(error).split())[:200]
+            raise CheckpointError(f"{path}: line {number} cannot be read back: {what}") from None
+        if record.round_number != number:
+            raise CheckpointError(f"{path}: line {number} is of round {record.round_number}")
+        yield record
 
 
-def _as_csv(history: History) -> str:
+def _as_csv(records: Iterable[RoundRecord], columns: list[str], *, header: bool = False) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, [*COLUMNS, *history.metrics.columns], lineterminator="\n")
-    writer.writeheader()
-    for record in history.rounds:
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    if header:
+        writer.writeheader()
+    for record in records:
         row: dict[str, Any] = {k: round(v, 6) if isinstance(v, float) else v for k, v in record.as_row().items()}
         writer.writerow(row)
     return text.getvalue()

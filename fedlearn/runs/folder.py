@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,8 @@ import tomli_w
 
 from fedlearn.config import RunConfig, config_from, flat_from_file, to_flower
 from fedlearn.errors import SettingError, UsageError
-from fedlearn.runs.checkpoint import write_atomically
+from fedlearn.runs.checkpoint import storing, write_atomically
+from fedlearn.runs.manifest import Setting
 
 SETTINGS = "settings.toml"
 ENVIRONMENT = "environment.json"
@@ -30,6 +33,32 @@ FREE_TO_CHANGE = ("engine.", "out", "data.dir", "data.notice", "rounds.total", "
 REPORTED_PACKAGES = (
     "fedlearn", "flwr", "flwr-datasets", "torch", "torchvision", "numpy", "numba", "opendp", "scikit-learn",
 )  # fmt: skip
+
+
+def kept_settings(config: RunConfig) -> dict[str, Setting]:
+    """Return the settings that a run has to keep: all that are not free to change."""
+    return {name: value for name, value in to_flower(config).items() if not name.startswith(FREE_TO_CHANGE)}
+
+
+def new_folder(runs: Path = Path("runs")) -> Path:
+    """Make a folder named after the time of day, and return it; nobody else gets the same one.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be made.
+    """
+    name = f"{datetime.now():%Y%m%d-%H%M%S}"
+    for count in itertools.count():
+        folder = runs / (name if not count else f"{name}-{count}")
+        try:
+            folder.mkdir(parents=True, exist_ok=False)
+            return folder
+        except FileExistsError:
+            continue  # of another run that was begun in this second
+        except OSError as error:
+            raise UsageError(f"{folder}: {error.strerror}: name a folder that can be written to by --out") from None
+    raise AssertionError("counting has no end")
 
 
 class RunFolder:
@@ -47,9 +76,18 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from running in this folder meanwhile."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR)
+        """Keep other processes from running in this folder meanwhile.
+
+        Raises
+        ------
+        UsageError
+            If one is, or the folder cannot be made or written to.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR)
+        except OSError as error:
+            raise UsageError(f"{self.path}: {error.strerror}: name a folder that can be written to by --out") from None
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,18 +97,37 @@ class RunFolder:
         finally:
             os.close(descriptor)
 
+    @property
+    def has_settings(self) -> bool:
+        """Whether a run was begun here."""
+        return (self.path / SETTINGS).exists()
+
     def write_settings(self, config: RunConfig) -> None:
         """Store the resolved settings, and what the run was begun with."""
         anywhere = config.model_copy(update={"out": ""})  # so that --config can read it for another run
-        write_atomically(self.path / SETTINGS, tomli_w.dumps(anywhere.model_dump()).encode())
-        if not (self.path / ENVIRONMENT).exists():
-            write_atomically(self.path / ENVIRONMENT, json.dumps(environment(), indent=2).encode())
+        with storing(self.path):
+            write_atomically(self.path / SETTINGS, tomli_w.dumps(anywhere.model_dump()).encode())
+            if not (self.path / ENVIRONMENT).exists():
+                write_atomically(self.path / ENVIRONMENT, json.dumps(environment(), indent=2).encode())
 
     def read_settings(self) -> dict[str, Any]:
-        """Return the stored settings as a flat table."""
-        if not (self.path / SETTINGS).exists():
+        """Return the stored settings as a flat table.
+
+        Raises
+        ------
+        UsageError
+            If there are none, or they cannot be read.
+        """
+        path = self.path / SETTINGS
+        if not self.has_settings:
             raise UsageError(f"--resume {self.path}: there is no run, {SETTINGS} is missing")
-        return flat_from_file(self.path / SETTINGS)
+        if not path.is_file():
+            raise UsageError(f"{path} is no file: put back the one that was written, or begin another run")
+        try:
+            return flat_from_file(path)
+        except (ValueError, RecursionError) as error:
+            what = " ".join(str(error).split())[:200]
+            raise UsageError(f"{path}: not valid TOML: {what}; put back what was written") from None
 
     def check_settings(self, config: RunConfig) -> None:
         """Refuse to go on with other settings than the run was begun with."""
@@ -81,7 +138,8 @@ class RunFolder:
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Store the results."""
-        write_atomically(self.path / SUMMARY, json.dumps(summary, indent=2).encode())
+        with storing(self.path):
+            write_atomically(self.path / SUMMARY, json.dumps(summary, indent=2).encode())
 
     def read_summary(self) -> dict[str, Any]:
         """Return the stored results."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from fedlearn.metrics import NEURAL_CLASSIFIER, Measured, Metrics
@@ -39,9 +39,22 @@ class RoundRecord:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Return the record of a flat row; raises TypeError if one of the fixed columns is missing."""
+        """Return the record of a flat row.
+
+        Raises
+        ------
+        TypeError
+            If one of the fixed columns is missing, or a value is not the number that it should be.
+        """
+        for name in COLUMNS:
+            kinds = int | float if name.endswith("_seconds") else int
+            if name not in row or isinstance(row[name], bool) or not isinstance(row[name], kinds) or not row[name] >= 0:
+                raise TypeError(f"{name} is no number from 0 on")
         measured = {name: value for name, value in row.items() if name not in COLUMNS}
-        return cls(**{name: row[name] for name in COLUMNS if name in row}, measured=measured)
+        for name, value in measured.items():
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise TypeError(f"{name[:50]} is no number")
+        return cls(**{name: row[name] for name in COLUMNS}, measured=measured)
 
 
 COLUMNS = tuple(each.name for each in fields(RoundRecord) if each.name != "measured")
@@ -50,26 +63,27 @@ COLUMNS = tuple(each.name for each in fields(RoundRecord) if each.name != "measu
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The committed rounds of a run, in order, and which one was best."""
+    """The committed rounds of a run, in order, and which one was best.
+
+    `best` is the first round of the best evaluation; None where nothing was evaluated, or nothing says what is better.
+    It is kept, as a commit must not take longer the more rounds lie behind it.
+    """
 
     rounds: tuple[RoundRecord, ...] = ()
     metrics: Metrics = NEURAL_CLASSIFIER
+    best: RoundRecord | None = None
+
+    @classmethod
+    def of(cls, rounds: Iterable[RoundRecord], metrics: Metrics) -> Self:
+        """Return the history of these rounds."""
+        best, kept = None, tuple(rounds)
+        for record in kept:
+            best = _better(best, record, metrics)
+        return cls(kept, metrics, best)
 
     def plus(self, record: RoundRecord) -> History:
         """Return the history with one more round."""
-        return replace(self, rounds=(*self.rounds, record))
-
-    @property
-    def best(self) -> RoundRecord | None:
-        """The first round of the best evaluation; None where nothing was evaluated, or nothing says what is better."""
-        best, best_value, headline = None, 0.0, self.metrics.headline
-        if headline is None:
-            return None
-        for record in self.rounds:
-            value = record.measured.get(headline.name)
-            if value is not None and (best is None or headline.is_better(value, best_value)):
-                best, best_value = record, value
-        return best
+        return History((*self.rounds, record), self.metrics, _better(self.best, record, self.metrics))
 
     @property
     def evaluated(self) -> RoundRecord | None:
@@ -77,3 +91,12 @@ class History:
         names = [self.metrics.best_by] if self.metrics.best_by else [each.name for each in self.metrics.evaluated]
         rounds = reversed(self.rounds)
         return next((r for r in rounds if any(r.measured.get(name) is not None for name in names)), None)
+
+
+def _better(best: RoundRecord | None, record: RoundRecord, metrics: Metrics) -> RoundRecord | None:
+    headline = metrics.headline
+    value = record.measured.get(headline.name) if headline is not None else None
+    if headline is None or value is None:
+        return best
+    before = best.measured[headline.name] if best is not None else None
+    return record if before is None or headline.is_better(value, before) else best

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from fedlearn.metrics import Metrics, declared
+from fedlearn.runs.checkpoint import storing
 from fedlearn.runs.history import COLUMNS
 
 LOOK = 0.1  # seconds between looks at the log
@@ -36,10 +37,11 @@ class EventLog:
 
     Every event has ``time`` (seconds since 1970) and ``event``; most have ``round`` and ``attempt``, those about one
     node have ``node``, ``partition`` and, where something was sent, ``bytes``; those about something that went wrong
-    have ``reason``.
+    have ``reason``. Where the file cannot be written, RunFailed says so.
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._file = path.open("a", encoding="utf-8")
         if _ends_within_a_line(path):  # a kill has cut the last event short
             self._file.write("\n")
@@ -48,13 +50,15 @@ class EventLog:
     def write(self, event: str, **fields: object) -> None:
         """Append one event."""
         now = time.time()
-        self._file.write(json.dumps({"time": round(now, 3), "event": event, **fields}) + "\n")
+        with storing(self._path.parent, self._path):
+            self._file.write(json.dumps({"time": round(now, 3), "event": event, **fields}) + "\n")
         if "node" not in fields or now - self._flushed > FLUSH:
             self.flush()
 
     def flush(self) -> None:
         """Hand what was written to the operating system."""
-        self._file.flush()
+        with storing(self._path.parent, self._path):
+            self._file.flush()
         self._flushed = time.time()
 
     def __enter__(self) -> Self:
@@ -65,7 +69,8 @@ class EventLog:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the file."""
-        self._file.close()
+        with storing(self._path.parent, self._path):
+            self._file.close()
 
 
 def _ends_within_a_line(path: Path) -> bool:

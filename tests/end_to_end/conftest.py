@@ -69,7 +69,7 @@ class Run:
     def committed(self) -> int:
         """Number of rounds in the checkpoint; -1 where there is none."""
         try:
-            return len(json.loads((self.folder / "checkpoint.json").read_text())["history"])
+            return json.loads((self.folder / "checkpoint.json").read_text())["rounds"]
         except FileNotFoundError:
             return -1
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import sys
 
 import numpy as np
 import pytest
@@ -69,7 +72,8 @@ def test_what_was_saved_is_loaded(tmp_path, rounds):
 def test_only_the_files_of_the_latest_round_are_kept(tmp_path):
     stored(tmp_path, 3)
     names = {path.name for path in (tmp_path / "checkpoint").iterdir()}
-    assert names == {"round-000003.state.safetensors", "round-000003.memory.safetensors", "round-000003.nodes"}
+    of_the_round = {"round-000003.state.safetensors", "round-000003.memory.safetensors", "round-000003.nodes"}
+    assert names == of_the_round | {"history.jsonl"}
 
 
 def test_best_is_the_first_round_of_highest_accuracy(tmp_path):
@@ -117,6 +121,77 @@ def test_kill_at_any_write_leaves_the_old_round_or_the_new_one(tmp_path, monkeyp
     assert (tmp_path / "best.safetensors").read_bytes() == checkpoint.pack_state(state_of(number))
     save(again, number + 1)  # and the run goes on
     assert_is_round(again, number + 1)
+
+
+OPERATIONS = ("open", "os.rename", "os.remove", "os.mkdir", "fsync")
+killing: list = []  # what is done at each file operation, while a test is at it
+
+
+def at_operation(event, given):
+    """Audit hooks stay for good: this one does nothing outside a test."""
+    if killing and event in OPERATIONS and not (event == "open" and not given[2] & (os.O_WRONLY | os.O_RDWR)):
+        killing[0]()
+
+
+sys.addaudithook(at_operation)
+
+
+def killed_at(nth, monkeypatch, act):
+    """Run `act` and kill it before its nth file operation; return whether it came to that."""
+    count = 0
+    real = os.fsync
+
+    def operation():
+        nonlocal count
+        count += 1
+        if count == nth:
+            killing.clear()
+            raise Killed
+
+    def fsync(descriptor):
+        at_operation("fsync", ())
+        real(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        killing.append(operation)
+        try:
+            act()
+        except Killed:
+            return True
+        finally:
+            killing.clear()
+    return False
+
+
+@pytest.mark.parametrize("torn", [False, True], ids=["whole", "torn"])
+def test_kill_at_any_file_operation_leaves_a_round_and_nothing_beside_it(tmp_path, monkeypatch, torn):
+    rng, points = random.Random(7), 0
+    for nth in range(1, 99):
+        folder = tmp_path / str(nth)
+        store = stored(folder, 1)
+        held = (folder / "checkpoint" / "history.jsonl").stat().st_size
+        if not killed_at(nth, monkeypatch, lambda store=store: save(store, 2, accuracy=0.9)):
+            break
+        points += 1
+        again = RunStore(folder)
+        if torn and b'"rounds": 1' in (folder / CHECKPOINT).read_bytes():  # any part of what is not synced may be there
+            history = folder / "checkpoint" / "history.jsonl"
+            history.write_bytes(history.read_bytes()[: rng.randint(held, history.stat().st_size)])
+        killed_at(rng.randint(1, 12), monkeypatch, again.load)  # and again, while it is taken up
+        again = RunStore(folder)
+        again.load()
+        number = len(again.history.rounds)
+        assert_is_round(again, number)
+        left = {path.name for path in folder.rglob("*") if path.is_file()} - {"history.jsonl", CHECKPOINT}
+        of_the_round = {f"round-00000{number}.{kind}" for kind in ("state.safetensors", "memory.safetensors", "nodes")}
+        assert left == of_the_round | {"model.safetensors", "best.safetensors", "metrics.csv"}
+        save(again, number + 1)
+        assert (folder / "metrics.csv").read_text().count("\n") == number + 2
+        last = RunStore(folder)
+        last.load()
+        assert_is_round(last, number + 1)
+    assert points > 30
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])

@@ -1,0 +1,110 @@
+"""checkpoint.json: what a stored round is made of, under a checksum of its own.
+
+The first line holds the SHA-256 of all that follows it::
+
+    {"sha256": "9f2c...",
+    "format": 2, "rounds": 3, ...}
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from fedlearn.errors import CheckpointError
+
+FORMAT = 2
+HELD = re.compile(rb'\{"sha256": "([0-9a-f]{64})",\n(.*)\Z', re.DOTALL)
+OTHER_FORMAT = re.compile(rb'\{[^{}]*"format": (\d{1,9})\b')  # format 1 had no checksum and began with these words
+
+Setting = bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What `checkpoint.json` says.
+
+    Parameters
+    ----------
+    rounds
+        How many rounds are committed.
+    history_bytes, history_sha256
+        How much of the history's file belongs to them, and its SHA-256; what follows is of a round that never was.
+    files
+        Name -> SHA-256 of the files that hold the state, the strategy's memory and what the nodes keep.
+    parameters
+        The model's order of its parameters, in which codecs lay out what is sent; safetensors forgets it.
+    seconds
+        How long the run has taken so far.
+    settings
+        Those that the run was begun with and has to keep.
+    """
+
+    rounds: Annotated[int, Field(ge=0)]
+    history_bytes: Annotated[int, Field(ge=0)]
+    history_sha256: str
+    files: dict[str, str]
+    parameters: list[str]
+    seconds: Annotated[float, Field(ge=0)]
+    settings: dict[str, Setting]
+    format: int = FORMAT
+
+    def packed(self) -> bytes:
+        """Return the file's content."""
+        rest = json.dumps(asdict(self)).encode()[1:]
+        return b'{"sha256": "%s",\n%s' % (hashlib.sha256(rest).hexdigest().encode(), rest)
+
+    @classmethod
+    def read(cls, path: Path) -> Manifest:
+        """Return what a file says.
+
+        Raises
+        ------
+        CheckpointError
+            If it is not what was written.
+        """
+        try:
+            if not path.is_file():
+                raise CheckpointError(f"{path} is no file: put back the one that was written, or begin another run")
+            data = path.read_bytes()
+        except OSError as error:
+            raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None
+        held = HELD.match(data)
+        if held is None and (other := OTHER_FORMAT.match(data)) is not None and int(other[1]) < FORMAT:
+            raise CheckpointError(
+                f"{path} has format {int(other[1])}, which had no checksum, and this version reads {FORMAT}: "
+                "go on with the version that began the run, or begin another one"
+            )
+        if held is None or hashlib.sha256(held[2]).hexdigest().encode() != held[1]:
+            raise CheckpointError(
+                f"{path} is damaged or was changed by hand: its SHA-256 is not the one in its first line; "
+                "put back the file that was written, or begin another run"
+            )
+        return _parsed(path, b"{" + held[2])
+
+
+_SCHEMA = TypeAdapter(Manifest)
+
+
+def _parsed(path: Path, data: bytes) -> Manifest:
+    try:
+        manifest = _SCHEMA.validate_json(data, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])[:100]
+        raise CheckpointError(f"{path} cannot be read back: {where}: {first['msg']}"[:500]) from None
+    if manifest.format != FORMAT:
+        raise CheckpointError(f"{path} has format {manifest.format}, this version reads {FORMAT}")
+    return manifest
+
+
+def first_difference(stored: Mapping[str, Setting], now: Mapping[str, Setting]) -> str:
+    """Return the name of the first setting that both have and that is not the same; empty if there is none."""
+    return next((name for name, value in now.items() if name in stored and stored[name] != value), "")

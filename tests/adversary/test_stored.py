@@ -1,0 +1,395 @@
+"""Attacks on what a run has stored: spoiled files, forged ones, full disks, kills. C1 to C6 are the faults they found.
+
+What is read back must be what was written, or there is one line that names the file. FEDLEARN_SPOILED sets how many
+spoiled folders are tried (150 by default); each is drawn from a seed of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from contextlib import nullcontext, suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedlearn.commands.shared import run_settings
+from fedlearn.config import config_from
+from fedlearn.data import cache
+from fedlearn.engine import inline
+from fedlearn.errors import CheckpointError, FedlearnError, RunFailed, SettingError, UsageError
+from fedlearn.runs import checkpoint
+from fedlearn.runs import folder as run_folder
+from fedlearn.runs.checkpoint import CHECKPOINT, RunStore
+from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.history import COLUMNS, RoundRecord
+
+SPOILED = int(os.environ.get("FEDLEARN_SPOILED", "150"))
+FILES = (
+    "settings.toml", "checkpoint.json", "checkpoint/history.jsonl", "checkpoint/round-000003.state.safetensors",
+    "checkpoint/round-000003.memory.safetensors", "checkpoint/round-000003.nodes",
+)  # fmt: skip
+SETTINGS = {"clients": 4, "strategy.name": "fedavgm", "training.lr": 0.125, "data.dataset": "digits"}
+CHEAP = {
+    "clients": 3, "rounds.total": 1, "rounds.cohort": 0, "data.dataset": "diabetes", "model.name": "dp-forest",
+    "strategy.name": "forest_union",
+    "engine.name": "inline",
+}  # fmt: skip
+ARRAYS = {"images": np.arange(600, dtype=np.uint8).reshape(6, 100), "labels": np.arange(6)}
+
+
+def record(number, accuracy=0.5):
+    counts = dict.fromkeys([name for name in COLUMNS if name != "round_number"], 1)
+    return RoundRecord(number, **counts, measured={"train_loss": 1.0, "loss": None, "accuracy": accuracy / number})
+
+
+def state_of(number):
+    return {"w": np.full((2, 3), number, np.float32), "steps": np.array(number)}
+
+
+def store_of(folder, config):
+    kept = getattr(run_folder, "kept_settings", None)  # not there in older versions, which this must fail with
+    return RunStore(folder, settings=kept(config)) if kept else RunStore(folder)
+
+
+def save(store, number):
+    memory = {"velocity/w": np.full((2, 3), number / 2)}
+    store.save(state_of(number), memory, record(number), node_states=b"nodes %d" % number, seconds=1.5 * number)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """A folder of three rounds, and what it reads back as."""
+    folder = tmp_path_factory.mktemp("sound")
+    config = config_from(SETTINGS)
+    RunFolder(folder).write_settings(config)
+    store = store_of(folder, config)
+    store.begin(state_of(0))
+    for number in (1, 2, 3):
+        save(store, number)
+    return folder, read_back(folder)
+
+
+def read_back(folder):
+    """Do what a resume does before it runs, and return all that the next bytes depend on."""
+    config = run_settings({}, None, folder)
+    RunFolder(folder).check_settings(config)
+    store = store_of(folder, config)
+    store.load()
+    arrays = [(k, v.tobytes(), v.dtype.str) for part in (store.state, store.memory) for k, v in part.items()]
+    rows = [each.as_row() for each in store.history.rounds]
+    changing = {"engine", "out", "rounds", "evaluation", "data"}
+    settings = config.model_dump()
+    free = config.model_dump(include=changing)
+    for name in ("dir", "notice"):
+        free["data"].pop(name)
+    free["rounds"].pop("total")
+    free = {"data": free["data"], "rounds": free["rounds"]}
+    kept = {name: value for name, value in settings.items() if name not in changing}
+    return repr((arrays, rows, store.history.best, store.node_states, store.seconds, kept, free))
+
+
+def spoil(path, rng):
+    """Change a file in one of the ways that disks, editors and people do."""
+    data = bytearray(path.read_bytes())
+    place = rng.randrange(len(data))
+    way = rng.randrange(11)
+    if way == 0:
+        data[place] ^= 1 << rng.randrange(8)
+    elif way == 1:
+        del data[place:]
+    elif way == 2:
+        data[place:place] = rng.randbytes(rng.randint(1, 40))
+    elif way == 3:
+        del data[place : place + rng.randint(1, 60)]
+    elif way == 4:
+        lines = bytes(data).splitlines(keepends=True)
+        lines.pop(rng.randrange(len(lines)))
+        data = bytearray(b"".join(lines))
+    elif way == 5:
+        lines = bytes(data).splitlines(keepends=True)
+        rng.shuffle(lines)
+        data = bytearray(b"".join(lines))
+    elif way == 6:
+        data = bytearray(
+            rng.choice([b"", b"{}", b"[]", b"null", b"7", b"\0" * 99, b"[" * 10**5, b"9" * 5000, b"a = 1"])
+        )
+    elif way == 7:
+        digits = [i for i, byte in enumerate(data) if chr(byte).isdigit()] or [place]
+        data[rng.choice(digits)] = ord(rng.choice("0123456789"))
+    elif way == 8:
+        data[place:place] = rng.choice([b"9" * 5000, b"[" * 10**5, b'"\\u0000"', b"1e999", b"nan", b"-1", b"\n\n"])
+    elif way == 9:
+        path.unlink()
+        return
+    else:
+        path.unlink()
+        path.mkdir()
+        return
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_c1_c2_spoiled_folder_is_read_as_it_was_or_named_in_one_line(sound, tmp_path, name):
+    """Older versions: other settings are taken silently, and traces of wrong types."""
+    folder, before = sound
+    for seed in range(max(SPOILED // len(FILES), 1)):
+        spoiled = tmp_path / str(seed)
+        shutil.copytree(folder, spoiled)
+        spoil(spoiled / name, random.Random(f"{name} {seed}"))
+        try:
+            after = read_back(spoiled)
+        except FedlearnError as error:
+            assert "\n" not in str(error) and len(str(error)) < 6000, (name, seed)
+            assert str(spoiled) in str(error) or "settings.toml" in str(error), (name, seed, str(error))
+        else:
+            assert after == before.replace(str(folder), str(spoiled)), (name, seed)
+
+
+@pytest.mark.parametrize(
+    ("line", "edited", "setting"),
+    [
+        ("seed = 1", "seed = 2", "seed"),
+        ("lr = 0.125", "lr = 0.25", "training.lr"),
+        ("lr = 0.125", "", "training.lr"),
+        ("clients = 4", "clients = 5", "clients"),
+        ('name = "fedavgm"', 'name = "fedadam"', "strategy.name"),
+        ('codec = "identity"', 'codec = "drop"', "compression.codec"),
+    ],
+)
+def test_c1_setting_that_was_edited_by_hand_is_named(sound, tmp_path, line, edited, setting):
+    spoiled = tmp_path / "run"
+    shutil.copytree(sound[0], spoiled)
+    text = (spoiled / "settings.toml").read_text()
+    assert f"\n{line}\n" in f"\n{text}"
+    (spoiled / "settings.toml").write_text(f"\n{text}".replace(f"\n{line}\n", f"\n{edited}\n"))
+    with pytest.raises(SettingError, match=rf"^{setting} = .*was begun with .*settings\.toml.*put that value back"):
+        read_back(spoiled)
+
+
+@pytest.mark.parametrize(
+    "edit", [("workers = 0", "workers = 3"), ("total = 20", "total = 99"), ("every = 1", "every = 2")]
+)
+def test_c1_setting_that_is_free_may_be_edited_by_hand(sound, tmp_path, edit):
+    folder = tmp_path / "run"
+    shutil.copytree(sound[0], folder)
+    text = (folder / "settings.toml").read_text()
+    assert edit[0] in text
+    (folder / "settings.toml").write_text(text.replace(*edit))
+    assert read_back(folder)
+
+
+def resealed(text):
+    return b'{"sha256": "%s",\n%s' % (hashlib.sha256(text).hexdigest().encode(), text)
+
+
+VALUES = [None, "x", -1, 10**30, 0.5, True, [], {}, [[1]], {"a": {"b": 1}}, "x" * 3000, "checkpoint/../../x"]
+
+
+def test_c2_forged_manifest_with_a_right_checksum_is_one_line(sound, tmp_path):
+    """Whoever recomputes the checksum gets no traceback either."""
+    folder = tmp_path / "run"
+    shutil.copytree(sound[0], folder)
+    path = folder / CHECKPOINT
+    body = b"{" + path.read_bytes().partition(b"\n")[2]
+    read_back(folder)
+    for seed in range(SPOILED):
+        rng = random.Random(seed)
+        manifest = json.loads(body)
+        within = manifest
+        while rng.random() < 0.5 and (inner := [each for each in within.values() if isinstance(each, dict) and each]):
+            within = rng.choice(inner)
+        key = rng.choice(list(within))
+        if rng.random() < 0.2:
+            del within[key]
+        else:
+            within[key] = rng.choice(VALUES)
+        text = json.dumps(manifest).encode()[1:]
+        path.write_bytes(resealed(text if rng.random() < 0.9 else text.replace(b": ", b": " + b"[" * 10**5, 1)))
+        with suppress(FedlearnError):
+            read_back(folder)
+
+
+@pytest.mark.parametrize("value", ['"many"', "null", "-3", "true", "[1]", '{"a": 1}', "9" * 5000, "[" * 10**5, "1e999"])
+@pytest.mark.parametrize("column", ["cohort", "accuracy", "training_seconds"])
+def test_c2_forged_history_with_right_checksums_is_one_line(sound, tmp_path, column, value):
+    folder = tmp_path / "run"
+    shutil.copytree(sound[0], folder)
+    path = folder / "checkpoint" / "history.jsonl"
+    row = json.loads(path.read_text().splitlines()[0])
+    before = path.read_text()
+    path.write_text(before.replace(f'"{column}": {json.dumps(row[column])}', f'"{column}": {value}', 1))
+    assert path.read_text() != before
+    manifest = json.loads((folder / CHECKPOINT).read_text())
+    manifest["history_bytes"] = path.stat().st_size
+    manifest["history_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    del manifest["sha256"]
+    (folder / CHECKPOINT).write_bytes(resealed(json.dumps(manifest).encode()[1:]))
+    try:
+        read_back(folder)
+    except FedlearnError as error:
+        assert "history.jsonl: line 1" in str(error) and "\n" not in str(error)
+    else:
+        fitting = {"cohort": (), "training_seconds": ("1e999",), "accuracy": ("null", "-3", "1e999")}
+        assert value in fitting[column]
+
+
+def test_c2_run_of_the_format_before_says_what_to_do(sound, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(sound[0], folder)
+    (folder / CHECKPOINT).write_text('{"format": 1, "files": {}, "history": []}')
+    with pytest.raises(CheckpointError, match=r"format 1, which had no checksum.*go on with the version"):
+        read_back(folder)
+
+
+def checked():
+    return cache.checked() if hasattr(cache, "checked") else nullcontext()
+
+
+def test_c3_spoiled_cache_is_never_used(tmp_path, monkeypatch):
+    """Older versions take every byte that is changed within an array."""
+    monkeypatch.setenv("FEDLEARN_CACHE", str(tmp_path))
+    content = cache.cached("x", "key", lambda: ARRAYS).content
+    (entry,) = tmp_path.iterdir()
+    for seed in range(SPOILED):
+        rng = random.Random(seed)
+        spoil(rng.choice([entry / "images.npy", entry / "labels.npy", entry / "entry.json"]), rng)
+        with checked():
+            again = cache.cached("x", "key", lambda: ARRAYS)
+        assert again.content == content
+        assert {k: v.tobytes() for k, v in again.arrays.items()} == {k: v.tobytes() for k, v in ARRAYS.items()}, seed
+        assert list(tmp_path.iterdir()) == [entry]
+        shutil.rmtree(entry)
+        cache.cached("x", "key", lambda: ARRAYS)
+
+
+def test_c3_a_run_makes_a_damaged_entry_anew(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDLEARN_CACHE", str(tmp_path / "cache"))
+
+    def sha(name):
+        inline.run(config_from({**CHEAP, "out": str(tmp_path / name)}))
+        return json.loads((tmp_path / name / "summary.json").read_text())["model_sha256"]
+
+    before = sha("before")
+    for path in (tmp_path / "cache").glob("*/*.npy"):
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+    assert sha("after") == before
+
+
+def test_c3_a_cache_that_cannot_be_mended_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDLEARN_CACHE", str(tmp_path))
+    cache.cached("x", "key", lambda: ARRAYS)
+    (entry,) = tmp_path.iterdir()
+    (entry / "images.npy").write_bytes((entry / "images.npy").read_bytes()[:-1] + b"\0")
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.tempfile, "mkdtemp", full)
+    with checked(), pytest.raises(UsageError, match=r"cannot write to the cache folder.*FEDLEARN_CACHE"):
+        cache.cached("x", "key", lambda: ARRAYS)
+
+
+@pytest.mark.parametrize("place", ["/proc/x", "/proc", "file", "file/below", "file/far/below"])
+def test_c4_place_that_cannot_be_written_is_refused_as_wrong_usage(tmp_path, place):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="--out") as error, RunFolder(tmp_path / place).locked():
+        pass
+    assert str(tmp_path / place) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_c4_full_disk_is_one_line_and_what_was_stored_stays_sound(sound, tmp_path, monkeypatch):
+    """The disk is full at each write of a commit in turn, and then has room again."""
+    sync, calls = os.fsync, 0
+    for nth in range(1, 99):
+        folder = tmp_path / str(nth)
+        shutil.copytree(sound[0], folder)
+        store = store_of(folder, config_from(SETTINGS))
+        store.load()
+        calls = 0
+
+        def full(descriptor):
+            nonlocal calls
+            calls += 1
+            if calls == nth:  # noqa: B023 (called before the next turn)
+                raise OSError(28, "No space left on device")
+            sync(descriptor)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            try:
+                save(store, 4)
+            except FedlearnError as error:
+                assert isinstance(error, RunFailed)
+                assert "No space left on device" in str(error) and str(folder) in str(error)
+                assert "--resume" in str(error) and "\n" not in str(error)
+            else:
+                assert nth > 10  # all writes have been the one that fails
+                return
+        again = store_of(folder, config_from(SETTINGS))
+        again.load()
+        number = len(again.history.rounds)
+        assert number in (3, 4)
+        assert again.state["steps"] == number and again.node_states == b"nodes %d" % number
+        save(again, number + 1)
+
+
+def test_c4_command_says_in_one_line_what_the_system_refuses():
+    code = (
+        "import fedlearn.cli as cli\n"
+        "def app(**_): raise PermissionError(13, 'Permission denied', '/some/where')\n"
+        "cli.app = app\ncli.main(['simulate'])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (1, "error: /some/where: Permission denied\n")
+
+
+def test_c5_runs_begun_in_the_same_second_get_folders_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folders = [Path(run_settings({}, None, None).out) for _ in range(20)]
+    assert len({*folders}) == 20
+    assert all(folder.parent == tmp_path / "runs" for folder in folders)
+
+
+def test_c6_run_without_its_checkpoint_is_not_begun_again_unasked(sound, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(sound[0], folder)
+    (folder / CHECKPOINT).unlink()
+    with pytest.raises(CheckpointError, match=r"checkpoint\.json is missing, though .*put it back.*spent"):
+        store_of(folder, config_from(SETTINGS)).begin(state_of(0))
+
+
+def test_c6_run_of_which_nothing_was_stored_says_that_it_begins_from_nothing(tmp_path, caplog):
+    config = config_from({**CHEAP, "out": str(tmp_path)})
+    RunFolder(tmp_path).write_settings(config)
+    inline.run(config)
+    assert "begins from nothing" in caplog.text
+    assert json.loads((tmp_path / "summary.json").read_text())["status"] == "completed"
+
+
+def test_c6_a_commit_after_many_rounds_writes_what_the_first_did(tmp_path):
+    store = store_of(tmp_path, config_from(SETTINGS))
+    store.begin(state_of(0))
+    written = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("write_atomically", "write_from"):
+            real = getattr(checkpoint, name, None)
+            if real is not None:
+                patch.setattr(
+                    checkpoint, name, lambda *given, real=real: (written.append(len(given[-1])), real(*given))
+                )
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        sizes = {}
+        for number in range(1, 301):
+            written.clear()
+            save(store, number)
+            sizes[number] = sum(written)
+    assert sizes[300] < sizes[2] + 100  # numbers become longer
