@@ -120,19 +120,41 @@ def test_a_client_that_speaks_plain_http_is_told_to_use_tls(federation):
     assert re.search(r"error: \S+:8443 speaks TLS: give --root-certificates", client.read_log())
 
 
+ASK = """
+import http.client, ssl, sys
+url, authority, size, signature = sys.argv[1:]
+place, slash, path = url.removeprefix("https://").partition("/")
+proxy = http.client.HTTPSConnection(place, context=ssl.create_default_context(cafile=authority))
+proxy.putrequest("POST", slash + path)  # as it stands: nothing is made normal
+proxy.putheader("Content-Length", size)
+if signature:
+    proxy.putheader("flwr-signature", signature)
+proxy.endheaders()
+if int(size) <= 1000:
+    proxy.send(b"x" * int(size))
+print(proxy.getresponse().status)
+"""
+
+
 @pytest.mark.parametrize(
-    ("url", "code"),
-    [("https://proxy:8443/v1/control/list-runs", 403), ("https://proxy:8443/v1/runtime/acquire-task", 403)],
+    ("path", "size", "signature", "code"),
+    [
+        ("/v1/control/list-runs", 0, "", 403),
+        ("/v1/runtime/acquire-task", 0, "", 403),
+        ("/v1/control/list-runs%3f/../../fleet/x", 0, "", 403),
+        ("/v1/fleet/../control/list-runs", 0, "", 403),
+        ("/v1/fleet/pull-messages?x=1", 0, "", 403),
+        ("/v1/fleet/push-object", 300_000_000, "", 413),
+        ("/v1/fleet/push-object", 60_000_000, "", 401),
+        ("/v1/fleet/push-object", 300_000_000, "Zm9v", 413),
+        ("/v1/fleet/push-messages", 2_000_000, "Zm9v", 413),
+    ],
 )
-def test_the_proxy_lets_nodes_through_and_nothing_else(federation, url, code):
+def test_the_proxy_lets_nodes_through_and_nothing_else(federation, path, size, signature, code):
+    """Of a body that is too large, or unsigned, the proxy reads nothing, and the SuperLink never hears of it."""
     federation.stack.until(lambda: federation.stack["proxy"].healthy, "the proxy", START)
-    program = (
-        "import ssl, sys, urllib.request as u, urllib.error\n"
-        "context = ssl.create_default_context(cafile=sys.argv[2])\n"
-        "try: print(u.urlopen(u.Request(sys.argv[1], data=b''), context=context).status)\n"
-        "except urllib.error.HTTPError as error: print(error.code)\n"
-    )
-    asked = federation.stack["client-1"].execute(["python", "-c", program, url, "/keys/public/ca.crt"])
+    words = (f"https://proxy:8443{path}", "/keys/public/ca.crt", str(size), signature)
+    asked = federation.stack["client-1"].execute(["python", "-c", ASK, *words])
     assert asked.stdout == f"{code}\n", asked.stderr
 
 
