@@ -56,7 +56,7 @@ def test_scaffold_converges_to_the_optimum_that_fedavg_misses(execute):
     settings = {"rounds.total": 150, "evaluation.every": 150}
     fedavg = execute({**QUADRATICS, **settings, "rounds.cohort": 0}, engine="inline").summary["gap"]
     scaffold = execute({**SCAFFOLD, **settings}, engine="inline").summary["gap"]
-    assert fedavg > 0.1
+    assert fedavg > 0.05
     assert scaffold < 1e-6
 
 

@@ -58,5 +58,5 @@ class Descent(Learner):
         return LocalFit({"x": x}, 1, {})
 
 
-def model(dataset):
+def model():
     return Quadratics()
