@@ -142,8 +142,10 @@ class Exchange:
             What the messages' bytes count as; their replies' then count as protocol. Empty where both are counted by
             the caller, as of instructions and reports.
         """
-        if book:
-            setattr(self.traffic, book, getattr(self.traffic, book) + wire.bytes_of_all(messages))
+        if book == "down":
+            self.traffic.down += wire.bytes_of_all(messages)
+        elif book == "protocol":
+            self.traffic.protocol += wire.bytes_of_all(messages)
         ids = list(self._grid.push_messages(messages)) if messages else []
         sent = {key: each for key, each in zip(ids, about, strict=True) if key}
         unsent = [each for key, each in zip(ids, about, strict=True) if not key]

@@ -89,7 +89,7 @@ def _check_learner(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
 def _check_steps(config: RunConfig, strategy: RoundStrategy[Any]) -> None:
     for spec in (*steps_of(config.strategy.steps), *strategy.steps):
         step = load_step(spec)
-        if getattr(step, "needs_change", False) and config.compression.send != "update":
+        if step.needs_change and config.compression.send != "update":
             raise SettingError(
                 "compression.send", config.compression.send,
                 f"fold step {spec.reference!r} is for the change of the weights: use 'update'",

@@ -18,6 +18,7 @@ class Fp16:
 
     role = Role.QUANTIZER
     needs_change = False
+    rotates = False
 
     @classmethod
     def from_argument(cls, argument: str, settings: CompressionSettings) -> Self:

@@ -87,11 +87,11 @@ def _why_not(found: dict[Role, Any], words: dict[Role, str]) -> str:
     sparsifier, quantizer = found.get(Role.SPARSIFIER), found.get(Role.QUANTIZER)
     if Role.TRANSFORM in found and quantizer is None:
         return f"'rotate' alone saves nothing: write {words[Role.TRANSFORM]},quantize:4"
-    if Role.TRANSFORM in found and getattr(quantizer, "rotates", False):
+    if Role.TRANSFORM in found and quantizer is not None and quantizer.rotates:
         return f"{words[Role.QUANTIZER]!r} rotates by itself: leave {words[Role.TRANSFORM]!r} out"
     if Role.RESIDUAL in found and sparsifier is None and quantizer is None:
         return "'residual' keeps what other stages lose: write residual,top-k:0.01"
-    if Role.RESIDUAL in found and sparsifier is not None and not getattr(sparsifier, "allows_residual", False):
+    if Role.RESIDUAL in found and sparsifier is not None and not sparsifier.allows_residual:
         return (
             f"a residual does not go with {words[Role.SPARSIFIER]!r}, of which the unsent is no loss "
             "(drop) or the sent too large (rand-k): write residual,top-k:0.01"

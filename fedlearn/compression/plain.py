@@ -13,6 +13,7 @@ class Everything:
     """The sparsifier that leaves nothing out."""
 
     leaves_null = False
+    allows_residual = False
 
     def parts(self, layout: Layout) -> Mapping[str, Part]:
         """Return nothing."""
@@ -39,6 +40,8 @@ class Plain:
     dtype
         That of the values.
     """
+
+    rotates = False
 
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype

@@ -35,6 +35,7 @@ class Quantize:
 
     role = Role.QUANTIZER
     needs_change = False
+    rotates = False
 
     def __init__(self, *, bits: int) -> None:
         self.bits = bits

@@ -24,6 +24,7 @@ class Sign:
 
     role = Role.QUANTIZER
     needs_change = True
+    rotates = False
 
     @classmethod
     def from_argument(cls, argument: str, settings: CompressionSettings) -> Self:

@@ -75,9 +75,12 @@ class Sparsifier(Protocol):
     ----------
     leaves_null
         Whether entries that it does not send are null; else they are zero.
+    allows_residual
+        Whether what it does not send is a loss that a node may keep and send the next time.
     """
 
     leaves_null: bool
+    allows_residual: bool
 
     def parts(self, layout: Layout) -> Mapping[str, Part]:
         """Return what it adds to the payload."""
@@ -116,7 +119,15 @@ class Transform(Protocol):
 
 
 class Quantizer(Protocol):
-    """Writes a float32 vector with fewer bits."""
+    """Writes a float32 vector with fewer bits.
+
+    Attributes
+    ----------
+    rotates
+        Whether it turns the vector by itself, so that a rotation before it would be done twice.
+    """
+
+    rotates: bool
 
     def parts(self, lengths: Lengths) -> Mapping[str, Part]:
         """Return what it sends of a vector."""

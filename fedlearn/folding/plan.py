@@ -60,7 +60,14 @@ class FoldStep(Protocol):
     """Changes one node's parcel before it is added up, where it is added up.
 
     It is made once in each process, from its options, and keeps nothing from node to node.
+
+    Attributes
+    ----------
+    needs_change
+        Whether it makes sense for the change of the weights only.
     """
+
+    needs_change: bool
 
     def __call__(self, weight: float, update: Update) -> tuple[float, Update]:
         """Return weight and update to be added instead; the arrays that came stay as they are."""
