@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from fedlearn.compression import load_codec
+from fedlearn.compression import CODECS, load_codec
 from fedlearn.compression.chain import Chain
 from fedlearn.compression.drop import Drop
 from fedlearn.compression.eden import Eden
 from fedlearn.compression.entropy import Entropy
 from fedlearn.compression.identity import Identity
+from fedlearn.compression.parse import SHORT
 from fedlearn.compression.quantize import Quantize
 from fedlearn.compression.rotate import Rotate
 from fedlearn.compression.sign import Sign
@@ -61,7 +62,7 @@ def test_stages_and_codecs_of_others_are_taken_by_reference():
     assert isinstance(codec_of("fedlearn.compression.identity:Identity"), Identity)
 
 
-CHOICES = "identity, residual, drop, rand-k, top-k, rotate, quantize, eden, sign, fp16, entropy, ternary"
+CHOICES = ", ".join([*CODECS, *SHORT])
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from fedlearn.metrics import NEURAL_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.history import COLUMNS, History, RoundRecord
 
+BEFORE = ["train_loss", "loss", "accuracy"]  # what a neural run measured when its columns were first stored
+
 
 def record(number, **measured):
     counts = dict.fromkeys([name for name in COLUMNS if name != "round_number"], 1)
@@ -45,8 +47,9 @@ def test_columns_of_a_neural_run_are_what_they_always_were(tmp_path):
     RunStore(tmp_path).begin({})
     assert (tmp_path / "metrics.csv").read_text() == (
         "round_number,attempts,ready,cohort,reported,failed,refused,late,bytes_down,bytes_up,uploads,bytes_protocol,"
-        "selection_seconds,training_seconds,evaluation_seconds,train_loss,loss,accuracy\n"
+        f"selection_seconds,training_seconds,evaluation_seconds,{','.join(NEURAL_CLASSIFIER.columns)}\n"
     )
+    assert [name for name in NEURAL_CLASSIFIER.columns if name in BEFORE] == BEFORE
 
 
 def test_columns_of_a_private_regression(tmp_path):
