@@ -16,7 +16,8 @@ from fedlearn.models.base import NOTHING
 from fedlearn.state import UpdateKind
 from tests.oracles.images import MEAN, STD, Small, dataset
 
-NUM_PARAMETERS = {"cnn": 62_006, "cnn-large": 2_156_490, "resnet18": 11_173_962}
+NUM_PARAMETERS = {"cnn": 62_006, "cnn-large": 2_156_490, "resnet18": 11_173_962}  # of those that are documented
+SMALLEST = {"cnn": 16, "cnn-large": 4, "resnet18": 1}  # pixels a side; of those that document it
 PLUGIN = f"{Small.__module__}:Small"
 NEURAL = [name for name, row in MODELS.items() if row.preload == "torch"]  # trees: test_tree_models.py
 NAMES = [*NEURAL, PLUGIN]
@@ -41,10 +42,10 @@ def few(number=7):
     return replace(test, images=test.images[:number], labels=test.labels[:number])
 
 
-@pytest.mark.parametrize("name", NEURAL)
-def test_number_of_parameters_is_the_documented_one(name):
+@pytest.mark.parametrize(("name", "number"), NUM_PARAMETERS.items())
+def test_number_of_parameters_is_the_documented_one(name, number):
     state = load_model(name, dataset().spec).initial_state(seed=1)
-    assert sum(array.size for array in state.values()) == NUM_PARAMETERS[name]
+    assert sum(array.size for array in state.values()) == number
 
 
 SHAPES = [(28, 28, 1), (16, 16, 3), (32, 48, 4), (33, 17, 1)]
@@ -60,16 +61,26 @@ def test_any_images_and_any_number_of_classes_will_do(name, shape):
     assert result.means["loss"] == pytest.approx(np.log(62), rel=0.5)
 
 
-@pytest.mark.parametrize(("name", "smallest"), [("cnn", 16), ("cnn-large", 4), ("resnet18", 1)])
-def test_images_that_are_too_small_are_refused_in_one_line(name, smallest):
-    def built(side):
-        return load_model(name, DataSpec("tiny", (side, 40, 1), "uint8", classes=10, mean=(0.5,), std=(0.2,)))
+def of_height(name, side):
+    return load_model(name, DataSpec("tiny", (side, 40, 1), "uint8", classes=10, mean=(0.5,), std=(0.2,)))
 
-    assert built(smallest)
-    if smallest > 1:
-        said = rf"^data\.dataset = 'tiny': its images have {smallest - 1} x 40 pixels, and the model needs {smallest} x"
-        with pytest.raises(SettingError, match=said):
-            built(smallest - 1)
+
+@pytest.mark.parametrize("name", NEURAL)
+def test_images_that_are_too_small_are_refused_in_one_line(name):
+    refused = {}
+    for side in range(1, 41):
+        try:
+            model = of_height(name, side)
+            break
+        except SettingError as error:
+            refused[side] = str(error)
+    assert side == SMALLEST.get(name, side)
+    needs = f"pixels, and the model needs {side} x {side}: "
+    for smaller, said in refused.items():
+        assert said.startswith(f"data.dataset = 'tiny': its images have {smaller} x 40 {needs}")
+        assert "\n" not in said
+    examples = Examples(np.zeros((2, side, 40, 1), np.uint8), np.array([0, 9]))
+    assert np.isfinite(model.evaluate(model.initial_state(seed=1), examples).means["loss"])
 
 
 def test_initial_state_is_reproducible_and_leaves_torchs_generator_alone(model, state):
