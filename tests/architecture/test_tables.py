@@ -33,7 +33,7 @@ TABLES: dict[str, Registry] = {table: load_reference(table) for table in tables(
 
 
 def test_the_tables_are_found():
-    known = {"CODECS", "DATASETS", "ENGINES", "LEARNERS", "LISTENERS", "STRATEGIES"}
+    known = {"CODECS", "DATASETS", "ENGINES", "FOLD_STEPS", "LEARNERS", "LISTENERS", "SCHEDULES", "STRATEGIES"}
     assert known <= {table.partition(":")[2] for table in TABLES}
     assert all(TABLES.values())
 

@@ -10,7 +10,7 @@ from fedlearn.runs.checkpoint import RunStore
 from server.schedules import SCHEDULES
 from tests.unit.server.scripted import STATE, Node
 
-NAMES = list(SCHEDULES)
+NAMES = [*SCHEDULES, "tests.end_to_end.plugins.two_selections:TwoSelections"]
 
 
 def nodes_of(number, **changes):

@@ -14,8 +14,9 @@ from fedlearn.errors import SettingError
 from fedlearn.folding import STATE, Fold, ParcelPlan, StepSpec
 from fedlearn.folding.steps import FOLD_STEPS, ClippedTo, load_step, steps_of
 from fedlearn.state import Entries
-from tests.oracles.cohorts import made_cohort, made_state, plan_for, verdict_of
+from tests.oracles.cohorts import made_cohort, made_report, made_state, plan_for, verdict_of
 
+OPTIONS = {"clip": {"norm": 0.5}}  # of steps that cannot do without, or do more with them; any other takes none
 MEAN = "strategies.masked_mean:MaskedSum"
 
 
@@ -63,6 +64,23 @@ def test_a_step_is_applied_to_each_node_before_the_sum():
     assert {n: a.tobytes() for n, a in found.to_arrays().items()} == {
         n: a.tobytes() for n, a in by_hand.to_arrays().items()
     }
+
+
+@pytest.mark.parametrize("name", FOLD_STEPS)
+@given(seed=st.integers(0, 2**32 - 1), density=st.sampled_from([0.0, 0.3, 1.0]))
+def test_every_step_leaves_null_entries_null_and_what_came_as_it_was(name, seed, density):
+    rng = np.random.default_rng(seed)
+    update = made_report(rng, made_state(rng), density).update()
+    for entries in update.values():
+        entries.values.flags.writeable = False  # whoever writes, raises
+    weight, stepped = load_step(StepSpec(name, OPTIONS.get(name, {})))(7, dict(update))
+    assert np.isfinite(weight)
+    assert stepped.keys() == update.keys()
+    for parameter, entries in stepped.items():
+        np.testing.assert_array_equal(entries.positions, update[parameter].positions)
+        assert entries.values.shape == update[parameter].values.shape
+        assert entries.values.dtype == update[parameter].values.dtype
+        assert np.isfinite(entries.values).all()
 
 
 @pytest.mark.parametrize("name", FOLD_STEPS)
