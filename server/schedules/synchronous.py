@@ -52,13 +52,20 @@ class Synchronous:
                 return
             reason = failed.reason
             if number < rounds.max_attempts:
-                pause = min(rounds.backoff * 2 ** (number - 1), LONGEST_BACKOFF)
+                pause = self.pause_before(number + 1)
                 events.write("backing-off", **at.where, seconds=pause)
                 self.server.clock.sleep(pause)
         raise RunFailed(
             f"round {round_number} was tried {rounds.max_attempts} times (rounds.max_attempts) and never committed; "
             f"last reason: {reason}"
         )
+
+    def pause_before(self, attempt: int) -> float:
+        """Return the seconds to wait before an attempt, from the second on: twice as many each time, at most a minute.
+
+        A schedule that waits otherwise, or not at all, overrides it.
+        """
+        return min(self.server.config.rounds.backoff * 2.0 ** (attempt - 2), LONGEST_BACKOFF)
 
     def attempt(self, at: At) -> NotCommitted | None:
         """Collect reports once; commit what came, or return why not."""

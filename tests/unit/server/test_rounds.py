@@ -10,6 +10,7 @@ from fedlearn import wire
 from fedlearn.cohort import needed_of
 from fedlearn.errors import RunFailed
 from fedlearn.runs.checkpoint import RunStore
+from server.schedules.synchronous import Synchronous
 from tests.oracles import averaging
 from tests.unit.server.scripted import STATE, Node, honest_content, trained
 
@@ -115,6 +116,20 @@ def test_backoff_is_never_longer_than_a_minute(scene):
     with pytest.raises(RunFailed):
         run.run()
     assert [e["seconds"] for e in run.events("backing-off")] == [20, 40, 60, 60, 60, 60, 60, 60]
+
+
+class ImpatientSchedule(Synchronous):
+    def pause_before(self, attempt):
+        return 0.5 if attempt == 2 else 0.0
+
+
+def test_a_schedule_says_itself_how_long_it_waits_before_an_attempt(scene):
+    run = scene(
+        {10: Node(0, ready_after=None)}, rounds={"max_attempts": 3, "schedule": f"{__name__}:ImpatientSchedule"}
+    )
+    with pytest.raises(RunFailed):
+        run.run()
+    assert [e["seconds"] for e in run.events("backing-off")] == [0.5, 0.0]
 
 
 def test_ready_nodes_that_are_not_drawn_are_told_so_and_get_no_instruction(scene):
