@@ -61,7 +61,7 @@ class SGD(Learner):
         torch.default_generator.manual_seed(seed_for(task.seed, purpose="torch", **where))
         self.model.load(state)
         self.model.module.train()
-        step = self._step_for(task)
+        step = self.step_for(task)
         loss_sum = torch.zeros(())
         steps = 0
         for _ in range(self.training.local_epochs):
@@ -79,8 +79,12 @@ class SGD(Learner):
             images = self.augment(torch.from_numpy(images)).numpy()
         return self.model.inputs(images)
 
-    def _step_for(self, task: LocalTask) -> Callable[[Tensor, Tensor], Tensor]:
-        """Return the function that takes one SGD step and returns the batch's mean loss."""
+    def step_for(self, task: LocalTask) -> Callable[[Tensor, Tensor], Tensor]:
+        """Return what takes one SGD step on a batch and returns its mean loss; asked for once a fit, the state loaded.
+
+        A learner with another step overrides it: inputs (B, C, H, W) and labels (B,) come in, the parameters of
+        `model` are changed in place.
+        """
         settings = self.training
         parameters: list[Tensor] = list(self.model.parameters)
         lr = settings.lr / (1 + settings.lr_decay * (task.round_number - 1))
