@@ -40,7 +40,6 @@ NUM_EXAMPLES = "num-examples"
 SERVER_ROUND = "server-round"
 CHECKSUM = "checksum"
 PARCELS = "parcels"
-RESERVED = frozenset({ARRAYS, CONFIG, METRICS, INSTRUCTION, REPORT, PARCELS})  # names that no parcel may have
 
 
 _last_state: tuple[ArrayRecord, State] | None = None
