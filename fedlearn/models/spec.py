@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from fedlearn.config.options import options_for
 from fedlearn.data.base import DataSpec
 from fedlearn.errors import SettingError
 from fedlearn.models.base import Model
@@ -56,27 +54,23 @@ class ModelSpec:
         return build(spec, options)
 
 
-def torch_module(reference: str) -> ModelSpec:
-    """Return the row of a torch module: a class or function ``module:name``.
+def torch_module(given: object) -> ModelSpec:
+    """Return the row of a torch module: its class, a function that returns one, a module, or ``module:name`` of these.
 
-    It is called with the data set's `DataSpec` if it has a parameter named ``spec``, and with ``model.options`` as its
-    other keyword arguments. A `torch.nn.Module` that it returns, (B, C, H, W) float32 -> (B, K) logits, is wrapped
-    into a `TorchModel`; a `Model` is taken as it is.
+    A class or function is called with the data set's `DataSpec` if it has a parameter named ``spec`` or annotated so,
+    and with ``model.options`` as its other keyword arguments. A `torch.nn.Module`, (B, C, H, W) float32 -> (B, K)
+    logits, is wrapped into a `TorchModel`; a `Model` is taken as it is.
     """
-    return ModelSpec(partial(_of_module, reference))
+    return ModelSpec(partial(_of_module, given))
 
 
-def _of_module(reference: str, spec: DataSpec, options: Mapping[str, Any]) -> Model:
-    build = load_plugin("model.name", reference)
-    if isinstance(build, ModelSpec):
+def _of_module(given: object, spec: DataSpec, options: Mapping[str, Any]) -> Model:
+    found = load_plugin("model.name", given) if isinstance(given, str) else given
+    reference = given if isinstance(given, str) else getattr(given, "__qualname__", type(given).__name__)
+    if isinstance(found, ModelSpec):
         raise SettingError("model.name", reference, "a ModelSpec from outside has a name in capitals: rename it")
-    if not callable(build):
-        raise SettingError("model.name", reference, "it is neither a torch.nn.Module class nor a function")
     if not spec.is_image:
         raise SettingError("model.name", reference, f"it takes images, and {spec.name!r} is a table")
-    checked = options_for(build, options, setting="model.options", reserved=("spec",))
-    if "spec" in inspect.signature(build).parameters:
-        checked["spec"] = spec
-    from fedlearn.models.torch_model import as_model
+    from fedlearn.models.wrapping import as_model
 
-    return as_model(partial(build, **checked), spec, reference)
+    return as_model(found, spec, options, reference)

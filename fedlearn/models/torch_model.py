@@ -9,19 +9,19 @@ Shapes: B batch, C channels, H height, W width, K classes.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.parameter import UninitializedParameter
 
 from fedlearn.data.base import AnyExamples, DataSpec, Examples
-from fedlearn.errors import SettingError
 from fedlearn.metrics import ACCURACY, LOSS, NEURAL_CLASSIFIER
-from fedlearn.models.base import NOTHING, Evaluation, Model
+from fedlearn.models.base import NOTHING, Evaluation
 from fedlearn.models.process import prepare_to_train
 from fedlearn.seeding import seed_for
 from fedlearn.state import State, UpdateKind
@@ -55,23 +55,33 @@ class TorchModel:
     def __init__(self, build: Callable[[], nn.Module], spec: DataSpec) -> None:
         prepare_to_train()
         self.spec = spec
+        # Repeated over the image, (H, W, C): the inner loop of the arithmetic is then long and without a stride.
+        self._mean = (torch.tensor(spec.mean) * 255).expand(spec.shape).contiguous()
+        self._scale = (1 / (torch.tensor(spec.std) * 255)).expand(spec.shape).contiguous()
         self._build = build
         with torch.random.fork_rng():
-            self.module = build()
+            self.module = self._fresh()
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         _flatten(self.parameters)
         # Views of the module's own memory: parameters and buffers.
         self._views = {name: tensor.numpy() for name, tensor in self.module.state_dict().items()}
-        # Repeated over the image, (H, W, C): the inner loop of the arithmetic is then long and without a stride.
-        self._mean = (torch.tensor(spec.mean) * 255).expand(spec.shape).contiguous()
-        self._scale = (1 / (torch.tensor(spec.std) * 255)).expand(spec.shape).contiguous()
 
     def initial_state(self, *, seed: int) -> State:
         """Return the module's own initialisation under a seed."""
         with torch.random.fork_rng():
             torch.manual_seed(seed_for(seed, purpose="initial state"))
-            fresh = self._build().state_dict()
+            fresh = self._fresh().state_dict()
         return {name: tensor.numpy().copy() for name, tensor in fresh.items()}
+
+    def _fresh(self) -> nn.Module:
+        """Return a new module; layers that find out their own size, as `nn.LazyLinear`, are shown two examples."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Lazy modules")
+            module = self._build()
+        if any(isinstance(each, UninitializedParameter) for each in module.parameters()):
+            with torch.no_grad():
+                module(self.inputs(np.zeros((2, *self.spec.shape), self.spec.dtype)))
+        return module
 
     def load(self, state: State) -> None:
         """Copy a state into the module."""
@@ -110,18 +120,6 @@ class TorchModel:
                 labels = torch.from_numpy(np.array(examples.labels[batch]))  # (B,)
                 total += Evaluation(self.measure(outputs, labels), len(labels))
         return total
-
-
-def as_model(build: Callable[[], object], spec: DataSpec, reference: str) -> Model:
-    """Return what `build` makes: a `Model` as it is, a torch module wrapped; `reference` is its name in a message."""
-    with torch.random.fork_rng():
-        made = build()
-    if isinstance(made, nn.Module):
-        return TorchModel(cast(Callable[[], nn.Module], build), spec)
-    if isinstance(made, Model):
-        return made
-    wanted = "it must make a torch.nn.Module or a fedlearn.models.Model"
-    raise SettingError("model.name", reference, f"{wanted}, not {type(made).__name__}")
 
 
 def _flatten(parameters: list[nn.Parameter]) -> Tensor:
