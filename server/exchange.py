@@ -183,9 +183,9 @@ class Exchange:
         """Return the ids of all nodes, in the order of their partitions; None where only the nodes know."""
         return None if self._offers.partitions is None else self._offers.partitions()
 
-    def connected(self) -> set[int]:
-        """Return the ids of the nodes that can be written to now."""
-        return set(self._grid.get_node_ids())
+    def connected(self) -> dict[int, str]:
+        """Return the nodes that can be written to now: id -> the name that its key was registered by, empty without."""
+        return {info.node_id: info.name for info in self._grid.get_nodes()}
 
     def cohort_grid(self, node_ids: Sequence[int]) -> Grid:
         """Return a grid that shows a strategy these nodes and no others."""

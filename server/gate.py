@@ -29,7 +29,8 @@ Of trees the model itself says whether they are sound (`fedlearn.models.forest`)
 | ``bad-threshold`` | a threshold is NaN or infinite, or stands where none belongs |
 | ``bad-value`` | a value is not finite, or outside the bounds of the target |
 | ``bad-weight`` | the weights of the trees do not sum to 1 |
-| ``too-deep``, ``too-large`` | a path is longer than ``gate.max_depth``, there are more than ``gate.max_nodes`` |
+| ``too-deep`` | a path is longer than ``gate.max_depth`` |
+| ``too-large`` | there are more nodes than ``gate.max_nodes``, or more trees than the model has a node grow |
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 All draws of nodes go over partitions in their order, so that the same seed draws the same cohort on every engine. A
 simulation knows what its nodes hold. On a network node ids are random and say nothing: there the server asks each node
-once, when it sees it first, by the ready query that brings the partition id anyway.
+once, when it sees it first, by the ready query that brings the partition id anyway. What it says must be what its key
+is registered for, where the deployment has registered keys by partition (`fedlearn submit --nodes`): the SuperLink
+tells the names of keys, and no node can change its own.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedlearn import wire
+from fedlearn.flower.network import partition_of_key
 from fedlearn.runs.log import EventLog
 from server.exchange import Exchange, Pending
 
@@ -31,6 +34,7 @@ class NodeDirectory:
         self._clients = clients
         self._window = window
         self._partitions: dict[int, int] = {}  # node id -> partition id
+        self._registered: dict[int, int] = {}  # the same, as keys are registered
         self._pending: Pending[int] = exchange.send([], [])  # about node ids
         self.unknown: dict[int, str] = {}  # nodes that did not say what they hold since `forgive`, and why
 
@@ -53,7 +57,11 @@ class NodeDirectory:
         """Return the connected nodes whose partition is known, in the order of partitions; ask the others."""
         if (virtual := self._exchange.nodes_by_partition()) is not None:
             return virtual
-        connected = self._exchange.connected()
+        names = self._exchange.connected()
+        connected = names.keys()
+        self._registered |= {
+            node: partition for node, name in names.items() if (partition := partition_of_key(name)) is not None
+        }
         self._ask(sorted(connected - {*self._partitions, *self._pending.open.values(), *self.unknown}), ttl=ttl)
         self._hear()
         return sorted(connected & self._partitions.keys(), key=lambda node: (self._partitions[node], node))
@@ -62,14 +70,17 @@ class NodeDirectory:
         """Note what a node says it holds; return why that cannot be, or nothing.
 
         A node's partition names its random streams: one that could choose it anew in each round, or any number, would
-        choose which entries it sends. So the first word stands.
+        choose which entries it sends, and one that names another's could keep it out. So the first word stands, and
+        none that its key was not registered for.
         """
+        says = f"it says that it holds partition {partition_id}"
         if not 0 <= partition_id < self._clients:
-            return f"it says that it holds partition {partition_id}, of {self._clients} from 0"
+            return f"{says}, of {self._clients} from 0"
+        registered = self._registered.get(node_id, partition_id)
+        if registered != partition_id:
+            return f"{says}, and its key is registered for {registered}"
         known = self._partitions.setdefault(node_id, partition_id)
-        return (
-            "" if known == partition_id else f"it says that it holds partition {partition_id}, and said {known} before"
-        )
+        return "" if known == partition_id else f"{says}, and said {known} before"
 
     def forgive(self) -> None:
         """Ask again those who did not say what they hold."""

@@ -79,6 +79,7 @@ class ForestModel(ABC):
         options_for(
             self._build, options, setting="model.options", reserved={*self.declared(), *NOT_FOR_USERS}
         )  # checked only: estimators read them themselves
+        self.trees_of_a_node = int(self._build(**options).get_params().get("n_estimators", 1))
 
     def initial_state(self, *, seed: int) -> State:
         """Return the empty ensemble, whatever the seed."""
@@ -106,7 +107,7 @@ class ForestModel(ABC):
         return {}
 
     def check_members(self, arrays: State, *, before: Layout, max_depth: int, max_nodes: int) -> None:
-        """Refuse trees that cannot have been grown under the schema."""
+        """Refuse trees that cannot have been grown under the schema and the options."""
         checked = NodeTable.from_arrays(arrays)
         if checked.threshold.shape != checked.feature.shape:
             raise Refused("wrong-shape", "columns 'feature' and 'threshold' are not equally long")
@@ -115,7 +116,7 @@ class ForestModel(ABC):
             raise Refused("bad-threshold", "a threshold is not finite, or stands where none belongs")
         table.validate(
             num_features=len(self.schema.features), outputs=self.outputs, value_bounds=self.value_bounds(before),
-            max_depth=max_depth, max_nodes=max_nodes, categories=self.sizes,
+            max_depth=max_depth, max_nodes=max_nodes, max_trees=self.trees_of_a_node, categories=self.sizes,
         )  # fmt: skip
         # A distribution of more than 1 would count as that many trees.
         if self.outputs > 1 and not np.allclose(table.value[table.is_leaf].sum(axis=1), 1, rtol=0, atol=1e-9):

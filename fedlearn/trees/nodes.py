@@ -151,6 +151,7 @@ class NodeTable:
         value_bounds: tuple[float, float] = (-np.inf, np.inf),
         max_depth: int = 64,
         max_nodes: int = 2**24,
+        max_trees: int = 2**24,
         categories: Sequence[int] | None = None,
     ) -> None:
         """Accept the table in silence, or say what is wrong with it.
@@ -163,7 +164,7 @@ class NodeTable:
             Columns of ``value``: 1 in regression, the classes in classification.
         value_bounds
             Every value must lie inside, ends included.
-        max_depth, max_nodes
+        max_depth, max_nodes, max_trees
             The largest ensemble that is accepted; `max_depth` in edges, `max_nodes` over all trees.
         categories
             (num_features,) number of categories of each feature, 0 = numeric; None: all numeric.
@@ -175,15 +176,14 @@ class NodeTable:
             ``bad-child``, ``bad-value`` or ``too-deep``.
         """
         codes = np.zeros(num_features, np.int64) if categories is None else np.asarray(categories, np.int64)
-        _check_shapes(self, outputs, max_nodes)
+        _check_shapes(self, outputs, max_nodes, max_trees)
         _check_weights(self)
         _check_splits(self, codes)
         _check_children(self, codes)
         low, high = value_bounds
         if not np.isfinite(self.value).all() or (self.value < low).any() or (self.value > high).any():
             raise MalformedTree("bad-value", f"a value is not finite or lies outside [{low}, {high}]")
-        if self.depth > max_depth:
-            raise MalformedTree("too-deep", f"depth {self.depth}, at most {max_depth} is accepted")
+        _check_depth(self, max_depth)
 
 
 def level_of_nodes(table: NodeTable) -> NDArray[np.int32]:
@@ -239,7 +239,7 @@ def union(tables: Sequence[NodeTable], weights: Sequence[float] | NDArray[np.flo
     )
 
 
-def _check_shapes(table: NodeTable, outputs: int, max_nodes: int) -> None:
+def _check_shapes(table: NodeTable, outputs: int, max_nodes: int, max_trees: int) -> None:
     nodes = table.num_nodes
     for name in ("threshold", "first_child", "num_children"):
         if getattr(table, name).shape != (nodes,):
@@ -252,6 +252,8 @@ def _check_shapes(table: NodeTable, outputs: int, max_nodes: int) -> None:
         raise MalformedTree("wrong-shape", f"{table.num_trees} roots and {len(table.weight)} weights")
     if nodes > max_nodes:
         raise MalformedTree("too-large", f"{nodes} nodes, at most {max_nodes} are accepted")
+    if table.num_trees > max_trees:
+        raise MalformedTree("too-large", f"{table.num_trees} trees, at most {max_trees} are accepted")
 
 
 def _check_weights(table: NodeTable) -> None:
@@ -289,3 +291,13 @@ def _check_children(table: NodeTable, categories: NDArray[np.int64]) -> None:
     reached = np.concatenate([table.root.astype(np.int64), children_of(table, inner)])
     if len(reached) != table.num_nodes or (np.bincount(reached, minlength=table.num_nodes) != 1).any():
         raise MalformedTree("bad-child", "a node has two parents, or none")
+
+
+def _check_depth(table: NodeTable, max_depth: int) -> None:
+    """Refuse a path that is too long, without walking along the rest of it."""
+    level = table.root.astype(np.int64)
+    for _ in range(max_depth + 1):
+        level = children_of(table, level)
+        if not len(level):
+            return
+    raise MalformedTree("too-deep", f"a path has more than {max_depth} edges")

@@ -67,6 +67,25 @@ def test_A4_the_first_word_of_a_node_stands(scene):
     assert "and said" in run.reasons("not-ready")[liar]
 
 
+def test_A4_a_node_that_names_anothers_partition_first_keeps_nobody_out(scene):
+    nodes = {100 + i: Node(i, key=f"partition-{i}", ready_after=1.0) for i in range(4)}
+    nodes[100].ready, nodes[100].ready_after = ready_with(partition_id=3), 0.0
+    rounds = {"total": 3, "minimum_ready": 0.5, "quorum": 0.5, "selection_window": 5.0}
+    run = scene(nodes, grid=NetworkGrid, rounds=rounds).run()
+    assert run.reasons("unknown-node") == {100: "it says that it holds partition 3, and its key is registered for 0"}
+    assert [record.reported for record in run.store.history.rounds] == [3, 3, 3]
+    assert 103 in {event["node"] for event in run.events("reported")}
+    run.with_settings(rounds={"total": 4}).run()  # and after a resume
+    assert run.store.history.rounds[-1].reported == 3
+
+
+def test_A4_without_names_of_keys_a_dispute_names_both_nodes(scene):
+    nodes = {100: Node(0), 101: Node(1), 102: Node(2), 103: Node(2, ready_after=1.0)}
+    run = scene(nodes, grid=NetworkGrid, rounds={"minimum_ready": 0.5, "quorum": 0.5, "selection_window": 5.0}).run()
+    assert run.reasons("not-ready") == {103: "partition 2 is already held by node 102"}
+    assert run.store.history.rounds[0].reported == 3
+
+
 # --- A5, A10: what a node says is one short line ----------------------------------------------------------------------
 
 

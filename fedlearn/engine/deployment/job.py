@@ -15,6 +15,7 @@ from typing import TypeVar
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.errors import RunFailed
 from fedlearn.flower.control import Away, Control
+from fedlearn.flower.network import name_of_key
 from fedlearn.runs.folder import RunFolder
 
 APP = Path(__file__).resolve().parents[3]  # where pyproject.toml lies: this checkout is a Flower App
@@ -65,7 +66,7 @@ class Job:
     def let_in(self, public_keys: Path) -> None:
         """Register the nodes whose public keys lie in a folder, as ``3.pub`` for partition 3; then wait for them."""
         keys = sorted(public_keys.glob("*.pub"), key=lambda path: (len(path.stem), path.stem))
-        new = sum(self._patiently(partial(self._control.register, key, name=f"partition-{key.stem}")) for key in keys)
+        new = sum(self._patiently(partial(self._control.register, key, name=name_of_key(key.stem))) for key in keys)
         self._say(f"{len(keys)} nodes are registered, {new} of them new")
         self._wait_for_nodes(min(self._config.clients, len(keys)))
 

@@ -65,6 +65,8 @@ class Node:
         Seconds until it answers; None: never.
     connected
         Whether messages can be sent to it.
+    key
+        The name that its key was registered by.
     why_not
         Says that it is not ready, and why.
     failing
@@ -78,6 +80,7 @@ class Node:
     report_after: float | None = 0.0
     evaluate_after: float | None = 0.0
     connected: bool = True
+    key: str = ""
     why_not: str = ""
     failing: str | None = ""
     ready: Callable[[Message, Node], list[RecordDict | Error]] | None = None
@@ -184,8 +187,9 @@ class NetworkGrid(ScriptedGrid):
     def offers(self) -> Offers:
         return Offers(clock=self.clock)
 
-    def get_node_ids(self) -> Iterable[int]:
-        return [node_id for node_id, node in self.nodes.items() if node.connected]
+    def get_nodes(self) -> Iterable[flower.NodeInfo]:
+        connected = {node_id: node for node_id, node in self.nodes.items() if node.connected}
+        return [flower.NodeInfo(node_id=node_id, name=node.key) for node_id, node in connected.items()]
 
 
 class Scene:

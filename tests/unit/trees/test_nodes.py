@@ -159,6 +159,9 @@ def test_a_table_too_deep_or_too_large_is_refused():
         table.validate(num_features=1, max_depth=0)
     with pytest.raises(MalformedTree, match="too-large"):
         table.validate(num_features=1, max_nodes=2)
+    with pytest.raises(MalformedTree, match="too-large"):
+        union([table, table]).validate(num_features=1, max_trees=1)
+    union([table, table]).validate(num_features=1, max_depth=1, max_nodes=6, max_trees=2)
 
 
 @pytest.mark.parametrize(
