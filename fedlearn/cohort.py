@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -89,6 +90,8 @@ class NodeReport(NamedTuple):
         Why it was not counted; empty where it was.
     metrics
         What the node measured, as ``{"train_loss": 1.7}``.
+    raised
+        Whether the node's own code has raised; `reason` says what.
     """
 
     position: int
@@ -97,3 +100,13 @@ class NodeReport(NamedTuple):
     bytes_up: int = 0
     reason: str = ""
     metrics: Mapping[str, float] = {}  # never changed
+    raised: bool = False
+
+
+def raised_alike(reasons: Sequence[str]) -> bool:
+    """Return whether these exceptions are one and the same: they may differ in numbers, as the size of a last batch.
+
+    >>> raised_alike(["ValueError: got 28 rows", "ValueError: got 7 rows"]), raised_alike([])
+    (True, False)
+    """
+    return len({re.sub(r"\d+", "0", reason) for reason in reasons}) == 1

@@ -55,6 +55,7 @@ def main(grid: Grid, context: Context) -> None:
             _resume(store, strategy, exchange)
         else:
             was_begun = folder.has_settings
+            exchange.compute("fedlearn.models.loaded:trial", {}, [()])
             folder.write_settings(config)  # first: a folder with a state can then always be resumed
             (state,) = exchange.compute("fedlearn.models.loaded:initial_state", {}, [()])
             store.begin(state)

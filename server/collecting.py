@@ -13,9 +13,18 @@ from server.run import ServerRun
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """An attempt that came to nothing, and why; the state is as it was."""
+    """An attempt that came to nothing; the state is as it was.
+
+    Parameters
+    ----------
+    reason
+        Why.
+    raised_alike
+        Whether all nodes that were asked have raised, and all the same: another attempt would end like this one.
+    """
 
     reason: str
+    raised_alike: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,7 @@ def collect(run: ServerRun, at: At) -> Collected | NotCommitted:
     selected = run.clock.now()
     if not selection.cohort:
         first = f"; first reason: {selection.why_not}" if selection.why_not else ""
-        return NotCommitted(f"only {selection.ready} nodes were ready in the selection window{first}")
+        reason = f"only {selection.ready} nodes were ready in the selection window{first}"
+        return NotCommitted(reason, selection.raised_alike)
     reporting = collect_reports(run, configure(run, selection.cohort, at), at)
     return Collected(selection.ready, reporting, selected - begin, run.clock.now() - selected)

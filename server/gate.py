@@ -47,6 +47,7 @@ from fedlearn.cohort import Fate, Member, NodeReport
 from fedlearn.compression import load_codec, parcel_codec
 from fedlearn.config import from_flower
 from fedlearn.errors import Refused, said
+from fedlearn.flower import ErrorCode
 from fedlearn.folding import STATE, FoldPlan, Verdict
 from fedlearn.models.base import Ensemble
 from fedlearn.models.loaded import loaded
@@ -83,7 +84,8 @@ class ReportGate:
         """Return the verdict on what came from `member`; never raises for what a node sent."""
         if reply.has_error():
             reason = said(reply.error.reason or "") or "no reason given"
-            return Verdict(NodeReport(member.position, Fate.FAILED, reason=reason))
+            raised = reply.error.code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION
+            return Verdict(NodeReport(member.position, Fate.FAILED, reason=reason, raised=raised))
         bytes_up = 0
         try:
             self._check_size(reply.content)

@@ -94,7 +94,7 @@ class SGD(Learner):
 
         def step(images: Tensor, labels: Tensor) -> Tensor:
             loss = self.model.loss(self.model.module(images), labels)
-            gradients = list(torch.autograd.grad(loss, parameters))
+            gradients = list(torch.autograd.grad(loss, parameters, materialize_grads=True))
             with torch.no_grad():
                 if settings.weight_decay:
                     torch._foreach_add_(gradients, parameters, alpha=settings.weight_decay)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import struct
+import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedlearn import flower, wire
+from fedlearn.errors import said
 from fedlearn.exchange import Offers
 from fedlearn.flower import ErrorCode, Run
 
@@ -81,15 +83,23 @@ def handled(client_app: ClientCall, message: Message, context: Context) -> Messa
         return _failed(message, error)
 
 
+_traced: set[tuple[str, str, int]] = set()  # errors whose traceback this process has logged: kind, file, line
+
+
 def _failed(message: Message, error: BaseException) -> Message:
-    """Return the error of a node that is being handled."""
+    """Return the error of a node that is being handled; of those that fail alike, one traceback is logged."""
     node_id = message.metadata.dst_node_id
-    log.exception("node=%d partition=%d type=%s", node_id, partition_of(node_id), message.metadata.message_type)
     name = type(error).__name__
     try:
         reason = f"{name}: {error}"
     except Exception:  # of its own `__str__`
         reason = name
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    kind = (name, last.filename, last.lineno or 0)
+    trace = error if kind not in _traced else None
+    _traced.add(kind)
+    about = (node_id, partition_of(node_id), message.metadata.message_type)
+    log.error("node=%d partition=%d type=%s: %s", *about, said(reason), exc_info=trace)
     return error_reply(message, ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason)
 
 

@@ -84,6 +84,15 @@ class Model(Protocol):
 
 
 @runtime_checkable
+class Tryable(Protocol):
+    """What a model does that can be tried on a few examples before the first round."""
+
+    def try_step(self, examples: AnyExamples) -> None:
+        """Compute the loss and its gradient; raises where they do not fit the model, and changes no result."""
+        ...
+
+
+@runtime_checkable
 class Ensemble(Protocol):
     """What a model whose updates are members to be united must do beside all others.
 

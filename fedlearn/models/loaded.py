@@ -9,10 +9,13 @@ from typing import Any
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data import load_dataset
 from fedlearn.data.base import AnyDataset
+from fedlearn.errors import SettingError, said
 from fedlearn.metrics import Metrics
 from fedlearn.models import Evaluation, Model, load_model, model_spec
-from fedlearn.models.base import Ensemble
+from fedlearn.models.base import Ensemble, Tryable
 from fedlearn.state import State, UpdateKind
+
+TRIED = 2  # examples: normalisation over a batch needs more than one
 
 
 def dataset_of(config: RunConfig) -> AnyDataset:
@@ -59,6 +62,32 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
     """Return the traits of the run's model."""
     model = loaded(from_flower(settings))[1]
     return Traits(model.update_kind, model.metrics, isinstance(model, Ensemble) and model.sums)
+
+
+def trial(settings: Mapping[str, Any], state: State) -> None:
+    """Let the model try a step on two examples, if it can: what does not fit is said before the first round.
+
+    Raises
+    ------
+    SettingError
+        In one line, with the model and what the examples are like.
+    """
+    config = from_flower(settings)
+    dataset, model = loaded(config)
+    examples = dataset.test if len(dataset.test) else dataset.train
+    if not isinstance(model, Tryable) or not len(examples):
+        return
+    try:
+        model.try_step(examples.at(slice(0, TRIED)))
+    except SettingError:
+        raise
+    except Exception as error:  # of the user's own code
+        about = f"{dataset.spec.classes} classes" if dataset.spec.classes else "numbers"
+        raise SettingError(
+            "model.name", config.model.name,
+            f"a step on two examples of {dataset.name!r} (shape {dataset.spec.shape}, {about}) fails: "
+            f"{type(error).__name__}: {said(error)}",
+        ) from error  # fmt: skip
 
 
 def initial_state(settings: Mapping[str, Any], state: State) -> State:

@@ -107,6 +107,24 @@ class TorchModel:
         correct = (outputs.argmax(1) == targets).sum()
         return {LOSS.name: loss.item(), ACCURACY.name: int(correct)}
 
+    def try_step(self, examples: AnyExamples) -> None:
+        """Compute loss and gradient of a few examples.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer outputs than classes; whatever the module raises.
+        """
+        assert isinstance(examples, Examples)
+        with torch.random.fork_rng():
+            self.module.train()
+            outputs = self.module(self.inputs(np.array(examples.images)))
+            if outputs.ndim != 2 or outputs.shape[1] < self.spec.classes:
+                wanted = f"({len(examples)}, {self.spec.classes})"
+                raise ValueError(f"its outputs have shape {tuple(outputs.shape)}, which should be {wanted}")
+            loss = self.loss(outputs, torch.from_numpy(np.array(examples.labels)))
+            torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+
     def evaluate(self, state: State, examples: AnyExamples) -> Evaluation:
         """Return what is measured, in float64 sums over batches of fixed size."""
         assert isinstance(examples, Examples)

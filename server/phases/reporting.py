@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedlearn.clock import Clock
-from fedlearn.cohort import At, Fate, Member, NodeReport
+from fedlearn.cohort import At, Fate, Member, NodeReport, raised_alike
 from fedlearn.config import to_flower
 from fedlearn.exchange import Folding
 from fedlearn.folding import STATE, Fold, FoldingTree, FoldPlan, ParcelPlan, Sums, merge
@@ -37,6 +37,11 @@ class Reporting:
     def count(self, fate: Fate) -> int:
         """Return how many members met this fate."""
         return Counter(report.fate for report in self.reports)[fate]
+
+    @property
+    def raised_alike(self) -> bool:
+        """Whether every member's own code has raised, and all the same."""
+        return all(r.raised for r in self.reports) and raised_alike([report.reason for report in self.reports])
 
     def joined(self, later: Reporting) -> Reporting:
         """Return what came of both cohorts; its sums are ours, to which the later ones have been added."""

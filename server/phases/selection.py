@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fedlearn import wire
-from fedlearn.cohort import At, Member, ReadyNode, needed_of
+from fedlearn.cohort import At, Member, ReadyNode, needed_of, raised_alike
+from fedlearn.flower import ErrorCode
 from fedlearn.seeding import rng_for
 from server.exchange import Pending
 from server.run import ServerRun
@@ -27,11 +28,14 @@ class Selection:
         The chosen nodes, sorted by partition id; empty where too few were ready.
     why_not
         What the first node that was not ready said.
+    raised_alike
+        Whether all nodes that were asked have raised, and all the same.
     """
 
     ready: int
     cohort: tuple[Member, ...]
     why_not: str = ""
+    raised_alike: bool = False
 
 
 def select_cohort(run: ServerRun, at: At) -> Selection:
@@ -47,7 +51,7 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
         why = f"{len(ready)} nodes were ready within {run.config.rounds.selection_window:g} s, {needed} are needed"
         run.events.write("too-few-ready", **at.where, ready=len(ready), needed=needed, reason=why)
         run.notices.send({node.node_id: "cancelled" for node in ready}, at)
-        return Selection(len(ready), (), window.why_not)
+        return Selection(len(ready), (), window.why_not, window.raised_alike)
     rng = rng_for(run.config.seed, purpose="cohort", **at._asdict())
     drawn = set(rng.choice(len(ready), min(goal, len(ready)), replace=False).tolist())
     chosen = [node for place, node in enumerate(ready) if place in drawn]
@@ -69,7 +73,13 @@ class _Window:
         self._asked: set[int] = set()
         self._pending: Pending[int] = run.exchange.send([], [])  # about node ids
         self._ready: dict[int, ReadyNode] = {}  # by partition id
+        self._raised: list[str] = []
         self.why_not = ""
+
+    @property
+    def raised_alike(self) -> bool:
+        """Whether all that were asked have raised, and all the same."""
+        return len(self._raised) == len(self._asked) and raised_alike(self._raised)
 
     def pass_by(self, *, goal: int) -> list[ReadyNode]:
         """Return the ready nodes, sorted by partition id, when all have answered or the window has passed."""
@@ -109,6 +119,8 @@ class _Window:
             if again:
                 continue  # the first answer stands
             partition_id, why_not = wire.read_ready_answer(reply)
+            if reply.has_error() and reply.error.code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION:
+                self._raised.append(why_not)
             why_not = why_not or self._run.directory.learn(node_id, partition_id)
             if not why_not and partition_id in self._ready:
                 why_not = f"partition {partition_id} is already held by node {self._ready[partition_id].node_id}"

@@ -33,7 +33,7 @@ class Synchronous:
         Raises
         ------
         RunFailed
-            When a round has used up its attempts; everything committed before is stored.
+            When a round has used up its attempts, or no node can ever report; everything committed before is stored.
         """
         self.server.directory.fill()
         for round_number in range(len(self.server.store.history.rounds) + 1, self.server.config.rounds.total + 1):
@@ -51,6 +51,8 @@ class Synchronous:
             if failed is None:
                 return
             reason = failed.reason
+            if failed.raised_alike and not self.server.store.history.rounds:
+                raise RunFailed(f"every node fails alike, and none has ever reported: {reason}")
             if number < rounds.max_attempts:
                 pause = self.pause_before(number + 1)
                 events.write("backing-off", **at.where, seconds=pause)
@@ -80,6 +82,6 @@ def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitt
     if step is None:
         reason = reason or "the new state would hold NaN or infinity"
         abandon(run, collected.reporting, at, reason)
-        return NotCommitted(reason)
+        return NotCommitted(reason, collected.reporting.raised_alike)
     commit(run, step, collected, at)
     return None

@@ -21,6 +21,14 @@ class Letters(nn.Sequential):
         )
 
 
+def of_rgb():
+    return nn.Sequential(nn.Conv2d(3, 4, 5), nn.Flatten(), nn.Linear(4 * 24 * 24, 62))
+
+
+def of_few():
+    return nn.Sequential(nn.Flatten(), nn.Linear(28 * 28, 10))
+
+
 class Ranked(TorchModel):
     metrics = Metrics((TRAIN_LOSS,), (RANK,))
 

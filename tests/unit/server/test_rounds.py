@@ -9,6 +9,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Error, RecordDict
 from fedlearn import wire
 from fedlearn.cohort import needed_of
 from fedlearn.errors import RunFailed
+from fedlearn.flower import ErrorCode
 from fedlearn.runs.checkpoint import RunStore
 from server.schedules.synchronous import Synchronous
 from tests.oracles import averaging
@@ -400,6 +401,63 @@ def test_when_all_attempts_are_used_up_the_run_fails_with_the_reason_and_the_sta
     assert len(again.history.rounds) == 1
     assert [e["attempt"] for e in run.events("abandoned")] == [1, 2, 3]
     assert len(run.events("backing-off")) == 2  # none after the last attempt
+
+
+def failing(node, *answers):
+    """Let the node answer instructions with these errors, one after the other, and then honestly."""
+    left = list(answers)
+    node.report = lambda message, node: [left.pop(0) if left else honest_content(message, node.partition_id)]
+
+
+RAISED, CRASHED = ErrorCode.CLIENT_APP_RAISED_EXCEPTION, ErrorCode.CLIENT_APP_CRASHED
+
+
+def test_a_run_all_of_whose_nodes_raise_alike_before_any_has_reported_ends_at_once(scene):
+    nodes = nodes_of(4)
+    for place, node in enumerate(nodes.values()):
+        failing(node, Error(RAISED, f"ValueError: got {place} rows"))
+    run = scene(nodes)
+    with pytest.raises(RunFailed, match=r"every node fails alike, .*0 of 4 nodes reported.*ValueError: got 0 rows"):
+        run.run()
+    assert len(run.events("round-started")) == 1
+
+
+def test_a_run_none_of_whose_nodes_can_say_that_it_is_ready_ends_at_once(scene):
+    nodes = nodes_of(4)
+    for node in nodes.values():
+        node.ready = lambda message, node: [Error(RAISED, "KeyError: 'x'")]
+    run = scene(nodes)
+    with pytest.raises(RunFailed, match=r"every node fails alike, .*only 0 nodes were ready.*KeyError: 'x'"):
+        run.run()
+    assert len(run.events("round-started")) == 1
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        [Error(RAISED, "ValueError: a")] * 3 + [Error(RAISED, "ValueError: b")],
+        [Error(RAISED, "ValueError: a")] * 3,
+        [Error(CRASHED, "its worker process died")] * 4,
+    ],
+    ids=["another error", "one has reported", "not raised"],
+)
+def test_nodes_that_do_not_all_raise_alike_are_asked_again(scene, errors):
+    nodes = nodes_of(4)
+    for node, error in zip(nodes.values(), errors, strict=False):
+        failing(node, error)
+    assert scene(nodes).run().store.history.rounds[0].attempts == 2
+
+
+def test_nodes_that_raise_alike_in_a_later_round_are_asked_again(scene):
+    nodes = nodes_of(4)
+    for node in nodes.values():
+        node.report = lambda message, node: (
+            [Error(RAISED, "OSError: disk full")]
+            if node.instructions[-1][:2] == (2, 1)
+            else [honest_content(message, node.partition_id)]
+        )
+    run = scene(nodes, rounds={"total": 2}).run()
+    assert [record.attempts for record in run.store.history.rounds] == [1, 2]
 
 
 def test_run_goes_on_after_a_failure_from_the_stored_state(scene):
