@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from client.memory import NodeMemory
 from fedlearn.config import RunConfig
-from fedlearn.data.base import AnyExamples
+from fedlearn.data.base import Examples
 from fedlearn.state import State
 
 
@@ -33,7 +33,7 @@ class LocalTask:
         What the strategy sent beside the state: name -> named arrays.
     """
 
-    train: AnyExamples
+    train: Examples
     indices: NDArray[np.integer[Any]]
     seed: int
     round_number: int

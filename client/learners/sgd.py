@@ -52,7 +52,6 @@ class SGD(Learner):
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
         """Return the state after ``local_epochs`` passes over the node's examples."""
-        assert isinstance(task.train, Examples)
         train = task.train
         where = {"round_number": task.round_number, "node": task.partition_id}
         shuffle = rng_for(task.seed, purpose="shuffle", **where)
@@ -68,13 +67,13 @@ class SGD(Learner):
             order = task.indices[shuffle.permutation(len(task.indices))]
             for start in range(0, len(order), self.training.batch_size):
                 rows = order[start : start + self.training.batch_size]
-                loss_sum += step(self._inputs(train, rows), torch.from_numpy(train.labels[rows]))
+                loss_sum += step(self._inputs(train, rows), torch.from_numpy(train.targets[rows]))
                 steps += 1
         metrics = {TRAIN_LOSS.name: loss_sum.item() / steps}
         return LocalFit(self.model.arrays(), len(task.indices), metrics)
 
     def _inputs(self, train: Examples, rows: NDArray[np.integer[Any]]) -> Tensor:
-        images = train.images[rows]  # (B, H, W, C) bytes
+        images = train.inputs[rows]  # (B, H, W, C) bytes
         if self.augment is not None:
             images = self.augment(torch.from_numpy(images)).numpy()
         return self.model.inputs(images)

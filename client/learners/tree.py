@@ -15,7 +15,7 @@ from client.learners.base import Learner, LocalFit, LocalTask
 from client.memory import NodeMemory
 from fedlearn.config import RunConfig
 from fedlearn.config.options import options_for
-from fedlearn.data.base import TableExamples
+from fedlearn.data.base import Examples
 from fedlearn.metrics import EPSILON
 from fedlearn.models.forest import ForestModel, state_of
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit
@@ -57,7 +57,6 @@ class TreeLearner(Learner):
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
         """Return the node's own trees; the account in the task's memory is charged, whatever happens then."""
-        assert isinstance(task.train, TableExamples)
         account = self.account(task.memory)
         examples = task.train.at(task.indices)
         try:
@@ -73,7 +72,7 @@ class TreeLearner(Learner):
             return PrivacyAccountant.from_dict(json.loads(memory.texts[ACCOUNT]))
         return PrivacyAccountant(self.privacy.epsilon, NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD)
 
-    def grown(self, state: State, examples: TableExamples, task: LocalTask, account: PrivacyAccountant) -> State:
+    def grown(self, state: State, examples: Examples, task: LocalTask, account: PrivacyAccountant) -> State:
         """Return the trees that are to be sent."""
         seed = seed_for(task.seed, purpose="trees", round_number=task.round_number, node=task.partition_id)
         public = {"n_declared": len(examples)} if self.privacy.public_sizes and self.model.counts_records else {}
@@ -85,4 +84,4 @@ class TreeLearner(Learner):
             random_state=seed % 2**32,  # scikit-learn takes 32 bits
             **public,
         )
-        return state_of(estimator.fit(examples.features, examples.targets).table_)
+        return state_of(estimator.fit(examples.inputs, examples.targets).table_)

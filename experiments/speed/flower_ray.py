@@ -72,7 +72,7 @@ def train(message: Message, context: Context) -> Message:
     std = torch.tensor(dataset.std).view(3, 1, 1)
     for chunk in torch.randperm(len(rows)).split(BATCH):
         mine = rows[chunk.numpy()]
-        images = torch.from_numpy(dataset.train.images[mine]).permute(0, 3, 1, 2).contiguous().float() / 255
+        images = torch.from_numpy(dataset.train.inputs[mine]).permute(0, 3, 1, 2).contiguous().float() / 255
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(module((images - mean) / std), torch.from_numpy(dataset.train.labels[mine]))
         loss.backward()

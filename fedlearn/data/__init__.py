@@ -5,30 +5,21 @@ mapped into memory by every process; `datasets` and `flwr_datasets` are imported
 partition table is not in the cache yet.
 """
 
-from fedlearn.data.base import (
-    AnyDataset,
-    AnyExamples,
-    Dataset,
-    DataSpec,
-    Examples,
-    TableDataset,
-    TableExamples,
-    TableSchema,
-)
+from fedlearn.data.base import AnyDataset, Dataset, DataSpec, Examples, TableDataset, TableSchema
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.partitioning import PartitionTable, partition_table
+from fedlearn.data.sources.arrays import from_arrays
 
 __all__ = [
     "DATASETS",
     "AnyDataset",
-    "AnyExamples",
     "DataSpec",
     "Dataset",
     "Examples",
     "PartitionTable",
     "TableDataset",
-    "TableExamples",
     "TableSchema",
+    "from_arrays",
     "load_dataset",
     "partition_table",
 ]

@@ -1,4 +1,4 @@
-"""What a data set is: labelled images, or rows of a table, already split into training and test examples."""
+"""What a data set is: examples with what is to be learned of them, already split into training and test examples."""
 
 from __future__ import annotations
 
@@ -12,56 +12,86 @@ from numpy.typing import NDArray
 Rows = NDArray[np.integer[Any]] | slice
 
 QUANTILES = 10  # classes into which the targets of a regression are sorted, for partitioners that skew labels
+INPUTS = ("uint8", "int32", "float32", "float64")
+TARGETS = ("int64", "float32", "float64")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Examples:
-    """Labelled images; usually mapped from a file and then read-only.
+    """Examples and what is to be learned of each; usually mapped from a file and then read-only.
 
     Parameters
     ----------
-    images : array of uint8
-        Shape (n, height, width, channels).
-    labels : array of int64
-        Shape (n,), from 0.
+    inputs : array
+        Shape (n, ...), by its kind of numbers: uint8, from 0 to 255 and trained on as 0 to 1, as images (n, height,
+        width, channels); float32, taken as they are; int32 from 0, tokens, as the letters of texts (n, length);
+        float64, the rows of a declared table, raw, with NaN for what is missing.
+    targets : array
+        int64, classes from 0, shape (n,), or sequences of them, (n, length); float32 or float64, numbers of a
+        regression, shape (n,) or (n, numbers).
     groups : array of int64, optional
         Shape (n,), from 0: whose example it is, as the writer of a digit; None where the data do not say.
 
     Examples
     --------
     >>> two = Examples(np.zeros((2, 8, 8, 1), np.uint8), np.array([3, 7]), groups=np.array([0, 4]))
-    >>> len(two), two.at(slice(1, 2)).labels
+    >>> len(two), two.at(slice(1, 2)).targets
     (2, array([7]))
     """
 
-    images: NDArray[np.uint8]
-    labels: NDArray[np.int64]
+    inputs: NDArray[Any]
+    targets: NDArray[Any]
     groups: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         """Check what the types cannot say."""
-        if self.images.dtype != np.uint8 or self.images.ndim != 4:
-            found = f"{self.images.dtype} of shape {self.images.shape}"
-            raise ValueError(f"images must be uint8 of shape (n, height, width, channels): {found}")
-        if self.labels.dtype != np.int64 or self.labels.shape != self.images.shape[:1]:
-            found = f"{self.labels.dtype} of shape {self.labels.shape}"
-            raise ValueError(f"labels must be int64 of shape ({len(self.images)},): {found}")
-        if self.groups is not None and (self.groups.dtype != np.int64 or self.groups.shape != self.labels.shape):
+        if str(self.inputs.dtype) not in INPUTS or self.inputs.ndim < 2:
+            found = f"{self.inputs.dtype} of shape {self.inputs.shape}"
+            raise ValueError(f"inputs must be one of {', '.join(INPUTS)}, of shape (n, ...): {found}")
+        if str(self.targets.dtype) not in TARGETS or self.targets.shape[:1] != self.inputs.shape[:1]:
+            found = f"{self.targets.dtype} of shape {self.targets.shape}"
+            raise ValueError(
+                f"targets must be one of {', '.join(TARGETS)}, of shape ({len(self.inputs)}, ...): {found}"
+            )
+        if self.groups is not None and (self.groups.dtype != np.int64 or self.groups.shape != self.inputs.shape[:1]):
             found = f"{self.groups.dtype} of shape {self.groups.shape}"
-            raise ValueError(f"groups must be int64 of shape ({len(self.images)},): {found}")
+            raise ValueError(f"groups must be int64 of shape ({len(self.inputs)},): {found}")
 
     def __len__(self) -> int:
         """Return the number of examples."""
-        return len(self.labels)
+        return len(self.targets)
+
+    def __repr__(self) -> str:
+        """Return their number and kind."""
+        return f"Examples({len(self)} of shape {self.inputs.shape[1:]} {self.inputs.dtype})"
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """What partitioners look at, shape (n,): the class, or in a regression the tenth of the targets it is in.
+
+        Where a target is more than one number there is no such thing, and all are 0.
+
+        >>> Examples(np.zeros((4, 1)), np.array([7.0, 1.0, 5.0, 5.0])).labels
+        array([2, 0, 1, 1])
+        """
+        if self.targets.ndim > 1:
+            return np.zeros(len(self), np.int64)
+        if self.targets.dtype == np.int64:
+            return self.targets.astype(np.int64, copy=False)
+        inner = np.quantile(self.targets, np.arange(1, QUANTILES) / QUANTILES)
+        return np.unique(np.searchsorted(inner, self.targets, side="right"), return_inverse=True)[1].astype(np.int64)
 
     def at(self, rows: Rows) -> Examples:
         """Return some of the examples."""
-        return Examples(self.images[rows], self.labels[rows], None if self.groups is None else self.groups[rows])
+        return Examples(self.inputs[rows], self.targets[rows], None if self.groups is None else self.groups[rows])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dataset:
     """A data set as it was loaded.
+
+    It can be pickled in a few hundred bytes: its arrays are kept in the cache (`fedlearn.data.stored`), and whoever
+    unpickles it on the same machine maps them.
 
     Parameters
     ----------
@@ -70,20 +100,24 @@ class Dataset:
     train, test : Examples
         The examples that are spread over the nodes, and the held-out ones.
     num_classes : int
-        Labels are 0 to ``num_classes - 1``.
+        Labels are 0 to ``num_classes - 1``; 0 in a regression.
     mean, std : tuple of float
-        Of each channel, over the training images scaled to [0, 1]; constants, never learned from
-        what a node has.
+        Of each channel (the last axis of an example), of bytes as scaled to [0, 1]; constants, never learned from
+        what a node has. Empty: the inputs are taken as they are.
     fingerprint : str
-        Hash of all images and labels: the same examples have the same fingerprint on every machine.
+        Hash of all examples: the same examples have the same fingerprint on every machine.
     notice : str, default=""
         One line that the user must see, or empty.
+    vocabulary : int, default=0
+        Tokens are 0 to ``vocabulary - 1``; 0 where the inputs are no tokens.
+    class_names, group_names : tuple of str, default=()
+        What the classes and groups are called, in their order; empty where they have numbers alone.
 
     Examples
     --------
     >>> two = Examples(np.zeros((2, 8, 8, 1), np.uint8), np.array([3, 7]))
-    >>> Dataset("two", two, two, num_classes=10, mean=(0.5,), std=(0.2,), fingerprint="two-1").spec.shape
-    (8, 8, 1)
+    >>> Dataset("two", two, two, num_classes=10, mean=(0.5,), std=(0.2,), fingerprint="two-1")
+    Dataset('two', 2 + 2 examples of 8 x 8 x 1 uint8, 10 classes)
     """
 
     name: str
@@ -94,70 +128,48 @@ class Dataset:
     std: tuple[float, ...]
     fingerprint: str
     notice: str = ""
+    vocabulary: int = 0
+    class_names: tuple[str, ...] = ()
+    group_names: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return what it holds, in one line."""
+        return f"Dataset({_in_words(self)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return where its arrays lie, and all else as it is."""
+        from fedlearn.data.stored import packed
+
+        return packed(self)
 
     @property
     def spec(self) -> DataSpec:
         """What of it is public."""
-        groups = self.train.groups
         return DataSpec(
             self.name,
-            shape=self.train.images.shape[1:],
-            dtype=str(self.train.images.dtype),
+            shape=self.train.inputs.shape[1:],
+            dtype=str(self.train.inputs.dtype),
             classes=self.num_classes,
-            groups=0 if groups is None else int(groups.max(initial=-1)) + 1,
+            groups=len(self.group_names) or _groups(self.train),
             mean=self.mean,
             std=self.std,
+            target_shape=self.train.targets.shape[1:],
+            vocabulary=self.vocabulary,
+            class_names=self.class_names,
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TableExamples:
-    """Rows of a table; usually mapped from a file and then read-only.
+def _groups(examples: Examples) -> int:
+    return 0 if examples.groups is None else int(examples.groups.max(initial=-1)) + 1
 
-    Parameters
-    ----------
-    features : array of float64
-        Shape (n, features), raw; NaN = missing; a category is its place among the declared ones.
-    targets : array of float64 or int64
-        Shape (n,): float64, raw, in a regression; int64 from 0, the place among the declared classes, else.
 
-    Examples
-    --------
-    >>> TableExamples(np.array([[0.5, 1.0], [0.1, np.nan]]), np.array([2.5, 3.5])).at(slice(0, 1)).targets
-    array([2.5])
-    """
-
-    features: NDArray[np.float64]
-    targets: NDArray[np.float64] | NDArray[np.int64]
-
-    def __post_init__(self) -> None:
-        """Check what the types cannot say."""
-        if self.features.dtype != np.float64 or self.features.ndim != 2:
-            found = f"{self.features.dtype} of shape {self.features.shape}"
-            raise ValueError(f"features must be float64 of shape (n, features): {found}")
-        if self.targets.dtype not in (np.float64, np.int64) or self.targets.shape != self.features.shape[:1]:
-            found = f"{self.targets.dtype} of shape {self.targets.shape}"
-            raise ValueError(f"targets must be float64 or int64 of shape ({len(self.features)},): {found}")
-
-    def __len__(self) -> int:
-        """Return the number of examples."""
-        return len(self.targets)
-
-    @property
-    def labels(self) -> NDArray[np.int64]:
-        """What partitioners look at, shape (n,): the class, or in a regression the tenth of the targets it is in.
-
-        >>> TableExamples(np.zeros((4, 1)), np.array([7.0, 1.0, 5.0, 5.0])).labels
-        array([2, 0, 1, 1])
-        """
-        if self.targets.dtype == np.int64:
-            return self.targets.astype(np.int64, copy=False)
-        inner = np.quantile(self.targets, np.arange(1, QUANTILES) / QUANTILES)
-        return np.unique(np.searchsorted(inner, self.targets, side="right"), return_inverse=True)[1].astype(np.int64)
-
-    def at(self, rows: Rows) -> TableExamples:
-        """Return some of the examples."""
-        return TableExamples(self.features[rows], self.targets[rows])
+def _in_words(dataset: AnyDataset) -> str:
+    spec = dataset.spec
+    size = " x ".join(str(side) for side in spec.shape)
+    to_learn = f"{spec.classes} classes" if spec.classes else "a regression"
+    groups = f", {spec.groups} groups" if spec.groups else ""
+    sizes = f"{len(dataset.train)} + {len(dataset.test)} examples"
+    return f"{dataset.name!r}, {sizes} of {size} {spec.dtype}, {to_learn}{groups}"
 
 
 Bound = tuple[float, float] | tuple[float, float, str]
@@ -198,35 +210,49 @@ class TableSchema:
         return (*self.bounds, *self.categories)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TableDataset:
-    """A table as it was loaded.
+    """A table as it was loaded; pickled as a `Dataset` is.
 
     Parameters
     ----------
     schema : TableSchema
         What is declared about it.
-    name, train, test, fingerprint, notice
-        As in `Dataset`.
+    name, train, test, fingerprint, notice, group_names
+        As in `Dataset`; inputs are float64, (n, features), missing values NaN, a category its place among the declared
+        ones; targets float64 in a regression, else int64, the place among the declared classes.
     """
 
     name: str
-    train: TableExamples
-    test: TableExamples
+    train: Examples
+    test: Examples
     schema: TableSchema
     fingerprint: str
     notice: str = ""
+    group_names: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return what it holds, in one line."""
+        return f"TableDataset({_in_words(self)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return where its arrays lie, and all else as it is."""
+        from fedlearn.data.stored import packed
+
+        return packed(self)
 
     @property
     def spec(self) -> DataSpec:
         """What of it is public."""
         return DataSpec(
             self.name,
-            shape=self.train.features.shape[1:],
-            dtype=str(self.train.features.dtype),
+            shape=self.train.inputs.shape[1:],
+            dtype=str(self.train.inputs.dtype),
             classes=len(self.schema.classes),
             target_bounds=self.schema.target_bounds,
+            groups=len(self.group_names) or _groups(self.train),
             table=self.schema,
+            class_names=self.schema.classes,
         )
 
 
@@ -239,24 +265,34 @@ class DataSpec:
     name : str
         Of the data set, for messages.
     shape : tuple of int
-        Of one example: (height, width, channels) of an image, (features,) of a row.
+        Of one example: (height, width, channels) of an image, (features,) of a row, (length,) of a text,
+        (length, channels) of a series.
     dtype : str
-        Of one example: "uint8" of images, "float64" of rows.
+        Of one example: "uint8" of images, "float32" of numbers, "int32" of tokens, "float64" of a declared table.
     classes : int, default=0
         Labels are 0 to ``classes - 1``; 0 in a regression.
     target_bounds : tuple of float, optional
-        (low, high) of the target of a regression.
+        (low, high) of the target of a regression, where they are declared.
     groups : int, default=0
         Into how many natural groups the training examples fall, as the writers of digits; 0 where nothing is said.
     mean, std : tuple of float, default=()
-        Of each channel of images scaled to [0, 1].
+        Of each channel, of bytes as scaled to [0, 1]; empty where the inputs are taken as they are.
     table : TableSchema, optional
         What is declared about a table.
+    target_shape : tuple of int, default=()
+        Of what is to be learned of one example: () is one class or number, (length,) a sequence of classes, or several
+        numbers.
+    vocabulary : int, default=0
+        Tokens are 0 to ``vocabulary - 1``; 0 where an example is not made of tokens.
+    class_names : tuple of str, default=()
+        What the classes are called, if they have names.
 
     Examples
     --------
     >>> DataSpec("femnist", (28, 28, 1), "uint8", classes=62, groups=3597).is_image
     True
+    >>> DataSpec("shakespeare", (80,), "int32", classes=80, vocabulary=80, target_shape=(80,)).is_image
+    False
     """
 
     name: str
@@ -268,12 +304,14 @@ class DataSpec:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     table: TableSchema | None = None
+    target_shape: tuple[int, ...] = ()
+    vocabulary: int = 0
+    class_names: tuple[str, ...] = ()
 
     @property
     def is_image(self) -> bool:
-        """Whether an example is an image: else it is a row of a table."""
-        return self.table is None
+        """Whether an example is an image, (height, width, channels)."""
+        return self.table is None and len(self.shape) == 3 and not self.vocabulary
 
 
 AnyDataset = Dataset | TableDataset
-AnyExamples = Examples | TableExamples

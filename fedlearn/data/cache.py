@@ -117,6 +117,26 @@ def load(name: str, key: str) -> Entry | None:
         return None
 
 
+def place_of(array: NDArray[Any]) -> tuple[str, str] | None:
+    """Return the folder's name and the array's, if it is the whole of what an entry of this cache holds under it."""
+    mapped = array.base
+    if not isinstance(mapped, np.memmap) or mapped.filename is None:
+        return None
+    file = Path(mapped.filename)
+    whole = (mapped.ctypes.data, mapped.shape, mapped.strides, mapped.dtype)
+    if (array.ctypes.data, array.shape, array.strides, array.dtype) != whole or file.parent.parent != cache_folder():
+        return None
+    return file.parent.name, file.stem
+
+
+def entry_at(folder: str) -> Entry | None:
+    """Return the entry of a folder of this cache, or None where there is none or it is damaged."""
+    try:
+        return _read(cache_folder() / folder)
+    except (OSError, ValueError, KeyError):
+        return None
+
+
 @contextmanager
 def _cache_errors() -> Iterator[None]:
     try:
@@ -157,10 +177,10 @@ def _parts(arrays: Arrays) -> Iterator[bytes | memoryview]:
         yield np.ascontiguousarray(array).data
 
 
-def _read(folder: Path, key: str) -> Entry:
-    """Return the entry in `folder`; raises whatever a missing or damaged file raises."""
+def _read(folder: Path, key: str = "") -> Entry:
+    """Return the entry in `folder`, of this key or any; raises whatever a missing or damaged file raises."""
     entry = json.loads((folder / "entry.json").read_text(encoding="utf-8"))
-    if entry["key"] != key:
+    if key and entry["key"] != key:
         raise ValueError("it belongs to another key")
     arrays = {}
     for name, (dtype, shape) in entry["arrays"].items():

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from fedlearn.data.base import TableDataset, TableExamples, TableSchema
+from fedlearn.data.base import Examples, TableDataset, TableSchema
 from fedlearn.data.cache import Arrays, cached
 from fedlearn.data.folder import data_folder, identity, one_line
 from fedlearn.errors import DataNotFound, UsageError
@@ -126,8 +126,7 @@ def table_dataset(name: str, schema: TableSchema, key: str, read: Callable[[], C
     whole_key = f"{key}\n{schema!r}\ntest {TEST_SHARE} by seed {SPLIT_SEED}"
     entry = cached("table", whole_key, lambda: _split(*encoded(read(), schema)))
     parts = {
-        part: TableExamples(entry.arrays[f"{part}_features"], entry.arrays[f"{part}_targets"])
-        for part in ("train", "test")
+        part: Examples(entry.arrays[f"{part}_features"], entry.arrays[f"{part}_targets"]) for part in ("train", "test")
     }
     return TableDataset(name, parts["train"], parts["test"], schema, entry.content)
 

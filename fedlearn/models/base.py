@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from fedlearn.data.base import AnyExamples, DataSpec
+from fedlearn.data.base import DataSpec, Examples
 from fedlearn.errors import SettingError
 from fedlearn.metrics import Metrics
 from fedlearn.state import Layout, State, UpdateKind
@@ -78,7 +78,7 @@ class Model(Protocol):
         """Return the state before round 1; the same seed gives the same state."""
         ...
 
-    def evaluate(self, state: State, examples: AnyExamples) -> Evaluation:
+    def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return how well `state` does on `examples`; changes nothing."""
         ...
 
@@ -87,7 +87,7 @@ class Model(Protocol):
 class Tryable(Protocol):
     """What a model does that can be tried on a few examples before the first round."""
 
-    def try_step(self, examples: AnyExamples) -> None:
+    def try_step(self, examples: Examples) -> None:
         """Compute the loss and its gradient; raises where they do not fit the model, and changes no result."""
         ...
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.config.options import options_for
-from fedlearn.data.base import AnyExamples, DataSpec, TableExamples, TableSchema
+from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.errors import Refused, SettingError
 from fedlearn.metrics import ACCURACY, LOSS, MAE, MAE_SCALED, PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.models.base import Evaluation
@@ -164,11 +164,10 @@ class ForestRegressor(ForestModel):
             return np.full(len(features), center_of(self.domain))
         return predict_target(self.table_of(state), features, self.domain)
 
-    def evaluate(self, state: State, examples: AnyExamples) -> Evaluation:
+    def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return the absolute error in the target's unit, and as a share of the width of its bounds."""
-        assert isinstance(examples, TableExamples)
         low, high = self.domain.target_bounds
-        error = float(np.abs(self.predict(state, examples.features) - examples.targets).sum())
+        error = float(np.abs(self.predict(state, examples.inputs) - examples.targets).sum())
         return Evaluation({MAE.name: error, MAE_SCALED.name: error / (high - low)}, len(examples))
 
 
@@ -215,10 +214,9 @@ class ForestClassifier(ForestModel):
         total = votes.sum(axis=1, keepdims=True)
         return np.asarray(np.divide(votes, total, out=np.full_like(votes, 1 / self.outputs), where=total > 0))
 
-    def evaluate(self, state: State, examples: AnyExamples) -> Evaluation:
+    def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return cross-entropy and accuracy."""
-        assert isinstance(examples, TableExamples)
-        shares = self.shares(state, examples.features)
+        shares = self.shares(state, examples.inputs)
         of_truth = shares[np.arange(len(examples)), examples.targets.astype(np.int64)]
         loss = float(-np.log(np.maximum(of_truth, SMALLEST_SHARE)).sum())
         correct = int((shares.argmax(axis=1) == examples.targets).sum())

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.parameter import UninitializedParameter
 
-from fedlearn.data.base import AnyExamples, DataSpec, Examples
+from fedlearn.data.base import DataSpec, Examples
 from fedlearn.metrics import ACCURACY, LOSS, NEURAL_CLASSIFIER
 from fedlearn.models.base import NOTHING, Evaluation
 from fedlearn.models.process import prepare_to_train
@@ -107,7 +107,7 @@ class TorchModel:
         correct = (outputs.argmax(1) == targets).sum()
         return {LOSS.name: loss.item(), ACCURACY.name: int(correct)}
 
-    def try_step(self, examples: AnyExamples) -> None:
+    def try_step(self, examples: Examples) -> None:
         """Compute loss and gradient of a few examples.
 
         Raises
@@ -115,27 +115,25 @@ class TorchModel:
         ValueError
             If there are fewer outputs than classes; whatever the module raises.
         """
-        assert isinstance(examples, Examples)
         with torch.random.fork_rng():
             self.module.train()
-            outputs = self.module(self.inputs(np.array(examples.images)))
+            outputs = self.module(self.inputs(np.array(examples.inputs)))
             if outputs.ndim != 2 or outputs.shape[1] < self.spec.classes:
                 wanted = f"({len(examples)}, {self.spec.classes})"
                 raise ValueError(f"its outputs have shape {tuple(outputs.shape)}, which should be {wanted}")
-            loss = self.loss(outputs, torch.from_numpy(np.array(examples.labels)))
+            loss = self.loss(outputs, torch.from_numpy(np.array(examples.targets)))
             torch.autograd.grad(loss, self.parameters, materialize_grads=True)
 
-    def evaluate(self, state: State, examples: AnyExamples) -> Evaluation:
+    def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return what is measured, in float64 sums over batches of fixed size."""
-        assert isinstance(examples, Examples)
         self.load(state)
         self.module.eval()
         total = NOTHING
         with torch.inference_mode():
             for start in range(0, len(examples), EVALUATION_BATCH):
                 batch = slice(start, start + EVALUATION_BATCH)
-                outputs = self.module(self.inputs(np.array(examples.images[batch])))  # (B, K)
-                labels = torch.from_numpy(np.array(examples.labels[batch]))  # (B,)
+                outputs = self.module(self.inputs(np.array(examples.inputs[batch])))  # (B, K)
+                labels = torch.from_numpy(np.array(examples.targets[batch]))  # (B,)
                 total += Evaluation(self.measure(outputs, labels), len(labels))
         return total
 

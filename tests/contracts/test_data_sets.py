@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedlearn.config.schema import DataSettings
-from fedlearn.data import DATASETS, Dataset, load_dataset, partition_table
+from fedlearn.data import DATASETS, from_arrays, load_dataset, partition_table
 
 FOLDER = os.environ.get("FEDLEARN_DATA", "")
 # Those that are looked for in the data folder; all others are bundled, and must load without it and without a download.
@@ -17,9 +18,39 @@ FILES = {"cifar10": "cifar10/train.parquet", "california": "california_housing.p
 NAMES = [name for name in DATASETS if not name.startswith("auto")]
 
 
-@pytest.fixture(scope="module", params=NAMES)
+def made(name, shape, kind, *, targets="classes", groups=None, **said):
+    """Return a data set of 80 random examples, every class in both parts."""
+    rng = np.random.default_rng(3)
+    inputs = rng.normal(size=(80, *shape)) if kind == "float" else rng.integers(0, 40, (80, *shape), kind)
+    to_learn = {
+        "classes": np.arange(80) % 4,
+        "names": np.array(["ant", "bee", "cat", "dog"])[np.arange(80) % 4],
+        "numbers": rng.normal(size=80),
+        "pairs": rng.normal(size=(80, 2)),
+        "sequence": rng.integers(0, 40, (80, *shape)),
+    }[targets]
+    return from_arrays(inputs, to_learn, groups=groups, name=name, **said)
+
+
+# What users bring; asked the same as those of the table.
+OWN = {
+    "own grey images": lambda name: made(name, (28, 20), "uint8"),
+    "own colour images": lambda name: made(name, (3, 9, 9), "uint8", targets="names", channels="first"),
+    "own pictures of five channels": lambda name: made(name, (7, 7, 5), "float"),
+    "own rows": lambda name: made(name, (13,), "float", groups=np.arange(80) % 7),
+    "own regression": lambda name: made(name, (13,), "float", targets="numbers"),
+    "own two numbers": lambda name: made(name, (1,), "float", targets="pairs"),
+    "own series": lambda name: made(name, (50, 3), "float", mean=(0.0, 1.0, 2.0), std=2.0),
+    "own tokens": lambda name: made(name, (12,), "int64", groups=[f"writer {i % 5}" for i in range(80)]),
+    "own sequences": lambda name: made(name, (12,), "int16", targets="sequence"),
+}
+
+
+@pytest.fixture(scope="module", params=[*NAMES, *OWN])
 def found(request):
     name = request.param
+    if name in OWN:
+        return OWN[name](name)
     if name in FILES and not (Path(FOLDER) / FILES[name]).exists():
         pytest.skip(f"FEDLEARN_DATA does not hold {FILES[name]}")
     return load_dataset(name, "", offline=True)
@@ -27,36 +58,39 @@ def found(request):
 
 def rows_of(examples):
     """Return each example with its label as bytes."""
-    inputs = examples.images if hasattr(examples, "images") else examples.features
-    targets = examples.labels if hasattr(examples, "images") else examples.targets
-    flat = np.ascontiguousarray(inputs).reshape(len(inputs), -1)
-    return [row.tobytes() + target.tobytes() for row, target in zip(flat, targets, strict=True)]
+    flat = np.ascontiguousarray(examples.inputs).reshape(len(examples), -1)
+    return [row.tobytes() + target.tobytes() for row, target in zip(flat, examples.targets, strict=True)]
 
 
 def test_spec_is_true_to_the_data(found):
     spec = found.spec
     for part in (found.train, found.test):
-        inputs = part.images if spec.is_image else part.features
-        assert (inputs.shape[1:], str(inputs.dtype)) == (spec.shape, spec.dtype)
+        assert (part.inputs.shape[1:], str(part.inputs.dtype)) == (spec.shape, spec.dtype)
+        assert part.targets.shape[1:] == spec.target_shape
+        assert (part.targets.dtype == np.int64) == bool(spec.classes)
     assert spec.name == found.name
-    assert spec.is_image == isinstance(found, Dataset)
-    assert bool(spec.classes) != bool(spec.target_bounds)
+    assert bool(spec.vocabulary) == (spec.dtype == "int32")
+    assert len(spec.class_names) in (0, spec.classes)
+    for constants in (spec.mean, spec.std):
+        assert len(constants) in (0, spec.shape[-1])
+        np.broadcast_to(constants or (0.0,), spec.shape)
 
 
-def test_labels_and_targets_are_in_the_declared_range(found):
+def test_tokens_labels_and_targets_are_in_the_declared_range(found):
     for part in (found.train, found.test):
+        if found.spec.vocabulary:
+            assert 0 <= part.inputs.min() <= part.inputs.max() < found.spec.vocabulary
         if found.spec.classes:
-            targets = part.labels
-            assert targets.min() >= 0
-            assert targets.max() < found.spec.classes
-        else:
+            assert 0 <= part.targets.min() <= part.targets.max() < found.spec.classes
+        elif found.spec.target_bounds:
             low, high = found.spec.target_bounds
-            assert low <= part.targets.min()
-            assert part.targets.max() <= high
+            assert low <= part.targets.min() <= part.targets.max() <= high
+        if found.spec.groups:
+            assert 0 <= part.groups.min() <= part.groups.max() < found.spec.groups if part.groups is not None else True
 
 
 def test_every_class_is_in_both_parts(found):
-    if found.spec.classes:
+    if found.spec.classes and not found.spec.target_shape:  # a sequence may lack a letter
         for part in (found.train, found.test):
             assert set(np.unique(part.labels)) == set(range(found.spec.classes))
 
@@ -71,10 +105,22 @@ def test_training_and_test_rows_are_apart(found):
 
 
 def test_loading_it_again_gives_the_same_bytes(found):
-    again = load_dataset(found.name, "")
+    again = OWN[found.name](found.name) if found.name in OWN else load_dataset(found.name, "")
     assert again.fingerprint == found.fingerprint
     assert rows_of(again.test.at(slice(0, 50))) == rows_of(found.test.at(slice(0, 50)))
     assert len(again.train) == len(found.train)
+
+
+def test_it_travels_in_a_few_hundred_bytes(found):
+    text = pickle.dumps(found)
+    assert len(text) < 6_000
+    again = pickle.loads(text)
+    assert (again.spec, again.fingerprint, repr(again)) == (found.spec, found.fingerprint, repr(found))
+    for part, same in ((again.train, found.train), (again.test, found.test)):
+        assert isinstance(part.inputs.base, np.memmap)  # the file of the cache, not a copy
+        np.testing.assert_array_equal(part.inputs, same.inputs)
+        np.testing.assert_array_equal(part.targets, same.targets)
+        np.testing.assert_array_equal(part.groups, same.groups)
 
 
 @pytest.mark.parametrize("scheme", ["iid", "dirichlet", "shard"])

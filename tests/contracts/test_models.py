@@ -39,7 +39,7 @@ def bytes_of(state):
 
 def few(number=7):
     test = dataset().test
-    return replace(test, images=test.images[:number], labels=test.labels[:number])
+    return replace(test, inputs=test.inputs[:number], targets=test.targets[:number])
 
 
 @pytest.mark.parametrize(("name", "number"), NUM_PARAMETERS.items())
@@ -108,9 +108,9 @@ def test_evaluation_is_pure(model, state):
 
 def test_evaluation_of_parts_adds_up_to_that_of_the_whole(model, state):
     whole = model.evaluate(state, few(6))
-    images, labels = few(6).images, few(6).labels
+    images, labels = few(6).inputs, few(6).targets
     parts = [
-        model.evaluate(state, replace(few(), images=images[i : i + 2], labels=labels[i : i + 2])) for i in (0, 2, 4)
+        model.evaluate(state, replace(few(), inputs=images[i : i + 2], targets=labels[i : i + 2])) for i in (0, 2, 4)
     ]
     total = sum(parts, NOTHING)
     assert (total.count, total.sums["accuracy"]) == (6, whole.sums["accuracy"])
@@ -131,7 +131,7 @@ def test_loaded_state_is_what_the_model_holds(model, state):
 
 
 def test_inputs_are_normalised_with_the_constants_of_the_data_set(model):
-    images = few().images
+    images = few().inputs
     inputs = model.inputs(np.array(images))
     assert inputs.shape == (7, 3, 32, 32)
     assert inputs.dtype == torch.float32
@@ -141,6 +141,6 @@ def test_inputs_are_normalised_with_the_constants_of_the_data_set(model):
 
 
 def test_inputs_leave_the_images_as_they_are(model):
-    images = np.array(few().images)
+    images = np.array(few().inputs)
     model.inputs(images)
-    np.testing.assert_array_equal(images, few().images)
+    np.testing.assert_array_equal(images, few().inputs)

@@ -9,7 +9,7 @@ from client.learners.base import LocalTask
 from client.learners.tree import TreeLearner
 from client.memory import NodeMemory
 from fedlearn.config import RunConfig, config_from
-from fedlearn.data.base import TableExamples
+from fedlearn.data.base import Examples
 from fedlearn.errors import BudgetExceeded, SettingError
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.base import NOTHING, Ensemble
@@ -119,13 +119,13 @@ def test_a_node_spends_its_whole_budget_once(model):
 
 
 def test_what_was_spent_stays_spent_when_the_fit_fails(model):
-    class Broken(TableExamples):
+    class Broken(Examples):
         def at(self, rows):
-            return TableExamples(np.empty((0, 3)), self.targets[:0])  # no estimator takes no rows
+            return Examples(np.empty((0, 3)), self.targets[:0])  # no estimator takes no rows
 
     learner, memory = learner_of(model), NodeMemory()
     train = dataset(model.schema).train
-    task = LocalTask(Broken(train.features, train.targets), np.arange(3), 1, 1, 0, {}, memory)
+    task = LocalTask(Broken(train.inputs, train.targets), np.arange(3), 1, 1, 0, {}, memory)
     with pytest.raises(ValueError):
         learner.fit(model.initial_state(seed=1), task)
     assert "account" in memory.texts
@@ -177,6 +177,6 @@ def test_classifiers_never_leave_the_probability_simplex():
     model = load_model("dp-random-forest", dataset(CLASSIFICATION).spec)
     assert isinstance(model, ForestClassifier)
     state = learner_of(model).fit(model.initial_state(seed=1), task_of(model)).arrays
-    shares = model.shares(state, dataset(CLASSIFICATION).test.features)
+    shares = model.shares(state, dataset(CLASSIFICATION).test.inputs)
     assert shares.min() >= 0
     np.testing.assert_allclose(shares.sum(axis=1), 1)

@@ -75,7 +75,7 @@ def test_the_forest_is_that_of_the_library_on_the_same_shards(execute):
             epsilon=1.0, bounds=list(schema.bounds.values()), target_bounds=schema.target_bounds, noise="seeded",
             random_state=seed_for(config.seed, purpose="trees", round_number=1, node=node) % 2**32,
         )  # fmt: skip
-        trees.append(tree.fit(mine.features, mine.targets).table_)
+        trees.append(tree.fit(mine.inputs, mine.targets).table_)
     expected = union(trees, [1.0] * 7).to_arrays()
     found = load_file(run.folder / "model.safetensors")
     for name, array in expected.items():
@@ -96,7 +96,7 @@ def test_the_relay_is_that_of_the_library_on_the_same_shards_in_the_same_order(e
         mine = dataset.train.at(shards.indices(node))
         noise, rng = sources("seeded", seed_for(config.seed, purpose="trees", round_number=turn, node=node) % 2**32)
         plan = relay_plan(1.0, len(mine))
-        tree = grow_relay_tree(ensemble, mine.features, mine.targets, domain=domain, plan=plan, noise=noise, rng=rng)
+        tree = grow_relay_tree(ensemble, mine.inputs, mine.targets, domain=domain, plan=plan, noise=noise, rng=rng)
         ensemble = add_turn(ensemble, tree)
     found = load_file(run.folder / "model.safetensors")
     for name, array in ensemble.to_arrays().items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.data.base import TableDataset, TableExamples, TableSchema
+from fedlearn.data.base import Examples, TableDataset, TableSchema
 
 REGRESSION = TableSchema(
     "y", {"a": (0.0, 1.0), "b": (1.0, 1000.0, "log")}, {"c": ("red", "green", "blue")}, target_bounds=(-2.0, 6.0)
@@ -14,14 +14,14 @@ CLASSIFICATION = TableSchema(
 )
 
 
-def examples(number: int, schema: TableSchema, *, seed: int = 0) -> TableExamples:
+def examples(number: int, schema: TableSchema, *, seed: int = 0) -> Examples:
     rng = np.random.default_rng(seed)
     a, b, c = rng.random(number), 10 ** rng.uniform(0, 3, number), rng.integers(0, 3, number).astype(float)
     features = np.column_stack([a, b, c])
     features[rng.random(features.shape) < 0.1] = np.nan
     if schema.classes:
-        return TableExamples(features, ((a > 0.5).astype(np.int64) + (c == 2)).astype(np.int64))
-    return TableExamples(features, 4 * a + np.log10(b) - c)
+        return Examples(features, ((a > 0.5).astype(np.int64) + (c == 2)).astype(np.int64))
+    return Examples(features, 4 * a + np.log10(b) - c)
 
 
 def dataset(schema: TableSchema) -> TableDataset:

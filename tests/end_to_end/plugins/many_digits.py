@@ -12,5 +12,5 @@ TIMES = 8
 
 def load(data_dir):
     once = digits.load(data_dir)
-    train = Examples(np.tile(once.train.images, (TIMES, 1, 1, 1)), np.tile(once.train.labels, TIMES))
+    train = Examples(np.tile(once.train.inputs, (TIMES, 1, 1, 1)), np.tile(once.train.labels, TIMES))
     return replace(once, train=train, fingerprint=f"{once.fingerprint}x{TIMES}")

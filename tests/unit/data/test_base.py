@@ -14,8 +14,8 @@ IMAGES = np.zeros((2, 4, 4, 3), np.uint8)
 @pytest.mark.parametrize(
     ("images", "labels"),
     [
-        (IMAGES.astype(np.float32), np.zeros(2, np.int64)),
-        (IMAGES[0], np.zeros(4, np.int64)),
+        (IMAGES.astype(np.float16), np.zeros(2, np.int64)),
+        (IMAGES[0, 0, 0], np.zeros(3, np.int64)),
         (IMAGES, np.zeros(2, np.int32)),
         (IMAGES, np.zeros(3, np.int64)),
     ],

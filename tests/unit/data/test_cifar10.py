@@ -23,9 +23,9 @@ def test_parquet_is_decoded_exactly(data_dir, files):
     assert found.name == "cifar10"
     assert found.num_classes == 10
     assert found.notice == ""
-    np.testing.assert_array_equal(found.train.images, files.images(files.TRAIN))
+    np.testing.assert_array_equal(found.train.inputs, files.images(files.TRAIN))
     np.testing.assert_array_equal(found.train.labels, files.TRAIN)
-    np.testing.assert_array_equal(found.test.images, files.images(files.TEST))
+    np.testing.assert_array_equal(found.test.inputs, files.images(files.TEST))
     np.testing.assert_array_equal(found.test.labels, files.TEST)
 
 
@@ -33,7 +33,7 @@ def test_second_load_decodes_nothing(data_dir, monkeypatch):
     first = cifar10.load(str(data_dir))
     monkeypatch.setattr(cifar10, "_read_parquet", never)
     again = cifar10.load(str(data_dir))
-    np.testing.assert_array_equal(again.train.images, first.train.images)
+    np.testing.assert_array_equal(again.train.inputs, first.train.inputs)
     assert again.fingerprint == first.fingerprint
 
 
@@ -114,7 +114,7 @@ def test_torchvisions_own_folder_is_read_and_its_md5_checked(tmp_path, monkeypat
     monkeypatch.setattr(CIFAR10, "meta", meta_entry)
 
     found = cifar10.load(str(tmp_path))
-    np.testing.assert_array_equal(found.train.images, images)
+    np.testing.assert_array_equal(found.train.inputs, images)
     assert list(found.train.labels) == [4, 2]
     assert list(found.test.labels) == [4]
 
@@ -318,6 +318,6 @@ def test_the_real_thing(own_cache, monkeypatch):
     assert (len(found.train), len(found.test)) == (50_000, 10_000)
     assert list(np.bincount(found.train.labels)) == [5_000] * 10
     assert list(np.bincount(found.test.labels)) == [1_000] * 10
-    scaled = found.train.images[::10] / 255.0
+    scaled = found.train.inputs[::10] / 255.0
     np.testing.assert_allclose(scaled.mean(axis=(0, 1, 2)), found.mean, atol=0.01)
     np.testing.assert_allclose(scaled.std(axis=(0, 1, 2)), found.std, atol=0.01)

@@ -20,14 +20,14 @@ def test_split_is_stratified_and_whole():
 
 def test_images_are_of_the_shape_of_cifar10():
     found = digits.load()
-    assert found.train.images.shape == (1442, 32, 32, 3)
-    assert found.train.images.min() == 0
-    assert found.train.images.max() == 255
+    assert found.train.inputs.shape == (1442, 32, 32, 3)
+    assert found.train.inputs.min() == 0
+    assert found.train.inputs.max() == 255
 
 
 def test_constants_are_those_of_the_training_images():
     found = digits.load()
-    scaled = found.train.images / 255.0
+    scaled = found.train.inputs / 255.0
     np.testing.assert_allclose(scaled.mean(axis=(0, 1, 2)), found.mean, atol=1e-4)
     np.testing.assert_allclose(scaled.std(axis=(0, 1, 2)), found.std, atol=1e-4)
 

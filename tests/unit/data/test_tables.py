@@ -10,7 +10,7 @@ import pytest
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import california as california_module
 from fedlearn.data import load_dataset, partition_table
-from fedlearn.data.base import TableExamples
+from fedlearn.data.base import Examples
 from fedlearn.data.california import SCHEMA as CALIFORNIA
 from fedlearn.errors import DataNotFound, UsageError
 
@@ -45,7 +45,7 @@ def people(tmp_path):
 
 
 def everything(found):
-    features = np.vstack([found.train.features, found.test.features])
+    features = np.vstack([found.train.inputs, found.test.inputs])
     targets = np.concatenate([found.train.targets, found.test.targets])
     order = np.argsort(features[:, 1])
     return features[order], targets[order]
@@ -89,7 +89,7 @@ def test_the_test_rows_are_a_fifth_and_the_same_in_every_process_and_for_every_s
     found = load_dataset("diabetes", "")
     assert (len(found.train), len(found.test)) == (354, 88)
     assert found.fingerprint == load_dataset("diabetes", "").fingerprint
-    both = np.vstack([found.train.features, found.test.features])
+    both = np.vstack([found.train.inputs, found.test.inputs])
     assert len(np.unique(both, axis=0)) == 442
 
 
@@ -202,13 +202,13 @@ def test_bounds_are_declared_for_every_feature(name):
 
 def test_labels_of_a_regression_are_tenths_of_the_targets():
     targets = np.random.default_rng(1).normal(size=1000)
-    labels = TableExamples(np.zeros((1000, 1)), targets).labels
+    labels = Examples(np.zeros((1000, 1)), targets).labels
     assert np.bincount(labels).tolist() == [100] * 10
     assert all(targets[labels == k].max() < targets[labels == k + 1].min() for k in range(9))
 
 
 def test_labels_of_a_constant_target_are_one_class():
-    assert set(TableExamples(np.zeros((9, 1)), np.full(9, 3.0)).labels) == {0}
+    assert set(Examples(np.zeros((9, 1)), np.full(9, 3.0)).labels) == {0}
 
 
 @pytest.mark.parametrize("scheme", ["dirichlet", "pathological", "shard"])
@@ -227,7 +227,7 @@ def test_skewed_partitions_skew_the_target_of_a_regression(scheme):
 @pytest.mark.parametrize(
     ("features", "targets"),
     [
-        (np.zeros((3, 2), np.float32), np.zeros(3)),
+        (np.zeros((3, 2), bool), np.zeros(3)),
         (np.zeros(3), np.zeros(3)),
         (np.zeros((3, 2)), np.zeros(2)),
         (np.zeros((3, 2)), np.zeros(3, np.int32)),
@@ -235,4 +235,4 @@ def test_skewed_partitions_skew_the_target_of_a_regression(scheme):
 )
 def test_examples_of_the_wrong_kind_are_refused(features, targets):
     with pytest.raises(ValueError, match="must be"):
-        TableExamples(features, targets)
+        Examples(features, targets)

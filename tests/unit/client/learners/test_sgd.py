@@ -39,7 +39,7 @@ def with_torch(state, task, *, local_epochs=1, lr=0.05, momentum=0.9, weight_dec
         order = task.indices[shuffle.permutation(len(task.indices))]
         for first in range(0, len(order), 16):
             rows = order[first : first + 16]
-            images = (task.train.images[rows] / 255.0 - MEAN) / STD
+            images = (task.train.inputs[rows] / 255.0 - MEAN) / STD
             logits = module(torch.tensor(images, dtype=torch.float32).permute(0, 3, 1, 2))
             loss = functional.cross_entropy(logits, torch.tensor(task.train.labels[rows]))
             losses.append(loss.item())
@@ -116,7 +116,7 @@ def test_state_and_settings_of_others_stay_as_they_are():
 
 def test_augmented_images_keep_shape_and_kind():
     learner = SGD(TorchModel(Small, dataset().spec), TrainingSettings(), DataSettings(augment=True))
-    images = torch.from_numpy(dataset().train.images[:4])
+    images = torch.from_numpy(dataset().train.inputs[:4])
     augmented = learner.augment(images)
     assert (augmented.shape, augmented.dtype) == (images.shape, torch.uint8)
     assert augmented.is_contiguous()

@@ -1,0 +1,1 @@
+"""Data sets from what users have: arrays, other libraries' objects, folders and files."""

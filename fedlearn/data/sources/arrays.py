@@ -1,0 +1,84 @@
+"""A data set from arrays: images of any size and channels, rows, tokens, series; classes, numbers, sequences.
+
+What an array means is told by its kind of numbers, never guessed from its values:
+
+- inputs: ``uint8`` are bytes, trained on as 0 to 1, so images unless they are flat; other integers are tokens; floats
+  are numbers, taken as they are;
+- targets: integers, truth values and texts are classes, floats are the numbers of a regression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from numpy.typing import ArrayLike
+
+from fedlearn.data.base import Dataset
+from fedlearn.data.sources.declared import TEST_SHARE, Channels, Declared
+from fedlearn.data.stored import kept
+
+
+def from_arrays(
+    X: ArrayLike,
+    y: ArrayLike,
+    X_test: ArrayLike | None = None,
+    y_test: ArrayLike | None = None,
+    *,
+    groups: ArrayLike | None = None,
+    groups_test: ArrayLike | None = None,
+    name: str = "arrays",
+    classes: int | Sequence[str] | None = None,
+    vocabulary: int | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
+    channels: Channels = "last",
+    test_share: float = TEST_SHARE,
+) -> Dataset:
+    """Return a data set of arrays, or of whatever NumPy makes arrays of: lists, data frames, tensors.
+
+    It is kept once in the cache, under the hash of its content, and mapped into the memory of every process.
+
+    Parameters
+    ----------
+    X
+        Shape (n, ...): images (n, height, width, channels) or grey ones (n, height, width) as uint8; rows (n, features)
+        or series (n, length, channels) as floats; tokens (n, length) as integers other than uint8, from 0.
+    y
+        Shape (n,): classes as integers from 0 or as texts, or numbers as floats; (n, length): a sequence of classes, as
+        the next letter at every place; (n, numbers), floats: several numbers at once.
+    X_test, y_test
+        The test examples; without them, a fixed share is held out, whatever a run's seed.
+    groups, groups_test
+        Shape (n,), texts or integers: whose example it is, for ``partition="natural"``.
+    name
+        In messages and results.
+    classes
+        Their number, or their names; else counted in `y` and `y_test`. Say it where a node may lack a class and every
+        node brings its own data.
+    vocabulary
+        How many tokens there are; else the largest and one.
+    mean, std
+        Of all channels, or of each, bytes scaled to 0 to 1; models subtract and divide. Unless given, 0.5 and 0.25 for
+        bytes, and numbers are taken as they are: nothing is measured, as no server could.
+    channels
+        "first" for images (n, channels, height, width), which are turned.
+    test_share
+        Share of the examples that is held out where there is no `X_test`.
+
+    Raises
+    ------
+    UsageError
+        In one line, with the array and the first example that is wrong, and what is allowed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(1)
+    >>> faces = from_arrays(rng.integers(0, 256, (50, 28, 28), np.uint8), np.repeat(["ann", "bob"], 25), name="faces")
+    >>> faces
+    Dataset('faces', 40 + 10 examples of 28 x 28 x 1 uint8, 2 classes)
+    >>> faces.spec.class_names
+    ('ann', 'bob')
+    """
+    declared = Declared(name, classes=classes, vocabulary=vocabulary, mean=mean, std=std, channels=channels)
+    return kept(name, *declared.checked((X, y, groups), (X_test, y_test, groups_test), test_share=test_share))

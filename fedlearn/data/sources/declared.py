@@ -1,0 +1,238 @@
+"""From arrays as they were given to examples: every check, and what is counted where nothing was said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.data.base import Examples
+from fedlearn.data.stored import Facts
+from fedlearn.errors import UsageError
+from fedlearn.seeding import rng_for
+
+TEST_SHARE = 0.2
+SPLIT_SEED = 20  # of the test split; fixed, so that runs of all seeds are tested on the same rows
+BYTES_MEAN, BYTES_STD = 0.5, 0.25  # what bytes are normalised by unless it is said: nothing is read from the examples
+MOST_CHANNELS = 4
+
+Channels = Literal["last", "first"]
+Given = tuple[Any, Any, Any]
+"""X, y and groups, as they were given; y and X are None together, groups where nothing is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a user says of arrays, as the parameters of `from_arrays`; it checks them and makes examples of them."""
+
+    name: str
+    classes: int | Sequence[str] | None = None
+    vocabulary: int | None = None
+    mean: float | Sequence[float] | None = None
+    std: float | Sequence[float] | None = None
+    channels: Channels = "last"
+
+    def checked(self, train: Given, test: Given, *, test_share: float) -> tuple[Examples, Examples, Facts]:
+        """Return training and test examples, and what else there is to know of them."""
+        has_test = self._has_test(test)
+        parts = [("X", "y", "groups", train), *([("X_test", "y_test", "groups_test", test)] if has_test else [])]
+        inputs = [self._inputs(given[0], name) for name, _, _, given in parts]
+        targets = [self._numbers(given[1], name) for _, name, _, given in parts]
+        named, class_names = self._classes(targets)
+        groups, group_names = self._groups([given[2] for *_, given in parts])
+        for (x_name, y_name, g_name, _), x, y, g in zip(parts, inputs, named, groups, strict=True):
+            self._same_length(x_name, x, y_name, y)
+            self._same_length(x_name, x, g_name, g)
+        self._alike("X", "X_test", inputs)
+        self._alike("y", "y_test", named)
+        examples = [Examples(x, y, g) for x, y, g in zip(inputs, named, groups, strict=True)]
+        if not has_test:
+            examples = list(self._split(examples[0], test_share))
+        vocabulary = self._vocabulary(inputs, named)
+        mean, std = self._normalised_by(inputs[0])
+        facts = {
+            "num_classes": self._count(named, class_names, vocabulary), "mean": mean, "std": std,
+            "vocabulary": vocabulary, "class_names": class_names, "group_names": group_names,
+        }  # fmt: skip
+        return examples[0], examples[1], facts
+
+    def wrong(self, text: str) -> UsageError:
+        """Return the error that names the data set."""
+        return UsageError(f"data set {self.name!r}: {text}")
+
+    def _has_test(self, test: Given) -> bool:
+        if (test[0] is None) != (test[1] is None) or (test[0] is None and test[2] is not None):
+            raise self.wrong("give X_test and y_test (and then groups_test), or neither")
+        return test[0] is not None
+
+    def _array(self, given: Any, name: str) -> NDArray[Any]:
+        """Return what was given as an array; a tensor that is on a device or has a gradient, too."""
+        if hasattr(given, "detach"):
+            given = given.detach().cpu()
+        try:
+            array = np.asarray(given)
+        except ValueError:
+            array = np.empty(0, object)
+        if array.dtype == object and array.size and all(isinstance(value, str) for value in array.flat):
+            array = array.astype(str)
+        if array.dtype.kind not in "biufU":
+            allowed = "numbers or texts, every example of the same shape" if name[0] != "X" else "numbers of one shape"
+            raise self.wrong(
+                f"{name} holds {array.dtype if array.size else 'examples of several shapes'}: give {allowed}"
+            )
+        if not array.size:
+            raise self.wrong(f"{name} is empty: its shape is {array.shape}")
+        return array
+
+    def _numbers(self, given: Any, name: str) -> NDArray[Any]:
+        """Return an array whose floats are finite float32."""
+        array = self._array(given, name)
+        if array.dtype.kind != "f":
+            return array
+        array = np.ascontiguousarray(array, np.float32)
+        if not np.isfinite(array).all():
+            row = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
+            raise self.wrong(
+                f"{name}: example {row} holds NaN or a number that float32 does not hold: fill it or leave it out"
+            )
+        return array
+
+    def _inputs(self, given: Any, name: str) -> NDArray[Any]:
+        array = self._numbers(given, name)
+        if array.dtype.kind == "U":
+            raise self.wrong(f"{name} holds texts: give tokens, as integers from 0")
+        if array.dtype.kind == "b":
+            array = array.astype(np.float32)
+        if array.dtype.kind in "iu" and array.dtype != np.uint8:
+            self._check_range(array, name, "token", 2**31)
+            array = array.astype(np.int32)
+        if array.ndim == 1:
+            array = array[:, np.newaxis]
+        if self.channels == "first":
+            if array.ndim != 4:
+                raise self.wrong(
+                    f"{name} has shape {array.shape}: channels='first' is for (n, channels, height, width)"
+                )
+            array = np.moveaxis(array, 1, -1)
+        elif array.ndim == 3 and array.dtype == np.uint8:
+            array = array[..., np.newaxis]
+        elif array.ndim == 4 and array.shape[3] > MOST_CHANNELS >= array.shape[1]:
+            raise self.wrong(
+                f"{name} has shape {array.shape}: if that is (n, channels, height, width), say channels='first'"
+            )
+        return np.ascontiguousarray(array)
+
+    def _check_range(self, array: NDArray[Any], name: str, word: str, stop: int) -> None:
+        flat = array.reshape(len(array), -1)
+        wrong = (flat < 0) | (flat >= stop)
+        if wrong.any():
+            row, column = (int(place[0]) for place in np.nonzero(wrong))
+            raise self.wrong(f"{name}: example {row} holds {flat[row, column]}: a {word} is from 0 to {stop - 1}")
+
+    def _classes(self, targets: list[NDArray[Any]]) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
+        """Return targets in which a class is its number, and the classes' names if they have any."""
+        names = () if self.classes is None or isinstance(self.classes, int) else tuple(map(str, self.classes))
+        if len(set(names)) != len(names):
+            raise self.wrong("classes: a name is given twice")
+        if len({target.dtype.kind == "f" for target in targets}) > 1:
+            raise self.wrong(
+                f"y holds {targets[0].dtype} and y_test {targets[1].dtype}: give both as classes or as numbers"
+            )
+        if any(target.dtype.kind == "U" for target in targets):
+            names = names or tuple(
+                np.unique(np.concatenate([target.astype(str).ravel() for target in targets])).tolist()
+            )
+            return [
+                self._coded(target, names, part) for part, target in zip(("y", "y_test"), targets, strict=False)
+            ], names
+        if targets[0].dtype.kind == "f":
+            if self.classes is not None:
+                raise self.wrong(f"y holds numbers ({targets[0].dtype}) and classes are given: give y as integers")
+            return targets, ()
+        for part, target in zip(("y", "y_test"), targets, strict=False):
+            self._check_range(
+                target, part, "class", len(names) or (self.classes if isinstance(self.classes, int) else 2**31)
+            )
+        return [target.astype(np.int64) for target in targets], names
+
+    def _coded(self, target: NDArray[Any], names: tuple[str, ...], part: str) -> NDArray[np.int64]:
+        place = {name: code for code, name in enumerate(names)}
+        codes = np.array([place.get(value, -1) for value in target.ravel().tolist()], np.int64).reshape(target.shape)
+        if (codes < 0).any():
+            row = int(np.flatnonzero((codes < 0).reshape(len(codes), -1).any(axis=1))[0])
+            raise self.wrong(f"{part}: example {row} is {str(target[row])!r}, which is none of the classes {names}")
+        return codes
+
+    def _count(self, targets: list[NDArray[Any]], names: tuple[str, ...], vocabulary: int) -> int:
+        """Return the number of classes: given, or counted; of sequences about tokens it is the vocabulary."""
+        if targets[0].dtype.kind == "f":
+            return 0
+        given = self.classes if isinstance(self.classes, int) else len(names)
+        count = given or (vocabulary if targets[0].ndim > 1 else 0) or max(int(target.max()) for target in targets) + 1
+        if count < 2:
+            raise self.wrong("y holds one class: there must be two, or say how many there are by classes=")
+        return count
+
+    def _vocabulary(self, inputs: list[NDArray[Any]], targets: list[NDArray[Any]]) -> int:
+        if inputs[0].dtype != np.int32:
+            return 0
+        for name, array in zip(("X", "X_test"), inputs, strict=False):
+            self._check_range(array, name, "token", self.vocabulary or 2**31)
+        about_tokens = [target for target in targets if target.dtype == np.int64 and target.ndim > 1]
+        return self.vocabulary or max(int(array.max()) for array in [*inputs, *about_tokens]) + 1
+
+    def _groups(self, given: list[Any]) -> tuple[list[NDArray[np.int64] | None], tuple[str, ...]]:
+        """Return whose examples they are, from 0, and what the owners are called unless it is just that."""
+        if given[0] is None and any(each is not None for each in given):
+            raise self.wrong("groups_test is given, and groups is not")
+        arrays = [None if each is None else self._array(each, "groups") for each in given]
+        known = [array for array in arrays if array is not None]
+        if not known:
+            return [None] * len(given), ()
+        if any(array.dtype.kind == "f" or array.ndim != 1 for array in known):
+            raise self.wrong("groups must be texts or integers, one for each example")
+        names = np.unique(np.concatenate(known))
+        codes = [None if array is None else np.searchsorted(names, array).astype(np.int64) for array in arrays]
+        plain = names.dtype.kind != "U" and np.array_equal(names, np.arange(len(names)))
+        return codes, () if plain else tuple(str(name) for name in names)
+
+    def _same_length(self, name: str, array: NDArray[Any], other_name: str, other: NDArray[Any] | None) -> None:
+        if other is not None and len(array) != len(other):
+            raise self.wrong(f"{name} has {len(array)} examples and {other_name} {len(other)}")
+
+    def _alike(self, name: str, test_name: str, arrays: list[NDArray[Any]]) -> None:
+        kinds = [f"{array.dtype} of shape (n{''.join(f', {side}' for side in array.shape[1:])})" for array in arrays]
+        if len(set(kinds)) > 1:
+            raise self.wrong(f"{name} is {kinds[0]} and {test_name} {kinds[1]}")
+
+    def _split(self, examples: Examples, test_share: float) -> tuple[Examples, Examples]:
+        """Return the examples without those that are held out, and those; each in their order."""
+        if not 0 < test_share < 1:
+            raise self.wrong(f"test_share = {test_share}: it must lie between 0 and 1, or give X_test")
+        if len(examples) < 2:
+            raise self.wrong("one example cannot be split into training and test: give X_test")
+        order = rng_for(SPLIT_SEED, purpose="test split").permutation(len(examples))
+        held_out = min(max(1, round(test_share * len(examples))), len(examples) - 1)
+        return examples.at(np.sort(order[held_out:])), examples.at(np.sort(order[:held_out]))
+
+    def _normalised_by(self, inputs: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return mean and deviation, each as many as there are channels, or one; none where nothing is to be done."""
+        is_bytes, channels = inputs.dtype == np.uint8, inputs.shape[-1] if inputs.ndim > 2 else 1
+        if inputs.dtype == np.int32 or (not is_bytes and self.mean is None and self.std is None):
+            return (), ()
+        defaults = (BYTES_MEAN, BYTES_STD) if is_bytes else (0.0, 1.0)
+        mean = _of_each(defaults[0] if self.mean is None else self.mean, channels)
+        std = _of_each(defaults[1] if self.std is None else self.std, channels)
+        allowed = {channels, inputs.shape[-1]}
+        if len(mean) not in allowed or len(std) not in allowed or not min(std) > 0:
+            raise self.wrong(
+                f"mean and std: one number, or one for each of the {max(allowed)} channels; std is above 0"
+            )
+        return mean, std
+
+
+def _of_each(given: float | Sequence[float], channels: int) -> tuple[float, ...]:
+    return tuple(float(each) for each in given) if isinstance(given, Sequence) else (float(given),) * channels
