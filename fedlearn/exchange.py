@@ -35,8 +35,8 @@ class Folding(Protocol):
         """Return the blocks that have ended; wait for one at most `seconds`. Their arrays hold until the next call."""
         ...
 
-    def stop_blocks(self) -> None:
-        """Give up whatever is still running."""
+    def stop_blocks(self) -> list[BlockResult]:
+        """Give up whatever is still running; return what was done of blocks in which a node hangs."""
         ...
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import struct
 import traceback
 from abc import abstractmethod
@@ -68,8 +69,10 @@ def kept_in(context: Context) -> bytes:
 def handled(client_app: ClientCall, message: Message, context: Context) -> Message:
     """Return the client app's reply; Flower's error where it raises, asks to exit, or answers with what cannot be sent.
 
-    This is the edge of a node: whatever comes from it is its failure, not the run's. Only Ctrl-C is not its own.
+    This is the edge of a node: whatever comes from it is its failure, not the run's. Only Ctrl-C is not its own. A
+    client that forks returns twice: what is its child ends here, as all else is its parent's.
     """
+    process = os.getpid()
     try:
         reply = client_app(message, context)
         if not isinstance(reply, Message):
@@ -81,6 +84,9 @@ def handled(client_app: ClientCall, message: Message, context: Context) -> Messa
         raise
     except BaseException as error:
         return _failed(message, error)
+    finally:
+        if os.getpid() != process:
+            os._exit(1)
 
 
 _traced: set[tuple[str, str, int]] = set()  # errors whose traceback this process has logged: kind, file, line

@@ -15,7 +15,7 @@ from fedlearn.clock import Clock
 from fedlearn.cohort import At, Fate, Member, NodeReport, raised_alike
 from fedlearn.config import to_flower
 from fedlearn.exchange import Folding
-from fedlearn.folding import STATE, Fold, FoldingTree, FoldPlan, ParcelPlan, Sums, merge
+from fedlearn.folding import STATE, BlockResult, Fold, FoldingTree, FoldPlan, ParcelPlan, Sums, merge
 from fedlearn.folding.steps import steps_of
 from fedlearn.runs.log import EventLog
 from fedlearn.state import layout_of
@@ -118,6 +118,17 @@ class _Intake:
             detail["bytes"] = report.bytes_up
         self._events.write(report.fate, **self._where, node=member.node_id, partition=member.partition_id, **detail)
 
+    def take_block(self, result: BlockResult) -> None:
+        """Add the sum of a block, whose memory will be used again, and write its reports down."""
+        sums = self.fold.from_arrays(result.arrays)
+        if not self.tree.is_next(result.block):
+            copy = self.fold.empty()  # it has to wait for its turn
+            merge(copy, sums)
+            sums = copy
+        self.tree.place_block(result.block, sums)
+        for report in result.reports:
+            self.write(report)
+
     def refuse_second(self, member: Member) -> None:
         """Log that a member has sent another report after its first."""
         reason = f"duplicate: node {member.node_id} has already reported"
@@ -138,23 +149,17 @@ def _collect_blocks(
     workers: Folding, clock: Clock, configuration: Configuration, intake: _Intake, *, deadline: float
 ) -> None:
     """Collect from a grid whose workers check and add up for us."""
-    fold = intake.fold
     end = clock.now() + deadline
-    workers.start_blocks(configuration.messages, configuration.members, fold.plan, seconds=deadline)
+    workers.start_blocks(configuration.messages, configuration.members, intake.fold.plan, seconds=deadline)
+    parts: list[BlockResult] = []
     try:
         while intake.missing and clock.now() < end:
             for result in workers.pull_blocks(seconds=end - clock.now()):
-                sums = fold.from_arrays(result.arrays)
-                if not intake.tree.is_next(result.block):
-                    # It has to wait for its turn, and its memory will be used again: keep a copy.
-                    copy = fold.empty()
-                    merge(copy, sums)
-                    sums = copy
-                intake.tree.place_block(result.block, sums)
-                for report in result.reports:
-                    intake.write(report)
+                intake.take_block(result)
     finally:
-        workers.stop_blocks()
+        parts = workers.stop_blocks()
+    for result in parts:
+        intake.take_block(result)
 
 
 def _collect_replies(

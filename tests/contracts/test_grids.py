@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
@@ -90,6 +92,14 @@ def test_a_node_goes_on_with_what_it_kept_before_something_that_cannot_be_stored
     for action in ("", "keep-the-unsayable"):
         grid.send_and_receive([ask(3, action)])
     assert answers(grid.send_and_receive([ask(3)]))[3]["calls"] == 2
+
+
+def test_of_a_client_that_forks_only_one_process_goes_on(grid, ask):
+    process = os.getpid()
+    for calls in (1, 2):
+        told = answers(grid.send_and_receive([ask(node, "fork" if node == 3 else "") for node in (2, 3, 4)]))
+        assert os.getpid() == process
+        assert {node: answer["calls"] for node, answer in told.items()} == {2: calls, 3: calls, 4: calls}
 
 
 def test_a_message_type_without_handler_is_an_error(grid):

@@ -51,15 +51,24 @@ def test_a_round_whose_nodes_all_kill_their_workers_is_abandoned(execute, faults
     assert time.monotonic() - begin < 30
 
 
-def test_nobody_waits_for_a_node_that_hangs(execute, faults):
-    faults("hang:1:1")
-    run = execute({**FAULTY, "rounds.reporting_deadline": 6.0})
-    late = [(e["round"], e["partition"]) for e in run.events_of("late")]
-    # The other node of its block was never heard of either.
-    assert (1, 1) in late
-    assert all(number == 1 and partition in (0, 1) for number, partition in late)
-    assert [e["late"] for e in run.events_of("committed")] == [len(late), 0]
-    assert run.summary["status"] == "completed"
+@pytest.mark.parametrize("partitions", [(1,), (0, 3, 4)], ids=["one", "more than there are workers"])
+def test_a_node_that_hangs_costs_itself_only(execute, faults, partitions):
+    faults(" ".join(f"raise:{partition}:1" for partition in partitions))
+    raised = execute(FAULTY, engine="inline")
+    faults(" ".join(f"hang:{partition}:1" for partition in partitions))
+    run = execute({**FAULTY, "rounds.reporting_deadline": 12.0})
+    assert sorted((e["round"], e["partition"]) for e in run.events_of("late")) == [(1, each) for each in partitions]
+    assert [e["late"] for e in run.events_of("committed")] == [len(partitions), 0]
+    assert run.sha == raised.sha
+
+
+def test_a_node_that_takes_away_its_workers_memory_fails_alone(execute, faults):
+    faults("raise:2:1")
+    raised = execute(FAULTY, engine="inline")
+    faults("starve:2:1")
+    run = execute(FAULTY)
+    assert failed(run) == {(1, 2): "its worker process died (exit code 1)"}
+    assert run.sha == raised.sha
 
 
 def test_workers_that_die_over_no_node_fail_the_run_with_one_line(execute, monkeypatch):

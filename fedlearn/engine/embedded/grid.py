@@ -14,6 +14,7 @@ from flwr.app import ArrayRecord, Error, Message
 from fedlearn import flower
 from fedlearn.clock import WallClock
 from fedlearn.cohort import Fate, Member, NodeReport
+from fedlearn.engine.embedded.hanging import Watch
 from fedlearn.engine.embedded.node_store import NodeStore
 from fedlearn.engine.embedded.pool import Worker, WorkerPool
 from fedlearn.engine.embedded.sharing import Directory, SharedMemory, SharedSlots
@@ -56,6 +57,9 @@ class EmbeddedGrid(PromptNodes):
         self._clock = WallClock()
         self._shared = SharedSlots(self._announce)
         self.kept = self._store = NodeStore(NODES, self._announce)
+        self._watch = Watch(pool, seconds=0.0)
+        self._ended_blocks: set[int] = set()
+        self._rests: dict[int, tuple[BlockResult, dict[int, bytes]]] = {}  # of blocks that have not ended: see hanging
 
     def _announce(self, memory: SharedMemory) -> None:
         self._pool.announce(("shared memory", memory.slot), memory)
@@ -76,31 +80,29 @@ class EmbeddedGrid(PromptNodes):
         for task, done, worker in self._ended(tasks, seconds):
             assert isinstance(task, MessagesTask)
             if isinstance(done, MessagesDone):
-                self._keep(done.kept, worker)
-                for answer in done.answers:
-                    del by_id[answer.message_id]
-                    yield _reply(answer)
+                self.keep(_kept(done.kept, worker))
+                yield from (_reply(answer) for answer in done.answers if by_id.pop(answer.message_id, None))
                 continue
-            others = list(task.messages)
-            lost = by_id.pop(others.pop(worker.running).message_id)
-            self._pool.submit([MessagesTask(tuple(others))])  # they are run again, to the same end
-            yield error_reply(lost, ErrorCode.CLIENT_APP_CRASHED, _how(worker))
+            lost = by_id.pop(task.messages[worker.running].message_id, None)
+            others = tuple(message for message in task.messages if message.message_id in by_id)
+            self._pool.submit([MessagesTask(others)])  # they are run again, to the same end
+            if lost is not None:
+                yield error_reply(lost, ErrorCode.CLIENT_APP_CRASHED, _how(worker))
         yield from expired(by_id.values(), seconds)
-
-    def _keep(self, kept: Directory, worker: Worker) -> None:
-        """Take over what nodes keep now from a worker's shared memory."""
-        self.keep({int(node_id): data.tobytes() for node_id, data in worker.read(kept).items()})
 
     def _ended(self, tasks: Sequence[Task], seconds: float) -> Iterable[tuple[Task, Done | None, Worker]]:
         """Run tasks to their end, at most `seconds`; give them back as they end."""
         end = self._clock.now() + seconds
+        watch = Watch(self._pool, seconds=seconds)
         self._pool.submit(tasks)
         while not self._pool.is_idle:
             left = end - self._clock.now()
             if left <= 0:
                 self._pool.cancel()
                 return
-            yield from self._pool.wait(left)
+            yield from self._pool.wait(min(left, watch.seconds_left))
+            watch.look()
+        self._pool.end_spares()
 
     def _packed(self, messages: Sequence[Message]) -> Iterator[PackedMessage]:
         """Return the messages in a form that goes through a pipe; ArrayRecords go once, by shared memory.
@@ -163,6 +165,8 @@ class EmbeddedGrid(PromptNodes):
         self, messages: Sequence[Message], members: Sequence[Member], plan: FoldPlan, *, seconds: float
     ) -> None:
         """Begin to run a cohort, block by block."""
+        self._watch = Watch(self._pool, seconds=seconds)
+        self._ended_blocks.clear()
         packed = self._packed([flower.with_id(message) for message in messages])
         self._pool.announce("plan", NewPlan(plan))
         for index, block in enumerate(blocks_of(len(members))):  # one by one: workers begin while we write the rest
@@ -172,20 +176,34 @@ class EmbeddedGrid(PromptNodes):
     def pull_blocks(self, *, seconds: float) -> list[BlockResult]:
         """Return the blocks that have ended; wait for one at most `seconds`."""
         results = []
-        for task, done, worker in self._pool.wait(seconds):
+        for task, done, worker in self._pool.wait(min(seconds, self._watch.seconds_left)):
             assert isinstance(task, BlockTask)
             if not isinstance(done, BlockDone):
                 self._pool.submit([_without_the_lost(task, worker)])
                 continue
-            self._keep(done.kept, worker)
-            arrays = worker.read(done.total)
-            results.append(BlockResult(task.block, done.reports, arrays))
+            result, kept = BlockResult(task.block, done.reports, worker.read(done.total)), _kept(done.kept, worker)
+            if not task.is_rest:
+                self._ended_blocks.add(task.block)
+                self.keep(kept)
+                results.append(result)
+            elif task.block not in self._ended_blocks:
+                arrays = {name: array.copy() for name, array in result.arrays.items()}
+                self._rests[task.block] = (replace(result, arrays=arrays), kept)
+        self._watch.look()
         return results
 
-    def stop_blocks(self) -> None:
-        """Give up what is still running."""
+    def stop_blocks(self) -> list[BlockResult]:
+        """Give up what is still running; return what was done of such blocks beside the nodes that hang."""
+        results = []
+        for block, (result, kept) in self._rests.items():
+            if block not in self._ended_blocks:
+                self.keep(kept)
+                results.append(result)
+        self._rests.clear()
         if not self._pool.is_idle:
             self._pool.cancel()
+        self._pool.end_spares()
+        return results
 
     # --- computing for the server -------------------------------------------------------------------------------------
 
@@ -215,7 +233,13 @@ def _without_the_lost(task: BlockTask, worker: Worker) -> BlockTask:
     report = NodeReport(worker.running, Fate.FAILED, reason=_how(worker))
     kept = [i for i, member in enumerate(task.members) if member.position != worker.running]
     members = tuple(task.members[i] for i in kept)
-    return BlockTask(task.block, members, tuple(task.messages[i] for i in kept), (*task.lost, report))
+    messages = tuple(task.messages[i] for i in kept)
+    return replace(task, members=members, messages=messages, lost=(*task.lost, report))
+
+
+def _kept(directory: Directory, worker: Worker) -> dict[int, bytes]:
+    """Return what nodes keep now, from a worker's shared memory."""
+    return {int(node_id): data.tobytes() for node_id, data in worker.read(directory).items()}
 
 
 def _how(worker: Worker) -> str:

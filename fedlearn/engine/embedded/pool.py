@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -31,6 +32,7 @@ PATIENCE = 30  # seconds that a worker may let us wait in the middle of a messag
 NICE_TO_JOIN = 1.0  # seconds that a killed process has to disappear
 SMALL = 4096  # bytes of a task; what a pipe takes at least, on any system, while nobody reads
 RUN = "run"  # key of the announcement that a new run begins
+IN_VAIN = 10.0  # seconds that a worker may do what another has done for it; then it was stopped, and is replaced
 VAIN_DEATHS = 5  # in a row, of workers that ran no node: then it is the machine or the program, and no node
 
 
@@ -55,6 +57,7 @@ class Worker:
         _give_up_after(PATIENCE, self.pipe)
         self.tasks: deque[Task] = deque()  # the one that it does, and at most one ahead
         self.taken: Task | None = None  # one of these that another worker does in its place
+        self.began = time.monotonic()  # the first of these
         self.heard: dict[Hashable, object] = {}
         self._shared: dict[int, SharedMemory] = {}  # those it has handed over, by slot
         status = SharedMemory(0, 8)
@@ -89,6 +92,7 @@ class Worker:
     def give(self, task: Task, announcements: dict[Hashable, object]) -> None:
         """Send a task, and before it what the worker has not heard yet."""
         self.tasks.append(task)
+        self.began = time.monotonic()
         with self._sending():
             for key, message in announcements.items():
                 if self.heard.get(key) is not message:
@@ -113,6 +117,7 @@ class Worker:
     def finished(self) -> Task | None:
         """Return the task that has ended; None if another worker does it."""
         task = self.tasks.popleft()
+        self.began = time.monotonic()
         if task is not self.taken:
             return task
         self.taken = None
@@ -122,6 +127,11 @@ class Worker:
     def is_needed(self) -> bool:
         """Whether it does anything that counts."""
         return any(task is not self.taken for task in self.tasks)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it does nothing that counts, and has not ended that for long: it was stopped."""
+        return bool(self.tasks) and not self.is_needed and time.monotonic() - self.began > IN_VAIN
 
     def _tell(self, message: object) -> None:
         if isinstance(message, SharedMemory):
@@ -165,6 +175,7 @@ class WorkerPool:
 
     def __init__(self, size: int, begin: Begin, *, start_method: str = "forkserver") -> None:
         self.size = size
+        self.spares = 0  # workers that may be started beside those
         self._begin = begin
         self._start_method = start_method
         self._workers: list[Worker] = []
@@ -183,6 +194,11 @@ class WorkerPool:
         """Whether no worker does anything, not even in vain."""
         return not self._queue and not any(worker.tasks for worker in self._workers)
 
+    @property
+    def busy(self) -> list[Worker]:
+        """The workers that do something that counts."""
+        return [worker for worker in self._workers if worker.is_needed]
+
     def begin(self, begin: Begin) -> None:
         """Have the workers serve another run, when the one before has ended; what was announced for it is forgotten."""
         self._begin = begin
@@ -199,9 +215,24 @@ class WorkerPool:
         self._queue.extend(tasks)
         self._hand_out()
 
+    def start_spare(self) -> None:
+        """Have one more worker, until `end_spares`."""
+        self.spares += 1
+        self._hand_out()
+
+    def end_spares(self) -> None:
+        """Have as many workers as at the beginning: of the others, those end that do nothing."""
+        self.spares = 0
+        for worker in [worker for worker in self._workers if not worker.tasks][self.size :]:
+            self._workers.remove(worker)
+            worker.kill()
+
     def _hand_out(self) -> None:
         """Start workers in place of those that are gone, and give every free one its next task."""
-        while len(self._workers) < self.size:
+        for worker in [worker for worker in self._workers if worker.is_stopped]:
+            self._workers.remove(worker)
+            worker.kill()
+        while len(self._workers) < self.size + self.spares:
             self._workers.append(self._started())
         for worker in self._workers:
             self._give(worker)
@@ -218,7 +249,8 @@ class WorkerPool:
         task = None if worker.tasks else self._next()
         if task is not None:
             worker.give(task, self._announced)
-        ahead = self._queue[0] if len(self._queue) > self.size and len(worker.tasks) == 1 else None
+        is_free_for_one = len(worker.tasks) == 1 and worker.is_needed
+        ahead = self._queue[0] if len(self._queue) > self.size and is_free_for_one else None
         if ahead is not None and worker.give_ahead(ahead, self._announced):
             self._queue.popleft()
 
@@ -242,6 +274,8 @@ class WorkerPool:
         by_pipe: dict[Any, Worker] = {worker.pipe: worker for worker in self._workers}
         for pipe in connection.wait(list(by_pipe), min(max(seconds, 0.0), LONGEST_WAIT)):
             worker = by_pipe[pipe]
+            if worker not in self._workers:
+                continue  # it was stopped, and replaced just now
             message = worker.hear()
             if isinstance(message, NewSharedMemory):
                 continue
@@ -280,6 +314,7 @@ class WorkerPool:
         self._workers = [worker for worker in self._workers if not worker.tasks]
         for worker in busy:
             worker.kill()
+        self.end_spares()
 
     def close(self) -> None:
         """End all workers."""

@@ -91,12 +91,15 @@ class BlockTask:
     ----------
     lost
         Reports of members that are not run again: they have killed a worker.
+    is_rest
+        Whether another worker has the whole block, and runs a node of it that may hang.
     """
 
     block: int
     members: tuple[Member, ...]
     messages: tuple[PackedMessage, ...]
     lost: tuple[NodeReport, ...] = ()
+    is_rest: bool = False
 
 
 @dataclass(frozen=True, slots=True)

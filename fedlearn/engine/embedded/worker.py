@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import os
+import resource
 import signal
 import threading
 from collections.abc import Mapping
@@ -40,6 +43,9 @@ from fedlearn.registry import load_reference
 from fedlearn.state import Array
 
 NOBODY = -1  # no node is running
+LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU)
+
+log = logging.getLogger(__name__)
 
 
 def work(pipe: Connection) -> None:
@@ -66,7 +72,6 @@ def _die_with_the_engine() -> None:
 class _Worker:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
-        self._pid = os.getpid()
         status, begin = pipe.recv().receive(pipe), pipe.recv()
         self._running = np.ndarray((1,), np.int64, status.memory)
         self._theirs: dict[int, SharedMemory] = {}  # by slot
@@ -81,6 +86,7 @@ class _Worker:
         os.environ.clear()
         os.environ.update(begin.environment)
         self._client_app = load_client_app(begin.client_app)
+        self._limits = _limits()
         self._packed: tuple[PackedRecord, ...] = ()
         self._records: dict[int, ArrayRecord] = {}  # those of the last message
         self._fold: Fold | None = None
@@ -160,8 +166,9 @@ class _Worker:
         reply, after = run_node(
             self._client_app, message, before, num_nodes=self._begin.num_nodes, settings=self._begin.settings
         )
-        if os.getpid() != self._pid:
-            os._exit(1)  # the client has forked, and this is its child: the rest is its parent's
+        if any(now < before for now, before in zip(_limits(), self._limits, strict=True)):
+            log.error("node=%d has lowered the limits of its worker, which ends: others could not run", packed.node_id)
+            os._exit(1)
         if after != before:
             kept[packed.node_id] = after
         return reply
@@ -178,6 +185,12 @@ class _Worker:
                 for (name, dtype, shape, stype), data in zip(packed.arrays, lying.values(), strict=True)
             }
         )
+
+
+def _limits() -> list[float]:
+    """Return what the system lets this process have, of each of `LIMITS`."""
+    soft = [resource.getrlimit(each)[0] for each in LIMITS]
+    return [math.inf if limit == resource.RLIM_INFINITY else limit for limit in soft]
 
 
 def _answer(to: PackedMessage, reply: Message) -> Answer:

@@ -6,6 +6,7 @@ that MARK names: whoever waits for it knows that the run is in the middle of tha
 """
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -27,11 +28,16 @@ def fail():
     raise RuntimeError("the disk is full\nand a second line")
 
 
+def starve():
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 20, -1))
+
+
 KINDS = {
     "exit": lambda: os._exit(7),
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "quit": lambda: sys.exit("no more"),
     "raise": fail,
+    "starve": starve,
     "hang": lambda: pause(3600),
     "slow": lambda: pause(18),
     "slower": lambda: pause(36),

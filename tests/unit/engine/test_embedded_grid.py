@@ -53,10 +53,22 @@ def test_nobody_waits_longer_than_told_to(embedded, ask):
     begin = time.monotonic()
     replies = embedded.send_and_receive([ask(2, "hang"), *(ask(node) for node in range(3, 22))], timeout=1.0)
     assert 0.9 < time.monotonic() - begin < 5
-    # Those behind the hanging one in its task are not heard of; the rest are.
-    assert set(codes(replies).values()) == {0}
-    assert 2 not in codes(replies)
-    assert 21 in codes(replies)
+    assert codes(replies) == dict.fromkeys(range(3, 22), 0)  # those behind it in its task, too
+    assert len(embedded._pool._workers) <= 2
+
+
+def test_as_many_nodes_may_hang_as_there_are_workers_and_some(embedded, ask):
+    replies = embedded.send_and_receive([ask(node, "hang" if node < 6 else "") for node in range(2, 22)], timeout=4.0)
+    assert codes(replies) == dict.fromkeys(range(6, 22), 0)
+    assert len(answers(embedded.send_and_receive([ask(node) for node in range(2, 22)]))) == 20
+    assert len(embedded._pool._workers) == 2
+
+
+def test_what_was_done_twice_counts_once(embedded, ask):
+    messages = [ask(node, "doze" if node == 2 else "", ttl=8.0) for node in range(2, 22)]
+    for calls in (1, 2):
+        told = answers(embedded.send_and_receive(messages))
+        assert {node: answer["calls"] for node, answer in told.items()} == dict.fromkeys(range(2, 22), calls)
 
 
 def usage_of(grid, ask, size, rounds):

@@ -133,6 +133,28 @@ def test_a_worker_stopped_in_the_middle_of_a_long_answer_is_replaced(pool_of, im
     assert [len(each) for each in calls(pool, "stops_while_it_answers", (str(tmp_path / "stopped"),))] == [5_000_000]
 
 
+def test_a_worker_that_never_ends_what_another_has_done_for_it_is_replaced(pool_of, monkeypatch, tmp_path):
+    monkeypatch.setattr(pool, "IN_VAIN", 0.5)
+    workers = pool_of(2)
+    lying = SharedSlots(lambda memory: workers.announce(("shared memory", memory.slot), memory)).write(1, {})
+    go = tmp_path / "go"
+    tasks = [CallTask(0, "calls:waits_for", lying, (str(go),))]
+    tasks += [CallTask(index, "calls:hangs_again", lying, (str(tmp_path / str(index)),)) for index in range(1, 9)]
+    workers.submit(tasks)
+    (first,) = [worker for worker in workers._workers if tasks[0] in worker.tasks]
+    ended = set()
+    while len(ended) < len(tasks):
+        ended |= {task.index for task, _, _ in workers.wait(10.0)}
+        if len(ended) == len(tasks) - 1:
+            go.touch()  # its next task has been done by the other worker: it begins it in vain, and hangs
+    assert workers.is_idle
+    assert not workers.is_quiet
+    time.sleep(0.6)
+    assert calls(workers, "total", (1,), (2,)) == [4.0, 5.0]
+    assert first not in workers._workers
+    assert workers.is_quiet
+
+
 def test_workers_have_the_environment_and_folder_of_the_engine_now(pool_of, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert calls(pool_of(1, COLOR="red"), "around", ()) == [("red", str(tmp_path))]

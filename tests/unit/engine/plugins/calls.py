@@ -81,6 +81,13 @@ def hangs_once(settings, state, mark):
         return "ended"
 
 
+def hangs_again(settings, state, mark):
+    try:
+        Path(mark).touch(exist_ok=False)
+    except FileExistsError:
+        time.sleep(3600)
+
+
 def around(settings, state):
     return os.environ.get("COLOR"), str(Path.cwd())
 

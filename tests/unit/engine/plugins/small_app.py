@@ -76,6 +76,7 @@ ACTIONS = {
     "exit": lambda message, context: os._exit(5),
     "raise": _raise,
     "hang": lambda message, context: time.sleep(3600),
+    "doze": lambda message, context: time.sleep(2.5),
     "nap": lambda message, context: time.sleep(0.3),
     "fork": lambda message, context: os.fork(),
     "forget": _nothing,

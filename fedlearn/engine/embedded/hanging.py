@@ -1,0 +1,72 @@
+"""Nodes that hang: whatever else is in the task of one is done by another worker, so that it costs itself only.
+
+Nobody can tell a node that hangs from one that takes long. So eight times in the time that there is we look which
+workers still run the node that they ran at the look before. Such a worker goes on, as its node may yet answer; but what
+else is in its task is given to another one, and one more worker is started in its place. If the task ends in time after
+all, it counts as ever, and what was done twice is forgotten: a run in which nobody hangs does not change by a byte.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from fedlearn.engine.embedded.pool import Worker, WorkerPool
+from fedlearn.engine.embedded.tasks import BlockTask, MessagesTask, Task
+from fedlearn.engine.embedded.worker import NOBODY
+
+LOOKS = 8  # in the time that there is
+SPARES = 8  # workers at most beside the usual ones: that many nodes may hang at the same time
+
+
+class Watch:
+    """Looks after the workers that do some tasks, until a time.
+
+    Parameters
+    ----------
+    seconds
+        How much time there is.
+    """
+
+    def __init__(self, pool: WorkerPool, *, seconds: float) -> None:
+        self._pool = pool
+        self._pause = seconds / LOOKS
+        self._next = time.monotonic() + self._pause
+        self._ran: dict[Worker, tuple[Task, int]] = {}  # at the look before
+        self._shared_out: list[Task] = []
+
+    @property
+    def seconds_left(self) -> float:
+        """Seconds until the next look."""
+        return max(self._next - time.monotonic(), 0.0)
+
+    def look(self) -> None:
+        """Share out the tasks of workers that still run the same node; does nothing before its time has come."""
+        if self.seconds_left:
+            return
+        self._next = time.monotonic() + self._pause
+        runs = {worker: (worker.tasks[0], worker.running) for worker in self._pool.busy}
+        for worker, (task, place) in runs.items():
+            before, place_before = self._ran.get(worker, (None, NOBODY))
+            if task is not before or place != place_before or any(task is other for other in self._shared_out):
+                continue
+            self._shared_out.append(task)
+            self._pool.submit(_rest_of(task, place))
+            if self._pool.spares < SPARES:
+                self._pool.start_spare()
+        self._ran = runs
+
+
+def _rest_of(task: Task, place: int) -> list[Task]:
+    """Return what is to be done of a task beside the node that it runs.
+
+    Messages go one by one, as others of them may hang, too; what is left of a block has one sum.
+    """
+    match task:
+        case MessagesTask() if place != NOBODY:
+            return [MessagesTask((message,)) for i, message in enumerate(task.messages) if i != place]
+        case BlockTask() if len(task.members) > 1 and place != NOBODY:
+            kept = [i for i, member in enumerate(task.members) if member.position != place]
+            members, messages = tuple(task.members[i] for i in kept), tuple(task.messages[i] for i in kept)
+            return [replace(task, members=members, messages=messages, is_rest=True)]
+    return []
