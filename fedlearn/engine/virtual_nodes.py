@@ -12,13 +12,14 @@ import struct
 import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedlearn import flower, wire
-from fedlearn.errors import said
+from fedlearn.errors import CheckpointError, said
 from fedlearn.exchange import Offers
 from fedlearn.flower import ErrorCode, Run
 
@@ -40,11 +41,11 @@ def run_node(
 ) -> tuple[Message, bytes]:
     """Let a virtual node handle a message; return its reply, and what it keeps now.
 
-    What it had kept until it failed is kept, too; what it kept before, where that cannot be stored.
+    What it had kept until it failed is kept, too; what it kept before, where that cannot be read or stored.
     """
-    context = context_of(message.metadata.dst_node_id, kept, num_nodes=num_nodes, settings=settings)
-    reply = handled(client_app, message, context)
     try:
+        context = context_of(message.metadata.dst_node_id, kept, num_nodes=num_nodes, settings=settings)
+        reply = handled(client_app, message, context)
         return reply, kept_in(context)
     except Exception as error:
         return _failed(message, error), kept
@@ -207,14 +208,26 @@ class VirtualNodes(Grid):
         return b"".join(_ENTRY.pack(node, len(data)) + data for node, data in sorted(self.kept.items()))
 
     def restore_node_states(self, data: bytes) -> None:
-        """Give the nodes back what `node_states` returned."""
+        """Give the nodes back what `node_states` returned.
+
+        Raises
+        ------
+        CheckpointError
+            If it cannot have returned that.
+        """
         self.kept.clear()
         start = 0
-        while start < len(data):
-            node_id, length = _ENTRY.unpack_from(data, start)
-            start += _ENTRY.size
-            self.kept[node_id] = data[start : start + length]
-            start += length
+        with suppress(struct.error):  # of what ends within an entry
+            while start < len(data):
+                node_id, length = _ENTRY.unpack_from(data, start)
+                start += _ENTRY.size
+                self.kept[node_id] = data[start : start + length]
+                start += length
+        if self.node_states() != data:
+            raise CheckpointError(
+                "what the nodes keep cannot be read back from the checkpoint: put back the file that was written, or "
+                "begin another run"
+            )
 
 
 class PromptNodes(VirtualNodes):

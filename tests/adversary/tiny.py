@@ -1,0 +1,67 @@
+"""The smallest federation: a model of a few numbers and a learner that pulls them to each node's own point.
+
+A run takes milliseconds and imports no torch; it has all that a run stores: a best round, memories of the strategy and
+of the nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from client.learners.base import Learner, LocalFit, LocalTask
+from fedlearn.data.base import DataSpec
+from fedlearn.metrics import TRAIN_LOSS, Metric, Metrics
+from fedlearn.models.base import Evaluation
+from fedlearn.models.spec import ModelSpec
+from fedlearn.state import State, UpdateKind
+from tests.oracles import forests
+
+SIZE = 12
+
+
+def table(data_dir: str) -> Any:
+    """Return a small table: nobody learns from it."""
+    return forests.dataset(forests.REGRESSION)
+
+
+class Point:
+    """A point in space; evaluated by its distance to the middle of the nodes' points."""
+
+    update_kind = UpdateKind.DENSE
+    learner = f"{__name__}:Pull"
+    metrics = Metrics((TRAIN_LOSS,), (Metric("distance", better="down", headline=True),))
+
+    def initial_state(self, *, seed: int) -> State:
+        return {"x": np.full(SIZE, 4.0, np.float32), "b": np.zeros((2, 2), np.float32)}
+
+    def evaluate(self, state: State, examples: Any) -> Evaluation:
+        wobble = abs(np.sin(5 * float(state["x"].sum())))  # so that the best round is not always the last
+        return Evaluation({"distance": (float(np.linalg.norm(state["x"])) + wobble) * len(examples)}, len(examples))
+
+
+class Pull(Learner):
+    """One step towards the node's own point."""
+
+    @classmethod
+    def from_settings(cls, model: Point, config: Any) -> Pull:
+        return cls()
+
+    def fit(self, state: State, task: LocalTask) -> LocalFit:
+        target = np.cos(np.arange(SIZE) + task.partition_id).astype(np.float32)
+        x = state["x"] + np.float32(0.3) * (target - state["x"])
+        arrays = {"x": x, "b": state["b"] + np.float32(0.01)}
+        return LocalFit(arrays, len(task.indices), {"train_loss": float(np.abs(x).mean())})
+
+
+def _made(spec: DataSpec, options: Any) -> Point:
+    return Point()
+
+
+POINT = ModelSpec(_made)
+SETTINGS = {
+    "clients": 6, "rounds.cohort": 4, "rounds.total": 3, "rounds.backoff": 0.0, "data.dataset": f"{__name__}:table",
+    "model.name": f"{__name__}:POINT", "engine.name": "inline",
+}  # fmt: skip
+OWING = {"compression.codec": "residual,top-k:0.3,quantize:4", "compression.send": "update", "strategy.name": "fedavgm"}
