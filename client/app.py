@@ -12,7 +12,7 @@ from client.learners import LEARNERS
 from client.learners.base import Learner, LocalTask
 from client.memory import keep, memory_of, stored_at_home
 from client.mods import active_while_training, boxed, compress, expand
-from client.node import NodeStatus, examples_of, partition_id_of, partitions_of
+from client.node import NodeStatus, examples_of, examples_to_test, partition_id_of, partitions_of
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.models.loaded import loaded
@@ -66,9 +66,9 @@ def train(message: Message, context: Context) -> Message:
 
 @app.evaluate(mods=[boxed])
 def evaluate(message: Message, context: Context) -> Message:
-    """Evaluate the state on this node's examples."""
-    dataset, model = loaded(from_flower(context.run_config))
-    result = model.evaluate(wire.read_state(message.content), dataset.train.at(examples_of(context)))
+    """Evaluate the state on what this node keeps for it, or on the examples that it trains on."""
+    _, model = loaded(from_flower(context.run_config))
+    result = model.evaluate(wire.read_state(message.content), examples_to_test(context))
     return wire.metrics_report(message, result.means, result.count)
 
 

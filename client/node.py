@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 
 from fedlearn import flower
 from fedlearn.config import RunConfig, from_flower, per_run
-from fedlearn.data.partitioning import PartitionTable, partition_table
+from fedlearn.data.base import Examples
+from fedlearn.data.partitioning import PartitionTable, measured_on, partition_table
 from fedlearn.errors import UsageError
 from fedlearn.models.loaded import loaded
+from fedlearn.seeding import rng_for
 
 STATUS = "node"  # name of its record in a context's state
 
@@ -71,14 +73,34 @@ def partitions_of(config: RunConfig) -> PartitionTable:
 
 
 def examples_of(context: Context) -> NDArray[np.integer[Any]]:
-    """Return the rows of the training set that the node holds, shape (n_examples,).
+    """Return the rows of the training set that the node trains on, shape (n_examples,).
 
     A node whose data folder holds its own data, and nobody else's, says so by ``own-data`` and holds all rows.
     """
+    table, place = _holdings(context)
+    return table.indices(place)
+
+
+def examples_to_test(context: Context) -> Examples:
+    """Return the examples on which the node measures a state; see `fedlearn.data.partitioning.measured_on`."""
+    table, place = _holdings(context)
+    return measured_on(loaded(from_flower(context.run_config))[0], table, place)
+
+
+def _holdings(context: Context) -> tuple[PartitionTable, int]:
+    """Return a table of partitions and which of them is the node's."""
     config = from_flower(context.run_config)
     partition_id = partition_id_of(context)
     if partition_id >= config.clients:
         raise UsageError(f"partition-id = {partition_id}: the run has clients = {config.clients} partitions, from 0")
     if context.node_config.get("own-data"):
-        return np.arange(len(loaded(config)[0].train))
-    return partitions_of(config).indices(partition_id)
+        return _own_data(config), 0
+    return partitions_of(config), partition_id
+
+
+@per_run
+def _own_data(config: RunConfig) -> PartitionTable:
+    """Return the table of a node that holds the whole data set: one partition, in random order if some are held out."""
+    count, share = len(loaded(config)[0].train), config.data.node_test_share
+    rows = rng_for(config.seed, purpose="own data").permutation(count) if share else np.arange(count)
+    return PartitionTable(rows.astype(np.int32), np.array([0, count]), share)

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.config.schema import DataSettings
-from fedlearn.data.base import AnyDataset
+from fedlearn.data.base import AnyDataset, Examples
 from fedlearn.data.cache import Arrays, cached
 from fedlearn.errors import SettingError
 from fedlearn.seeding import rng_for, seed_for
@@ -49,7 +49,7 @@ LARGEST_ALPHA = 1e100  # even shares long before; far above, their sum overflows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionTable:
-    """The training examples of every node.
+    """The examples of every node.
 
     Parameters
     ----------
@@ -57,24 +57,65 @@ class PartitionTable:
         Rows of the training set, partition after partition.
     offsets : array of int64
         Shape (num_partitions + 1,): partition i is ``rows[offsets[i]:offsets[i + 1]]``.
+    test_share : float, default=0.0
+        Share of each partition that its node does not train on: the last ones, of an order that is random.
+    by_group : bool, default=False
+        Partition i is group i of the data set.
     """
 
     rows: Rows
     offsets: NDArray[np.int64]
+    test_share: float = 0.0
+    by_group: bool = False
 
     def __len__(self) -> int:
         """Return the number of partitions."""
         return len(self.offsets) - 1
 
     def indices(self, partition_id: int) -> Rows:
-        """Return the rows of one partition, in random order and read-only; may be empty.
+        """Return the rows that a node trains on, in random order and read-only; may be empty.
 
         >>> PartitionTable(np.array([4, 0, 2], np.int32), np.array([0, 1, 3])).indices(1)
         array([0, 2], dtype=int32)
         """
+        held = self._rows_of(partition_id)
+        return held[: len(held) - held_out(len(held), self.test_share)]
+
+    def held_out(self, partition_id: int) -> Rows:
+        """Return the rows of the training set that a node keeps for testing, read-only; none without a `test_share`.
+
+        >>> PartitionTable(np.array([4, 0, 2], np.int32), np.array([0, 1, 3]), test_share=0.3).held_out(1)
+        array([2], dtype=int32)
+        """
+        held = self._rows_of(partition_id)
+        return held[len(held) - held_out(len(held), self.test_share) :]
+
+    def _rows_of(self, partition_id: int) -> Rows:
         if not 0 <= partition_id < len(self):
-            raise IndexError(f"partition {partition_id}: there are {len(self)}, from 0")
+            raise IndexError(f"partition {partition_id}: there are {len(self)}")
         return self.rows[self.offsets[partition_id] : self.offsets[partition_id + 1]]
+
+
+def held_out(count: int, share: float) -> int:
+    """Return how many of a node's examples are held out: at least one of two, and never the last that is left.
+
+    >>> [held_out(count, 0.2) for count in (0, 1, 2, 10, 100)]
+    [0, 0, 1, 2, 20]
+    """
+    return min(max(1, round(share * count)), count - 1) if share and count > 1 else 0
+
+
+def measured_on(dataset: AnyDataset, table: PartitionTable, partition_id: int) -> Examples:
+    """Return the examples on which a node measures a state.
+
+    Those that it held out; without a `test_share`, the test examples of its group, where partitions are groups and the
+    test examples have them, too; else those that it trains on.
+    """
+    if table.test_share:
+        return dataset.train.at(table.held_out(partition_id))
+    if table.by_group and dataset.test.groups is not None:
+        return dataset.test.at(np.flatnonzero(dataset.test.groups == partition_id))
+    return dataset.train.at(table.indices(partition_id))
 
 
 def partition_table(dataset: AnyDataset, settings: DataSettings, *, num_partitions: int, seed: int) -> PartitionTable:
@@ -117,7 +158,8 @@ def partition_table(dataset: AnyDataset, settings: DataSettings, *, num_partitio
         key,
         lambda: _computed(labels, settings, num_partitions, seed),
     )
-    return PartitionTable(entry.arrays["rows"], entry.arrays["offsets"])
+    by_group = settings.partition == "natural"
+    return PartitionTable(entry.arrays["rows"], entry.arrays["offsets"], settings.node_test_share, by_group)
 
 
 def _groups_of(dataset: AnyDataset, num_partitions: int) -> NDArray[np.int64]:

@@ -5,6 +5,8 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import Dataset, Examples, PartitionTable, partition_table
@@ -232,3 +234,31 @@ def test_equals_flowers_partitioners_on_a_plain_hugging_face_dataset():
         partitioner.dataset = plain
         slow = [list(partitioner.load_partition(i)["row"]) for i in range(10)]
         assert parts(table(scheme, 10)) == slow, scheme
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_held_out_rows_are_those_that_a_node_would_have_trained_on(scheme):
+    whole, shared = table(scheme, 30), table(scheme, 30, node_test_share=0.2)
+    for i in range(30):
+        kept, held = shared.indices(i), shared.held_out(i)
+        assert np.concatenate([kept, held]).tolist() == whole.indices(i).tolist()
+        assert len(held) == module.held_out(len(whole.indices(i)), 0.2)
+        assert len(whole.held_out(i)) == 0
+
+
+@given(count=st.integers(0, 10_000), share=st.floats(0, 1, exclude_max=True))
+def test_a_node_always_keeps_something_to_train_on(count, share):
+    held = module.held_out(count, share)
+    assert 0 <= held <= max(count - 1, 0)
+    assert (held > 0) == (share > 0 and count > 1)
+    assert abs(held - share * count) <= 1
+
+
+def test_a_group_is_tested_on_its_own_test_examples():
+    train = Examples(np.zeros((6, 1), np.float32), np.arange(6), np.array([0, 0, 0, 1, 1, 1]))
+    test = Examples(np.zeros((3, 1), np.float32), np.array([7, 8, 9]), np.array([1, 0, 1]))
+    dataset = Dataset("made", train, test, 10, (), (), fingerprint="")
+    natural = table("natural", 2, dataset=dataset)
+    assert module.measured_on(dataset, natural, 1).targets.tolist() == [7, 9]
+    assert len(module.measured_on(dataset, table("natural", 2, dataset=dataset, node_test_share=0.3), 1)) == 1
+    assert sorted(module.measured_on(dataset, table("iid", 1, dataset=dataset), 0).targets) == list(range(6))
