@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
@@ -19,12 +18,13 @@ from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder, kept_settings, new_folder
 from fedlearn.runs.log import EventLog
 from fedlearn.state import UpdateKind
+from server.draws import Draws
 from server.exchange import Exchange
 from server.fitting import check_fitting
 from server.run import ServerRun
 from server.schedules import SCHEDULES, Schedule
 from server.summary import noise_notice, plain_bytes, write_summary
-from strategies import RoundStrategy, load_strategy
+from strategies import load_strategy
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,9 @@ def main(grid: Grid, context: Context) -> None:
         exchange = Exchange(grid, to_flower(config))
     folder = RunFolder(Path(config.out) if config.out else new_folder())
     with folder.locked(), EventLog(folder.events) as events:
-        strategy = load_strategy(config.strategy)
+        draws = Draws(config, is_virtual=exchange.is_virtual)
+        with draws.to_compute(None, "make"):
+            strategy = load_strategy(config.strategy)
         (traits,) = exchange.compute("fedlearn.models.loaded:traits", {}, [()])
         assert isinstance(traits, Traits)
         check_fitting(config, traits, strategy)
@@ -52,7 +54,8 @@ def main(grid: Grid, context: Context) -> None:
             folder.check_settings(config)
             store.load()
             folder.write_settings(config)
-            _resume(store, strategy, exchange)
+            strategy.remember(draws.remember(store.memory))
+            exchange.restore_node_states(store.node_states)
         else:
             was_begun = folder.has_settings
             exchange.compute("fedlearn.models.loaded:trial", {}, [()])
@@ -61,17 +64,11 @@ def main(grid: Grid, context: Context) -> None:
             store.begin(state)
             if was_begun:
                 log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
-        run = ServerRun(exchange, strategy, store, config, events=events, kind=traits.update_kind)
+        run = ServerRun(exchange, strategy, store, config, events=events, kind=traits.update_kind, draws=draws)
         schedule: Schedule = SCHEDULES.load(config.rounds.schedule)(run)
         events.write("started", **_about(run))
         with _summarized(run, folder):
             schedule.run()
-
-
-def _resume(store: RunStore, strategy: RoundStrategy[Any], exchange: Exchange) -> None:
-    """Take up the run where its checkpoint stands."""
-    strategy.remember(store.memory)
-    exchange.restore_node_states(store.node_states)
 
 
 def _about(run: ServerRun) -> dict[str, object]:
@@ -81,7 +78,7 @@ def _about(run: ServerRun) -> dict[str, object]:
     """
     config, store = run.config, run.store
     averaged = run.kind is not UpdateKind.ENSEMBLE
-    notices = [config.data.notice, noise_notice(config) if store.metrics.privacy_loss else ""]
+    notices = [config.data.notice, noise_notice(run)]
     return {
         "committed": len(store.history.rounds),
         "rounds": config.rounds.total,

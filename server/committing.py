@@ -7,9 +7,7 @@ import numpy as np
 from fedlearn.cohort import At, Fate, needed_of
 from fedlearn.folding import STATE
 from fedlearn.metrics import Measured
-from fedlearn.privacy.noise import Noise, secure_noise, seeded_noise
 from fedlearn.runs.history import RoundRecord
-from fedlearn.seeding import seed_for
 from fedlearn.state import Sends
 from server.collecting import Collected
 from server.phases.evaluation import evaluate, is_due
@@ -43,9 +41,10 @@ def next_step(run: ServerRun, reporting: Reporting, at: At) -> Step | None:
         members=reporting.members,
         reports=reporting.reports,
         clients=run.config.clients,
-        noise=_noise(run, at),
+        noise=run.draws.noise(at),
     )
-    step = run.strategy.next_state(turn)
+    with run.draws.to_compute(run.strategy, "next state", at):
+        step = run.strategy.next_state(turn)
     carried = [*step.state.values(), *run.strategy.memory().values()]
     if all(array.dtype.kind != "f" or np.isfinite(array).all() for array in carried):
         return step
@@ -85,17 +84,10 @@ def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
         measured={**run.store.metrics.combined(reporting.reports, before), **scores, **step.measured},
     )
     states = run.exchange.node_states()
-    run.store.save(step.state, run.strategy.memory(), record, node_states=states, seconds=run.seconds)
+    memory = {**run.strategy.memory(), **run.draws.memory()}
+    run.store.save(step.state, memory, record, node_states=states, seconds=run.seconds)
     row = record.as_row()
     run.events.write("committed", attempt=at.attempt, round=row.pop("round_number"), **row)
-
-
-def _noise(run: ServerRun, at: At) -> Noise:
-    """Return the source of noise that protects: seeded in a simulation, unless the settings say otherwise."""
-    chosen = run.config.privacy.noise
-    if chosen == "secure" or (chosen == "auto" and not run.exchange.is_virtual):
-        return secure_noise()
-    return seeded_noise(seed_for(run.config.seed, purpose="noise of the strategy", **at._asdict()))
 
 
 def _evaluated(run: ServerRun, step: Step, reporting: Reporting, at: At) -> Measured:

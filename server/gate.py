@@ -204,10 +204,10 @@ def _bytes_of(content: RecordDict) -> int:
         raise Refused("undecodable", f"it cannot be serialised: {error!r}") from None
 
 
-def _metrics(content: RecordDict, names: Collection[str]) -> dict[str, float]:
-    """Return those of a node's metrics that somebody reads, if they are finite single numbers."""
+def _metrics(content: RecordDict, names: Collection[str] | None) -> dict[str, float]:
+    """Return those of a node's metrics that somebody reads (None: all), if they are finite single numbers."""
     metrics = wire.only(content, MetricRecord)
-    found = {name: metrics[name] for name in names if name in metrics}
+    found = {name: metrics[name] for name in (metrics if names is None else names) if name in metrics}
     return {
         name: float(value) for name, value in found.items() if isinstance(value, int | float) and math.isfinite(value)
     }

@@ -10,6 +10,7 @@ from fedlearn.config import RunConfig
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog
 from fedlearn.state import State, UpdateKind
+from server.draws import Draws
 from server.exchange import Exchange
 from server.late import LateReports
 from server.node_directory import NodeDirectory
@@ -28,6 +29,8 @@ class ServerRun:
         Holds the state, and takes each committed one.
     kind
         What an update of the model means.
+    draws
+        Lends random generators to the strategy; new ones, unless it was made with some.
     """
 
     def __init__(
@@ -39,6 +42,7 @@ class ServerRun:
         *,
         events: EventLog,
         kind: UpdateKind = UpdateKind.DENSE,
+        draws: Draws | None = None,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
@@ -46,6 +50,7 @@ class ServerRun:
         self.config = config
         self.events = events
         self.kind = kind
+        self.draws = draws or Draws(config, is_virtual=exchange.is_virtual)
         self.notices = Notices(exchange)
         self.late = LateReports(exchange, events, self.notices)
         self.directory = NodeDirectory(exchange, events, clients=config.clients, window=config.rounds.selection_window)

@@ -26,6 +26,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             "model": config.model.name,
             **_scores(history),
             **_privacy(history, config),
+            **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
             "metrics": history.metrics.to_plain(),
             "rounds": len(history.rounds),
             "clients": config.clients,
@@ -63,15 +64,16 @@ def _privacy(history: History, config: RunConfig) -> dict[str, object]:
         loss.name: history.rounds[-1].measured.get(loss.name) if history.rounds else None,
         "neighboring": "add or remove one record",
         "noise": "seeded" if config.privacy.noise == "seeded" else "secure",
-        "noise_notice": noise_notice(config),
+        "noise_notice": "",
     }
 
 
-def noise_notice(config: RunConfig) -> str:
-    """Return what every result of a private model must say about its noise; empty if there is nothing to say."""
+def noise_notice(run: ServerRun) -> str:
+    """Return what every result must say about the noise of a private model, and about what the strategy has drawn."""
     from fedlearn.privacy import seeded_noise
 
-    return seeded_noise(0).notice if config.privacy.noise == "seeded" else ""
+    is_seeded = run.store.metrics.privacy_loss is not None and run.config.privacy.noise == "seeded"
+    return "; ".join(notice for notice in (seeded_noise(0).notice if is_seeded else "", run.draws.notice) if notice)
 
 
 def _ratio(run: ServerRun, uploads: int, bytes_up: int) -> float | None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from flwr.serverapp.strategy import Strategy
-
 from fedlearn.config.options import options_for
 from fedlearn.config.schema import StrategySettings
 from fedlearn.errors import SettingError
@@ -28,16 +26,16 @@ NOT_OPTIONS = ("uniform", "codec", "sends")  # parameters of a strategy that oth
 
 
 def load_strategy(settings: StrategySettings) -> RoundStrategy[Any]:
-    """Return the strategy that the settings name; a plain Flower strategy comes wrapped."""
+    """Return the strategy that the settings name, itself or by a function that makes it; Flower's come wrapped."""
     kind = STRATEGIES.load(settings.name)
     if isinstance(kind, type) and issubclass(kind, RoundStrategy):
         options = options_for(kind, settings.options, setting="strategy.options", reserved=NOT_OPTIONS)
         return kind(uniform=settings.weighting == "uniform", **options)
-    if isinstance(kind, type) and issubclass(kind, Strategy):
-        from strategies.plain_flower import PlainFlower
+    if not callable(kind):
+        raise SettingError("strategy.name", settings.name, "it names no flwr.serverapp.strategy.Strategy")
+    from strategies.plain_flower import PlainFlower
 
-        return PlainFlower.wrap(kind, settings)
-    raise SettingError("strategy.name", settings.name, "it names no flwr.serverapp.strategy.Strategy")
+    return PlainFlower.wrap(kind, settings)
 
 
 __all__ = ["STRATEGIES", "RoundStrategy", "load_strategy"]

@@ -107,6 +107,7 @@ class RoundStrategy(Strategy, Generic[A]):
 
     steps: tuple[StepSpec, ...] = ()  # what each node's update goes through before it is added up
     metrics: tuple[Metric, ...] = ()  # what `next_state` measures: further columns of the run's table
+    reads_all_metrics: ClassVar[bool] = False  # whether `Turn.reports` are to hold all that nodes have measured
     learner: ClassVar[str] = ""  # the learner that its nodes must have, as in training.learner; empty for any
 
     def __init__(self, *, uniform: bool = False, codec: Codec | None = None, sends: Sends = Sends.WEIGHTS) -> None:

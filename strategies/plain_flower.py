@@ -1,26 +1,37 @@
 """Any plain Flower strategy under our rounds, on dense updates.
 
 Selection, deadlines, quorum and the gate are ours; what the strategy makes of the replies is its own. It sees the
-cohort as the whole grid, so that its sampling finds exactly the nodes that were selected.
+cohort as the whole grid, so that its sampling finds exactly the nodes that were selected, and with each update the
+metrics that the node has reported.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from copy import copy
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from fedlearn import flower, wire
+from fedlearn.cohort import Fate, NodeReport
 from fedlearn.config.options import options_for
 from fedlearn.config.schema import StrategySettings
-from fedlearn.errors import RunFailed, SettingError
+from fedlearn.errors import FedlearnError, RunFailed, SettingError
+from fedlearn.registry import load_plugin
 from fedlearn.state import Array, Sends, State, Update, UpdateKind
+from strategies.attributes import Attributes
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
+
+WRAPPED = "strategy"  # the parameter by which Flower's wrappers take the strategy that they wrap
+
+log = logging.getLogger(__name__)
 
 
 class PlainFlower(RoundStrategy[Collected]):
@@ -30,43 +41,51 @@ class PlainFlower(RoundStrategy[Collected]):
     ----------
     strategy
         For instance ``flwr.serverapp.strategy.FedTrimmedAvg()``.
+    uniform
+        The strategy is told that every node has one example.
     """
 
     accepts = frozenset({UpdateKind.DENSE})
     accumulator = "strategies.collected:Collected"
+    reads_all_metrics = True
 
-    def __init__(self, strategy: Strategy) -> None:
-        super().__init__()
+    def __init__(self, strategy: Strategy, *, uniform: bool = False) -> None:
+        super().__init__(uniform=uniform)
         self.strategy = strategy
-        self._fresh = {name: copy(value) for name, value in vars(strategy).items()}
+        self._attributes = Attributes(strategy)
 
     @classmethod
-    def wrap(cls, kind: type[Strategy], settings: StrategySettings) -> PlainFlower:
-        """Return the strategy of the class that ``strategy.name`` refers to."""
-        options = options_for(kind, settings.options, setting="strategy.options")
-        try:
-            return cls(kind(**options))
-        except (TypeError, ValueError) as error:
-            raise SettingError("strategy.options", settings.options, f"{kind.__name__}: {error}") from None
+    def wrap(cls, make: Callable[..., Any], settings: StrategySettings) -> PlainFlower:
+        """Return the strategy that the class or function makes to which ``strategy.name`` refers."""
+        made = _made(make, settings.options, setting="strategy.options", name=settings.name)
+        return cls(made, uniform=settings.weighting == "uniform")
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Return the strategy's own messages."""
+        flower.forget_pending(self.strategy, server_round)  # of an attempt that was abandoned
         # A copy: Flower's strategies write the round number into the record that they are given.
-        return self.strategy.configure_train(server_round, arrays, ConfigRecord(dict(config)), grid)
+        with self._named():
+            return list(self.strategy.configure_train(server_round, arrays, ConfigRecord(dict(config)), grid))
 
     def next_state(self, turn: Turn[Collected]) -> Step:
         """Return the arrays that the strategy makes of the updates."""
         state = turn.state
         replies = [
-            _reply(index, self._weights(state, update, turn.sends), weight)
-            for index, (weight, update) in enumerate(turn.total.updates)
+            _reply(index, self._weights(state, update, turn.sends), weight, metrics)
+            for index, (weight, update, metrics) in enumerate(_alike(turn.total.updates, turn.reports))
         ]
-        arrays, _ = self.strategy.aggregate_train(turn.at.round_number, replies)
+        with self._named():
+            arrays, _ = self.strategy.aggregate_train(turn.at.round_number, replies)
         if arrays is None:
             raise RunFailed(f"{type(self.strategy).__name__} made no model of {len(replies)} reports")
         after = {name: packed.numpy() for name, packed in arrays.items()}  # our own process made them: any layout
+        if after.keys() != state.keys():
+            raise RunFailed(
+                f"{type(self.strategy).__name__} made parameters of other names than the model has: "
+                f"{sorted(after.keys() ^ state.keys())[:3]}"
+            )
         return Step({name: after[name].astype(array.dtype).reshape(array.shape) for name, array in state.items()})
 
     def _weights(self, state: State, update: Update, sends: Sends) -> State:
@@ -76,36 +95,19 @@ class PlainFlower(RoundStrategy[Collected]):
         return {name: state[name] + change for name, change in dense.items()}
 
     def memory(self) -> dict[str, Array]:
-        """Return the strategy's attributes that are tables of arrays, as FedAdam's moments, or lists, as FedAvgM's."""
-        return {
-            f"{attribute}/{kind}/{key}": array
-            for attribute, value in vars(self.strategy).items()
-            for kind, key, array in _arrays_in(value)
-        }
+        """Return what of the strategy has changed since it was made, as FedAdam's moments."""
+        return self._attributes.memory()
 
     def remember(self, memory: Mapping[str, Array]) -> None:
-        """Put those attributes back; one that held no array then is what it was at first."""
-        for attribute, value in list(vars(self.strategy).items()):
-            if _arrays_in(value):
-                setattr(self.strategy, attribute, copy(self._fresh.get(attribute)))
-        tables: dict[str, dict[str, Array]] = {}
-        lists: dict[str, dict[int, Array]] = {}
-        for place, array in memory.items():
-            attribute, kind, key = place.split("/", 2)
-            if kind == "list":
-                lists.setdefault(attribute, {})[int(key)] = array
-            else:
-                tables.setdefault(attribute, {})[key] = array
-        for attribute, table in tables.items():
-            setattr(self.strategy, attribute, table)
-        for attribute, rows in lists.items():
-            setattr(self.strategy, attribute, [rows[index] for index in range(len(rows))])
+        """Put that back; what had not changed by then is what it was at first."""
+        self._attributes.remember(memory)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Return the strategy's own messages."""
-        return self.strategy.configure_evaluate(server_round, arrays, ConfigRecord(dict(config)), grid)
+        with self._named():
+            return list(self.strategy.configure_evaluate(server_round, arrays, ConfigRecord(dict(config)), grid))
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -115,23 +117,88 @@ class PlainFlower(RoundStrategy[Collected]):
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Return what the strategy itself makes of the replies."""
-        return self.strategy.aggregate_evaluate(server_round, replies)
+        with self._named():
+            return self.strategy.aggregate_evaluate(server_round, replies)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Say in one line what the strategy raises; its traceback follows where Python is asked for it."""
+        try:
+            yield
+        except FedlearnError:
+            raise
+        except Exception as error:
+            name = type(self.strategy).__name__
+            raise RunFailed(f"strategy {name}: {type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
-def _arrays_in(value: object) -> list[tuple[str, str, Array]]:
-    """Return (what holds it, its key, array) of every array in a table or list."""
-    if isinstance(value, dict):
-        return [("table", str(key), array) for key, array in value.items() if isinstance(array, np.ndarray)]
-    if isinstance(value, list):
-        return [("list", str(index), array) for index, array in enumerate(value) if isinstance(array, np.ndarray)]
-    return []
+def _made(make: Callable[..., Any], given: str | Mapping[str, Any], *, setting: str, name: str) -> Strategy:
+    """Return the strategy that a class or function makes of its options."""
+    is_strategy = isinstance(make, type) and issubclass(make, Strategy)
+    try:
+        options = {key: _wrapped(key, value) for key, value in _table(given).items()}
+        made = make(**options_for(make, options, setting=setting))
+    except (TypeError, ValueError) as error:
+        if is_strategy:
+            raise SettingError(setting, given, f"{getattr(make, '__name__', name)}: {error}{_hint(error)}") from None
+        raise SettingError("strategy.name", name, f"{NO_STRATEGY}: {error}") from None
+    if not isinstance(made, Strategy):
+        raise SettingError("strategy.name", name, NO_STRATEGY)
+    return made
 
 
-def _reply(index: int, weights: State, num_examples: float) -> Message:
+NO_STRATEGY = "it names no flwr.serverapp.strategy.Strategy, nor a function that makes one"
+
+
+def _table(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    return json.loads(given or "{}") if isinstance(given, str) else given
+
+
+def _hint(error: Exception) -> str:
+    """Return what to do where a wrapper has nothing to wrap."""
+    missing = f"argument: '{WRAPPED}'" in str(error) or f"'{WRAPPED}' and" in str(error)
+    return f'; name what it wraps: strategy.options.{WRAPPED} = "flwr.serverapp.strategy:FedAvg"' if missing else ""
+
+
+def _wrapped(key: str, value: Any) -> Any:
+    """Return the strategy that an option names for a wrapper: ``"module:Class"``, or that with options of its own."""
+    if key != WRAPPED or not isinstance(value, str | Mapping):
+        return value
+    table = {"name": value} if isinstance(value, str) else value
+    name, setting = str(table.get("name", "")), f"strategy.options.{WRAPPED}"
+    if unknown := sorted(table.keys() - {"name", "options"}):
+        raise SettingError(setting, value, f"{unknown[0]!r} is no part of it: write name and options")
+    return _made(
+        load_plugin(f"{setting}.name", name), table.get("options", {}), setting=f"{setting}.options", name=name
+    )
+
+
+def _alike(
+    updates: Sequence[tuple[float, Update]], reports: Sequence[NodeReport]
+) -> list[tuple[float, Update, Mapping[str, float]]]:
+    """Return the updates with their nodes' metrics: those that most of the nodes have sent.
+
+    Flower's strategies raise for replies whose metrics have different names. A node that leaves out what most have sent
+    is left out itself, so that it cannot end the run; what it sends beside is cut off.
+    """
+    counted = [report for report in reports if report.fate is Fate.REPORTED]
+    if len(counted) != len(updates):
+        return [(weight, update, {}) for weight, update in updates]
+    ((names, _),) = Counter(frozenset(report.metrics) for report in counted).most_common(1)
+    alike: list[tuple[float, Update, Mapping[str, float]]] = []
+    for (weight, update), report in zip(updates, counted, strict=True):
+        if missing := names - report.metrics.keys():
+            log.warning("position=%d left out: it has not reported %s", report.position, ", ".join(sorted(missing)))
+        else:
+            alike.append((weight, update, {name: report.metrics[name] for name in sorted(names)}))
+    return alike
+
+
+def _reply(index: int, weights: State, num_examples: float, metrics: Mapping[str, float]) -> Message:
     content = RecordDict(
         {
             wire.ARRAYS: wire.pack_arrays(weights),
-            wire.METRICS: MetricRecord({wire.NUM_EXAMPLES: num_examples}),
+            wire.METRICS: MetricRecord({**metrics, wire.NUM_EXAMPLES: num_examples}),
         }
     )
     return flower.reply_from(node_id=index + 2, message_type="train", reply_to=str(index), content=content, error=None)

@@ -30,6 +30,7 @@ from fedlearn.flower.messages import (
     with_id,
 )
 from fedlearn.flower.records import R, Record, array_of, filled, from_bytes, records_of, size_in_bytes, to_bytes
+from fedlearn.flower.strategies import forget_pending
 
 __all__ = [
     "RUN_ID",
@@ -47,6 +48,7 @@ __all__ = [
     "empty_run",
     "enter_run",
     "filled",
+    "forget_pending",
     "from_bytes",
     "received",
     "records_of",

@@ -151,7 +151,7 @@ class FoldPlan:
     kind
         What an update of the run's model means.
     metrics
-        Names of the nodes' metrics that somebody reads; others are left behind.
+        Names of the nodes' metrics that somebody reads; others are left behind. None: all are read.
     """
 
     gate: str
@@ -159,7 +159,7 @@ class FoldPlan:
     parcels: Mapping[str, ParcelPlan]
     settings: Mapping[str, Any]
     kind: UpdateKind = UpdateKind.DENSE
-    metrics: tuple[str, ...] = ()
+    metrics: tuple[str, ...] | None = ()
 
     @property
     def layout(self) -> Layout:

@@ -37,9 +37,9 @@ def configure(run: ServerRun, cohort: Sequence[Member], at: At) -> Configuration
     RunFailed
         If the strategy writes to nodes outside the cohort, or waits for more nodes than it has.
     """
-    written = run.strategy.configure_train(
-        at.round_number, wire.pack_arrays(run.state), ConfigRecord(), _grid_of(run, cohort)
-    )
+    state = wire.pack_arrays(run.state)
+    with run.draws.to_choose(run.strategy, "training", at):
+        written = list(run.strategy.configure_train(at.round_number, state, ConfigRecord(), _grid_of(run, cohort)))
     by_node = {message.metadata.dst_node_id: message for message in written}
     if strangers := by_node.keys() - {member.node_id for member in cohort}:
         raise RunFailed(
@@ -67,9 +67,9 @@ def configure(run: ServerRun, cohort: Sequence[Member], at: At) -> Configuration
 
 def evaluation_messages(run: ServerRun, state: State, cohort: Sequence[Member], *, round_number: int) -> list[Message]:
     """Return the strategy's messages that ask the cohort to evaluate the state."""
-    return list(
-        run.strategy.configure_evaluate(round_number, wire.pack_arrays(state), ConfigRecord(), _grid_of(run, cohort))
-    )
+    packed = wire.pack_arrays(state)
+    with run.draws.to_choose(run.strategy, "evaluation", At(round_number, 0)):
+        return list(run.strategy.configure_evaluate(round_number, packed, ConfigRecord(), _grid_of(run, cohort)))
 
 
 def _grid_of(run: ServerRun, cohort: Sequence[Member]) -> Grid:

@@ -9,7 +9,7 @@ from math import isfinite
 from flwr.app import Message, MetricRecord
 
 from fedlearn import wire
-from fedlearn.cohort import Member
+from fedlearn.cohort import At, Member
 from fedlearn.errors import Refused
 from fedlearn.metrics import Measured
 from fedlearn.models import NOTHING, Evaluation
@@ -59,7 +59,8 @@ def _through_nodes(run: ServerRun, state: State, cohort: Sequence[Member], round
     written = evaluation_messages(run, state, cohort, round_number=round_number)
     replies = _replies(run, [wire.with_ttl(message, deadline) for message in written], deadline)
     sound = _sound(replies, max_examples=run.config.gate.max_examples)
-    return run.strategy.aggregate_evaluate(round_number, sound) or MetricRecord()
+    with run.draws.to_compute(run.strategy, "evaluate", At(round_number, 0)):
+        return run.strategy.aggregate_evaluate(round_number, sound) or MetricRecord()
 
 
 def _replies(run: ServerRun, messages: Sequence[Message], deadline: float) -> list[Message]:

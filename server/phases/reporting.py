@@ -79,7 +79,7 @@ def fold_plan(run: ServerRun, at: At) -> FoldPlan:
         parcels={STATE: state, **run.answers},
         settings=to_flower(run.config),
         kind=run.kind,
-        metrics=tuple(metric.name for metric in run.store.metrics.reported),
+        metrics=None if strategy.reads_all_metrics else tuple(metric.name for metric in run.store.metrics.reported),
     )
 
 
