@@ -1,3 +1,24 @@
-"""fedlearn: federated learning in rounds of selection, configuration and reporting, on Flower."""
+"""fedlearn: federated learning in rounds of selection, configuration and reporting, on Flower.
+
+`run` makes a run, `load` opens one. What is imported for them is imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedlearn.api import Run, load, run
 
 __version__ = "0.1.0"
+__all__ = ["Run", "load", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(import_module("fedlearn.api"), name)
+    if not name.startswith("_") and find_spec(f"fedlearn.{name}") is not None:
+        return import_module(f"fedlearn.{name}")
+    raise AttributeError(f"module 'fedlearn' has no attribute {name!r}")

@@ -11,15 +11,18 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
+from fedlearn import objects
 from fedlearn.errors import SettingError
 
 
 def load_reference(reference: str) -> Any:
-    """Return the object that ``"module:attribute"`` names.
+    """Return the object that ``"module:attribute"`` names, or ``"object:..."`` (`objects`).
 
     >>> load_reference("math:tau")
     6.283185307179586
     """
+    if reference.startswith(objects.SCHEME):
+        return objects.load(reference)
     module_name, _, attribute = reference.partition(":")
     loaded = import_module(module_name)
     for part in attribute.split("."):

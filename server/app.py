@@ -64,6 +64,7 @@ def main(grid: Grid, context: Context) -> None:
             store.begin(state)
             if was_begun:
                 log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
+        folder.write_spec(traits.spec)
         run = ServerRun(exchange, strategy, store, config, events=events, kind=traits.update_kind, draws=draws)
         schedule: Schedule = SCHEDULES.load(config.rounds.schedule)(run)
         events.write("started", **_about(run))

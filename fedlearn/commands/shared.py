@@ -10,6 +10,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from fedlearn import objects
 from fedlearn.config import RunConfig, config_from, flat_from_file
 from fedlearn.errors import FedlearnError, UsageError
 
@@ -25,8 +26,11 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
         if config is not None:
             raise UsageError("--config and --resume: a resumed run has its own settings")
         stored = RunFolder(resume).read_settings()
+        objects.look_in(resume)
         return config_from({**stored, **given, "out": str(resume)}, source=str(resume))
     from_file = flat_from_file(config) if config is not None else {}
+    if config is not None:
+        objects.look_in(config.parent)  # the settings of a run that was begun from Python
     settings = settings_from({**from_file, **given}, source=str(config or ""))
     folder = Path(settings.out) if settings.out else new_folder()
     if (folder / "checkpoint.json").exists():

@@ -97,11 +97,12 @@ def _run(settings: RunConfig, *, show: bool, as_json: bool, page: str | None, lo
     from fedlearn.report.listeners import listened
     from fedlearn.report.terminal import watched
     from fedlearn.runs.folder import RunFolder
+    from fedlearn.runs.kept_objects import objects_kept
 
     console = Console(highlight=False)
     folder = RunFolder(Path(settings.out))
     engine = ENGINES.load(settings.engine.name)
-    with resumable(folder.path), ExitStack() as around:
+    with resumable(folder.path), objects_kept(settings), ExitStack() as around:
         around.enter_context(listened(log, folder.events, settings))
         url = around.enter_context(beside(folder.path, page))
         if url and not as_json:

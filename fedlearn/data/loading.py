@@ -30,8 +30,8 @@ def load_dataset(name: str, data_dir: str, *, offline: bool = False) -> AnyDatas
     Parameters
     ----------
     name
-        A name in `DATASETS`, the path of a TOML file that describes a table (see `tables.py`), or ``module:callable``;
-        the callable takes `data_dir` and returns a `Dataset` or a `TableDataset`.
+        A name in `DATASETS`, the path of a TOML file that describes a table (see `tables.py`), or ``module:name`` of a
+        `Dataset` or `TableDataset`, or of a callable that takes `data_dir` and returns one.
     data_dir
         The setting ``data.dir``: the folder of data sets; empty means FEDLEARN_DATA.
     offline
@@ -43,7 +43,8 @@ def load_dataset(name: str, data_dir: str, *, offline: bool = False) -> AnyDatas
 
         return load_schema_file(name, data_dir)
     with no_downloads() if offline else nullcontext():
-        loaded = DATASETS.load(name)(data_dir)
+        found = DATASETS.load(name)
+        loaded = found if isinstance(found, Dataset | TableDataset) else found(data_dir)
     if not isinstance(loaded, Dataset | TableDataset):
         wanted = "it must return a fedlearn.data.Dataset or TableDataset"
         raise SettingError("data.dataset", name, f"{wanted}, not {type(loaded).__name__}")

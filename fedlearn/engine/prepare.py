@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from fedlearn import objects
 from fedlearn.config import RunConfig
 from fedlearn.data import partition_table
 from fedlearn.data.cache import checked
@@ -20,6 +21,7 @@ def prepared(config: RunConfig) -> RunConfig:
     find them there, and none of them has to look for the data set again. What the cache holds is compared with its
     checksum here, once for the run, and made again where it differs.
     """
+    objects.look_in(config.out)
     with checked():
         dataset = dataset_of(config)
         partition_table(dataset, config.data, num_partitions=config.clients, seed=config.seed)

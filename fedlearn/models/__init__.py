@@ -8,6 +8,7 @@ from fedlearn.data.base import DataSpec
 from fedlearn.errors import SettingError
 from fedlearn.models.base import NOTHING, Evaluation, Model
 from fedlearn.models.spec import ModelSpec, torch_module
+from fedlearn.objects import name_in
 from fedlearn.registry import load_plugin
 
 MODELS: dict[str, ModelSpec] = {
@@ -35,18 +36,20 @@ MODELS: dict[str, ModelSpec] = {
 def model_spec(name: str) -> ModelSpec:
     """Return the row of a model: of a name, of ``module:SPEC`` in capitals, or of a torch module ``module:name``.
 
-    Only the second kind is imported: it must not need torch before a process that trains.
+    Only names in capitals are imported: a row must not need torch before a process that trains.
     """
     if name in MODELS:
         return MODELS[name]
     if ":" not in name:
         raise SettingError("model.name", name, f"choose one of {', '.join(MODELS)}, or give module:attribute")
-    if not name.rpartition(":")[2].isupper():
+    if not name_in(name).isupper():
         return torch_module(name)
     row = load_plugin("model.name", name)
-    if not isinstance(row, ModelSpec):
-        raise SettingError("model.name", name, f"a name in capitals must be a ModelSpec, not {type(row).__name__}")
-    return row
+    if isinstance(row, ModelSpec):
+        return row
+    if callable(row):  # a module with a short name, as MLP
+        return torch_module(name)
+    raise SettingError("model.name", name, f"a name in capitals must be a ModelSpec, not {type(row).__name__}")
 
 
 def load_model(name: str, spec: DataSpec, options: str = "") -> Model:

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data import load_dataset
-from fedlearn.data.base import AnyDataset
+from fedlearn.data.base import AnyDataset, DataSpec
 from fedlearn.errors import SettingError, said
 from fedlearn.metrics import Metrics
 from fedlearn.models import Evaluation, Model, load_model, model_spec
@@ -51,17 +51,18 @@ def loaded(config: RunConfig) -> tuple[AnyDataset, Model]:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What the server needs to know of a model, without importing what the model needs."""
+    """What the server needs to know of a model and its data, without importing what the model needs."""
 
     update_kind: UpdateKind
     metrics: Metrics
+    spec: DataSpec
     sums: bool = False
 
 
 def traits(settings: Mapping[str, Any], state: State) -> Traits:
     """Return the traits of the run's model."""
-    model = loaded(from_flower(settings))[1]
-    return Traits(model.update_kind, model.metrics, isinstance(model, Ensemble) and model.sums)
+    dataset, model = loaded(from_flower(settings))
+    return Traits(model.update_kind, model.metrics, dataset.spec, sums=isinstance(model, Ensemble) and model.sums)
 
 
 def trial(settings: Mapping[str, Any], state: State) -> None:

@@ -13,7 +13,6 @@ LARGEST_MMAP_THRESHOLD = 32 << 20  # bytes; glibc takes no more
 KEPT_WHEN_FREED = 512 << 20  # bytes
 
 
-@cache
 def prepare_to_train() -> None:
     """Use one thread, and keep freed memory.
 
@@ -22,6 +21,11 @@ def prepare_to_train() -> None:
     takes 1.3 times as long.
     """
     torch.set_num_threads(1)
+    _keep_freed_memory()
+
+
+@cache
+def _keep_freed_memory() -> None:
     if sys.platform == "linux":
         libc = ctypes.CDLL(None)
         if hasattr(libc, "mallopt"):  # glibc; musl has none

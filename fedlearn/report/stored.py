@@ -15,13 +15,13 @@ from typing import Any
 from fedlearn.config import flat_from_file
 from fedlearn.errors import UsageError
 from fedlearn.metrics import Metrics
-from fedlearn.runs.folder import ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
+from fedlearn.runs.folder import DATA, ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import Event, EventTail, RunView
 
 METRICS = "metrics.csv"
 MARKS = (SETTINGS, EVENTS, METRICS, SUMMARY)  # one of them makes a folder a run folder
-RAW_FILES = (*MARKS, ENVIRONMENT, "checkpoint.json", "model.safetensors", "best.safetensors")
+RAW_FILES = (*MARKS, ENVIRONMENT, DATA, "checkpoint.json", "model.safetensors", "best.safetensors")
 WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready")
 
 LARGEST = 1e100  # beyond it, the distance of two numbers need not be one

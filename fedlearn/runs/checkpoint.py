@@ -4,6 +4,8 @@
 runs/NAME/
 ├── settings.toml             every setting, resolved; --config reads it back
 ├── environment.json          versions and machine
+├── data.json                 what is public of the data: shape, classes, mean and deviation of the channels
+├── objects/                  code that was given as objects, from Python
 ├── events.jsonl              every transition, one JSON object a line
 ├── metrics.csv               one row a committed round
 ├── model.safetensors         the state after the latest round

@@ -10,15 +10,19 @@ import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import tomli_w
+from pydantic import TypeAdapter, ValidationError
 
 from fedlearn.config import RunConfig, config_from, flat_from_file, to_flower
+from fedlearn.data.base import DataSpec
 from fedlearn.errors import SettingError, UsageError
+from fedlearn.objects import is_reference
 from fedlearn.runs.checkpoint import storing, write_atomically
 from fedlearn.runs.manifest import Setting
 
@@ -26,6 +30,7 @@ SETTINGS = "settings.toml"
 ENVIRONMENT = "environment.json"
 EVENTS = "events.jsonl"
 SUMMARY = "summary.json"
+DATA = "data.json"
 
 FREE_TO_CHANGE = ("engine.", "out", "data.dir", "data.notice", "rounds.total", "evaluation.")
 """Settings that a resumed run may have other values of: none of them changes the bytes of a committed round."""
@@ -110,6 +115,27 @@ class RunFolder:
             if not (self.path / ENVIRONMENT).exists():
                 write_atomically(self.path / ENVIRONMENT, json.dumps(environment(), indent=2).encode())
 
+    def write_spec(self, spec: DataSpec) -> None:
+        """Store what is public of the data: with it and the settings the model can be made again without them."""
+        with storing(self.path):
+            write_atomically(self.path / DATA, json.dumps(asdict(spec), indent=2).encode())
+
+    def read_spec(self) -> DataSpec:
+        """Return what is public of the data set.
+
+        Raises
+        ------
+        UsageError
+            If that was not stored, or cannot be read.
+        """
+        path = self.path / DATA
+        try:
+            return TypeAdapter(DataSpec).validate_json(path.read_bytes())
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}: the run was not begun, or by an earlier version") from None
+        except ValidationError as error:
+            raise UsageError(f"{path}: it is not what was written: {error.errors()[0]['msg']}") from None
+
     def read_settings(self) -> dict[str, Any]:
         """Return the stored settings as a flat table.
 
@@ -134,7 +160,8 @@ class RunFolder:
         stored = to_flower(config_from(self.read_settings(), source=str(self.path / SETTINGS)))
         for name, value in to_flower(config).items():
             if value != stored[name] and not name.startswith(FREE_TO_CHANGE):
-                raise SettingError(name, value, f"the run in {self.path} was begun with {stored[name]!r}")
+                other = "other code: " if is_reference(stored[name]) and is_reference(value) else ""
+                raise SettingError(name, value, f"the run in {self.path} was begun with {other}{stored[name]!r}")
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Store the results."""

@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("fedlearn", "server", "client", "strategies", "experiments")
 DISTRIBUTIONS = {  # import name -> distribution, where they differ by more than a dash
+    "IPython": "ipython",
     "PIL": "pillow",
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",
@@ -19,8 +20,11 @@ DISTRIBUTIONS = {  # import name -> distribution, where they differ by more than
 NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "hypothesis": "tests",
     "import-linter": "make lint",
+    "ipykernel": "tests execute notebooks",
     "jsonschema": "tests/compose checks the compose file",
     "mypy": "make lint",
+    "nbclient": "tests execute notebooks",
+    "nbformat": "tests execute notebooks",
     "playwright": "tests drive a browser",
     "pytest": "tests",
     "pytest-xdist": "make test",
@@ -29,6 +33,7 @@ NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "types-psutil": "make lint",
 }
 PLACES = {  # distribution of an extra -> where it may be imported
+    "ipython": ("fedlearn/api/progress.py",),
     "mlflow": ("fedlearn/report/listeners/mlflow.py",),
     "psutil": ("experiments/speed/",),
     "ray": ("fedlearn/engine/ray_runtime/", "experiments/speed/"),

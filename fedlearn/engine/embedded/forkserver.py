@@ -5,9 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver, resource_tracker
+from types import ModuleType
 
 from fedlearn.engine.processes import PRELOADS, one_thread_each
 from fedlearn.models import model_spec
@@ -37,6 +39,21 @@ def _stop(starter: int) -> None:
         with suppress(OSError):
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+@contextmanager
+def without_main() -> Iterator[None]:
+    """Hide the main module from `multiprocessing`, which has every process that it starts import it.
+
+    Nothing of ours is there, but the user's script, which begins a run, or a notebook or standard input, which cannot
+    be imported at all.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 @contextmanager

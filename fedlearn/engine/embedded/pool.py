@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from fedlearn.engine.embedded.forkserver import without_main
 from fedlearn.engine.embedded.sharing import Directory, NewSharedMemory, SharedMemory, hand_over
 from fedlearn.engine.embedded.tasks import Begin, Broken, Done, Task
 from fedlearn.engine.embedded.worker import NOBODY, work
@@ -52,7 +53,8 @@ class Worker:
         self.pipe: Connection
         self.pipe, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=work, args=(theirs,), daemon=True)
-        self.process.start()
+        with without_main():
+            self.process.start()
         theirs.close()
         _give_up_after(PATIENCE, self.pipe)
         self.tasks: deque[Task] = deque()  # the one that it does, and at most one ahead

@@ -17,7 +17,7 @@ import numpy as np
 from flwr.app import Array as FlowerArray
 from flwr.app import ArrayRecord, Message
 
-from fedlearn import flower
+from fedlearn import flower, objects
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.embedded.sharing import Directory, NewSharedMemory, SharedMemory, SharedSlots, hand_over
 from fedlearn.engine.embedded.tasks import (
@@ -85,6 +85,7 @@ class _Worker:
         self._theirs.clear()
         os.environ.clear()
         os.environ.update(begin.environment)
+        objects.look_in(begin.settings["out"])
         self._client_app = load_client_app(begin.client_app)
         self._limits = _limits()
         self._packed: tuple[PackedRecord, ...] = ()

@@ -16,7 +16,7 @@ import ray
 from flwr.app import Context, Message
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
-from fedlearn import flower
+from fedlearn import flower, objects
 from fedlearn.config import from_flower
 from fedlearn.config.schema import EngineSettings
 from fedlearn.engine.apps import load_client_app
@@ -41,17 +41,19 @@ class ClientActor:
 
     def __init__(self, *, cpus: float, gpus: float) -> None:
         self._kind = flower.client_actor().options(num_cpus=cpus, num_gpus=gpus)
+        self._folder = ""
         self._is_closed = False
         self._actor: Any = self._kind.remote()
 
     def get_ready(self, settings: dict[str, Any]) -> Any:
         """Return Ray's promise of what `_get_ready` returns in the actor's process."""
+        self._folder = settings["out"]
         return self._actor.run.remote(partial(_getting_ready, settings), None, "", None)
 
     def run(self, message: Message, context: Context, *, seconds: float) -> tuple[Message, Context]:
         """Run a node in the actor; end the actor if that takes longer than `seconds`, or is interrupted."""
         partition = str(context.node_config["partition-id"])
-        promise = self._actor.run.remote(_client_app, message, partition, context)
+        promise = self._actor.run.remote(partial(_client_app, self._folder), message, partition, context)
         try:
             _, reply, context = ray.get(promise, timeout=None if math.isinf(seconds) else seconds)
         except GetTimeoutError:
@@ -76,9 +78,10 @@ class ClientActor:
         ray.kill(self._actor)
 
 
-def _client_app() -> ClientCall:
+def _client_app(folder: str) -> ClientCall:
     """Return what an actor calls with a message: the client app, of which every exception is a reply."""
     flower.enter_run()
+    objects.look_in(folder)
     app = load_client_app()
     return lambda message, context: handled(app, message, context)
 
@@ -90,6 +93,7 @@ def _getting_ready(settings: dict[str, Any]) -> Any:
 
 def _get_ready(settings: dict[str, Any]) -> tuple[dict[str, str], tuple[str, int] | None]:
     """Return this machine's versions; and, where it cannot run clients, why, with the exit code for that."""
+    objects.look_in(settings["out"])
     try:
         load_client_app()
         loaded(from_flower(settings))

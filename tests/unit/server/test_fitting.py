@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fedlearn.data.cifar10 import SPEC
 from fedlearn.errors import SettingError
 from fedlearn.metrics import NEURAL_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.models.loaded import Traits
@@ -12,9 +13,9 @@ from fedlearn.state import UpdateKind
 from server.fitting import check_fitting
 from strategies import load_strategy
 
-CNN = Traits(UpdateKind.DENSE, NEURAL_CLASSIFIER)
-FOREST = Traits(UpdateKind.ENSEMBLE, PRIVATE_REGRESSOR)
-RELAY = Traits(UpdateKind.ENSEMBLE, PRIVATE_REGRESSOR, sums=True)
+CNN = Traits(UpdateKind.DENSE, NEURAL_CLASSIFIER, SPEC)
+FOREST = Traits(UpdateKind.ENSEMBLE, PRIVATE_REGRESSOR, SPEC)
+RELAY = Traits(UpdateKind.ENSEMBLE, PRIVATE_REGRESSOR, SPEC, sums=True)
 
 
 def check(traits, **flat):

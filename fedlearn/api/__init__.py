@@ -1,0 +1,6 @@
+"""What Python users call: `fedlearn.run` makes a run, `fedlearn.load` opens one that was made before."""
+
+from fedlearn.api.result import Run, load
+from fedlearn.api.running import run
+
+__all__ = ["Run", "load", "run"]

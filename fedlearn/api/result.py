@@ -1,0 +1,206 @@
+"""A run that was made: its history, its model, its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedlearn import objects
+from fedlearn.config import RunConfig, config_from
+from fedlearn.errors import UsageError
+from fedlearn.runs.folder import RunFolder
+from fedlearn.state import State
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import nn
+
+    from fedlearn.data.base import AnyDataset, DataSpec, Examples
+    from fedlearn.models.base import Model
+
+LATEST, BEST = "model.safetensors", "best.safetensors"
+
+
+class Run:
+    """What a run has left in its folder; read when it is asked for, so that it is never older than the files.
+
+    Looking at a run, its history, state or report, runs none of the code that was given as objects. Making its model,
+    evaluating it and resuming it do: do that with folders of people you trust.
+
+    Parameters
+    ----------
+    folder : Path
+        The run folder.
+
+    Examples
+    --------
+    >>> run = fedlearn.load("runs/20261121-101500")  # doctest: +SKIP
+    >>> run.history["accuracy"].max()  # doctest: +SKIP
+    0.49
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def settings(self) -> RunConfig:
+        """All settings, resolved."""
+        return config_from({**RunFolder(self.folder).read_settings(), "out": str(self.folder)}, source=str(self.folder))
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What stands in summary.json: the last and the best scores, bytes, seconds, the model's SHA-256."""
+        return RunFolder(self.folder).read_summary()
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the final model's file: the same for the same settings by whatever door."""
+        return str(self.summary["model_sha256"])
+
+    @property
+    def history(self) -> pd.DataFrame:
+        """One row a committed round: what was measured, nodes, bytes, seconds (metrics.csv)."""
+        return _table(self.folder / "metrics.csv", "no round was committed")
+
+    @property
+    def nodes(self) -> pd.DataFrame:
+        """One row for each node and round in which nodes were measured (nodes.csv)."""
+        return _table(self.folder / "nodes.csv", "nodes were not measured")
+
+    @property
+    def spec(self) -> DataSpec:
+        """What is public of the data: shape of an example, classes, mean and deviation of the channels."""
+        return RunFolder(self.folder).read_spec()
+
+    @property
+    def state(self) -> State:
+        """The final model as named arrays."""
+        return self._state(LATEST)
+
+    @property
+    def best_state(self) -> State:
+        """The model of the best evaluated round as named arrays."""
+        return self._state(BEST)
+
+    def model(self) -> nn.Module | Model:
+        """Return the final model with its weights in place: the torch module, in evaluation mode.
+
+        It takes what it took in training: images by `inputs`. A model that is no torch module comes as the
+        `fedlearn.models.Model` that it is; its arrays are in `state`.
+        """
+        return self._with(self.state)
+
+    def best_model(self) -> nn.Module | Model:
+        """Return the model of the best evaluated round, as `model` does."""
+        return self._with(self.best_state)
+
+    def inputs(self, images: Any) -> Any:
+        """Return images, uint8 of shape (n, height, width, channels), as the model takes them."""
+        import numpy as np
+
+        with _threads_kept():
+            made: Any = self._made()
+            return made.inputs(np.array(images))
+
+    def evaluate(self, data: str | AnyDataset | Examples | None = None, *, best: bool = False) -> dict[str, float]:
+        """Return what the model scores on test examples: mean by metric.
+
+        Parameters
+        ----------
+        data : str, Dataset or Examples, optional
+            A data set, of which the test examples are taken, its name, or examples; the run's own unless given.
+        best : bool, default=False
+            Evaluate the best model instead of the final one.
+        """
+        with _threads_kept():
+            result = self._made().evaluate(self.best_state if best else self.state, self._examples(data))
+        return dict(result.means)
+
+    def report(self, out: str | Path | None = None) -> Path:
+        """Write the page with its figures and tables, as ``fedlearn report``; return where the page is."""
+        from fedlearn.report.writing import write_report
+
+        page, _ = write_report([self.folder], Path(out) if out is not None else None)
+        return page
+
+    def _state(self, name: str) -> State:
+        from safetensors.numpy import load_file
+
+        path = self.folder / name
+        if not path.is_file():
+            raise UsageError(f"{path}: it is not there: no round was committed, or none evaluated")
+        state: State = load_file(path)
+        return state
+
+    def _made(self) -> Model:
+        """Return the run's model, without weights."""
+        from fedlearn.models import load_model
+
+        objects.look_in(self.folder)
+        return load_model(self.settings.model.name, self.spec, self.settings.model.options)
+
+    def _with(self, state: State) -> nn.Module | Model:
+        with _threads_kept():
+            made: Any = self._made()
+        if not hasattr(made, "module"):
+            return made  # type: ignore[no-any-return]
+        made.load(state)
+        module: nn.Module = made.module
+        return module.eval()
+
+    def _examples(self, data: str | AnyDataset | Examples | None) -> Examples:
+        from fedlearn.data import load_dataset
+        from fedlearn.data.base import Dataset, TableDataset
+        from fedlearn.models.loaded import dataset_of
+
+        if data is None:
+            objects.look_in(self.folder)
+            return dataset_of(self.settings).test
+        if isinstance(data, str):
+            return load_dataset(data, self.settings.data.dir).test
+        return data.test if isinstance(data, Dataset | TableDataset) else data
+
+    def __repr__(self) -> str:
+        return f"<Run {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        from fedlearn.api.drawn import run_as_html
+
+        return run_as_html(self.folder)
+
+
+def load(folder: str | Path) -> Run:
+    """Return the run in a folder, going on or ended; nothing of it is run.
+
+    Raises
+    ------
+    UsageError
+        If there is none.
+    """
+    path = Path(folder).resolve()
+    if not RunFolder(path).has_settings:
+        raise UsageError(f"{folder}: there is no run, settings.toml is missing")
+    return Run(path)
+
+
+def _table(path: Path, why: str) -> pd.DataFrame:
+    import pandas as pd
+
+    if not path.is_file():
+        raise UsageError(f"{path}: it is not there: {why}")
+    return pd.read_csv(path)
+
+
+@contextmanager
+def _threads_kept() -> Iterator[None]:
+    """Let torch have as many threads afterwards as before; ours takes one, for the same bytes everywhere."""
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,50 @@
+"""Code that was given as objects, in the run folder: written before the run begins, read by all of its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from fedlearn import objects
+from fedlearn.config import RunConfig, to_flower
+from fedlearn.errors import SettingError
+from fedlearn.runs.checkpoint import storing, write_atomically
+from fedlearn.runs.folder import RunFolder
+
+
+@contextmanager
+def objects_kept(config: RunConfig) -> Iterator[None]:
+    """Keep the objects that the settings name beside the run; take them away again where no run was begun.
+
+    Raises
+    ------
+    SettingError
+        If one is named that neither this process was given nor a folder that it knows holds.
+    """
+    folder = RunFolder(Path(config.out))
+    contents = {
+        folder.path / objects.file_of(reference): _content(setting, reference)
+        for setting, value in to_flower(config).items()
+        for reference in str(value).split(",")
+        if objects.is_reference(reference)
+    }
+    new = [path for path in contents if not path.exists()]
+    with storing(folder.path):
+        for path in new:
+            write_atomically(path, contents[path])
+    try:
+        yield
+    finally:
+        if not folder.has_settings:
+            for path in new:
+                path.unlink(missing_ok=True)
+            with suppress(OSError):
+                (folder.path / objects.FOLDER).rmdir()  # which removes empty folders only
+
+
+def _content(setting: str, reference: str) -> bytes:
+    try:
+        return objects.content_of(reference)
+    except ImportError as error:
+        raise SettingError(setting, reference, f"it cannot be loaded: {error}") from error
