@@ -144,11 +144,12 @@ class Reports:
     def __post_init__(self) -> None:
         self._made = cache(self.made)
         self._gate: ReportGate | None = None
+        self._warm = False
 
     def attack(self, rng: random.Random) -> tuple[int, int]:
         plan, honest = self._made()
-        if self._gate is None:
-            self._warm(plan, honest)
+        if not self._warm:
+            self._try(plan, honest)
         content = spoiled(rng.choice(honest), rng)
         if rng.random() < 0.05:  # as it comes over a network: in a box, of which bytes may have changed
             content = _through_a_box(content, rng)
@@ -156,17 +157,19 @@ class Reports:
 
     def _check(self, content: RecordDict, plan: FoldPlan) -> bool:
         reply = flower.reply_from(node_id=NODE, message_type="train", reply_to="m", content=content, error=None)
-        verdict = ReportGate(plan).check(reply, MEMBER)
+        self._gate = self._gate or ReportGate(plan)
+        verdict = self._gate.check(reply, MEMBER)
         accepted = check_verdict(verdict, plan)
         if accepted:
+            self._gate = None  # it takes no second report of the same node
             self.look(verdict, plan)
         return accepted
 
-    def _warm(self, plan: FoldPlan, honest: list[RecordDict]) -> None:
+    def _try(self, plan: FoldPlan, honest: list[RecordDict]) -> None:
         """Load what is loaded at first use, and see that what is honest is accepted."""
         for content in honest:
             check(self._check(content, plan), "an honest report is refused", self.name)
-        self._gate = ReportGate(plan)
+        self._warm = True
 
 
 def _through_a_box(content: RecordDict, rng: random.Random) -> RecordDict:

@@ -1,0 +1,66 @@
+"""A sample of the crash points, and that a careless resume is found."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+from tests.adversary import crashes
+
+KILLS = 12
+FORGETFUL = """
+import tempfile
+from pathlib import Path
+from fedlearn.runs.checkpoint import RunStore
+from tests.adversary import crashes
+
+load = RunStore.load
+
+def forgetful(store):
+    load(store)
+    store.node_states = b""
+
+RunStore.load = forgetful
+crashes.flower.enter_run()
+name = "synchronous, with memories"
+with tempfile.TemporaryDirectory() as place:
+    killed = crashes.Killed(name, crashes.runs()[name], Path(place))
+    print(killed.after(crashes.Kill(killed.operations // 2)))
+"""
+
+
+def output_of(*command):
+    return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
+
+
+def test_a_run_killed_at_a_file_operation_resumes_to_the_same_bytes():
+    ended = output_of("-m", "tests.adversary.crashes", "--points", str(KILLS))
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    rows = [line.rsplit(maxsplit=4) for line in ended.stdout.splitlines()[1:]]
+    assert {name for name, *_ in rows} == {*crashes.runs()}
+    assert sum(int(same) for *_, same, _ in rows) == KILLS
+    assert all(int(operations) > 200 for _, operations, *_ in rows)
+
+
+def test_a_resume_that_forgets_what_nodes_keep_is_found():
+    assert "model.safetensors is other" in output_of("-c", FORGETFUL).stdout
+
+
+def test_every_operation_on_a_file_of_the_run_is_a_point(tmp_path):
+    """In a child of its own: audit hooks stay."""
+
+    def operations() -> int:
+        points = crashes.Points(tmp_path, crashes.NEVER)
+        points.watch()
+        (tmp_path / "folder").mkdir()
+        with io.open(tmp_path / "folder" / "a", "wb") as file:  # noqa: UP020
+            file.write(b"ab")
+        (tmp_path / "folder" / "a").rename(tmp_path / "b")
+        (tmp_path / "b").read_bytes()
+        (tmp_path / "b").unlink()
+        (tmp_path.parent / "elsewhere").write_bytes(b"")
+        return points.count
+
+    expected = ["mkdir", "open", "write", "middle of it", "close", "rename", "unlink"]
+    assert crashes.in_a_child(operations, tmp_path / "errors") == (0, len(expected))
