@@ -13,6 +13,7 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from fedlearn.cohort import NodeReport
@@ -48,6 +49,8 @@ class Metric:
         Stands beside the title on an axis.
     note
         A few words under its value.
+    exp_of
+        The metric that it is e to the power of, as the perplexity of a mean cross-entropy: it need not be measured.
     is_privacy_loss
         An upper bound on what a record has lost so far: it never falls from round to round, and every result says it.
 
@@ -64,6 +67,7 @@ class Metric:
     headline: bool = False
     unit: str = ""
     note: str = ""
+    exp_of: str = ""
     is_privacy_loss: bool = False
 
     def __post_init__(self) -> None:
@@ -87,6 +91,8 @@ TRAIN_LOSS = Metric("train_loss", better="down")
 LOSS = Metric("loss", better="down", note="on held-out examples")
 ACCURACY = Metric("accuracy", better="up", headline=True)
 MAE = Metric("mae", "MAE", better="down", headline=True)
+MSE = Metric("mse", "MSE", better="down")
+PERPLEXITY = Metric("perplexity", better="down", headline=True, exp_of="loss", note="of the next token")
 MAE_SCALED = Metric("mae_scaled", "MAE scaled", better="down", note="of the declared bounds")
 EPSILON = Metric("epsilon", combine=Combine.LARGEST, note="spent per record", is_privacy_loss=True)
 """The largest that any node has reported, as every record lies on one node."""
@@ -150,6 +156,15 @@ class Metrics:
     def privacy_loss(self) -> Metric | None:
         """What tells how much a record has lost; None of models that promise nothing."""
         return next((metric for metric in self.reported if metric.is_privacy_loss), None)
+
+    def completed(self, means: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what was evaluated with what follows from it.
+
+        >>> Metrics(evaluated=(LOSS, PERPLEXITY)).completed({"loss": 0.0})
+        {'loss': 0.0, 'perplexity': 1.0}
+        """
+        follow = (metric for metric in self.evaluated if isinstance(means.get(metric.exp_of), int | float))
+        return {**means, **{metric.name: float(np.exp(means[metric.exp_of])) for metric in follow}}
 
     def of(self, name: str) -> Metric:
         """Return the metric of a name; of a column that is none, one that has nothing but this name."""
@@ -223,6 +238,8 @@ def declared(plain: object) -> Metrics | None:
 _PLAIN = TypeAdapter(Metrics)
 
 NEURAL_CLASSIFIER = Metrics((TRAIN_LOSS,), (LOSS, ACCURACY))
+NEURAL_REGRESSOR = Metrics((TRAIN_LOSS,), (MAE, MSE))
+LANGUAGE = Metrics((TRAIN_LOSS,), (LOSS, ACCURACY, PERPLEXITY))
 PRIVATE_CLASSIFIER = Metrics((EPSILON,), (LOSS, ACCURACY))
 PRIVATE_REGRESSOR = Metrics((EPSILON,), (MAE, MAE_SCALED))
-KNOWN = Metrics((TRAIN_LOSS, EPSILON), (ACCURACY, MAE, LOSS, MAE_SCALED))
+KNOWN = Metrics((TRAIN_LOSS, EPSILON), (ACCURACY, MAE, PERPLEXITY, LOSS, MSE, MAE_SCALED))

@@ -1,7 +1,6 @@
 """Local SGD on a torch model, with FedProx's pull if wanted.
 
-The step is that of `torch.optim.SGD` (momentum without dampening, weight decay added to the gradient), written on
-lists of tensors: an optimizer object for each node and round would cost more than it does on small partitions.
+The gradient of the loss is clipped if wanted; then weight decay and the pull are added; then the optimizer steps.
 
 Sources: McMahan et al. 2017 (arXiv:1602.05629), ClientUpdate; Li et al. 2020 (arXiv:1812.06127), eq. 2, for the pull;
 Li et al. 2020 (arXiv:1907.02189), theorem 1, for a learning rate that falls as one over the round.
@@ -9,6 +8,7 @@ Li et al. 2020 (arXiv:1907.02189), theorem 1, for a learning rate that falls as 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -18,37 +18,49 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from client.learners.base import Learner, LocalFit, LocalTask
+from client.learners.optimizers import Optimizer, Update
+from client.learners.rates import LR_SCHEDULES, LrSchedule
 from fedlearn.config import RunConfig
 from fedlearn.config.options import options_for
-from fedlearn.config.schema import DataSettings, TrainingSettings
 from fedlearn.data.base import Examples
 from fedlearn.metrics import TRAIN_LOSS
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.seeding import rng_for, seed_for
 from fedlearn.state import State
 
+NOT_ZERO = 1e-6  # added to a norm that is divided by, as torch.nn.utils.clip_grad_norm_ does
+
 
 class SGD(Learner):
     """Trains one model, one node after another, in the same memory.
+
+    A learner of another kind derives from it and overrides what differs: `optimizer`, `learning_rate`, `gradients`,
+    `is_enough`, or `step_for` as a whole.
 
     Parameters
     ----------
     model
         Is loaded with the state before each fit.
-    training, data
+    config
         Settings of the run.
+    optimizer_options
+        Those of the optimizer that the settings name.
     """
 
-    def __init__(self, model: TorchModel, training: TrainingSettings, data: DataSettings) -> None:
+    def __init__(self, model: TorchModel, config: RunConfig, **optimizer_options: Any) -> None:
         self.model = model
-        self.training = training
-        self.augment = _augmentation(model.spec.shape[:2]) if data.augment else None
+        self.training = config.training
+        self.rounds = config.rounds.total
+        self.augment = _augmentation(model.spec.shape[:2]) if config.data.augment else None
+        self._optimizer = Optimizer(self.training, optimizer_options)
+        self._lr_schedule: LrSchedule = LR_SCHEDULES.load(self.training.lr_schedule)
 
     @classmethod
     def from_settings(cls, model: TorchModel, config: RunConfig) -> Self:
-        """Return the learner of a run."""
-        options_for(cls, config.training.options, setting="training.options", reserved=("model", "training", "data"))
-        return cls(model, config.training, config.data)
+        """Return the learner of a run; keyword parameters of its constructor are ``training.options``."""
+        given = config.training.options
+        options = options_for(cls, given, setting="training.options", reserved=("model", "config"))
+        return cls(model, config, **options)
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
         """Return the state after ``local_epochs`` passes over the node's examples."""
@@ -63,54 +75,82 @@ class SGD(Learner):
         step = self.step_for(task)
         loss_sum = torch.zeros(())
         steps = 0
-        for _ in range(self.training.local_epochs):
+        for epoch in range(1, self.training.local_epochs + 1):
             order = task.indices[shuffle.permutation(len(task.indices))]
             for start in range(0, len(order), self.training.batch_size):
                 rows = order[start : start + self.training.batch_size]
-                loss_sum += step(self._inputs(train, rows), torch.from_numpy(train.targets[rows]))
+                loss_sum += step(self._inputs(train, rows), self.model.objective.targets(train.targets[rows]))
                 steps += 1
+            if self.is_enough(task, epoch, loss_sum, steps):
+                break
         metrics = {TRAIN_LOSS.name: loss_sum.item() / steps}
         return LocalFit(self.model.arrays(), len(task.indices), metrics)
 
     def _inputs(self, train: Examples, rows: NDArray[np.integer[Any]]) -> Tensor:
-        images = train.inputs[rows]  # (B, H, W, C) bytes
+        examples = train.inputs[rows]
         if self.augment is not None:
-            images = self.augment(torch.from_numpy(images)).numpy()
-        return self.model.inputs(images)
+            examples = self.augment(torch.from_numpy(examples)).numpy()
+        return self.model.inputs(examples)
+
+    # --- what other learners override ---------------------------------------------------------------------------------
+
+    def learning_rate(self, round_number: int) -> float:
+        """Return the learning rate of a round; by default as ``training.lr_schedule`` says."""
+        return self._lr_schedule(self.training, round_number, self.rounds)
+
+    def optimizer(self, parameters: list[Tensor], task: LocalTask) -> Update:
+        """Return what changes parameters by the gradients of a step; asked for once a fit.
+
+        By default that is ``training.optimizer``.
+        """
+        return self._optimizer.on(parameters, lr=self.learning_rate(task.round_number))
+
+    def gradients(self, gradients: list[Tensor], task: LocalTask) -> None:
+        """Change the gradients of a step's loss in place; they are in the order of `model.parameters`.
+
+        By default they are clipped to ``training.clip_norm``.
+        """
+        if self.training.clip_norm:
+            norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+            torch._foreach_mul_(gradients, (self.training.clip_norm / (norm + NOT_ZERO)).clamp(max=1.0))
+
+    def is_enough(self, task: LocalTask, epoch: int, loss_sum: Tensor, steps: int) -> bool:
+        """Return whether to stop after a local epoch, from 1; by default all of them are run.
+
+        `loss_sum` is the sum of the losses of all steps so far.
+        """
+        return False
 
     def step_for(self, task: LocalTask) -> Callable[[Tensor, Tensor], Tensor]:
-        """Return what takes one SGD step on a batch and returns its mean loss; asked for once a fit, the state loaded.
+        """Return what takes one step on a batch and returns its mean loss; asked for once a fit, the state loaded.
 
-        A learner with another step overrides it: inputs (B, C, H, W) and labels (B,) come in, the parameters of
-        `model` are changed in place.
+        Inputs and targets come in, as `model` makes them; the parameters of `model` are changed in place.
         """
-        settings = self.training
+        objective, module = self.model.objective, self.model.module
         parameters: list[Tensor] = list(self.model.parameters)
-        lr = settings.lr / (1 + settings.lr_decay * (task.round_number - 1))
-        pull = float(task.config.get("proximal-mu", settings.proximal_mu))
+        update = self.optimizer(parameters, task)
+        decay = self.training.weight_decay if self._optimizer.is_ours else 0.0  # any other does it itself
+        pull = float(task.config.get("proximal-mu", self.training.proximal_mu))
         start = [p.detach().clone() for p in parameters] if pull else []
-        velocity: list[Tensor] = []
 
-        def step(images: Tensor, labels: Tensor) -> Tensor:
-            loss = self.model.loss(self.model.module(images), labels)
+        def step(inputs: Tensor, targets: Tensor) -> Tensor:
+            loss = objective.loss(module(inputs), targets)
             gradients = list(torch.autograd.grad(loss, parameters, materialize_grads=True))
             with torch.no_grad():
-                if settings.weight_decay:
-                    torch._foreach_add_(gradients, parameters, alpha=settings.weight_decay)
+                self.gradients(gradients, task)
+                if decay:
+                    torch._foreach_add_(gradients, parameters, alpha=decay)
                 if pull:
                     torch._foreach_add_(gradients, parameters, alpha=pull)
                     torch._foreach_add_(gradients, start, alpha=-pull)
-                if settings.momentum:
-                    if velocity:
-                        torch._foreach_mul_(velocity, settings.momentum)
-                        torch._foreach_add_(velocity, gradients)
-                    else:
-                        velocity.extend(gradients)
-                    gradients = velocity
-                torch._foreach_add_(parameters, gradients, alpha=-lr)
+                update(gradients)
             return loss.detach()
 
         return step
+
+    def steps_of(self, task: LocalTask) -> int:
+        """Return how many steps a fit takes, if it is not stopped before."""
+        return self.training.local_epochs * math.ceil(len(task.indices) / self.training.batch_size)
 
 
 def _augmentation(size: tuple[int, ...]) -> Callable[[Tensor], Tensor]:

@@ -37,8 +37,8 @@ from experiments.speed.memory import pss_of_children
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import DataSpec, load_dataset, partition_table
 from fedlearn.data.cifar10 import SPEC
-from fedlearn.models.cnn import CNN
-from fedlearn.models.cnn_large import CNNLarge
+from fedlearn.models.networks.cnn import CNN
+from fedlearn.models.networks.cnn_large import CNNLarge
 
 WORKLOADS = {"w1": (100, 100), "w2": (1000, 100)}  # (nodes, cohort)
 MODELS: dict[str, Callable[[DataSpec], nn.Module]] = {"cnn": CNN, "cnn-large": CNNLarge}

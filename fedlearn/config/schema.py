@@ -81,8 +81,12 @@ class ModelSettings(Settings):
     """What is learned."""
 
     name: str = "cnn"
-    """cnn, cnn-large, resnet18; on tables dp-forest, dp-relay, dp-classifier, dp-random-forest, pf-forest; or
-    module:callable that returns a torch.nn.Module."""
+    """cnn, cnn-large, resnet18 on images; linear, mlp on all but texts; lstm, transformer on texts and series;
+    dp-forest, dp-relay, dp-classifier, dp-random-forest, pf-forest on tables; or module:name of a torch.nn.Module, its
+    class, or a function that returns one."""
+    loss: str = ""
+    """What a torch module makes smaller: cross-entropy, next-token, mse, mae, huber, or module:name of a function
+    (outputs, targets) or an Objective; empty takes what goes with the data."""
     options: Options = ""
     """The model's own: of trees, parameters of the estimator in fedlearn.trees; of a module:callable, its keyword
     parameters."""
@@ -100,16 +104,24 @@ class TrainingSettings(Settings):
     """Examples in one SGD step."""
     lr: Positive = 0.05
     """Learning rate of the first round."""
+    lr_schedule: str = "inverse"
+    """The learning rate of round r: inverse, lr / (1 + lr_decay * (r - 1)); constant; cosine, near 0 in the last of
+    rounds.total; or module:function of (training, round_number, rounds)."""
     lr_decay: NonNegative = 0.1
-    """The learning rate of round r is lr / (1 + lr_decay * (r - 1)); 0 keeps it constant."""
+    """inverse: how fast the learning rate falls; 0 keeps it constant."""
+    optimizer: str = "sgd"
+    """What takes a step, and begins anew in each round: sgd, adam, adamw, adagrad, rmsprop, or module:Class of a
+    torch.optim.Optimizer."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """Momentum; starts from zero in each round."""
+    """sgd: momentum; starts from zero in each round."""
     weight_decay: NonNegative = 0.0
-    """L2 penalty, added to the gradient as in torch.optim.SGD."""
+    """L2 penalty, added to the gradient by sgd; for another optimizer what it makes of it."""
+    clip_norm: NonNegative = 0.0
+    """Largest L2 norm of the gradient of a step's loss, longer ones are shortened to it; 0 sets no limit."""
     proximal_mu: NonNegative = 0.0
     """FedProx: strength of the pull towards the global state; 0 is plain FedAvg."""
     options: Options = ""
-    """The learner's own: keyword parameters of its constructor; ours have none."""
+    """The learner's own, keyword parameters of its constructor; of sgd, those of the optimizer, as betas of adamw."""
 
 
 class PrivacySettings(Settings):

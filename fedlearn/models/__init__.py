@@ -12,9 +12,13 @@ from fedlearn.objects import name_in
 from fedlearn.registry import load_plugin
 
 MODELS: dict[str, ModelSpec] = {
-    "cnn": torch_module("fedlearn.models.cnn:CNN"),
-    "cnn-large": torch_module("fedlearn.models.cnn_large:CNNLarge"),
-    "resnet18": torch_module("fedlearn.models.resnet18:ResNet18"),
+    "linear": torch_module("fedlearn.models.networks.linear:Linear"),
+    "mlp": torch_module("fedlearn.models.networks.mlp:MLP"),
+    "cnn": torch_module("fedlearn.models.networks.cnn:CNN"),
+    "cnn-large": torch_module("fedlearn.models.networks.cnn_large:CNNLarge"),
+    "resnet18": torch_module("fedlearn.models.networks.resnet18:ResNet18"),
+    "lstm": torch_module("fedlearn.models.networks.lstm:LSTM"),
+    "transformer": torch_module("fedlearn.models.networks.transformer:Transformer"),
     "dp-forest": ModelSpec(
         "fedlearn.models.forest:dp_forest", "auto-regression", "forest_union", "once", is_private=True, preload="trees"
     ),
@@ -52,9 +56,19 @@ def model_spec(name: str) -> ModelSpec:
     raise SettingError("model.name", name, f"a name in capitals must be a ModelSpec, not {type(row).__name__}")
 
 
-def load_model(name: str, spec: DataSpec, options: str = "") -> Model:
-    """Return the model of a name for a data set; `options` is the text of ``model.options``."""
-    return model_spec(name).made(spec, json.loads(options or "{}"))
+def load_model(name: str, spec: DataSpec, options: str = "", loss: str = "") -> Model:
+    """Return the model of a name for a data set; the texts are those of ``model.options`` and ``model.loss``."""
+    model = model_spec(name).made(spec, json.loads(options or "{}"))
+    if loss:
+        from fedlearn.models.objectives import objective_for
+        from fedlearn.models.torch_model import TorchModel
+
+        if not isinstance(model, TorchModel):
+            raise SettingError(
+                "model.loss", loss, f"model {name!r} is no torch module, and has its own: leave it empty"
+            )
+        model.objective = objective_for(spec, loss)
+    return model
 
 
 __all__ = ["MODELS", "NOTHING", "Evaluation", "Model", "ModelSpec", "load_model", "model_spec", "torch_module"]

@@ -66,13 +66,15 @@ class Model(Protocol):
         What an update of it means.
     learner
         The name of the learner that improves it on a node; see `client/learners`.
-    metrics
-        What `evaluate` and the learner measure.
     """
 
     update_kind: UpdateKind
     learner: str
-    metrics: Metrics
+
+    @property
+    def metrics(self) -> Metrics:
+        """What `evaluate` and the learner measure."""
+        ...
 
     def initial_state(self, *, seed: int) -> State:
         """Return the state before round 1; the same seed gives the same state."""

@@ -46,7 +46,7 @@ def with_found(config: RunConfig, dataset: AnyDataset) -> RunConfig:
 def loaded(config: RunConfig) -> tuple[AnyDataset, Model]:
     """Return the run's data set and model."""
     dataset = dataset_of(config)
-    return dataset, load_model(config.model.name, dataset.spec, config.model.options)
+    return dataset, load_model(config.model.name, dataset.spec, config.model.options, config.model.loss)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,8 @@ def torch_module(given: object) -> ModelSpec:
     """Return the row of a torch module: its class, a function that returns one, a module, or ``module:name`` of these.
 
     A class or function is called with the data set's `DataSpec` if it has a parameter named ``spec`` or annotated so,
-    and with ``model.options`` as its other keyword arguments. A `torch.nn.Module`, (B, C, H, W) float32 -> (B, K)
-    logits, is wrapped into a `TorchModel`; a `Model` is taken as it is.
+    and with ``model.options`` as its other keyword arguments. A `torch.nn.Module` is wrapped into a `TorchModel`; a
+    `Model` is taken as it is.
     """
     return ModelSpec(partial(_of_module, given))
 
@@ -69,8 +69,6 @@ def _of_module(given: object, spec: DataSpec, options: Mapping[str, Any]) -> Mod
     reference = given if isinstance(given, str) else getattr(given, "__qualname__", type(given).__name__)
     if isinstance(found, ModelSpec):
         raise SettingError("model.name", reference, "a ModelSpec from outside has a name in capitals: rename it")
-    if not spec.is_image:
-        raise SettingError("model.name", reference, f"it takes images, and {spec.name!r} is a table")
     from fedlearn.models.wrapping import as_model
 
     return as_model(found, spec, options, reference)

@@ -10,39 +10,49 @@ Shapes: B batch, C channels, H height, W width, K classes.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.nn.parameter import UninitializedParameter
 
 from fedlearn.data.base import DataSpec, Examples
-from fedlearn.metrics import ACCURACY, LOSS, NEURAL_CLASSIFIER
+from fedlearn.metrics import Metrics
 from fedlearn.models.base import NOTHING, Evaluation
+from fedlearn.models.inputs import inputs_of
+from fedlearn.models.objectives import Objective, objective_for
 from fedlearn.models.process import prepare_to_train
 from fedlearn.seeding import seed_for
-from fedlearn.state import State, UpdateKind
+from fedlearn.state import Array, State, UpdateKind
 
-EVALUATION_BATCH = 100  # images; larger batches push activations out of the cache (1.3-1.7 times slower)
+EVALUATION_BATCH = 100  # examples; larger batches push activations out of the cache (1.3-1.7 times slower)
 
 
 class TorchModel:
-    """An image classifier by cross-entropy; one with another loss overrides `loss`, `measure` and `metrics`.
+    """A torch module, and what it learns.
 
     Parameters
     ----------
     build : callable
-        Called without arguments; returns the module: (B, C, H, W) float32 -> (B, K) logits.
+        Called without arguments; returns a new module. What goes into it says `fedlearn.models.inputs`, what has to
+        come out of it the objective: (B, K) logits of classes.
     spec : DataSpec
-        Of the images: their shape, and the channels' mean and standard deviation.
+        Of the data.
+    objective : Objective, optional
+        Its loss, and what is measured; unless given, what goes with the data.
+
+    Attributes
+    ----------
+    parameters, names
+        Those that are trained, and what they are called in the state.
+    inputs
+        Makes a batch of examples the numbers that the module is given.
 
     Examples
     --------
     >>> from fedlearn.data.cifar10 import SPEC
-    >>> from fedlearn.models.cnn import CNN
+    >>> from fedlearn.models.networks.cnn import CNN
     >>> model = TorchModel(lambda: CNN(SPEC), SPEC)
     >>> model.initial_state(seed=1)["fc3.bias"].shape
     (10,)
@@ -50,21 +60,27 @@ class TorchModel:
 
     update_kind = UpdateKind.DENSE
     learner = "sgd"
-    metrics = NEURAL_CLASSIFIER
 
-    def __init__(self, build: Callable[[], nn.Module], spec: DataSpec) -> None:
+    def __init__(self, build: Callable[[], nn.Module], spec: DataSpec, objective: Objective | None = None) -> None:
         prepare_to_train()
         self.spec = spec
-        # Repeated over the image, (H, W, C): the inner loop of the arithmetic is then long and without a stride.
-        self._mean = (torch.tensor(spec.mean) * 255).expand(spec.shape).contiguous()
-        self._scale = (1 / (torch.tensor(spec.std) * 255)).expand(spec.shape).contiguous()
+        self.objective = objective or objective_for(spec)
+        self.inputs = inputs_of(spec)
         self._build = build
         with torch.random.fork_rng():
             self.module = self._fresh()
-        self.parameters = [p for p in self.module.parameters() if p.requires_grad]
-        _flatten(self.parameters)
+        trained = [(name, each) for name, each in self.module.named_parameters() if each.requires_grad]
+        self.names = [name for name, _ in trained]
+        self.parameters = [each for _, each in trained]
+        for dtype in {each.dtype for each in self.parameters}:
+            _flatten([each for each in self.parameters if each.dtype is dtype])
         # Views of the module's own memory: parameters and buffers.
         self._views = {name: tensor.numpy() for name, tensor in self.module.state_dict().items()}
+
+    @property
+    def metrics(self) -> Metrics:
+        """What is measured, as the objective says."""
+        return self.objective.metrics
 
     def initial_state(self, *, seed: int) -> State:
         """Return the module's own initialisation under a seed."""
@@ -92,36 +108,20 @@ class TorchModel:
         """Return the module's state as arrays that share its memory."""
         return self._views
 
-    def inputs(self, images: NDArray[np.uint8]) -> Tensor:
-        """Return images (B, H, W, C) as normalised float32 (B, C, H, W) in channels_last format."""
-        batch = torch.from_numpy(images).to(torch.float32).sub_(self._mean).mul_(self._scale)
-        return batch.permute(0, 3, 1, 2)
-
-    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return what a step makes smaller: the mean over the batch, of (B, K) logits and (B,) labels."""
-        return functional.cross_entropy(outputs, targets)
-
-    def measure(self, outputs: Tensor, targets: Tensor) -> dict[str, float]:
-        """Return the sums over the batch of what `metrics` says is evaluated."""
-        loss = functional.cross_entropy(outputs, targets, reduction="sum")
-        correct = (outputs.argmax(1) == targets).sum()
-        return {LOSS.name: loss.item(), ACCURACY.name: int(correct)}
+    def tensors_of(self, arrays: Mapping[str, Array]) -> list[Tensor]:
+        """Return what arrays hold of each parameter, in the order of `parameters`; they share memory."""
+        return [torch.from_numpy(arrays[name]) for name in self.names]
 
     def try_step(self, examples: Examples) -> None:
-        """Compute loss and gradient of a few examples.
-
-        Raises
-        ------
-        ValueError
-            If there are fewer outputs than classes; whatever the module raises.
-        """
+        """Compute loss and gradient of a few examples; raises where they do not fit the module, or it them."""
+        inputs = self.inputs(np.array(examples.inputs))
+        targets = self.objective.targets(np.array(examples.targets))
         with torch.random.fork_rng():
             self.module.train()
-            outputs = self.module(self.inputs(np.array(examples.inputs)))
-            if outputs.ndim != 2 or outputs.shape[1] < self.spec.classes:
-                wanted = f"({len(examples)}, {self.spec.classes})"
-                raise ValueError(f"its outputs have shape {tuple(outputs.shape)}, which should be {wanted}")
-            loss = self.loss(outputs, torch.from_numpy(np.array(examples.targets)))
+            outputs = self.module(inputs)
+            if why_not := self.objective.why_not(outputs, targets):
+                raise ValueError(why_not)
+            loss = self.objective.loss(outputs, targets)
             torch.autograd.grad(loss, self.parameters, materialize_grads=True)
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
@@ -132,18 +132,17 @@ class TorchModel:
         with torch.inference_mode():
             for start in range(0, len(examples), EVALUATION_BATCH):
                 batch = slice(start, start + EVALUATION_BATCH)
-                outputs = self.module(self.inputs(np.array(examples.inputs[batch])))  # (B, K)
-                labels = torch.from_numpy(np.array(examples.targets[batch]))  # (B,)
-                total += Evaluation(self.measure(outputs, labels), len(labels))
+                outputs = self.module(self.inputs(np.array(examples.inputs[batch])))
+                targets = self.objective.targets(np.array(examples.targets[batch]))
+                total += Evaluation(self.objective.measure(outputs, targets), len(targets))
         return total
 
 
-def _flatten(parameters: list[nn.Parameter]) -> Tensor:
-    """Make all parameters views of one flat buffer."""
+def _flatten(parameters: list[nn.Parameter]) -> None:
+    """Make all parameters of one kind of numbers views of one flat buffer."""
     flat = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
     start = 0
     for parameter in parameters:
         stop = start + parameter.numel()
         parameter.data = flat[start:stop].view_as(parameter)
         start = stop
-    return flat

@@ -37,6 +37,7 @@ def evaluate(
         means = _through_nodes(run, state, cohort, round_number)
     else:
         means = _on_test_set(run, state)
+    means = run.store.metrics.completed(means)
     values = {name: means.get(name) for name in names}
     return {
         name: float(value) if isinstance(value, int | float) and isfinite(value) else None

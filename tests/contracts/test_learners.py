@@ -18,9 +18,9 @@ from fedlearn.engine.virtual_nodes import run_node
 from fedlearn.errors import SettingError
 from fedlearn.models import MODELS, load_model
 from fedlearn.state import layout_of
-from tests.oracles import forests, images
+from tests.oracles import forests, images, texts
 
-MADE = (images.dataset(), forests.dataset(forests.REGRESSION), forests.dataset(forests.CLASSIFICATION))
+MADE = (images.dataset(), texts.dataset(), forests.dataset(forests.REGRESSION), forests.dataset(forests.CLASSIFICATION))
 SETTINGS = {
     "seed": 3, "training.local_epochs": 1, "training.batch_size": 4, "privacy.epsilon": 0.5, "privacy.noise": "seeded",
 }  # fmt: skip

@@ -1,7 +1,11 @@
-"""What every neural model of the table keeps: its start is reproducible, evaluating it changes nothing."""
+"""What every model of the table keeps that learns from images: its start is reproducible, evaluating changes nothing.
+
+Trees have `test_tree_models.py`; models of texts, series and rows `test_models_of_other_data.py`.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -18,8 +22,16 @@ from tests.oracles.images import MEAN, STD, Small, dataset
 
 NUM_PARAMETERS = {"cnn": 62_006, "cnn-large": 2_156_490, "resnet18": 11_173_962}  # of those that are documented
 SMALLEST = {"cnn": 16, "cnn-large": 4, "resnet18": 1}  # pixels a side; of those that document it
+
+
+def learns_images(name):
+    with suppress(SettingError):
+        return bool(load_model(name, dataset().spec))
+    return False
+
+
 PLUGIN = f"{Small.__module__}:Small"
-NEURAL = [name for name, row in MODELS.items() if row.preload == "torch"]  # trees: test_tree_models.py
+NEURAL = [name for name, row in MODELS.items() if row.preload == "torch" and learns_images(name)]  # other data: below
 NAMES = [*NEURAL, PLUGIN]
 
 
@@ -67,7 +79,7 @@ def of_height(name, side):
 
 @pytest.mark.parametrize("name", NEURAL)
 def test_images_that_are_too_small_are_refused_in_one_line(name):
-    refused = {}
+    side, refused = 0, {}
     for side in range(1, 41):
         try:
             model = of_height(name, side)

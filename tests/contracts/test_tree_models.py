@@ -169,7 +169,7 @@ def test_images_and_the_wrong_kind_of_target_are_refused(name):
 
 
 def test_neural_models_refuse_tables():
-    with pytest.raises(SettingError, match="it takes images, and 'made' is a table"):
+    with pytest.raises(SettingError, match="its examples are not images of classes"):
         load_model("cnn", dataset(REGRESSION).spec)
 
 

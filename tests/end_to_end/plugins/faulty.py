@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from client.learners.sgd import SGD
-from fedlearn.models.cnn import CNN
+from fedlearn.models.networks.cnn import CNN
 from fedlearn.models.torch_model import TorchModel
 
 

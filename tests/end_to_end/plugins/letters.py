@@ -7,6 +7,7 @@ from pydantic import Field
 from torch import nn
 
 from fedlearn.metrics import TRAIN_LOSS, Metric, Metrics
+from fedlearn.models.objectives import Objective
 from fedlearn.models.torch_model import TorchModel
 
 RANK = Metric("mean_rank", "rank of the truth", better="down", headline=True, note="from 1")
@@ -29,7 +30,7 @@ def of_few():
     return nn.Sequential(nn.Flatten(), nn.Linear(28 * 28, 10))
 
 
-class Ranked(TorchModel):
+class Ranking(Objective):
     metrics = Metrics((TRAIN_LOSS,), (RANK,))
 
     def loss(self, outputs, targets):
@@ -41,4 +42,4 @@ class Ranked(TorchModel):
 
 
 def ranked(spec, options):
-    return Ranked(partial(Letters, spec), spec)
+    return TorchModel(partial(Letters, spec), spec, Ranking(spec))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,8 @@ from torch.nn import functional
 
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
-from fedlearn.config.schema import DataSettings, TrainingSettings
+from fedlearn.config import config_from
+from fedlearn.errors import SettingError
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.seeding import rng_for
 from tests.oracles.images import MEAN, STD, Small, WithDropout, dataset
@@ -19,19 +22,29 @@ def task_of(*, seed=1, round_number=1, partition_id=2, config=None, rows=ROWS):
     return LocalTask(dataset().train, rows, seed, round_number, partition_id, config or {})
 
 
+def learner_of(model, training, data=None, kind=SGD, **others):
+    training = {f"training.{name}": value for name, value in {"batch_size": 16, **training}.items()}
+    data = {f"data.{name}": value for name, value in (data or {}).items()}
+    return kind.from_settings(model, config_from({**training, **data, **others}))
+
+
 def fit(settings, task=None, module=Small, **data):
     model = TorchModel(module, dataset().spec)
     state = model.initial_state(seed=5)
-    found = SGD(model, TrainingSettings(batch_size=16, **settings), DataSettings(**data)).fit(state, task or task_of())
+    found = learner_of(model, settings, data).fit(state, task or task_of())
     return state, {name: array.copy() for name, array in found.arrays.items()}, found
 
 
-def with_torch(state, task, *, local_epochs=1, lr=0.05, momentum=0.9, weight_decay=0.0, proximal_mu=0.0):
-    """The same training with torch.optim.SGD and a FedProx term in the loss."""
+def with_torch(
+    state, task, *, local_epochs=1, lr=0.05, momentum=0.9, weight_decay=0.0, proximal_mu=0.0, clip=0.0, optimizer=None
+):
+    """The same training with an optimizer of torch and a FedProx term in the loss."""
     module = Small()
     module.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
     start = [p.detach().clone() for p in module.parameters()]
-    optimizer = torch.optim.SGD(module.parameters(), lr=lr, momentum=momentum, weight_decay=weight_decay)
+    if optimizer is None:
+        optimizer = partial(torch.optim.SGD, momentum=momentum)
+    optimizer = optimizer(module.parameters(), lr=lr, weight_decay=weight_decay)
     shuffle = rng_for(task.seed, purpose="shuffle", round_number=task.round_number, node=task.partition_id)
     losses = []
     module.train()
@@ -46,6 +59,8 @@ def with_torch(state, task, *, local_epochs=1, lr=0.05, momentum=0.9, weight_dec
             pull = sum(((p - s) ** 2).sum() for p, s in zip(module.parameters(), start, strict=True))
             optimizer.zero_grad()
             (loss + proximal_mu / 2 * pull).backward()
+            if clip:
+                torch.nn.utils.clip_grad_norm_(module.parameters(), clip)
             optimizer.step()
     return {name: tensor.numpy() for name, tensor in module.state_dict().items()}, float(np.mean(losses))
 
@@ -97,7 +112,7 @@ def test_same_seed_same_bytes_and_another_seed_others(module, augment):
 
 def test_result_does_not_depend_on_what_was_trained_before():
     model = TorchModel(WithDropout, dataset().spec)
-    learner = SGD(model, TrainingSettings(batch_size=16, local_epochs=1), DataSettings())
+    learner = learner_of(model, {"local_epochs": 1})
     state = model.initial_state(seed=5)
     first = {n: a.tobytes() for n, a in learner.fit(state, task_of()).arrays.items()}
     learner.fit(state, task_of(partition_id=9, rows=np.arange(5)))
@@ -110,14 +125,115 @@ def test_state_and_settings_of_others_stay_as_they_are():
     before = {n: a.tobytes() for n, a in state.items()}
     for array in state.values():
         array.flags.writeable = False
-    SGD(model, TrainingSettings(local_epochs=1), DataSettings()).fit(state, task_of())
+    learner_of(model, {"local_epochs": 1}).fit(state, task_of())
     assert {n: a.tobytes() for n, a in state.items()} == before
 
 
 def test_augmented_images_keep_shape_and_kind():
-    learner = SGD(TorchModel(Small, dataset().spec), TrainingSettings(), DataSettings(augment=True))
+    learner = learner_of(TorchModel(Small, dataset().spec), {}, {"augment": True})
     images = torch.from_numpy(dataset().train.inputs[:4])
     augmented = learner.augment(images)
     assert (augmented.shape, augmented.dtype) == (images.shape, torch.uint8)
     assert augmented.is_contiguous()
     assert not torch.equal(augmented, images)
+
+
+# --- other optimizers, schedules, hooks -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "expected"),
+    [
+        ({"optimizer": "adamw", "weight_decay": 0.1}, {}, partial(torch.optim.AdamW)),
+        ({"optimizer": "adam"}, {"betas": [0.5, 0.9]}, partial(torch.optim.Adam, betas=(0.5, 0.9))),
+        ({"optimizer": "torch.optim:Adadelta"}, {"rho": 0.5}, partial(torch.optim.Adadelta, rho=0.5)),
+    ],
+)
+def test_another_optimizer_is_torchs(settings, options, expected):
+    given = {"lr": 0.01, "local_epochs": 2, **settings}
+    state, after, _ = fit({**given, **{f"options.{name}": value for name, value in options.items()}})
+    by_torch, _ = with_torch(
+        state, task_of(), optimizer=expected, lr=0.01, local_epochs=2, weight_decay=settings.get("weight_decay", 0.0)
+    )
+    np.testing.assert_allclose(after["out.weight"], by_torch["out.weight"], rtol=1e-3, atol=2e-5)
+
+
+def test_gradients_are_clipped_as_torch_does_it():
+    state, after, _ = fit({"clip_norm": 0.1, "local_epochs": 2, "momentum": 0.0})
+    by_torch, _ = with_torch(state, task_of(), clip=0.1, local_epochs=2, momentum=0.0)
+    np.testing.assert_allclose(after["out.weight"], by_torch["out.weight"], rtol=1e-3, atol=2e-6)
+    _, unclipped, _ = fit({"clip_norm": 1e6, "local_epochs": 2, "momentum": 0.0})
+    np.testing.assert_array_equal(unclipped["out.weight"], fit({"local_epochs": 2, "momentum": 0.0})[1]["out.weight"])
+
+
+def halved(training, round_number, rounds):
+    return training.lr / 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "rate"),
+    [
+        ({"lr_schedule": "constant"}, 0.1),
+        ({"lr_schedule": "cosine"}, 0.1 * (1 + np.cos(np.pi * 2 / 20)) / 2),  # round 3 of 20
+        ({"lr_schedule": f"{__name__}:halved"}, 0.05),
+    ],
+)
+def test_the_learning_rate_follows_its_schedule(settings, rate):
+    state, after, _ = fit({"lr": 0.1, "local_epochs": 1, **settings}, task_of(round_number=3))
+    expected, _ = with_torch(state, task_of(round_number=3), lr=rate)
+    np.testing.assert_allclose(after["out.weight"], expected["out.weight"], rtol=1e-3, atol=2e-5)
+
+
+class Hooked(SGD):
+    """Steps backwards at a fixed rate, and stops after two epochs."""
+
+    def __init__(self, model, config, *, rate=0.1):
+        super().__init__(model, config)
+        self.rate = rate
+
+    def learning_rate(self, round_number):
+        return self.rate
+
+    def gradients(self, gradients, task):
+        super().gradients(gradients, task)
+        torch._foreach_neg_(gradients)
+
+    def is_enough(self, task, epoch, loss_sum, steps):
+        assert steps == 3 * epoch
+        return epoch == 2
+
+
+def test_a_learner_overrides_what_differs():
+    model = TorchModel(Small, dataset().spec)
+    state = model.initial_state(seed=5)
+    settings = {"momentum": 0.0, "local_epochs": 7, "options.rate": 0.02}
+    after = learner_of(model, settings, kind=Hooked).fit(state, task_of()).arrays["out.weight"]
+    expected, _ = with_torch(state, task_of(), lr=-0.02, momentum=0.0, local_epochs=2, optimizer=backwards)
+    np.testing.assert_allclose(after, expected["out.weight"], rtol=1e-3, atol=2e-5)
+
+
+def backwards(parameters, *, lr, weight_decay):
+    return torch.optim.SGD(parameters, lr=-lr, maximize=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"optimizer": "adamv"}, "training.optimizer = 'adamv': choose one of sgd, adam, adamw"),
+        ({"optimizer": "torch.nn:Linear"}, "it is no torch.optim.Optimizer"),
+        (
+            {"optimizer": "adam", "options.beta": 1},
+            "training.options.beta = 1: there is no such option; did you mean betas?",
+        ),
+        ({"options.betas": 1}, "training.options.betas = 1: there are no options here"),
+        (
+            {"optimizer": "torch.optim:LBFGS", "weight_decay": 0.1},
+            "training.weight_decay = 0.1: 'torch.optim:LBFGS' has",
+        ),
+        ({"lr_schedule": "step"}, "training.lr_schedule = 'step': choose one of inverse, constant, cosine"),
+    ],
+)
+def test_what_there_is_not_is_one_line(settings, said):
+    with pytest.raises(SettingError) as error:
+        learner_of(TorchModel(Small, dataset().spec), settings)
+    assert said in str(error.value)

@@ -1,0 +1,49 @@
+"""The learning rate of each round.
+
+Sources: Li et al. 2020 (arXiv:1907.02189), theorem 1, for one that falls as one over the round; Loshchilov and Hutter
+2017 (arXiv:1608.03983), eq. 5, for half a cosine.
+"""
+
+from __future__ import annotations
+
+from math import cos, pi
+from typing import Protocol
+
+from fedlearn.config.schema import TrainingSettings
+from fedlearn.registry import Registry
+
+LR_SCHEDULES = Registry(
+    "training.lr_schedule",
+    {
+        "inverse": "client.learners.rates:inverse",
+        "constant": "client.learners.rates:constant",
+        "cosine": "client.learners.rates:cosine",
+    },
+)
+
+
+class LrSchedule(Protocol):
+    """One way from round to round."""
+
+    def __call__(self, training: TrainingSettings, round_number: int, rounds: int, /) -> float:
+        """Return the learning rate of a round, from 1, of `rounds` (``rounds.total``)."""
+        ...
+
+
+def inverse(training: TrainingSettings, round_number: int, rounds: int) -> float:
+    """Return lr / (1 + lr_decay * (round - 1))."""
+    return training.lr / (1 + training.lr_decay * (round_number - 1))
+
+
+def constant(training: TrainingSettings, round_number: int, rounds: int) -> float:
+    """Return lr."""
+    return training.lr
+
+
+def cosine(training: TrainingSettings, round_number: int, rounds: int) -> float:
+    """Return half a cosine: lr in the first round, near 0 in the last.
+
+    >>> [round(cosine(TrainingSettings(lr=1.0), r, 4), 2) for r in (1, 2, 3, 4)]
+    [1.0, 0.85, 0.5, 0.15]
+    """
+    return training.lr * (1 + cos(pi * (round_number - 1) / rounds)) / 2

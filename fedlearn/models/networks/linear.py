@@ -1,0 +1,27 @@
+"""A linear model: logistic regression where there are classes, least squares where there are numbers."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from fedlearn.data.base import DataSpec
+from fedlearn.models.networks.shapes import flat_size, num_outputs
+
+
+class Linear(nn.Sequential):
+    """One linear layer on all numbers of an example.
+
+    Parameters
+    ----------
+    spec : DataSpec
+        Of images, rows of a table, series: anything but texts.
+
+    Examples
+    --------
+    >>> from fedlearn.data.cifar10 import SPEC
+    >>> sum(p.numel() for p in Linear(SPEC).parameters())
+    30730
+    """
+
+    def __init__(self, spec: DataSpec) -> None:
+        super().__init__(nn.Flatten(), nn.Linear(flat_size(spec), num_outputs(spec)))

@@ -1,0 +1,47 @@
+"""What a network of the table is asked for by a data set: how much goes in, how much comes out."""
+
+from __future__ import annotations
+
+from math import prod
+
+from fedlearn.data.base import DataSpec
+from fedlearn.errors import SettingError
+from fedlearn.models.inputs import input_shape
+
+
+def flat_size(spec: DataSpec) -> int:
+    """Return how many numbers one example is made of; SettingError where it is made of tokens."""
+    if spec.vocabulary:
+        raise SettingError("data.dataset", spec.name, "its examples are texts: take model.name lstm or transformer")
+    return prod(input_shape(spec))
+
+
+def num_outputs(spec: DataSpec) -> int:
+    """Return how many numbers are to come out for one example: a logit of each class, or the numbers of a regression.
+
+    Raises
+    ------
+    SettingError
+        Where a sequence of classes is to be learned.
+    """
+    if spec.classes and spec.target_shape:
+        raise SettingError("data.dataset", spec.name, "its targets are sequences: take model.name lstm or transformer")
+    return spec.classes or prod(spec.target_shape)
+
+
+def sequence_shape(spec: DataSpec) -> tuple[int, int]:
+    """Return length and channels of one example; 0 channels where it is made of tokens.
+
+    Raises
+    ------
+    SettingError
+        Where it is no sequence, of tokens (L,) or of numbers (L, C).
+    """
+    if spec.vocabulary and len(spec.shape) == 1:
+        return spec.shape[0], 0
+    if len(spec.shape) == 2 and not spec.vocabulary and spec.table is None:
+        return spec.shape[0], spec.shape[1]
+    found = f"its examples have shape {spec.shape} {spec.dtype}"
+    raise SettingError(
+        "data.dataset", spec.name, f"{found}, and the model takes texts and series: use another model.name"
+    )
