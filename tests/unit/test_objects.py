@@ -13,7 +13,7 @@ import pytest
 
 from fedlearn import objects
 from fedlearn.errors import SettingError
-from fedlearn.models.cnn import CNN
+from fedlearn.models.networks.cnn import CNN
 from fedlearn.registry import load_plugin, load_reference
 
 SCRIPT = """
@@ -41,7 +41,7 @@ def references_in_another_process(folder, name="script.py", *, factor=2, above="
 
 
 def test_what_can_be_imported_is_named():
-    assert objects.reference_to(CNN) == "fedlearn.models.cnn:CNN"
+    assert objects.reference_to(CNN) == "fedlearn.models.networks.cnn:CNN"
     assert objects.reference_to(np.linalg.norm) == "numpy.linalg:norm"
 
 
