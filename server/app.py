@@ -20,7 +20,7 @@ from fedlearn.runs.log import EventLog
 from fedlearn.state import UpdateKind
 from server.draws import Draws
 from server.exchange import Exchange
-from server.fitting import check_fitting
+from server.fitting import check_fitting, check_parcels
 from server.run import ServerRun
 from server.schedules import SCHEDULES, Schedule
 from server.summary import noise_notice, plain_bytes, write_summary
@@ -61,6 +61,7 @@ def main(grid: Grid, context: Context) -> None:
             exchange.compute("fedlearn.models.loaded:trial", {}, [()])
             folder.write_settings(config)  # first: a folder with a state can then always be resumed
             (state,) = exchange.compute("fedlearn.models.loaded:initial_state", {}, [()])
+            check_parcels(strategy, state)
             store.begin(state)
             if was_begun:
                 log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)

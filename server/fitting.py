@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedlearn import wire
 from fedlearn.cohort import needed_of
 from fedlearn.compression import load_codec, load_downlink
 from fedlearn.config import RunConfig
 from fedlearn.errors import SettingError
+from fedlearn.folding import STATE
 from fedlearn.folding.steps import load_step, steps_of
 from fedlearn.models.loaded import Traits
-from fedlearn.state import UpdateKind
+from fedlearn.state import State, UpdateKind
 from strategies import STRATEGIES, RoundStrategy
 
 PRODUCES = {
@@ -68,6 +70,16 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
         )  # fmt: skip
 
 
+def check_parcels(strategy: RoundStrategy[Any], state: State) -> None:
+    """Refuse parcels under a name that a message has for something else."""
+    for name in (*strategy.parcels(state), *strategy.answers(state)):
+        if name in {STATE, *wire.RECORDS}:
+            raise SettingError(
+                "strategy.name", type(strategy).__name__,
+                f"it names a parcel {name!r}, which is a message's own record: take another name",
+            )  # fmt: skip
+
+
 def check_invited(config: RunConfig) -> None:
     """Refuse to invite fewer nodes than must be ready: every window would pass in vain."""
     needed = needed_of(config.rounds.minimum_ready, config.goal_count)
@@ -106,8 +118,8 @@ def _check_downlink(config: RunConfig, kind: UpdateKind) -> None:
     if codec.needs_change or codec.keeps_residual or codec.emits(kind) is not kind:
         raise SettingError(
             "compression.downlink", config.compression.downlink,
-            "nodes need the whole state, not a change of one that they may not have: use a chain of rotate, quantize, "
-            "eden, fp16, entropy",
+            "nodes need the whole state, not a change of one that they may not have: use a chain in which no stage "
+            "leaves entries out, keeps a residual, or wants the change",
         )  # fmt: skip
 
 

@@ -93,6 +93,7 @@ def simulate(
 
 def _run(settings: RunConfig, *, show: bool, as_json: bool, page: str | None, log: list[str]) -> None:
     from fedlearn.engine import ENGINES
+    from fedlearn.engine.base import Engine
     from fedlearn.report.dashboard import beside
     from fedlearn.report.listeners import listened
     from fedlearn.report.terminal import watched
@@ -101,7 +102,7 @@ def _run(settings: RunConfig, *, show: bool, as_json: bool, page: str | None, lo
 
     console = Console(highlight=False)
     folder = RunFolder(Path(settings.out))
-    engine = ENGINES.load(settings.engine.name)
+    engine: Engine = ENGINES.load(settings.engine.name)
     with resumable(folder.path), objects_kept(settings), ExitStack() as around:
         around.enter_context(listened(log, folder.events, settings))
         url = around.enter_context(beside(folder.path, page))

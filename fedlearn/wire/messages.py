@@ -41,6 +41,9 @@ SERVER_ROUND = "server-round"
 CHECKSUM = "checksum"
 PARCELS = "parcels"
 
+RECORDS = frozenset({ARRAYS, CONFIG, METRICS, INSTRUCTION, REPORT, PARCELS})
+"""Records of our own messages; no name for a parcel beside the state."""
+
 
 _last_state: tuple[ArrayRecord, State] | None = None
 

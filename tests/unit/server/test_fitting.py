@@ -10,8 +10,9 @@ from fedlearn.metrics import NEURAL_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.models.loaded import Traits
 from fedlearn.models.presets import settings_from
 from fedlearn.state import UpdateKind
-from server.fitting import check_fitting
+from server.fitting import check_fitting, check_parcels
 from strategies import load_strategy
+from strategies.fedavg import FedAvg
 
 CNN = Traits(UpdateKind.DENSE, NEURAL_CLASSIFIER, SPEC)
 FOREST = Traits(UpdateKind.ENSEMBLE, PRIVATE_REGRESSOR, SPEC)
@@ -118,3 +119,12 @@ def test_what_does_not_fit_is_said_in_one_line(traits, flat, said):
         check(traits, **flat)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["state", "arrays", "config", "metrics", "report"])
+@pytest.mark.parametrize("way", ["parcels", "answers"])
+def test_parcel_under_the_name_of_a_messages_own_record_is_refused(monkeypatch, name, way):
+    strategy = FedAvg()
+    monkeypatch.setattr(strategy, way, lambda state: {name: {}})
+    with pytest.raises(SettingError, match=f"strategy.name = 'FedAvg': it names a parcel '{name}'"):
+        check_parcels(strategy, {})
