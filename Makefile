@@ -6,7 +6,7 @@ BIN := .venv/bin
 # A file's tests stay together in one process, in order; the files that take longest come first.
 PARALLEL ?= -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: simulate test test-all lint clean
+.PHONY: simulate test test-all lint docs clean
 
 simulate: .venv/installed
 	$(BIN)/python -m fedlearn.simulate --clients 100 $(ARGS)
@@ -23,6 +23,10 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: .venv/installed-docs
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs docs/_build
+	@echo docs/_build/index.html
+
 # torch and torchvision come from the registry in one go with the rest: installed apart they may not fit each other.
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -34,5 +38,9 @@ lint: .venv/installed-dev
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
+.venv/installed-docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf docs/_build docs/reference/generated .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -18,18 +18,23 @@ DISTRIBUTIONS = {  # import name -> distribution, where they differ by more than
     "sklearn": "scikit-learn",
 }
 NOT_IMPORTED = {  # distribution -> why it is declared all the same
+    "furo": "make docs",
     "hypothesis": "tests",
     "import-linter": "make lint",
     "ipykernel": "tests execute notebooks",
     "jsonschema": "tests/compose checks the compose file",
+    "markdown-it-py": "tests/docs reads the blocks of the pages",
     "mypy": "make lint",
     "nbclient": "tests execute notebooks",
     "nbformat": "tests execute notebooks",
+    "myst-parser": "make docs",
     "playwright": "tests drive a browser",
     "pytest": "tests",
     "pytest-xdist": "make test",
     "pyyaml": "tests/compose reads the compose file",
     "ruff": "make lint",
+    "sphinx": "make docs",
+    "sphinx-copybutton": "make docs",
     "types-psutil": "make lint",
 }
 PLACES = {  # distribution of an extra -> where it may be imported

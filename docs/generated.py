@@ -1,0 +1,55 @@
+"""Pages that are made from the code: every setting, every command; written anew whenever the site is made."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+from fedlearn.config import RunConfig, to_flower
+from fedlearn.config.load import described
+
+FOLDER = Path(__file__).parent / "reference" / "generated"
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Sphinx calls this before it looks for pages."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / "settings.md").write_text("\n".join(settings_page()), encoding="utf-8")
+    (FOLDER / "commands.md").write_text("\n".join(commands_page()), encoding="utf-8")
+    return {"parallel_read_safe": True}
+
+
+def settings_page() -> Iterator[str]:
+    """Yield the lines of the list of settings, a table for each of their tables."""
+    yield "# Settings\n"
+    yield "Where each can be given: on the command line (`--set key=value`, or a flag), in a TOML file for `--config`, in Python "
+    yield "(`fedlearn.run(**{'key': value})`). `fedlearn settings` prints the same list."
+    table = None
+    for name, value in to_flower(RunConfig()).items():
+        section = name.rpartition(".")[0]
+        if section != table:
+            table = section
+            yield f"\n## {section or 'the run'}\n\n| key | default | meaning |\n|---|---|---|"
+        meaning = described(name)[0].replace("|", "\\|").replace("\n", " ")
+        yield f"| `{name}` | `{json.dumps(value)}` | {meaning} |"
+
+
+def commands_page() -> Iterator[str]:
+    """Yield the lines of what each command says of itself."""
+    yield "# Commands\n"
+    from fedlearn.cli import app
+
+    names = [info.name or info.callback.__name__ for info in app.registered_commands if info.callback]
+    for name in names:
+        shown = subprocess.run(
+            [sys.executable, "-m", "fedlearn", name, "--help"],
+            env=os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        yield f"## fedlearn {name}\n\n```text\n{shown.stdout.strip()}\n```\n"
