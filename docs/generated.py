@@ -28,8 +28,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def settings_page() -> Iterator[str]:
     """Yield the lines of the list of settings, a table for each of their tables."""
     yield "# Settings\n"
-    yield "Where each can be given: on the command line (`--set key=value`, or a flag), in a TOML file for `--config`, in Python "
-    yield "(`fedlearn.run(**{'key': value})`). `fedlearn settings` prints the same list."
+    yield "On the command line: `--set key=value`, or a flag. `fedlearn settings` prints this "
+    yield "list, as such a file."
     table = None
     for name, value in to_flower(RunConfig()).items():
         section = name.rpartition(".")[0]

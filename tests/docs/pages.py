@@ -24,12 +24,12 @@ from markdown_it.token import Token
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 READ_ONLY = ("text", "{")
-START = '''
+START = """
 import subprocess, pathlib
 def _bash(lines): subprocess.run(["bash", "-e", "-c", lines], check=True)
 def _write(name, text):
     pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True); pathlib.Path(name).write_text(text)
-'''
+"""
 
 
 def is_long(page: Path) -> bool:

@@ -30,7 +30,9 @@ def test_a_block_that_fails_is_a_page_that_fails(tmp_path):
 
 def test_a_block_with_a_caption_is_a_file(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("```{code-block} python\n:caption: lab/net.py\n\nSIZE = 3\n```\n\n```python\nfrom lab.net import SIZE\n```")
+    page.write_text(
+        "```{code-block} python\n:caption: lab/net.py\n\nSIZE = 3\n```\n\n```python\nfrom lab.net import SIZE\n```"
+    )
     run(page, tmp_path)
     assert (tmp_path / "lab" / "net.py").read_text() == "SIZE = 3\n"
 
