@@ -9,6 +9,10 @@ from fedlearn.data.base import AnyDataset, Dataset, DataSpec, Examples, TableDat
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.partitioning import PartitionTable, partition_table
 from fedlearn.data.sources.arrays import from_arrays
+from fedlearn.data.sources.columns import from_table
+from fedlearn.data.sources.image_folder import from_folder
+from fedlearn.data.sources.leaf import from_leaf
+from fedlearn.data.sources.libraries import from_hf, from_torch
 
 __all__ = [
     "DATASETS",
@@ -20,6 +24,11 @@ __all__ = [
     "TableDataset",
     "TableSchema",
     "from_arrays",
+    "from_folder",
+    "from_hf",
+    "from_leaf",
+    "from_table",
+    "from_torch",
     "load_dataset",
     "partition_table",
 ]

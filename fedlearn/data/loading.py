@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
+from fedlearn.config.options import options_for
 from fedlearn.data.base import AnyDataset, Dataset, TableDataset
 from fedlearn.data.folder import no_downloads
+from fedlearn.data.sources.paths import from_path, is_path
 from fedlearn.errors import DataNotFound, SettingError
 from fedlearn.registry import Registry
 
@@ -16,6 +20,7 @@ DATASETS = Registry(
         "auto": "fedlearn.data.loading:load_auto",
         "cifar10": "fedlearn.data.cifar10:load",
         "digits": "fedlearn.data.digits:load",
+        "topics": "fedlearn.data.topics:load",
         "california": "fedlearn.data.california:load",
         "diabetes": "fedlearn.data.diabetes:load",
         "adult": "fedlearn.data.adult:load",
@@ -24,29 +29,32 @@ DATASETS = Registry(
 )
 
 
-def load_dataset(name: str, data_dir: str, *, offline: bool = False) -> AnyDataset:
+def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: str = "") -> AnyDataset:
     """Return a data set.
 
     Parameters
     ----------
     name
-        A name in `DATASETS`, the path of a TOML file that describes a table (see `tables.py`), or ``module:name`` of a
-        `Dataset` or `TableDataset`, or of a callable that takes `data_dir` and returns one.
+        A name in `DATASETS`; the path of a folder or file (see `fedlearn.data.sources.paths`), of a TOML file that
+        describes a table (see `tables.py`); ``hub:NAME`` on the Hugging Face Hub; or ``module:name`` of a `Dataset` or
+        `TableDataset`, or of a callable that takes `data_dir` and returns one.
     data_dir
         The setting ``data.dir``: the folder of data sets; empty means FEDLEARN_DATA.
     offline
         Refuse to download: what is neither in the folder nor in the cache is not found. A loader from outside takes
         part if it asks `fedlearn.data.folder.check_download`.
+    options
+        The text of ``data.options``: keyword parameters of what reads the data.
     """
-    if name.endswith(".toml"):
-        from fedlearn.data.tables import load_schema_file
-
-        return load_schema_file(name, data_dir)
+    given: dict[str, Any] = json.loads(options or "{}")
     with no_downloads() if offline else nullcontext():
-        found = DATASETS.load(name)
-        loaded = found if isinstance(found, Dataset | TableDataset) else found(data_dir)
+        if name not in DATASETS and is_path(name):
+            return from_path(name, data_dir, given)
+        loaded = DATASETS.load(name)
+        if not isinstance(loaded, Dataset | TableDataset):
+            loaded = loaded(data_dir, **options_for(loaded, given, setting="data.options", reserved=("data_dir",)))
     if not isinstance(loaded, Dataset | TableDataset):
-        wanted = "it must return a fedlearn.data.Dataset or TableDataset"
+        wanted = "it must be or return a fedlearn.data.Dataset or TableDataset"
         raise SettingError("data.dataset", name, f"{wanted}, not {type(loaded).__name__}")
     return loaded
 

@@ -20,7 +20,7 @@ TRIED = 2  # examples: normalisation over a batch needs more than one
 
 def dataset_of(config: RunConfig) -> AnyDataset:
     """Return the run's data set; never imports what its model needs."""
-    return load_dataset(_asked_for(config), config.data.dir)
+    return load_dataset(_asked_for(config), config.data.dir, options=config.data.options)
 
 
 def _asked_for(config: RunConfig) -> str:

@@ -1,0 +1,117 @@
+"""Files in the form of LEAF (FEMNIST, Shakespeare): users, and the examples of each; partitions are natural.
+
+A file is ``{"users": ["f0001_41", ...], "num_samples": [...], "user_data": {"f0001_41": {"x": [...], "y": [...]}}}``; a
+folder holds such files, in ``train`` and ``test`` as LEAF writes them, or alone. Of FEMNIST `x` is a list of 784 grey
+levels from 0 to 1, made bytes of 28 x 28; of Shakespeare it is a text and `y` the next letter, numbered as LEAF does.
+
+Source: Caldas et al. 2018 (arXiv:1812.01097), https://github.com/TalwalkarLab/leaf.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.data.base import Dataset
+from fedlearn.data.cache import Arrays
+from fedlearn.data.folder import identity, one_line
+from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
+from fedlearn.data.stored import dataset_at, with_facts
+from fedlearn.errors import DataNotFound, UsageError
+
+LETTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"  # LEAF's ALL_LETTERS
+SIDE = 28  # pixels of FEMNIST
+
+
+def from_leaf(path: str | Path, *, classes: int | None = None, test_share: float = TEST_SHARE) -> Dataset:
+    """Return the examples of a file or folder in LEAF's form, each user a group.
+
+    Parameters
+    ----------
+    path
+        A .json file, or a folder of them, with folders ``train`` and ``test`` or without.
+    classes
+        Their number, where not every one is in the files: 62 of FEMNIST.
+    test_share
+        Share that is held out where there is no folder ``test``.
+
+    Raises
+    ------
+    UsageError
+        With the file, the user and the first example that is wrong.
+    """
+    root = Path(path).expanduser().absolute()
+    parts = [root / "train", root / "test"] if (root / "train").is_dir() else [root]
+    files = [_files_of(part) for part in parts if part.exists()]
+
+    def make() -> Arrays:
+        given = [_given(each) for each in files]
+        texts = given[0][0].dtype == np.int32
+        letters = tuple(LETTERS) if texts else None
+        declared = Declared(str(root), classes=letters or classes, vocabulary=len(LETTERS) if texts else None)
+        test = given[1] if len(given) > 1 else (None, None, None)
+        return with_facts(*declared.checked(given[0], test, test_share=test_share))
+
+    every = [file for each in files for file in each]
+    return dataset_at(str(root), "leaf", f"{identity(*every)}\n{classes=} {test_share=}", make)
+
+
+def _files_of(part: Path) -> list[Path]:
+    files = sorted(part.glob("*.json")) if part.is_dir() else [part]
+    if not files or not files[0].is_file():
+        raise DataNotFound(f"{part}: there is no .json file in LEAF's form")
+    return files
+
+
+def _given(files: Sequence[Path]) -> Given:
+    """Return X, y and users of some files."""
+    inputs: list[NDArray[Any]] = []
+    targets: list[Any] = []
+    users: list[str] = []
+    for file in files:
+        for user, examples in _users_of(file):
+            for number, (x, y) in enumerate(zip(*examples, strict=True)):
+                inputs.append(_input(x, f"{file}, user {user!r}, example {number}"))
+                targets.append(y)
+                users.append(user)
+                if inputs[-1].shape != inputs[0].shape or inputs[-1].dtype != inputs[0].dtype:
+                    found = f"{inputs[-1].shape}, and the first of its part {inputs[0].shape}"
+                    raise UsageError(f"{file}, user {user!r}, example {number}: x has shape {found}")
+    if not inputs:
+        raise UsageError(f"{files[0]}: there are no examples in it")
+    return np.stack(inputs), np.array(targets), np.array(users)
+
+
+def _users_of(file: Path) -> Any:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        users = [(user, content["user_data"][user]) for user in content["users"]]
+        pairs = [(str(user), (mine["x"], mine["y"])) for user, mine in users]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        wanted = 'it must be {"users": [...], "user_data": {USER: {"x": [...], "y": [...]}}}'
+        raise UsageError(f"{file} is not in LEAF's form: {wanted}; {type(error).__name__} {one_line(error)}") from error
+    for user, (x, y) in pairs:
+        if len(x) != len(y):
+            raise UsageError(f"{file}, user {user!r}: x has {len(x)} examples and y {len(y)}")
+    return pairs
+
+
+def _input(x: Any, place: str) -> NDArray[Any]:
+    if isinstance(x, str):
+        tokens = np.array([LETTERS.find(letter) for letter in x], np.int32)
+        if (tokens < 0).any():
+            stranger = x[int(np.flatnonzero(tokens < 0)[0])]
+            raise UsageError(f"{place}: the letter {stranger!r} is none of LEAF's {len(LETTERS)} letters")
+        return tokens
+    try:
+        numbers = np.array(x if isinstance(x, list) else "none", np.float32)
+    except (TypeError, ValueError):
+        raise UsageError(f"{place}: x must be a text or a list of numbers") from None
+    if numbers.shape == (SIDE * SIDE,) and numbers.min() >= 0 and numbers.max() <= 1:
+        return np.rint(numbers * 255).astype(np.uint8).reshape(SIDE, SIDE, 1)
+    return numbers

@@ -1,0 +1,146 @@
+"""Data sets of other libraries: torch's, and the Hugging Face Hub's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedlearn.data.base import Dataset
+from fedlearn.data.folder import check_download, one_line
+from fedlearn.data.sources.arrays import from_arrays
+from fedlearn.data.sources.declared import TEST_SHARE
+from fedlearn.data.sources.images import Size, decoded
+from fedlearn.errors import DataNotFound, UsageError
+
+MOST_CHANNELS = 4
+
+
+def from_torch(
+    train: Any,
+    test: Any = None,
+    *,
+    groups: ArrayLike | None = None,
+    groups_test: ArrayLike | None = None,
+    name: str = "torch",
+    size: Size | None = None,
+    **said: Any,
+) -> Dataset:
+    """Return what a torch data set holds: a sequence of pairs of an input and what is to be learned of it.
+
+    Parameters
+    ----------
+    train, test
+        Any object with a length and an index, as `torch.utils.data.Dataset`: each entry is drawn once, now, so that
+        random transforms are frozen (``data.augment`` is what a node does anew). Inputs are Pillow images, or tensors
+        and arrays of one shape; tensors (channels, height, width) are turned.
+    groups, groups_test, name
+        As in `from_arrays`, which takes all other keywords, too.
+    size
+        (height, width) to which Pillow images are scaled.
+    """
+    X, y = _drawn(train, size)
+    X_test, y_test = (None, None) if test is None else _drawn(test, size)
+    classes = said.pop("classes", getattr(train, "classes", None) if y.dtype.kind in "iu" else None)
+    given = {"groups": groups, "groups_test": groups_test, "name": name, "classes": classes}
+    return from_arrays(X, y, X_test, y_test, **given, **said)
+
+
+def from_hf(
+    data: Any,
+    *,
+    target: str = "label",
+    inputs: str | Sequence[str] = "image",
+    groups: str | None = None,
+    split: str = "train",
+    test_split: str = "test",
+    config: str | None = None,
+    name: str = "",
+    size: Size | None = None,
+    classes: int | tuple[str, ...] | None = None,
+    test_share: float = TEST_SHARE,
+) -> Dataset:
+    """Return a data set of the library `datasets`, or of the Hugging Face Hub by its name, which asks the network.
+
+    Parameters
+    ----------
+    data
+        A `datasets.Dataset` or `DatasetDict`, or a name as ``"ylecun/mnist"``.
+    target, inputs, groups
+        Columns: what is learned; the one it is learned from, or several of numbers; whose the example is.
+    split, test_split
+        Names of the parts; where there is no such part for testing, a fixed share is held out.
+    config
+        Which of several data sets of one name.
+    name
+        In messages and results; that of the Hub unless given.
+    size
+        (height, width) to which pictures are scaled.
+    classes, test_share
+        As in `from_arrays`.
+
+    Raises
+    ------
+    DataNotFound
+        Where the Hub does not have it, or there is no network.
+    UsageError
+        Where it has no such column or part.
+    """
+    called = name or (data if isinstance(data, str) else "datasets")
+    parts = _loaded(data, config) if isinstance(data, str) else data
+    if hasattr(parts, "column_names") and not isinstance(parts, dict):
+        parts = {split: parts}
+    if split not in parts:
+        raise UsageError(f"data set {called!r}: it has no part {split!r}; it has {', '.join(parts)}")
+    columns = [inputs] if isinstance(inputs, str) else list(inputs)
+    train = _columns(parts[split], called, columns, target, groups, size)
+    test = _columns(parts[test_split], called, columns, target, groups, size) if test_split in parts else (None,) * 3
+    classes = classes or getattr(parts[split].features.get(target), "names", None)
+    owners = {"groups": train[2], "groups_test": test[2]}
+    return from_arrays(
+        train[0], train[1], test[0], test[1], **owners, name=called, classes=classes, test_share=test_share
+    )
+
+
+def _loaded(name: str, config: str | None) -> Any:
+    try:
+        check_download()
+        from datasets import load_dataset
+
+        return load_dataset(name, config)
+    except Exception as error:  # of the library, its HTTP client or the data set's own files
+        raise DataNotFound(f"{name!r} could not be had from the Hugging Face Hub: {one_line(error)}") from error
+
+
+def _columns(part: Any, name: str, inputs: list[str], target: str, groups: str | None, size: Size | None) -> Any:
+    wanted = [*inputs, target, *([groups] if groups else [])]
+    if absent := [column for column in wanted if column not in part.column_names]:
+        raise UsageError(f"data set {name!r}: it has no column {absent[0]!r}; it has {', '.join(part.column_names)}")
+    columns = [_stacked(list(part[column]), f"{name!r}, column {column!r}", size) for column in inputs]
+    X = columns[0] if len(columns) == 1 else np.column_stack(columns)
+    return X, np.asarray(part[target]), None if groups is None else np.asarray(part[groups])
+
+
+def _drawn(data: Any, size: Size | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    pairs = [data[place] for place in range(len(data))]
+    if not pairs or not isinstance(pairs[0], tuple | list) or len(pairs[0]) < 2:
+        raise UsageError("from_torch: each entry must be a pair of an input and what is to be learned of it")
+    X = _stacked([pair[0] for pair in pairs], "from_torch", size)
+    if hasattr(pairs[0][0], "detach") and X.ndim == 4 and X.shape[1] <= MOST_CHANNELS:
+        X = np.moveaxis(X, 1, -1)
+    return X, np.array([np.asarray(pair[1]) for pair in pairs])
+
+
+def _stacked(values: list[Any], where: str, size: Size | None) -> NDArray[Any]:
+    """Return inputs as one array."""
+    from PIL import Image
+
+    if isinstance(values[0], Image.Image):
+        return decoded(values, [f"{where}, example {row}" for row in range(len(values))], size)
+    arrays = [np.asarray(value) for value in values]
+    for row, array in enumerate(arrays):
+        if array.shape != arrays[0].shape:
+            raise UsageError(f"{where}, example {row}: its shape is {array.shape}, that of the first {arrays[0].shape}")
+    return np.stack(arrays)

@@ -1,0 +1,112 @@
+"""From what a user calls data on the command line to a data set: a folder, a file, or a name on the Hub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedlearn.config.options import options_for
+from fedlearn.data.base import AnyDataset, Dataset
+from fedlearn.data.folder import data_folder, one_line
+from fedlearn.data.sources.arrays import from_arrays
+from fedlearn.data.sources.columns import from_table
+from fedlearn.data.sources.image_folder import from_folder
+from fedlearn.data.sources.leaf import from_leaf
+from fedlearn.data.sources.libraries import from_hf
+from fedlearn.errors import DataNotFound, SettingError, UsageError
+
+HUB = "hub:"
+ARRAYS = ("X", "y", "X_test", "y_test", "groups", "groups_test")
+RESERVED = ("data", "file", "folder", "path", "name", *ARRAYS)  # parameters that are no options
+
+Options = Mapping[str, Any]
+
+
+def from_npz(file: str | Path, **said: Any) -> Dataset:
+    """Return the arrays of a file that `numpy.savez` wrote: X, y, and maybe X_test, y_test, groups, groups_test.
+
+    `said` are keywords of `from_arrays`.
+    """
+    path = Path(file).expanduser().absolute()
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read as arrays: {one_line(error)}") from error
+    if not {"X", "y"} <= arrays.keys() <= set(ARRAYS):
+        raise UsageError(
+            f"{path} must hold X and y, and may hold {', '.join(ARRAYS[2:])}; it holds {', '.join(arrays)}"
+        )
+    return from_arrays(**arrays, **{"name": str(path), **said})
+
+
+def is_path(name: str) -> bool:
+    """Return whether `name` can only be a name on the Hub, a file or a folder."""
+    return name.startswith(HUB) or _reader_of(Path(name)) is not None or "/" in name.partition(":")[0] or name == "."
+
+
+def from_path(name: str, data_dir: str, options: Options) -> AnyDataset:
+    """Return the data set that lies at a path, looked for here, then in the data folder; or that the Hub has.
+
+    Raises
+    ------
+    DataNotFound
+        Where there is nothing.
+    SettingError
+        For an option that this kind of data does not have.
+    """
+    if name.startswith(HUB):
+        return from_hf(name.removeprefix(HUB), name=name, **_checked(from_hf, options))
+    path = _found(name, data_dir)
+    read = _reader_of(path)
+    if read is None:
+        raise SettingError("data.dataset", name, f"a file of data ends in {', '.join(READERS)}")
+    return read(path, **_checked(from_arrays if read is from_npz else read, options))
+
+
+def _checked(read: Callable[..., AnyDataset], options: Options) -> dict[str, Any]:
+    """Return the user's options of what reads data, with all that it must be told."""
+    checked = options_for(read, options, setting="data.options", reserved=RESERVED)
+    for name, each in signature(read).parameters.items():
+        if name not in (*checked, *RESERVED) and each.default is each.empty:
+            raise SettingError(f"data.options.{name}", "", f"say it, as --set data.options.{name}=...")
+    return checked
+
+
+def _found(name: str, data_dir: str) -> Path:
+    path = Path(name).expanduser()
+    if path.is_absolute() or path.exists():
+        looked_at = str(path.absolute())
+    else:
+        folder, looked_at = data_folder(data_dir, wanted=name)
+        path = folder / path if folder is not None else path
+    if not path.exists():
+        hint = f"; for the Hugging Face Hub write {HUB}{name}" if name.count("/") == 1 and not path.suffix else ""
+        raise DataNotFound(f"data.dataset = {name!r}: there is no such file or folder here, and {looked_at}{hint}")
+    return path.absolute()
+
+
+def _reader_of(path: Path) -> Callable[..., AnyDataset] | None:
+    if path.is_dir():
+        is_leaf = any(next(part.glob("*.json"), None) for part in (path, path / "train"))
+        return from_leaf if is_leaf else from_folder
+    return READERS.get(path.suffix)
+
+
+def _schema_file(file: Path) -> AnyDataset:
+    from fedlearn.data.tables import load_schema_file
+
+    return load_schema_file(str(file), "")
+
+
+READERS: dict[str, Callable[..., AnyDataset]] = {
+    ".csv": from_table,
+    ".parquet": from_table,
+    ".json": from_leaf,
+    ".npz": from_npz,
+    ".toml": _schema_file,
+}

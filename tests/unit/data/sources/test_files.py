@@ -1,0 +1,274 @@
+"""Folders and files that users have: what becomes of them, and how a broken one is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from fedlearn.data import from_folder, from_leaf, from_table, load_dataset
+from fedlearn.data.sources.leaf import LETTERS
+from fedlearn.errors import DataNotFound, SettingError, UsageError
+
+RNG = np.random.default_rng(2)
+
+
+def picture(shape=(6, 5, 3)) -> np.ndarray:
+    return RNG.integers(0, 256, shape, np.uint8)
+
+
+def png(pixels: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(pixels.squeeze()).save(file, "PNG")
+    return file.getvalue()
+
+
+def message(call) -> str:
+    with pytest.raises(UsageError) as error:
+        call()
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def flowers(tmp_path):
+    """A folder with four roses and four tulips for training, one of each for testing."""
+    for part, count in (("train", 4), ("test", 1)):
+        for kind in ("rose", "tulip"):
+            (tmp_path / "flowers" / part / kind).mkdir(parents=True)
+            for number in range(count):
+                (tmp_path / "flowers" / part / kind / f"{number}.png").write_bytes(png(picture()))
+    return tmp_path / "flowers"
+
+
+def test_a_folder_of_pictures_is_a_data_set(flowers):
+    found = load_dataset(str(flowers), "")
+    assert (found.spec.shape, found.class_names) == ((6, 5, 3), ("rose", "tulip"))
+    assert found.train.targets.tolist() == [0] * 4 + [1] * 4
+    stored = np.asarray(Image.open(flowers / "train" / "tulip" / "1.png"))
+    np.testing.assert_array_equal(found.train.inputs[5], stored)
+    assert len(found.test) == 2
+
+
+def test_grey_pictures_have_one_channel_and_are_split_where_there_is_no_test(tmp_path):
+    for kind in "ab":
+        (tmp_path / kind).mkdir()
+        for number in range(5):
+            Image.fromarray(picture((4, 4))).save(tmp_path / kind / f"{number}.jpg")
+    found = from_folder(tmp_path)
+    assert (found.spec.shape, len(found.train), len(found.test)) == ((4, 4, 1), 8, 2)
+
+
+def test_pictures_are_decoded_once(flowers, monkeypatch):
+    first = from_folder(flowers)
+    monkeypatch.setattr(Image, "open", lambda *_: pytest.fail("decoded again"))
+    assert from_folder(flowers).fingerprint == first.fingerprint
+
+
+def test_a_picture_of_another_size_is_named_and_can_be_scaled(flowers):
+    odd = flowers / "train" / "tulip" / "2.png"
+    odd.write_bytes(png(picture((9, 7, 3))))
+    said = message(lambda: from_folder(flowers))
+    assert said.startswith(f"{odd}: 9 x 7 pixels, and ")
+    assert "0.png has 6 x 5: give size=[HEIGHT, WIDTH]" in said
+    assert load_dataset(str(flowers), "", options='{"size": [8, 4]}').spec.shape == (8, 4, 3)
+
+
+def test_a_broken_picture_is_named(flowers):
+    (flowers / "test" / "rose" / "0.png").write_bytes(b"no picture")
+    assert f"{flowers / 'test' / 'rose' / '0.png'}: no picture that can be read" in message(
+        lambda: from_folder(flowers)
+    )
+
+
+def test_a_folder_without_classes_says_what_it_must_hold(tmp_path):
+    assert "a folder of pictures for each class, two at least; it has 0" in message(lambda: from_folder(tmp_path))
+    for kind in "ab":
+        (tmp_path / kind).mkdir()
+    assert "there are no pictures in its folders" in message(lambda: from_folder(tmp_path))
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+HOUSES = "rooms,age,town,price\n" + "".join(
+    f"{r},{a}.5,{t},{r * 9}.0\n" for r, a, t in zip(range(10), range(10), "abcdeabcde", strict=True)
+)
+
+
+@pytest.fixture
+def houses(tmp_path):
+    path = tmp_path / "houses.csv"
+    path.write_text(HOUSES)
+    return path
+
+
+def test_columns_of_numbers_are_rows(houses):
+    found = from_table(houses, target="price", inputs=["rooms", "age"], groups="town")
+    assert (found.spec.shape, found.spec.dtype, found.spec.classes, found.spec.groups) == ((2,), "float32", 0, 5)
+    assert found.group_names == tuple("abcde")
+    np.testing.assert_array_equal(found.train.targets, found.train.inputs[:, 0] * 9)
+
+
+def test_by_name_a_table_says_its_target_as_an_option(houses, tmp_path):
+    options = json.dumps({"target": "town", "inputs": "rooms"})
+    found = load_dataset("houses.csv", str(tmp_path), options=options)
+    assert (found.name, found.class_names) == (str(houses), tuple("abcde"))
+
+
+def test_integers_are_classes_unless_it_is_a_regression(houses):
+    assert from_table(houses, target="rooms", inputs="age").spec.classes == 10
+    assert from_table(houses, target="rooms", inputs="age", regression=True).spec.classes == 0
+
+
+def test_pictures_in_parquet_are_read_by_any_names(tmp_path):
+    pixels = [picture() for _ in range(6)]
+    rows = pa.array([{"bytes": png(each), "path": None} for each in pixels])
+    table = pa.table({"photo": rows, "kind": pa.array([0, 1] * 3), "owner": list("aabbcc")})
+    pq.write_table(table, tmp_path / "photos.parquet")
+    pq.write_table(table.slice(0, 2), tmp_path / "held.parquet")
+    found = from_table(tmp_path / "photos.parquet", target="kind", inputs="photo", groups="owner", test="held.parquet")
+    np.testing.assert_array_equal(found.train.inputs, pixels)
+    assert (len(found.test), found.spec.groups) == (2, 3)
+
+
+def test_lists_of_tokens_in_parquet_are_texts(tmp_path):
+    table = pa.table({"letters": pa.array([[1, 2, 3]] * 4 + [[0, 0, 9]]), "next": [1, 0, 1, 0, 1]})
+    pq.write_table(table, tmp_path / "texts.parquet")
+    found = from_table(tmp_path / "texts.parquet", target="next", inputs="letters")
+    assert (found.spec.vocabulary, found.spec.shape) == (10, (3,))
+
+
+@pytest.mark.parametrize(
+    ("changed", "options", "said"),
+    [
+        (HOUSES, {"target": "cost"}, "houses.csv has no column 'cost'; it has rooms, age, town, price"),
+        (HOUSES, {"target": "price"}, "houses.csv, line 2, column 'town': 'a' is no number"),
+        (HOUSES.replace("4,4.5", "4,old"), {"target": "town"}, "houses.csv, line 6, column 'age': 'old' is no number"),
+        (HOUSES.replace("4,4.5", "4,NA"), {"target": "town"}, "houses.csv, line 6, column 'age': no value"),
+        (
+            HOUSES.replace(",36.0", ","),
+            {"target": "price", "inputs": "age"},
+            "houses.csv, line 6, column 'price': no value",
+        ),
+        (HOUSES + "1,2\n", {"target": "price"}, "houses.csv cannot be read as a table"),
+        ("rooms,price\n", {"target": "price"}, "houses.csv has no rows"),
+        (HOUSES, {"target": "price", "test": "gone.csv"}, "gone.csv: there is no such file"),
+    ],
+)
+def test_a_wrong_table_is_named_with_its_line(houses, changed, options, said):
+    houses.write_text(changed)
+    assert said in message(lambda: from_table(houses, **options))
+
+
+# --- LEAF -------------------------------------------------------------------------------------------------------------
+
+
+def leaf(users) -> str:
+    content = {"users": list(users), "num_samples": [len(y) for _, y in users.values()]}
+    return json.dumps(content | {"user_data": {user: {"x": x, "y": y} for user, (x, y) in users.items()}})
+
+
+def test_femnist_is_read_as_leaf_writes_it(tmp_path):
+    grey = RNG.integers(0, 256, (4, 784))
+    for part, rows in (("train", slice(0, 3)), ("test", slice(3, 4))):
+        (tmp_path / part).mkdir()
+        x = (grey[rows] / 255).tolist()
+        (tmp_path / part / "all_data_0.json").write_text(
+            leaf({"f0001_41": (x, [60] * len(x)), "f0002_00": (x, [3] * len(x))})
+        )
+    found = load_dataset(str(tmp_path), "", options='{"classes": 62}')
+    assert (found.spec.shape, found.spec.classes, found.group_names) == ((28, 28, 1), 62, ("f0001_41", "f0002_00"))
+    np.testing.assert_array_equal(found.train.inputs[:3].reshape(3, 784), grey[:3])
+    assert found.test.groups.tolist() == [0, 1]
+
+
+def test_shakespeare_is_read_as_leaf_writes_it(tmp_path):
+    file = tmp_path / "roles.json"
+    file.write_text(
+        leaf(
+            {"HAMLET": (["to be or n", "o be or no"], ["o", "t"]), "GHOST": (["swear!    ", "mark me.  "], ["\n", "I"])}
+        )
+    )
+    found = from_leaf(file)
+    assert (found.spec.shape, found.spec.vocabulary, found.spec.classes) == ((10,), 80, 80)
+    whole = np.concatenate([found.train.inputs, found.test.inputs])
+    assert "to be or n" in {"".join(LETTERS[token] for token in row) for row in whole}
+    assert found.group_names == ("GHOST", "HAMLET")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is not in LEAF's form"),
+        ('{"users": ["a"], "user_data": {}}', "is not in LEAF's form"),
+        (leaf({"a": ([[1.0]], [0, 1])}), "user 'a': x has 1 examples and y 2"),
+        (
+            leaf({"a": ([[1.0], [1.0, 2.0]], [0, 1])}),
+            "user 'a', example 1: x has shape (2,), and the first of its part (1,)",
+        ),
+        (leaf({"a": (["né"], ["x"])}), "user 'a', example 0: the letter 'é' is none of LEAF's 80 letters"),
+        (leaf({"a": ([None], [0])}), "user 'a', example 0: x must be a text or a list of numbers"),
+        (leaf({}), "there are no examples in it"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_user(tmp_path, text, said):
+    (tmp_path / "all.json").write_text(text)
+    assert said in message(lambda: from_leaf(tmp_path / "all.json"))
+
+
+# --- by name ----------------------------------------------------------------------------------------------------------
+
+
+def test_arrays_in_a_file_are_a_data_set(tmp_path):
+    np.savez(tmp_path / "mine.npz", X=picture((10, 6, 5)), y=np.arange(10) % 3, groups=np.arange(10) % 2)
+    found = load_dataset(str(tmp_path / "mine.npz"), "", options='{"classes": ["a", "b", "c"]}')
+    assert (found.spec.shape, found.class_names, found.spec.groups) == ((6, 5, 1), ("a", "b", "c"), 2)
+    np.savez(tmp_path / "odd.npz", images=1)
+    assert "must hold X and y" in message(lambda: load_dataset(str(tmp_path / "odd.npz"), ""))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "error", "said"),
+    [
+        ("gone/pictures", "", DataNotFound, "there is no such file or folder here"),
+        ("ylecun/mnist", "", DataNotFound, "for the Hugging Face Hub write hub:ylecun/mnist"),
+        ("hub:ylecun/mnist", "", DataNotFound, "could not be had from the Hugging Face Hub"),
+        (
+            "houses.csv",
+            '{"targt": "a"}',
+            SettingError,
+            "data.options.targt = 'a': there is no such option; did you mean target?",
+        ),
+        ("houses.csv", '{"target": 3}', SettingError, "data.options.target = 3: it should be a valid string"),
+        ("houses.csv", "", SettingError, "data.options.target"),
+        ("digits", '{"size": 3}', SettingError, "data.options.size = 3: there are no options here"),
+    ],
+)
+def test_what_cannot_be_found_or_asked_is_one_line(houses, monkeypatch, name, options, error, said):
+    monkeypatch.chdir(houses.parent)
+    with pytest.raises(error) as raised:
+        load_dataset(name, "", options=options, offline=True)
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_the_hub_is_not_asked_where_downloads_are_refused(monkeypatch):
+    monkeypatch.setattr("datasets.load_dataset", lambda *_: pytest.fail("it asked the network"))
+    with pytest.raises(DataNotFound, match="only a run may download"):
+        load_dataset("hub:ylecun/mnist", "", offline=True)
+
+
+def test_a_file_that_changed_is_read_again(houses):
+    first = from_table(houses, target="town", inputs="rooms")
+    houses.write_text(HOUSES.replace("9,9.5", "8,9.5"))
+    os.utime(houses, ns=(1, 1))
+    assert from_table(houses, target="town", inputs="rooms").fingerprint != first.fingerprint
