@@ -7,8 +7,11 @@ this repository plugs in.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from fedlearn import objects
@@ -16,7 +19,7 @@ from fedlearn.errors import SettingError
 
 
 def load_reference(reference: str) -> Any:
-    """Return the object that ``"module:attribute"`` names, or ``"object:..."`` (`objects`).
+    """Return what ``"module:attribute"``, ``"folder/file.py:attribute"`` or ``"object:..."`` (`objects`) names.
 
     >>> load_reference("math:tau")
     6.283185307179586
@@ -24,10 +27,23 @@ def load_reference(reference: str) -> Any:
     if reference.startswith(objects.SCHEME):
         return objects.load(reference)
     module_name, _, attribute = reference.partition(":")
-    loaded = import_module(module_name)
+    loaded: Any = _of_file(Path(module_name)) if module_name.endswith(".py") else import_module(module_name)
     for part in attribute.split("."):
         loaded = getattr(loaded, part)
     return loaded
+
+
+def _of_file(path: Path) -> Any:
+    """Return the module in a file, under the name by which others import it."""
+    whole = path.resolve()
+    if not whole.is_file():
+        raise ImportError(f"there is no file {path}")
+    for folder in (Path(place or ".").resolve() for place in sys.path):
+        parts = whole.relative_to(folder).with_suffix("").parts if whole.is_relative_to(folder) else ("",)
+        spec = find_spec(".".join(parts)) if all(part.isidentifier() for part in parts) else None
+        if spec is not None and spec.origin is not None and Path(spec.origin).resolve() == whole:
+            return import_module(spec.name)
+    raise ImportError(f"{path} is in no folder that imports look in: start from its folder, or set PYTHONPATH")
 
 
 def load_plugin(setting: str, reference: str) -> Any:

@@ -25,6 +25,29 @@ def test_reference_that_cannot_be_loaded_says_why_in_one_line(reference):
     assert "\n" not in str(error.value)
 
 
+def test_file_is_the_module_that_it_holds(tmp_path, monkeypatch):
+    (tmp_path / "mylab").mkdir()
+    (tmp_path / "mylab" / "models.py").write_text("class Net: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    named = load_reference("mylab.models:Net")
+    assert load_reference("mylab/models.py:Net") is load_reference(f"{tmp_path}/mylab/models.py:Net") is named
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("no/file.py:Net", "there is no file no/file.py"),
+        ("other.py:Net", "other.py is in no folder that imports look in"),
+    ],
+)
+def test_file_that_cannot_be_imported_says_why(tmp_path, monkeypatch, reference, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.py").write_text("class Net: pass\n")
+    with pytest.raises(SettingError, match=said):
+        TABLE.load(reference)
+
+
 def test_entry_of_our_own_that_is_broken_shows_its_cause():
     with pytest.raises(ModuleNotFoundError):
         TABLE.load("broken")
