@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 
 class Member(NamedTuple):
@@ -84,6 +84,8 @@ class NodeReport(NamedTuple):
 
     Parameters
     ----------
+    num_examples
+        The node's weight; of a refused report 0, unless it was refused only for how it compares with its cohort.
     bytes_up
         Size of the serialised report; 0 where none came.
     reason
@@ -92,6 +94,8 @@ class NodeReport(NamedTuple):
         What the node measured, as ``{"train_loss": 1.7}``.
     raised
         Whether the node's own code has raised; `reason` says what.
+    norm
+        L2 norm of the change, over the entries that were sent; 0 where nobody has looked.
     """
 
     position: int
@@ -101,6 +105,7 @@ class NodeReport(NamedTuple):
     reason: str = ""
     metrics: Mapping[str, float] = {}  # never changed
     raised: bool = False
+    norm: float = 0.0
 
 
 def raised_alike(reasons: Sequence[str]) -> bool:
@@ -110,3 +115,32 @@ def raised_alike(reasons: Sequence[str]) -> bool:
     (True, False)
     """
     return len({re.sub(r"\d+", "0", reason) for reason in reasons}) == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """What an ordinary report of a cohort is like: medians, which less than half of the nodes cannot move far.
+
+    Of two middle ones it is the lower.
+
+    Parameters
+    ----------
+    norm
+        L2 norm of the change.
+    num_examples
+        Number of examples.
+    """
+
+    norm: float
+    num_examples: int
+
+    @classmethod
+    def of(cls, reports: Sequence[NodeReport]) -> Self:
+        """Return what was typical of these reports, of which there is at least one.
+
+        >>> Typical.of([NodeReport(i, Fate.REPORTED, n, norm=n / 10) for i, n in enumerate([10, 30, 10**7])])
+        Typical(norm=3.0, num_examples=30)
+        """
+        middle = (len(reports) - 1) // 2
+        norm = sorted(report.norm for report in reports)[middle]
+        return cls(norm if math.isfinite(norm) else 0.0, sorted(report.num_examples for report in reports)[middle])

@@ -21,10 +21,13 @@ class NotCommitted:
         Why.
     raised_alike
         Whether all nodes that were asked have raised, and all the same: another attempt would end like this one.
+    is_judged_anew
+        The server had the wrong thing to compare the reports with, or nothing, and has learned better from them.
     """
 
     reason: str
     raised_alike: bool = False
+    is_judged_anew: bool = False
 
 
 @dataclass(frozen=True, slots=True)

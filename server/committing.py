@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.cohort import At, Fate, needed_of
+from fedlearn.cohort import At, Fate, Typical, needed_of
 from fedlearn.folding import STATE
 from fedlearn.metrics import Measured
 from fedlearn.runs.history import RoundRecord
-from fedlearn.state import Sends
+from fedlearn.state import Sends, UpdateKind
 from server.collecting import Collected
+from server.limits import FEWEST, measured, too_far
 from server.phases.evaluation import evaluate, is_due
 from server.phases.reporting import Reporting, tell
 from server.run import ServerRun
@@ -24,6 +25,39 @@ def missing_quorum(run: ServerRun, reporting: Reporting) -> str:
         return ""
     why = next((f"; first reason: {report.reason}" for report in reporting.reports if report.reason), "")
     return f"{reported} of {cohort} nodes reported, quorum is {needed}{why}"
+
+
+def judged_anew(run: ServerRun, reporting: Reporting, at: At) -> str:
+    """Take what is typical from this cohort, where the gate had nothing to compare it with, or what no longer holds.
+
+    Nothing is known in the first round, where only a report that goes too far beside the others changes anything. What
+    was known no longer holds where the gate has refused most of a cohort by it, or so many that the quorum is missed:
+    nodes that learn otherwise than in the round before are never locked out.
+
+    Returns
+    -------
+    str
+        Why the attempt must be made again; empty where it need not.
+    """
+    reports = measured(reporting.reports)
+    if run.kind is UpdateKind.ENSEMBLE or len(reports) < FEWEST:
+        return ""
+    if run.typical is None:
+        found = too_far(reports, run.config.gate)
+        for position, why in found.items():
+            member = reporting.members[position]
+            where = {"node": member.node_id, "partition": member.partition_id}
+            run.events.write("too-far", **at.where, **where, reason=why)
+        reason = f"{len(found)} of {len(reports)} reports go too far beside the others" if found else ""
+    else:
+        refused = len(reports) - reporting.count(Fate.REPORTED)
+        reason = missing_quorum(run, reporting) if refused else ""
+        if 2 * refused > len(reports):
+            reason = f"{refused} of {len(reports)} reports are unlike those of the last round"
+    if reason:
+        run.typical = Typical.of(reports)
+        reason += ": the round is run again, and judged by what was typical of this attempt"
+    return reason
 
 
 def next_step(run: ServerRun, reporting: Reporting, at: At) -> Step | None:
@@ -83,11 +117,18 @@ def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
         evaluation_seconds=run.clock.now() - begin,
         measured={**run.store.metrics.combined(reporting.reports, before), **scores, **step.measured},
     )
+    run.typical = _typical_after(run, reporting)
     states = run.exchange.node_states()
     memory = {**run.strategy.memory(), **run.draws.memory()}
-    run.store.save(step.state, memory, record, node_states=states, seconds=run.seconds)
+    run.store.save(step.state, memory, record, node_states=states, seconds=run.seconds, typical=run.typical)
     row = record.as_row()
     run.events.write("committed", attempt=at.attempt, round=row.pop("round_number"), **row)
+
+
+def _typical_after(run: ServerRun, reporting: Reporting) -> Typical | None:
+    """Return what the next round's reports are compared with: what was typical of those that now count."""
+    counted = [report for report in reporting.reports if report.fate is Fate.REPORTED]
+    return run.typical if run.kind is UpdateKind.ENSEMBLE or len(counted) < FEWEST else Typical.of(counted)
 
 
 def _evaluated(run: ServerRun, step: Step, reporting: Reporting, at: At) -> Measured:

@@ -17,7 +17,8 @@ and in the run's table; a refused report leaves the model as it is, and the roun
 | ``wrong-positions`` | the entries that it says it sends are none of the model |
 | ``not-finite`` | NaN or infinity among the values |
 | ``wrong-parcels`` | it brings other parcels beside the state than were asked for |
-| ``norm-too-large`` | their L2 norm exceeds ``gate.max_norm`` |
+| ``norm-too-large`` | their L2 norm exceeds ``gate.max_norm``, or that of the change ``gate.max_ratio`` usual ones |
+| ``share-too-large`` | by its number of examples it would have nearly all of the weight (``gate.max_share``) |
 | ``duplicate`` | the node has already reported in this attempt |
 
 Of trees the model itself says whether they are sound (`fedlearn.models.forest`); beside names, shapes and dtypes:
@@ -44,18 +45,21 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 
 from fedlearn import wire
 from fedlearn.cohort import Fate, Member, NodeReport
-from fedlearn.compression import load_codec, parcel_codec
+from fedlearn.compression import load_codec, load_downlink, parcel_codec
 from fedlearn.config import from_flower
 from fedlearn.errors import Refused, said
 from fedlearn.flower import ErrorCode
 from fedlearn.folding import STATE, FoldPlan, Verdict
 from fedlearn.models.base import Ensemble
 from fedlearn.models.loaded import loaded
-from fedlearn.seeding import parcel_seed, report_seed
-from fedlearn.state import Array, Update, UpdateKind, dense_update
+from fedlearn.seeding import downlink_seed, parcel_seed, report_seed
+from fedlearn.state import Array, Entries, Sends, State, Update, UpdateKind, dense_update
+from server.limits import Limits
 
 MOST_ARRAYS = 8  # times as many arrays as the state has: what a codec makes of each is far less
 MOST_ENTRIES = 64  # records of a report, and entries of its metrics and its config
+NOTHING: State = {}
+CHUNK = 8192  # entries of one sum: so few that BLAS does not split it among threads, which would alter its last bits
 
 
 class ReportGate:
@@ -73,14 +77,16 @@ class ReportGate:
         self._config = config
         self._run_seed = config.seed
         self._limits = config.gate
-        self._sends = config.compression.send
+        self._sends = Sends(config.compression.send)
         self._codec = load_codec(config.compression)
         self._parcels = {
             name: (parcel, parcel_codec(parcel.codec)) for name, parcel in plan.parcels.items() if name != STATE
         }
+        self._beside = None if plan.typical is None else Limits(plan.typical, plan.cohort, config.gate)
+        self._base: tuple[ArrayRecord, State] | None = None  # the state that was last sent, packed and as nodes see it
         self._seen: set[int] = set()
 
-    def check(self, reply: Message, member: Member) -> Verdict:
+    def check(self, reply: Message, member: Member, sent: RecordDict) -> Verdict:
         """Return the verdict on what came from `member`; never raises for what a node sent."""
         if reply.has_error():
             reason = said(reply.error.reason or "") or "no reason given"
@@ -90,12 +96,15 @@ class ReportGate:
         try:
             self._check_size(reply.content)
             bytes_up = _bytes_of(reply.content)
-            num_examples, parcels = self._admit(reply.content, member)
+            num_examples, norm, parcels = self._admit(reply.content, member, sent)
         except Refused as refused:
             report = NodeReport(member.position, Fate.REFUSED, bytes_up=bytes_up, reason=str(refused))
             return Verdict(report)
+        if self._beside is not None and (why := self._beside.why_not(norm, num_examples)):
+            return Verdict(NodeReport(member.position, Fate.REFUSED, num_examples, bytes_up, why, norm=norm))
         metrics = _metrics(reply.content, self._plan.metrics)
-        return Verdict(NodeReport(member.position, Fate.REPORTED, num_examples, bytes_up, metrics=metrics), parcels)
+        report = NodeReport(member.position, Fate.REPORTED, num_examples, bytes_up, metrics=metrics, norm=norm)
+        return Verdict(report, parcels)
 
     def _check_size(self, content: RecordDict) -> None:
         """Refuse records of far more entries than any report has, before anything is done with them."""
@@ -107,19 +116,23 @@ class ReportGate:
             if len(record) > (most := allowed[type(record)]):
                 raise Refused("too-large", f"{key} has {len(record)} entries, allowed are {most}")
 
-    def _admit(self, content: RecordDict, member: Member) -> tuple[int, dict[str, Update]]:
+    def _admit(self, content: RecordDict, member: Member, sent: RecordDict) -> tuple[int, float, dict[str, Update]]:
+        """Return number of examples, norm of the change and parcels of a report that is sound in itself."""
         self._check_place(content, member)
         wire.check_seal(content)
         num_examples = wire.read_num_examples(content)
         if not 1 <= num_examples <= self._limits.max_examples:
             allowed = f"from 1 to {self._limits.max_examples}"
             raise Refused("wrong-count", f"{num_examples} examples, allowed are {allowed}")
-        update = self._members(content) if self._plan.kind is UpdateKind.ENSEMBLE else self._update(content)
+        if self._plan.kind is UpdateKind.ENSEMBLE:
+            update, norm = self._members(content), 0.0
+        else:
+            update, norm = self._update(content, sent)
         parcels = {STATE: update, **self._others(content, member)}
         if member.position in self._seen:
             raise Refused("duplicate", f"node {member.node_id} has already reported")
         self._seen.add(member.position)
-        return num_examples, parcels
+        return num_examples, norm, parcels
 
     def _others(self, content: RecordDict, member: Member) -> dict[str, Update]:
         """Return the parcels beside the state: exactly those that were asked for, each in its layout, finite."""
@@ -130,13 +143,37 @@ class ReportGate:
         for name, (plan, codec) in self._parcels.items():
             seed = parcel_seed(self._seed_of(member), name)
             updates[name] = codec.decode(wire.unpack_arrays(came[name]), layout=plan.layout, seed=seed)
-            _check_finite(updates[name])
+            _norm(updates[name])
         return updates
 
-    def _update(self, content: RecordDict) -> Update:
+    def _update(self, content: RecordDict, sent: RecordDict) -> tuple[Update, float]:
+        """Return what was sent of the state, all of it finite, and the norm of the change that it makes."""
         update = wire.read_update(content, codec=self._codec, layout=self._plan.layout)
-        self._check_values(update)
-        return update
+        norm = _norm(update, NOTHING if self._sends is Sends.UPDATE else self._state_in(sent))
+        if most := self._limits.max_norm:
+            of_values = norm if self._sends is Sends.UPDATE else _norm(update)
+            if of_values > most:
+                raise Refused("norm-too-large", f"L2 norm {of_values:.6g}, allowed is {most:g}")
+        return update, norm
+
+    def _state_in(self, sent: RecordDict) -> State:
+        """Return the state of an instruction, as its node has seen it; most share one record, which is read once.
+
+        A strategy that sends something else sends no state: what comes back is then its own change.
+        """
+        try:
+            record = wire.state_record(sent)
+        except Refused:
+            return NOTHING
+        if self._base is None or self._base[0] is not record:
+            arrays = wire.unpack_arrays(record)
+            if self._config.compression.downlink != "identity":
+                seed = downlink_seed(self._run_seed, round_number=self._plan.at.round_number)
+                update = load_downlink(self._config.compression).decode(arrays, layout=self._plan.layout, seed=seed)
+                arrays = {name: entries.values for name, entries in update.items()}
+            sizes = {name: spec.size for name, spec in self._plan.layout.items()}
+            self._base = record, {name: array for name, array in arrays.items() if array.size == sizes.get(name)}
+        return self._base[1]
 
     def _members(self, content: RecordDict) -> Update:
         """Return the members of an ensemble; only the model itself can tell whether they are sound."""
@@ -165,35 +202,45 @@ class ReportGate:
         """Return the codec's seed that the node must have used: it cannot choose which entries it sends."""
         return report_seed(self._run_seed, round_number=self._plan.at.round_number, node=member.partition_id)
 
-    def _check_values(self, update: Update) -> None:
-        square = _check_finite(update)
-        if self._limits.max_norm and math.sqrt(square) > self._limits.max_norm:
-            detail = f"L2 norm {math.sqrt(square):.6g}, allowed is {self._limits.max_norm:g}"
-            raise Refused("norm-too-large", detail)
 
+def _norm(update: Update, base: State = NOTHING) -> float:
+    """Return the L2 norm of all float values, less those of `base` where it has any.
 
-def _check_finite(update: Update) -> float:
-    """Refuse NaN, infinity and what is no number; return the sum of the squares of all values."""
+    Raises
+    ------
+    Refused
+        For NaN, infinity and what is no number.
+    """
     square = 0.0
     for name, entries in update.items():
         if entries.values.dtype.kind not in "fiub":
             raise Refused("wrong-dtype", f"{name} has dtype {entries.values.dtype}")
         if entries.values.dtype.kind == "f":
-            square += _square_of(name, entries.values)
-    return square
+            square += _square_of(name, entries, base.get(name))
+    return math.sqrt(square)
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _square_of(name: str, values: Array) -> float:
-    """Return the sum of the squares; refuse NaN and infinity."""
-    square = float(np.dot(values, values))
-    if math.isfinite(square):
-        return square
-    # Squares of huge but finite values overflow: look again before refusing.
-    if not np.isfinite(values).all():
-        raise Refused("not-finite", f"{name} holds NaN or infinity")
-    wide = values.astype(np.float64)
-    return float(np.dot(wide, wide))
+def _square_of(name: str, entries: Entries, base: Array | None) -> float:
+    """Return the sum of the squares of one parameter's values, less its base; refuse NaN and infinity.
+
+    A chunk at a time: no copy of the parameter is made.
+    """
+    square = 0.0
+    flat = None if base is None else base.reshape(-1)
+    for start in range(0, len(entries.values), CHUNK):
+        part = slice(start, start + CHUNK)
+        values = entries.values[part]
+        if flat is not None:
+            values = values - flat[part if entries.positions is None else entries.positions[part]]
+        term = float(np.dot(values, values))
+        if not math.isfinite(term):  # squares of huge but finite values overflow: look again before refusing
+            if not np.isfinite(entries.values[part]).all():
+                raise Refused("not-finite", f"{name} holds NaN or infinity")
+            wide = values.astype(np.float64)
+            term = float(np.dot(wide, wide))
+        square += term
+    return square
 
 
 def _bytes_of(content: RecordDict) -> int:

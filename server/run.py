@@ -54,6 +54,7 @@ class ServerRun:
         self.notices = Notices(exchange)
         self.late = LateReports(exchange, events, self.notices)
         self.directory = NodeDirectory(exchange, events, clients=config.clients, window=config.rounds.selection_window)
+        self.typical = store.typical  # what reports are compared with
         self._began = exchange.clock.now()
         self._earlier_seconds = store.seconds
 

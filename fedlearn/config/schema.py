@@ -176,6 +176,12 @@ class GateSettings(Settings):
 
     max_norm: NonNegative = 0.0
     """Largest allowed L2 norm of the sent values; 0 sets no limit."""
+    max_ratio: NonNegative = 5.0
+    """Largest allowed L2 norm of a node's change, in usual ones: the median of the last round, more for a node with
+    more examples. 0 sets no limit. From 3 nodes on; not for trees."""
+    max_share: Share = 0.95
+    """Largest share of the cohort's examples that a node may claim, if the others have the median of the last round. 1
+    sets no limit. From 5 nodes on; not for trees."""
     max_examples: Annotated[int, Field(ge=1)] = 10_000_000
     """Largest number of examples that a node may claim."""
     max_depth: Annotated[int, Field(ge=1)] = 32

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, Self
 
-from flwr.app import Message
+from flwr.app import Message, RecordDict
 
-from fedlearn.cohort import At, Member, NodeReport
+from fedlearn.cohort import At, Member, NodeReport, Typical
 from fedlearn.registry import load_reference
 from fedlearn.state import Array, Layout, Update, UpdateKind
 
@@ -131,8 +131,8 @@ class Verdict:
 class Gate(Protocol):
     """Decides which replies may touch the model."""
 
-    def check(self, reply: Message, member: Member) -> Verdict:
-        """Return the verdict on what came from `member`."""
+    def check(self, reply: Message, member: Member, sent: RecordDict) -> Verdict:
+        """Return the verdict on what came from `member`, who was sent an instruction of this content."""
         ...
 
 
@@ -152,6 +152,10 @@ class FoldPlan:
         What an update of the run's model means.
     metrics
         Names of the nodes' metrics that somebody reads; others are left behind. None: all are read.
+    cohort
+        How many nodes were sent an instruction.
+    typical
+        What reports are compared with; None where nothing is known yet.
     """
 
     gate: str
@@ -160,6 +164,8 @@ class FoldPlan:
     settings: Mapping[str, Any]
     kind: UpdateKind = UpdateKind.DENSE
     metrics: tuple[str, ...] | None = ()
+    cohort: int = 0
+    typical: Typical | None = None
 
     @property
     def layout(self) -> Layout:

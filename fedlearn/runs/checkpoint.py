@@ -42,6 +42,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
+from fedlearn.cohort import Typical
 from fedlearn.errors import CheckpointError, RunFailed, SettingError
 from fedlearn.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.runs.history import COLUMNS, History, RoundRecord
@@ -147,6 +148,7 @@ class RunStore:
         self.state: State = {}
         self.memory: Mapping[str, Array] = {}
         self.node_states = b""
+        self.typical: Typical | None = None
         self.history = History(metrics=metrics)
         self.model_sha256 = ""
         self.seconds = 0.0
@@ -178,7 +180,14 @@ class RunStore:
             self._write(state, {}, b"", History(metrics=self.metrics), None)
 
     def save(
-        self, state: State, memory: Mapping[str, Array], record: RoundRecord, *, node_states: bytes, seconds: float
+        self,
+        state: State,
+        memory: Mapping[str, Array],
+        record: RoundRecord,
+        *,
+        node_states: bytes,
+        seconds: float,
+        typical: Typical | None = None,
     ) -> None:
         """Store the state after a committed round; how long that takes does not depend on how many there were before.
 
@@ -190,13 +199,15 @@ class RunStore:
             What the nodes keep between rounds, where the engine holds it for them.
         seconds
             How long the run has taken so far, over all its sessions.
+        typical
+            What reports of the next round are compared with.
 
         Raises
         ------
         RunFailed
             If a file cannot be written; the round before stays stored.
         """
-        self.seconds = seconds
+        self.seconds, self.typical = seconds, typical
         with storing(self.folder):
             self._write(state, memory, node_states, self.history.plus(record), record)
 
@@ -228,6 +239,7 @@ class RunStore:
         self.memory = memory[0] if memory else {}
         self.node_states = data.get(names[2], b"")
         self.history, self.seconds, self.model_sha256 = history, manifest.seconds, manifest.files[names[0]]
+        self.typical = manifest.typical
         self._history_bytes, self._history_sha256 = len(written), hashlib.sha256(written)
         with storing(self.folder):
             self._clear({*data})
@@ -304,6 +316,7 @@ class RunStore:
             parameters=list(state),
             seconds=round(self.seconds, 3),
             settings=self._settings,
+            typical=self.typical,
         )
         write_atomically(self.folder / CHECKPOINT, manifest.packed())
         self.state, self.memory, self.node_states, self.history = state, memory, node_states, history

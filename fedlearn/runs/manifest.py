@@ -18,6 +18,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from fedlearn.cohort import Typical
 from fedlearn.errors import CheckpointError
 
 FORMAT = 2
@@ -45,6 +46,8 @@ class Manifest:
         How long the run has taken so far.
     settings
         Those that the run was begun with and has to keep.
+    typical
+        What reports of the next round are compared with; None where nothing is known, as in a file of an older version.
     """
 
     rounds: Annotated[int, Field(ge=0)]
@@ -55,6 +58,7 @@ class Manifest:
     seconds: Annotated[float, Field(ge=0)]
     settings: dict[str, Setting]
     format: int = FORMAT
+    typical: Typical | None = None
 
     def packed(self) -> bytes:
         """Return the file's content."""

@@ -54,7 +54,7 @@ def collect_reports(run: ServerRun, configuration: Configuration, at: At) -> Rep
 
     The late and the refused are told so.
     """
-    plan = fold_plan(run, at)
+    plan = fold_plan(run, at, cohort=len(configuration.members))
     fold = Fold(plan)
     intake = _Intake(configuration.members, fold, run.events)
     deadline = run.config.rounds.reporting_deadline
@@ -68,7 +68,7 @@ def collect_reports(run: ServerRun, configuration: Configuration, at: At) -> Rep
     return reporting
 
 
-def fold_plan(run: ServerRun, at: At) -> FoldPlan:
+def fold_plan(run: ServerRun, at: At, *, cohort: int) -> FoldPlan:
     """Return how the reports of an attempt are checked and added up."""
     strategy = run.strategy
     steps = (*steps_of(run.config.strategy.steps), *strategy.steps)
@@ -80,6 +80,8 @@ def fold_plan(run: ServerRun, at: At) -> FoldPlan:
         settings=to_flower(run.config),
         kind=run.kind,
         metrics=None if strategy.reads_all_metrics else tuple(metric.name for metric in run.store.metrics.reported),
+        cohort=cohort,
+        typical=run.typical,
     )
 
 
@@ -116,6 +118,8 @@ class _Intake:
         detail: dict[str, Any] = {"reason": report.reason} if report.reason else {}
         if report.bytes_up:
             detail["bytes"] = report.bytes_up
+        if report.num_examples:
+            detail |= {"examples": report.num_examples, "norm": float(f"{report.norm:.6g}")}
         self._events.write(report.fate, **self._where, node=member.node_id, partition=member.partition_id, **detail)
 
     def take_block(self, result: BlockResult) -> None:
@@ -166,13 +170,14 @@ def _collect_replies(
     exchange: Exchange, configuration: Configuration, intake: _Intake, *, deadline: float
 ) -> Pending[Member]:
     """Collect from any Flower grid; return the messages that nothing came of."""
+    sent = [message.content.copy() for message in configuration.messages]  # a simulated node may change its own
     pending = exchange.send(configuration.messages, configuration.members, book="")
     for member in pending.unsent:
         intake.write(NodeReport(member.position, Fate.FAILED, reason="the node is not connected"))
         intake.tree.place(member.position, None)
     for _ in exchange.looks(until=exchange.clock.now() + deadline):
         for member, reply, again in pending.heard():
-            verdict = intake.fold.gate.check(reply, member)
+            verdict = intake.fold.gate.check(reply, member, sent[member.position])
             if again:
                 intake.refuse_second(member)  # whatever it holds: the first one stands
                 continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fedlearn.cohort import At
 from fedlearn.errors import RunFailed
 from server.collecting import Collected, NotCommitted, collect
-from server.committing import abandon, commit, missing_quorum, next_step
+from server.committing import abandon, commit, judged_anew, missing_quorum, next_step
 from server.run import ServerRun
 
 LONGEST_BACKOFF = 60.0  # seconds
@@ -43,23 +43,27 @@ class Synchronous:
 
     def _commit_round(self, round_number: int) -> None:
         rounds, events = self.server.config.rounds, self.server.events
-        reason = ""
-        for number in range(1, rounds.max_attempts + 1):
+        number, most = 1, rounds.max_attempts
+        while True:
             at = At(round_number, number)
             events.write("round-started", **at.where)
             failed = self.attempt(at)
             if failed is None:
                 return
-            reason = failed.reason
             if failed.raised_alike and not self.server.store.history.rounds:
-                raise RunFailed(f"every node fails alike, and none has ever reported: {reason}")
-            if number < rounds.max_attempts:
+                raise RunFailed(f"every node fails alike, and none has ever reported: {failed.reason}")
+            if failed.is_judged_anew and most == rounds.max_attempts:
+                most += 1  # once in a round, and at once: it was no fault of the nodes whose reports were sound
+            elif number == most:
+                break
+            else:
                 pause = self.pause_before(number + 1)
                 events.write("backing-off", **at.where, seconds=pause)
                 self.server.clock.sleep(pause)
+            number += 1
         raise RunFailed(
             f"round {round_number} was tried {rounds.max_attempts} times (rounds.max_attempts) and never committed; "
-            f"last reason: {reason}"
+            f"last reason: {failed.reason}"
         )
 
     def pause_before(self, attempt: int) -> float:
@@ -76,12 +80,16 @@ class Synchronous:
 
 
 def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitted | None:
-    """Commit what was collected, or abandon it and return why: no quorum, or a state that is not finite."""
-    reason = missing_quorum(run, collected.reporting)
+    """Commit what was collected, or abandon it and return why.
+
+    That is: reports that must be judged anew, no quorum, or a state that is not finite.
+    """
+    anew = judged_anew(run, collected.reporting, at)
+    reason = anew or missing_quorum(run, collected.reporting)
     step = None if reason else next_step(run, collected.reporting, at)
     if step is None:
         reason = reason or "the new state would hold NaN or infinity"
         abandon(run, collected.reporting, at, reason)
-        return NotCommitted(reason, collected.reporting.raised_alike)
+        return NotCommitted(reason, collected.reporting.raised_alike, is_judged_anew=bool(anew))
     commit(run, step, collected, at)
     return None

@@ -158,7 +158,7 @@ class Reports:
     def _check(self, content: RecordDict, plan: FoldPlan) -> bool:
         reply = flower.reply_from(node_id=NODE, message_type="train", reply_to="m", content=content, error=None)
         self._gate = self._gate or ReportGate(plan)
-        verdict = self._gate.check(reply, MEMBER)
+        verdict = self._gate.check(reply, MEMBER, RecordDict())
         accepted = check_verdict(verdict, plan)
         if accepted:
             self._gate = None  # it takes no second report of the same node

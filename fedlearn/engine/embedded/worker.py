@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 from flwr.app import Array as FlowerArray
-from flwr.app import ArrayRecord, Message
+from flwr.app import ArrayRecord, Message, RecordDict
 
 from fedlearn import flower, objects
 from fedlearn.engine.apps import load_client_app
@@ -129,8 +129,9 @@ class _Worker:
         kept: dict[int, bytes] = {}
         for member, message in zip(task.members, task.messages, strict=True):
             self._running[0] = member.position
-            reply = self._run(message, kept)
-            verdicts.append(self._fold.gate.check(reply, member))
+            sent = self._content(message)
+            reply = self._run(message, sent, kept)
+            verdicts.append(self._fold.gate.check(reply, member, sent))
         self._running[0] = NOBODY
         self._sums = self._fold.of(verdicts, self._sums)
         reports = [*task.lost, *(verdict.report for verdict in verdicts)]
@@ -141,7 +142,7 @@ class _Worker:
         answers = []
         for place, message in enumerate(task.messages):
             self._running[0] = place
-            answers.append(_answer(message, self._run(message, kept)))
+            answers.append(_answer(message, self._run(message, self._content(message), kept)))
         self._running[0] = NOBODY
         return MessagesDone(answers, self._written({}, kept)[1])
 
@@ -153,14 +154,18 @@ class _Worker:
         sum_lies, kept_lies = self._mine.write_groups(self._slot, [total, by_node])
         return sum_lies, kept_lies
 
-    def _run(self, packed: PackedMessage, kept: dict[int, bytes]) -> Message:
-        """Run one node; put what it keeps into `kept` if that has changed."""
+    def _content(self, packed: PackedMessage) -> RecordDict:
+        """Return what a message says."""
         content = flower.from_bytes(packed.records)
         self._records = {number: self._record(number) for _, number in packed.arrays}
         for key, number in packed.arrays:
             content[key] = self._records[number]
+        return content
+
+    def _run(self, packed: PackedMessage, content: RecordDict, kept: dict[int, bytes]) -> Message:
+        """Run one node; put what it keeps into `kept` if that has changed. The content stays as it is."""
         message = flower.received(
-            content, node_id=packed.node_id, message_type=packed.message_type,
+            content.copy(), node_id=packed.node_id, message_type=packed.message_type,
             message_id=packed.message_id, ttl=packed.ttl,
         )  # fmt: skip
         before = packed.kept.read(self._theirs[packed.kept.slot]) if packed.kept else b""

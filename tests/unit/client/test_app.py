@@ -89,7 +89,7 @@ def test_report_passes_the_gate_and_holds_what_was_learned(state, codec, send, g
     node, dense = OneNode(**settings, **{"compression.keep_ratio": 0.5}), OneNode()
     plan = plan_for("strategies.masked_mean:MaskedSum", state, settings=node.settings)
     reply = node.hears(instruction(state))
-    verdict = ReportGate(plan).check(reply, Member(5, 3, 2))
+    verdict = ReportGate(plan).check(reply, Member(5, 3, 2), instruction(state).content)
     assert verdict.report.fate is Fate.REPORTED, verdict.report.reason
     assert verdict.report.num_examples == 1442 // 4
     learned = wire.unpack_arrays(dense.hears(instruction(state)).content.array_records[wire.ARRAYS])
@@ -106,7 +106,7 @@ CHAINS = ["drop:0.3,rotate,quantize:4", "rand-k:0.2", "ternary:0.05", "eden,entr
 def test_compressed_report_passes_the_gate(state, codec):
     node = OneNode(**{"compression.codec": codec, "compression.send": "update"})
     plan = plan_for("strategies.masked_mean:MaskedSum", state, settings=node.settings)
-    verdict = ReportGate(plan).check(node.hears(instruction(state)), Member(5, 3, 2))
+    verdict = ReportGate(plan).check(node.hears(instruction(state)), Member(5, 3, 2), instruction(state).content)
     assert verdict.report.fate is Fate.REPORTED, verdict.report.reason
     assert verdict.report.bytes_up < 62_006 * 4 / 4
 
@@ -147,7 +147,7 @@ def test_a_report_is_freed_with_its_last_reader_not_when_python_looks_for_cycles
     try:
         reply = node.hears(instruction(state))
         arrays = weakref.ref(wire.only(reply.content, ArrayRecord))
-        assert ReportGate(plan).check(reply, Member(5, 3, 2)).report.fate is Fate.REPORTED
+        assert ReportGate(plan).check(reply, Member(5, 3, 2), instruction(state).content).report.fate is Fate.REPORTED
         del reply
         assert arrays() is None
     finally:

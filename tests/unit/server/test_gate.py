@@ -26,6 +26,7 @@ from server.gate import ReportGate
 from tests.oracles.cohorts import plan_for
 from tests.unit.server.scripted import STATE, Node, Scene, honest_content, trained
 
+SENT = RecordDict({wire.ARRAYS: wire.pack_arrays(STATE)})
 BAD = 12  # the node whose report is spoiled; it holds partition 2
 
 
@@ -291,7 +292,8 @@ def test_malformed_report_is_refused_with_its_reason_and_the_round_commits_witho
 
 def test_every_reason_of_the_gate_is_in_the_table():
     words = set(re.findall(r"``([a-z-]+)``", server.gate.__doc__.split("|---|---|")[1]))
-    assert words == {reason for reason, _ in MALFORMED.values()} | {"duplicate", "wrong-checksum", "wrong-positions"}
+    elsewhere = {"duplicate", "wrong-checksum", "wrong-positions", "share-too-large"}
+    assert words == {reason for reason, _ in MALFORMED.values()} | elsewhere
 
 
 def test_refused_reports_below_quorum_abandon_the_round_and_name_the_first_reason(scene):
@@ -324,7 +326,7 @@ VALID = {
 
 @pytest.mark.parametrize("spoil", VALID.values(), ids=VALID.keys())
 def test_unusual_but_valid_report_is_counted(scene, spoil):
-    run = scene(nodes_with(spoiled(spoil))).run()
+    run = scene(nodes_with(spoiled(spoil)), gate={"max_ratio": 0, "max_share": 1}).run()
     assert run.store.history.rounds[0].reported == 5
     assert not run.events("refused")
     assert all(np.isfinite(array).all() for array in run.state.values())
@@ -338,7 +340,7 @@ def test_norm_is_of_all_float_entries_and_equality_passes(value, fate):
     content = honest_content(message, 2)
     content[wire.ARRAYS] = wire.pack_arrays({"w": np.float32([[value, 0, 0], [0, 0, 0]]), "steps": np.array(2**60)})
     wire.seal(content)
-    assert gate.check(reply_with(content), member).report.fate is fate
+    assert gate.check(reply_with(content), member, SENT).report.fate is fate
 
 
 # --- the gate alone ---------------------------------------------------------------------------------------------------
@@ -361,8 +363,8 @@ def reply_with(content):
 def test_second_report_through_the_same_gate_is_a_duplicate():
     gate = gate_of()
     message, member = message_and_member()
-    first = gate.check(reply_with(honest_content(message, 2)), member)
-    second = gate.check(reply_with(honest_content(message, 2)), member)
+    first = gate.check(reply_with(honest_content(message, 2)), member, SENT)
+    second = gate.check(reply_with(honest_content(message, 2)), member, SENT)
     assert first.report.fate is Fate.REPORTED
     assert (second.report.fate, second.parcels) == (Fate.REFUSED, {})
     assert second.report.reason.startswith("duplicate")
@@ -370,7 +372,7 @@ def test_second_report_through_the_same_gate_is_a_duplicate():
 
 def test_accepted_values_are_those_that_were_sent():
     message, member = message_and_member()
-    verdict = gate_of().check(reply_with(honest_content(message, 2)), member)
+    verdict = gate_of().check(reply_with(honest_content(message, 2)), member, SENT)
     assert verdict.report.num_examples == 30
     for name, array in trained(STATE, 2).items():
         np.testing.assert_array_equal(verdict.parcels[STATE_PARCEL][name].values, array.reshape(-1))
@@ -384,7 +386,7 @@ def test_what_a_header_declares_is_not_allocated(shape):
     wire.seal(content)
     gate = gate_of()
     tracemalloc.start()
-    verdict = gate.check(reply_with(content), member)
+    verdict = gate.check(reply_with(content), member, SENT)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert verdict.report.fate is Fate.REFUSED
@@ -396,7 +398,7 @@ def test_hostile_headers_do_not_fill_the_memory():
     content = honest_content(message, 2)
     with_header(header() + " " * 60_000)(content)
     wire.seal(content)
-    assert gate_of().check(reply_with(content), member).report.reason.startswith("undecodable")
+    assert gate_of().check(reply_with(content), member, SENT).report.reason.startswith("undecodable")
 
 
 DROPPING = {"compression": {"codec": "drop", "keep_ratio": 0.5}}
@@ -414,7 +416,7 @@ def dropped_content(message):
 
 def test_dropped_entries_pass_the_gate_as_null():
     message, member = message_and_member()
-    verdict = gate_of(DROPPING).check(reply_with(dropped_content(message)), member)
+    verdict = gate_of(DROPPING).check(reply_with(dropped_content(message)), member, SENT)
     assert verdict.report.fate is Fate.REPORTED
     assert len(verdict.parcels[STATE_PARCEL]["w"].values) == 3
 
@@ -435,7 +437,7 @@ def test_malformed_dropped_report_is_refused_too(reason, arrays):
     content = dropped_content(message)
     content[wire.ARRAYS] = wire.pack_arrays(arrays)
     wire.seal(content)
-    verdict = gate_of(DROPPING).check(reply_with(content), member)
+    verdict = gate_of(DROPPING).check(reply_with(content), member, SENT)
     assert verdict.report.reason.split(":")[0] == reason
 
 
@@ -470,7 +472,7 @@ contents = st.dictionaries(
 @given(content=contents)
 def test_random_records_are_refused_and_raise_nothing(settings, content):
     _, member = message_and_member()
-    verdict = gate_of(settings).check(reply_with(content), member)
+    verdict = gate_of(settings).check(reply_with(content), member, SENT)
     assert (verdict.report.fate, verdict.parcels) == (Fate.REFUSED, {})
 
 
@@ -487,7 +489,7 @@ def test_flipped_and_missing_bytes_give_a_verdict_even_with_a_fitting_checksum(p
 
     with_data(damage)(content)
     wire.seal(content)
-    verdict = gate_of().check(reply_with(content), member)
+    verdict = gate_of().check(reply_with(content), member, SENT)
     if verdict.parcels:  # a flipped bit of a value cannot be told from a value
         assert np.isfinite(verdict.parcels[STATE_PARCEL]["w"].values).all()
         assert verdict.parcels[STATE_PARCEL]["w"].values.shape == (6,)
@@ -502,7 +504,7 @@ def test_flipped_bytes_of_the_whole_message_give_a_verdict(position, flip):
         content = flower.from_bytes(bytes(data))
     except Exception:  # Flower's transport refuses it before we see it
         return
-    assert gate_of().check(reply_with(content), member).report.fate in {Fate.REFUSED, Fate.REPORTED}
+    assert gate_of().check(reply_with(content), member, SENT).report.fate in {Fate.REFUSED, Fate.REPORTED}
 
 
 # --- damage on the way ------------------------------------------------------------------------------------------------
@@ -534,7 +536,7 @@ def damaged(content, where, damage):
 def test_undamaged_compressed_report_passes(codec):
     message, member = message_and_member()
     content, settings = compressed_content(message, codec)
-    verdict = gate_of(settings).check(reply_with(content), member)
+    verdict = gate_of(settings).check(reply_with(content), member, SENT)
     assert verdict.report.fate is Fate.REPORTED, verdict.report.reason
 
 
@@ -552,7 +554,7 @@ def test_flipped_bit_or_truncation_is_refused_by_its_checksum(codec, where, bit,
         return bytes(flipped)
 
     damaged(content, where, damage)
-    verdict = gate_of(settings).check(reply_with(content), member)
+    verdict = gate_of(settings).check(reply_with(content), member, SENT)
     assert (verdict.report.fate, verdict.parcels) == (Fate.REFUSED, {})
     assert verdict.report.reason.startswith("wrong-checksum: ")
 
@@ -571,7 +573,7 @@ def test_garbage_with_a_fitting_checksum_is_refused_or_finite(codec, where, byte
 
     damaged(content, where, damage)
     wire.seal(content)
-    verdict = gate_of(settings).check(reply_with(content), member)
+    verdict = gate_of(settings).check(reply_with(content), member, SENT)
     for entries in verdict.parcels.get(STATE_PARCEL, {}).values():
         assert np.isfinite(entries.values).all()
 
@@ -581,4 +583,4 @@ def test_metrics_and_the_checksum_itself_are_covered(spoil):
     message, member = message_and_member()
     content = honest_content(message, 2)
     spoil(content)
-    assert gate_of().check(reply_with(content), member).report.reason.startswith("wrong-checksum: ")
+    assert gate_of().check(reply_with(content), member, SENT).report.reason.startswith("wrong-checksum: ")

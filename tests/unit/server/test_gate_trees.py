@@ -56,7 +56,7 @@ def verdict_of(settings, state, arrays=None, round_number=1):
     plan = plan_for(
         "strategies.collected:Collected", state, settings=settings, kind=UpdateKind.ENSEMBLE, at=At(round_number, 1)
     )
-    return ReportGate(plan).check(reply, Member(NODE, PARTITION, 0))
+    return ReportGate(plan).check(reply, Member(NODE, PARTITION, 0), RecordDict())
 
 
 def test_an_honest_tree_passes_as_it_is(honest):

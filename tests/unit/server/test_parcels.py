@@ -42,7 +42,7 @@ def content_with(parcels):
 def verdict_of(content, **plan):
     gate = ReportGate(plan_for(MEAN, scripted.STATE, control=plan_of(**plan)))
     reply = flower.reply_from(node_id=12, message_type="train", reply_to="m", content=content, error=None)
-    return gate.check(reply, Member(12, 2, 2))
+    return gate.check(reply, Member(12, 2, 2), RecordDict())
 
 
 def test_a_parcel_that_was_asked_for_comes_through_as_it_was_sent():
@@ -61,7 +61,7 @@ def test_a_parcel_is_decoded_by_the_codec_that_it_was_asked_for_by():
     reply = flower.reply_from(
         node_id=12, message_type="train", reply_to="m", content=content_with({"control": payload}), error=None
     )
-    verdict = gate.check(reply, Member(12, 2, 2))
+    verdict = gate.check(reply, Member(12, 2, 2), RecordDict())
     assert verdict.report.fate is Fate.REPORTED, verdict.report.reason
     assert len(verdict.parcels["control"]["c"].values) == 2
 

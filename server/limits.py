@@ -1,0 +1,77 @@
+"""How large a report may be beside those of its cohort: the length of its change, and its share of the weight.
+
+Reports are added up as they come, so no report can be compared with those that come after it. It is compared with what
+was typical of the last committed round (`Typical`). Where nothing is known yet, the server looks at the whole cohort
+afterwards (`server.committing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fedlearn.cohort import NodeReport, Typical
+from fedlearn.config.schema import GateSettings
+
+FEWEST = 3  # reports; of two nobody can say which is unusual
+FEWEST_SHARING = 5  # reports; in a smaller cohort an honest node may well hold nearly all examples
+
+LARGER = 10  # times the usual change, for a node of as many times the median of examples
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one report of a cohort may be.
+
+    Parameters
+    ----------
+    typical
+        What it is compared with.
+    cohort
+        How many nodes there are in it.
+    gate
+        Says how far a report may go.
+    """
+
+    typical: Typical
+    cohort: int
+    gate: GateSettings
+
+    def ratio_of(self, norm: float, num_examples: int) -> float:
+        """Return how many times as long as is usual a change is; 0 where the usual one is nothing.
+
+        A node with more examples takes more steps. At most it goes further by as much: up to `LARGER` times.
+        """
+        usual = self.typical.norm * min(max(num_examples / self.typical.num_examples, 1.0), LARGER)
+        return norm / usual if usual else 0.0
+
+    def share_of(self, num_examples: int) -> float:
+        """Return a node's share of the weight, if each of the others has the median."""
+        return num_examples / (num_examples + (self.cohort - 1) * self.typical.num_examples)
+
+    def why_not(self, norm: float, num_examples: int) -> str:
+        """Return why a report goes too far, as a reason of the gate; empty where it does not.
+
+        >>> Limits(Typical(2.0, 100), 10, GateSettings(max_ratio=5)).why_not(30.0, 100)
+        'norm-too-large: the change has 15 times the usual L2 norm, allowed are 5 times (gate.max_ratio)'
+        """
+        gate = self.gate
+        if self.cohort >= FEWEST and gate.max_ratio and (ratio := self.ratio_of(norm, num_examples)) > gate.max_ratio:
+            allowed = f"allowed are {gate.max_ratio:g} times (gate.max_ratio)"
+            return f"norm-too-large: the change has {ratio:.3g} times the usual L2 norm, {allowed}"
+        if self.cohort >= FEWEST_SHARING and (share := self.share_of(num_examples)) > gate.max_share:
+            allowed = f"allowed is {gate.max_share:g} (gate.max_share)"
+            return f"share-too-large: {num_examples} examples would be {share:.4f} of the weight, {allowed}"
+        return ""
+
+
+def measured(reports: Sequence[NodeReport]) -> list[NodeReport]:
+    """Return the reports that were sound in themselves, whether or not the limits let them in."""
+    return [report for report in reports if report.num_examples]
+
+
+def too_far(reports: Sequence[NodeReport], gate: GateSettings) -> Mapping[int, str]:
+    """Return position -> why, of reports that go too far beside these reports themselves."""
+    limits = Limits(Typical.of(reports), len(reports), gate)
+    found = {report.position: limits.why_not(report.norm, report.num_examples) for report in reports}
+    return {position: why for position, why in found.items() if why}

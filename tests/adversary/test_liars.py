@@ -1,0 +1,178 @@
+"""Liars whose reports are sound in themselves: refused beside the others, named, and the round goes on without them."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from flwr.app import MetricRecord
+
+from fedlearn import wire
+from fedlearn.cohort import Typical
+from fedlearn.errors import RunFailed
+from fedlearn.seeding import report_seed
+from tests.unit.server.scripted import STATE, Node, honest_content
+
+LARGEST = float(np.finfo(np.float32).max)
+LIAR = 11  # holds partition 1 of six
+ROUNDS = {"total": 3, "backoff": 7.0}
+
+
+def report_of(scale=1.0, *, entry=None, examples=100, sends="weights"):
+    """A node that adds its partition and four to all weights, times `scale`; its checksum fits."""
+
+    def report(message, node):
+        content = honest_content(message, node.partition_id)
+        before = wire.read_state(message.content)
+        change = (node.partition_id + 4) * scale * np.ones((2, 3), np.float32)
+        w = (change if sends == "update" else before["w"] + change).astype(np.float32)
+        if entry is not None:
+            w[1, 1] = entry
+        steps = np.array(0 if sends == "update" else before["steps"], np.int64)
+        content[wire.ARRAYS] = wire.pack_arrays({"w": w, "steps": steps})
+        content[wire.METRICS] = MetricRecord({wire.NUM_EXAMPLES: examples, "train_loss": 0.5})
+        instruction = wire.read_instruction(message.content)
+        seed = report_seed(1, round_number=instruction.round_number, node=node.partition_id)
+        partition = node.partition_id
+        content[wire.REPORT] = wire.report_record(instruction, partition_id=partition, seed=seed, sends=sends)
+        wire.seal(content)
+        return [content]
+
+    return report
+
+
+def nodes_with(lie, *, sends="weights", count=6, honest=None):
+    honest = honest or report_of(sends=sends)
+    return {10 + i: Node(i, report=lie if 10 + i == LIAR else honest) for i in range(count)}
+
+
+LIES = {
+    "ten million examples": ("share-too-large", {"examples": 10_000_000}),
+    "a hundred times the change": ("norm-too-large", {"scale": 100.0}),
+    "minus ten times the change": ("norm-too-large", {"scale": -10.0}),
+    "the largest float32 in one entry": ("norm-too-large", {"entry": LARGEST}),
+    "the smallest float32 in one entry": ("norm-too-large", {"entry": -LARGEST}),
+    "NaN": ("not-finite", {"entry": np.nan}),
+}
+
+
+@pytest.mark.parametrize("sends", ["weights", "update"])
+@pytest.mark.parametrize(("word", "lie"), LIES.values(), ids=LIES.keys())
+def test_B1_a_liar_is_refused_by_name_and_the_model_is_that_of_the_others(scene, word, lie, sends):
+    settings = {"rounds": ROUNDS, "compression": {"send": sends}}
+    run = scene(nodes_with(report_of(sends=sends, **lie), sends=sends), **settings).run()
+    nodes = nodes_with(None, sends=sends)
+    nodes[LIAR].failing = "it takes no part"
+    without = scene(nodes, **settings).run()
+    assert [record.refused for record in run.store.history.rounds] == [1, 1, 1]
+    assert [record.reported for record in run.store.history.rounds] == [5, 5, 5]
+    assert run.reasons("refused")[LIAR].startswith(f"{word}: ")
+    assert {n: a.tobytes() for n, a in run.state.items()} == {n: a.tobytes() for n, a in without.state.items()}
+
+
+@pytest.mark.parametrize("lie", [{"examples": 10_000_000}, {"scale": -10.0}])
+def test_B1_the_first_round_is_run_again_at_once_and_names_the_liar(scene, lie):
+    run = scene(nodes_with(report_of(**lie)), rounds={"backoff": 7.0, "max_attempts": 1}).run()
+    (event,) = run.events("too-far")
+    assert (event["node"], event["partition"], event["attempt"]) == (LIAR, 1, 1)
+    assert "1 of 6 reports go too far" in run.events("abandoned")[0]["reason"]
+    assert [record.attempts for record in run.store.history.rounds] == [2]
+    assert not run.events("backing-off")
+
+
+def test_B1_a_liar_from_the_second_round_on_costs_no_attempt(scene):
+    lie, honest = report_of(scale=100.0), report_of()
+    nodes = nodes_with(lambda m, n: (honest if wire.read_instruction(m.content).round_number == 1 else lie)(m, n))
+    run = scene(nodes, rounds=ROUNDS).run()
+    assert [(record.attempts, record.refused) for record in run.store.history.rounds] == [(1, 0), (1, 1), (1, 1)]
+
+
+def test_B1_what_is_typical_does_not_follow_a_minority(scene):
+    """Two of six go further in each round, in norm and in examples: what they may do does not grow with it."""
+    greedy = [report_of(scale=2.0**i, examples=100 * 4**i) for i in range(8)]
+    nodes = nodes_with(None)
+    for node_id in (10, 11):
+        nodes[node_id].report = lambda m, n: greedy[wire.read_instruction(m.content).round_number - 1](m, n)
+    run = scene(nodes, rounds={"total": 8, "quorum": 0.5}).run()
+    typical = run.store.typical
+    assert typical.norm <= 9 * np.sqrt(6)
+    assert typical.num_examples == 100
+    assert run.store.history.rounds[-1].refused == 2
+
+
+def test_B1_honest_nodes_that_all_learn_faster_than_before_are_not_locked_out(scene):
+    slow, fast = report_of(), report_of(scale=1000.0, examples=100_000)
+    later = lambda m, n: (slow if wire.read_instruction(m.content).round_number == 1 else fast)(m, n)  # noqa: E731
+    run = scene(nodes_with(later, honest=later), rounds={"total": 3, "max_attempts": 1}).run()
+    assert [(record.attempts, record.reported) for record in run.store.history.rounds] == [(1, 6), (2, 6), (1, 6)]
+    assert "6 of 6 reports are unlike those of the last round" in run.events("abandoned")[0]["reason"]
+
+
+def test_B1_so_many_that_the_quorum_is_missed_set_a_new_measure(scene):
+    slow, fast = report_of(), report_of(scale=20.0)
+    later = lambda m, n: (slow if wire.read_instruction(m.content).round_number == 1 else fast)(m, n)  # noqa: E731
+    nodes = nodes_with(later)
+    nodes[10].report = nodes[12].report = later  # three of six: no majority, but the quorum is five
+    run = scene(nodes, rounds={"total": 2, "max_attempts": 1})
+    with pytest.raises(RunFailed, match=r"3 of 6 nodes reported, quorum is 5; first reason: norm-too-large"):
+        run.run()
+    assert run.server.typical.norm > run.store.typical.norm
+
+
+def test_B1_of_two_reports_none_can_be_called_unusual(scene):
+    nodes = {10: Node(0, report=report_of()), LIAR: Node(1, report=report_of(scale=100.0, examples=10**7))}
+    run = scene(nodes, rounds={"total": 2}).run()
+    assert [(record.attempts, record.reported) for record in run.store.history.rounds] == [(1, 2), (1, 2)]
+
+
+def test_B1_a_node_with_most_of_the_examples_counts(scene):
+    """One large hospital among small ones holds three quarters of all examples: it is no liar."""
+    run = scene(nodes_with(report_of(examples=1500)), rounds=ROUNDS).run()
+    assert [(record.attempts, record.reported) for record in run.store.history.rounds] == [(1, 6)] * 3
+
+
+def test_B1_nodes_that_all_change_nothing_may_go_on(scene):
+    run = scene(nodes_with(report_of(scale=0.0), honest=report_of(scale=0.0)), rounds=ROUNDS).run()
+    assert [(record.attempts, record.reported) for record in run.store.history.rounds] == [(1, 6)] * 3
+    assert run.store.typical == Typical(0.0, 100)
+
+
+def test_B1_limits_that_are_off_let_everything_finite_in(scene):
+    gate = {"max_ratio": 0, "max_share": 1}
+    run = scene(nodes_with(report_of(scale=100.0, examples=10**7)), rounds=ROUNDS, gate=gate).run()
+    assert [(record.attempts, record.reported) for record in run.store.history.rounds] == [(1, 6)] * 3
+
+
+def test_B1_what_is_typical_outlives_a_resume(scene, tmp_path):
+    lie, honest = report_of(scale=-10.0), report_of()
+    later = lambda m, n: (honest if wire.read_instruction(m.content).round_number < 3 else lie)(m, n)  # noqa: E731
+    whole = scene(nodes_with(later), rounds={"total": 4}).run()
+    run = scene(nodes_with(later), rounds={"total": 2}).run()
+    run.store.load()
+    run.with_settings(rounds={"total": 4}).run()
+    assert [record.attempts for record in run.store.history.rounds] == [1, 1, 1, 1]
+    assert run.store.typical == whole.store.typical
+    assert run.store.model_sha256 == whole.store.model_sha256
+
+
+def test_B1_a_checkpoint_of_an_older_version_goes_on_without_a_measure(scene):
+    run = scene(nodes_with(report_of()), rounds={"total": 1}).run()
+    manifest = run.folder.path / "checkpoint.json"
+    _, _, rest = manifest.read_bytes().partition(b"\n")
+    plain = json.loads(b"{" + rest)
+    del plain["typical"]
+    rest = json.dumps(plain).encode()[1:]
+    manifest.write_bytes(b'{"sha256": "%s",\n%s' % (sha256(rest).hexdigest().encode(), rest))
+    run.store.load()
+    assert run.store.typical is None
+    run.with_settings(rounds={"total": 2}).run()
+    assert [record.reported for record in run.store.history.rounds] == [6, 6]
+
+
+def test_the_norm_is_of_the_change_against_the_state_that_was_sent(scene):
+    run = scene(nodes_with(report_of()), rounds={"total": 2}).run()
+    norms = {(event["round"], event["partition"]): event["norm"] for event in run.events("reported")}
+    assert norms == {(r, p): pytest.approx((p + 4) * np.sqrt(6), rel=1e-5) for r in (1, 2) for p in range(6)}
+    assert STATE["w"].any()  # the state is not zero: weights and change differ

@@ -1,0 +1,81 @@
+"""How large a report may be beside those of its cohort."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedlearn.cohort import Fate, NodeReport, Typical
+from fedlearn.config.schema import GateSettings
+from server.limits import Limits, measured, too_far
+
+USUAL = Typical(2.0, 100)
+
+
+def limits_of(cohort=20, typical=USUAL, **gate):
+    return Limits(typical, cohort, GateSettings(**gate))
+
+
+def reports_of(*pairs):
+    return [NodeReport(place, Fate.REPORTED, count, norm=norm) for place, (norm, count) in enumerate(pairs)]
+
+
+@pytest.mark.parametrize(
+    ("norm", "num_examples", "word"),
+    [
+        (10.0, 100, ""),  # five times, to the last bit
+        (10.001, 100, "norm-too-large"),
+        (10.001, 50, "norm-too-large"),  # few examples are no reason for less
+        (20.0, 200, ""),  # twice the examples, twice the steps
+        (20.001, 200, "norm-too-large"),
+        (100.0, 5000, ""),
+        (100.001, 5000, "norm-too-large"),  # but no more than ten times
+        (float("inf"), 100, "norm-too-large"),
+        (0.0, 36_100, ""),  # 19 others of 100: 0.95 of the weight
+        (0.0, 36_101, "share-too-large"),
+    ],
+)
+def test_limits_hold_from_the_first_bit_beyond_them(norm, num_examples, word):
+    assert limits_of().why_not(norm, num_examples).partition(":")[0] == word
+
+
+@pytest.mark.parametrize(("cohort", "norm", "num_examples", "is_refused"), [
+    (2, 1e9, 1, False), (3, 1e9, 1, True), (4, 0.0, 10**7, False), (5, 0.0, 10**7, True),
+])  # fmt: skip
+def test_small_cohorts_say_nothing_of_what_is_usual(cohort, norm, num_examples, is_refused):
+    assert bool(limits_of(cohort).why_not(norm, num_examples)) is is_refused
+
+
+def test_settings_move_the_limits_or_take_them_away():
+    assert limits_of(max_ratio=50, max_share=0.999999).why_not(100.0, 10**6) == ""
+    assert limits_of(max_ratio=0, max_share=1.0).why_not(1e30, 10**7) == ""
+    assert limits_of(max_share=0.1).why_not(0.0, 212).startswith("share-too-large: 212 examples would be 0.1004")
+
+
+def test_where_nothing_changes_any_change_is_let_in():
+    assert limits_of(typical=Typical(0.0, 100)).why_not(5.0, 100) == ""
+
+
+def test_what_is_typical_is_the_lower_median_whatever_less_than_half_say():
+    honest = [(1.0, 100), (2.0, 200), (3.0, 300), (4.0, 400)]
+    assert Typical.of(reports_of(*honest)) == Typical(2.0, 200)
+    assert Typical.of(reports_of(*honest, *[(1e38, 10**7)] * 3)) == Typical(4.0, 400)
+    assert Typical.of(reports_of(*honest, *[(0.0, 1)] * 3)) == Typical(1.0, 100)
+
+
+def test_a_median_that_is_not_finite_is_no_measure():
+    assert Typical.of(reports_of(*[(float("inf"), 1)] * 3)).norm == 0.0
+
+
+def test_who_goes_too_far_is_found_beside_the_others_and_only_they():
+    reports = reports_of((1.0, 100), (1.1, 100), (50.0, 100), (0.9, 100), (1.0, 10**7), (0.0, 1))
+    assert {place: why.partition(":")[0] for place, why in too_far(reports, GateSettings()).items()} == {
+        2: "norm-too-large",
+        4: "share-too-large",
+    }
+
+
+def test_only_reports_that_were_sound_in_themselves_are_measured():
+    sound = NodeReport(0, Fate.REPORTED, 5, norm=1.0)
+    far = NodeReport(1, Fate.REFUSED, 5, reason="norm-too-large: ...", norm=9.0)
+    broken = NodeReport(2, Fate.REFUSED, reason="undecodable: ...")
+    assert measured([sound, far, broken, NodeReport(3, Fate.LATE)]) == [sound, far]
