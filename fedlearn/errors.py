@@ -27,8 +27,31 @@ def said(text: object) -> str:
     """
     lines = (line.strip() for line in str(text)[: 100 * LONGEST_SAID].splitlines())
     line = next((line for line in lines if line), "")
-    shown = "".join(letter if letter.isprintable() else "?" for letter in line[: LONGEST_SAID + 1])
+    shown = printable(line[: LONGEST_SAID + 1])
     return shown if len(shown) <= LONGEST_SAID else shown[:LONGEST_SAID] + "..."
+
+
+def printable(text: str) -> str:
+    r"""Return a text on one line in which nothing moves a cursor, rings, or turns the order of letters.
+
+    >>> printable("two\nlines, \x1b[31mred\x1b[0m")
+    'two lines, ?[31mred?[0m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in text)
+
+
+def quoted(value: object) -> str:
+    """Return a value as an error quotes it: one short printable line, whatever it is.
+
+    >>> quoted("cnn"), quoted(0x10 ** 10_000)
+    ("'cnn'", 'something of type int that cannot be written')
+    """
+    try:
+        return said(repr(value))
+    except Exception:  # more digits than Python writes, nested too deeply, or a foreign __repr__
+        return f"something of type {type(value).__name__} that cannot be written"
 
 
 class FedlearnError(Exception):
@@ -58,7 +81,7 @@ class SettingError(UsageError):
 
     def __init__(self, setting: str, value: object, allowed: str) -> None:
         self.setting = setting
-        super().__init__(f"{setting} = {value!r}: {allowed}")
+        super().__init__(f"{said(setting)} = {quoted(value)}: {printable(allowed)}")
 
 
 class DataNotFound(UsageError):

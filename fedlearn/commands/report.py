@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from fedlearn.errors import printable
+
 DEFAULT_PORT = "8765"
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN_OR_SWEEP...", help="Run folders, sweeps, or folders of runs.")]
 
@@ -27,7 +29,7 @@ def report(
     page, problems = write_report(runs, out)
     for problem in problems:
         typer.echo(f"note: {problem}", err=True)
-    typer.echo(page)
+    typer.echo(printable(str(page)))
 
 
 def compare(

@@ -13,8 +13,9 @@ from pydantic import ValidationError
 
 from fedlearn.config.options import allowed_by, as_text
 from fedlearn.config.schema import RunConfig, Settings
-from fedlearn.errors import SettingError, UsageError
+from fedlearn.errors import SettingError, UsageError, said
 
+MOST_BYTES = 1 << 22  # of a file of settings
 OPTIONS = "options"
 NOW_OPTIONS = {
     "strategy.decoder": "write strategy.options.decoder",
@@ -71,13 +72,33 @@ def _with_whole_options(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flat_from_file(path: Path) -> dict[str, Any]:
-    """Return the settings of a TOML file as a flat table of dotted names."""
+    """Return the settings of a TOML file as a flat table of dotted names.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be read, or is no TOML.
+    """
+    shown = said(path)
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"--config {path}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"--config {path}: not valid TOML: {error}") from None
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--config {shown}: {said(getattr(error, 'strerror', None) or error)}") from None
+    if len(data) > MOST_BYTES:
+        raise UsageError(f"--config {shown}: it has more than {MOST_BYTES} bytes: name a file of settings")
+    try:
+        return flat_from_toml(data)
+    except ValueError as error:
+        raise UsageError(f"--config {shown}: {error}") from None
+
+
+def flat_from_toml(data: bytes) -> dict[str, Any]:
+    """Return the settings in a TOML file's bytes as a flat table of dotted names; else ValueError, in a line."""
+    try:
+        tree = tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not valid TOML: {said(error)}") from None
     flat: dict[str, Any] = {}
     for name, value in tree.items():
         if isinstance(value, dict):
@@ -97,16 +118,17 @@ def flat_from_assignments(assignments: Iterable[str]) -> dict[str, Any]:
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"--set {assignment}: write it as key=value, for example --set training.lr=0.1")
+            raise UsageError(f"--set {said(assignment)}: write it as key=value, for example --set training.lr=0.1")
         flat[name.strip()] = _toml_value(text.strip())
     return flat
 
 
 def _toml_value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        table = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):  # bare words, more digits than Python reads, lists in lists in lists
         return text
+    return table["value"] if len(table) == 1 else text
 
 
 def setting_names(settings: type[Settings] = RunConfig, prefix: str = "") -> list[str]:
@@ -145,7 +167,7 @@ def _first_error(error: ValidationError, source: str) -> SettingError:
     if name in NOW_OPTIONS:
         return SettingError(name, first["input"], f"it is an option of its strategy now: {NOW_OPTIONS[name]}{where}")
     if first["type"] == "extra_forbidden":
-        close = get_close_matches(name, setting_names(), n=1, cutoff=0.5)
+        close = get_close_matches(name[:100], setting_names(), n=1, cutoff=0.5)
         hint = f"; did you mean {close[0]}?" if close else ""
         return SettingError(name, first["input"], f"there is no such setting{hint}{where}")
     return SettingError(name, first["input"], f"{allowed_by(error)}{where}")

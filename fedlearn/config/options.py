@@ -17,7 +17,7 @@ from typing import Annotated, Any, cast, get_type_hints
 
 from pydantic import BeforeValidator, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
-from fedlearn.errors import SettingError
+from fedlearn.errors import SettingError, quoted
 
 NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -42,7 +42,7 @@ def as_text(given: object, *, in_order: bool = False) -> str:
         raise ValueError('it is no table of options: write it as {"NAME": VALUE}')
     try:
         return json.dumps(dict(table), sort_keys=not in_order, allow_nan=False) if table else ""
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"it cannot be stored as JSON: {error}") from None
 
 
@@ -71,7 +71,10 @@ def options_for(
     SettingError
         For an unknown name, with the one that may have been meant, or a value of a wrong type or out of range.
     """
-    parameters = inspect.signature(build).parameters
+    try:
+        parameters = inspect.signature(build).parameters
+    except (TypeError, ValueError):
+        raise SettingError(setting, given, f"what {quoted(build)} takes cannot be read: it is C code") from None
     names = [name for name, each in parameters.items() if each.kind in NAMED and name not in reserved]
     takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     types = _types_of(build)
@@ -113,5 +116,5 @@ def allowed_by(error: ValidationError) -> str:
 def _unknown(name: str, names: Collection[str]) -> str:
     if not names:
         return "there are no options here"
-    close = get_close_matches(name, names, n=1, cutoff=0.5)
+    close = get_close_matches(name[:100], names, n=1, cutoff=0.5)
     return f"there is no such option{f'; did you mean {close[0]}?' if close else ''}; choose of {', '.join(names)}"

@@ -27,7 +27,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from fedlearn.errors import UsageError
+from fedlearn.errors import DataNotFound, UsageError
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ class Entry:
 
 
 _checked: ContextVar[set[Path] | None] = ContextVar("checked", default=None)  # entries compared so far in the block
+_as_it_is = ContextVar("as it is", default=False)
 
 
 @contextmanager
@@ -60,6 +61,16 @@ def checked() -> Iterator[None]:
         yield
     finally:
         _checked.reset(before)
+
+
+@contextmanager
+def as_it_is() -> Iterator[None]:
+    """Let `cached` raise DataNotFound in place of making what is missing, as long as the block lasts."""
+    before = _as_it_is.set(True)
+    try:
+        yield
+    finally:
+        _as_it_is.reset(before)
 
 
 def cache_folder() -> Path:
@@ -88,6 +99,8 @@ def cached(name: str, key: str, make: Callable[[], Arrays]) -> Entry:
     found = load(name, key)
     if found is not None:
         return found
+    if _as_it_is.get():
+        raise DataNotFound(f"{name}: it is not in the cache {cache_folder()}, and only a run puts it there")
     with _cache_errors():
         cache_folder().mkdir(parents=True, exist_ok=True)
     arrays = make()

@@ -26,7 +26,10 @@ def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
     >>> with_presets({"model.name": "dp-forest"})
     {'strategy.name': 'forest_union', 'rounds.total': 1, 'rounds.cohort': 0, 'model.name': 'dp-forest'}
     """
-    row = model_spec(str(flat.get("model.name", DEFAULTS.model.name)))
+    name = flat.get("model.name", DEFAULTS.model.name)
+    if not isinstance(name, str):
+        return dict(flat)  # which `config_from` refuses
+    row = model_spec(name)
     preset: dict[str, Any] = {"strategy.name": row.strategy} if row.strategy else {}
     if flat.get("strategy.name", row.strategy) == row.strategy:
         if row.rounds == "once":

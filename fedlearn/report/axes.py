@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 ROUND_STEPS = (1, 2, 2.5, 5, 10, 100, 1000)  # the last two where 1 is the least
 NO_SPAN = 1e-12
+SMALLEST = 1e-9  # beyond it, ticks of twelve digits would all be zero
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,10 @@ class Axis:
 
     def place(self, value: float) -> float:
         """Return where a value is, 0 at the low end and 1 at the high one."""
+        if self.high == self.low:  # numbers so large, or so near to each other, that nothing lies between them
+            return 0.5
         if self.log:
-            return math.log(value / self.low) / math.log(self.high / self.low)
+            return (math.log(value) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
         return (value - self.low) / (self.high - self.low)
 
 
@@ -46,7 +49,7 @@ def axis_of(
     known = [*values, *([0.0] if from_zero else [])] or [0.0, 1.0]
     low, high = min(known), max(known)
     if high - low <= NO_SPAN * max(abs(high), 1.0):
-        margin = abs(high) * 0.1 or 0.5
+        margin = abs(high) * 0.1 if abs(high) > SMALLEST else 0.5
         low, high = (low if from_zero else low - margin), high + margin
     step = _step((high - low) / (count - 1), whole=whole)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)

@@ -117,7 +117,7 @@ def _curve(
     step = max(1, -(-sum(len(line.x) for line in lines) // MOST_PLACES))
     thinned = tuple(_thinned(line, step) for line in lines)
     ends = [line.x[-1] for line in lines]
-    is_wide = lines and min(line.x[0] for line in lines) > 0 and max(ends) > WIDE * min(ends)
+    is_wide = lines and min(min(line.x) for line in lines) > 0 and max(ends) > WIDE * min(ends)
     return LineChart(key, title, x_title, metric.axis_title, thinned, bool(axis == "bytes" and is_wide))
 
 

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fedlearn.errors import UsageError
+from fedlearn.errors import UsageError, printable
 from fedlearn.report.numbers import number, ratio, seconds, size
 from fedlearn.report.points import best_value, compression_ratio, differing, metrics_of, seconds_of, shown
 from fedlearn.report.stored import StoredRun, is_run, read_run
@@ -29,7 +29,9 @@ def compared(first: Path, second: Path) -> RenderableType:
     """
     runs = [_read(path) for path in (first, second)]
     names = ["A", "B"]
-    parts: list[RenderableType] = [Text(f"{name}  {run.folder}") for name, run in zip(names, runs, strict=True)]
+    parts: list[RenderableType] = [
+        Text(printable(f"{name}  {run.folder}")) for name, run in zip(names, runs, strict=True)
+    ]
     parts += [Text(f"   {problem}", style="yellow") for run in runs for problem in run.problems]
     for part in (_settings(runs), *_environment(runs), _results(runs)):
         parts += [Text(), part]

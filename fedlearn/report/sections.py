@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from fedlearn.errors import said
 from fedlearn.report import charts, details
 from fedlearn.report.charts import Chart, HeatMap, StackedBars
 from fedlearn.report.details import Link
@@ -30,11 +31,31 @@ MOST_BY_ROUND = 24  # runs whose rounds are drawn one by one
 MOST_SKEWS = 6
 
 
-def sections_of(runs: Sequence[StoredRun], *, title: str, link: Link, live: bool = False) -> dict[str, str]:
-    """Return the page's sections by name, in order; those with nothing to show are empty."""
+def sections_of(
+    runs: Sequence[StoredRun], *, title: str, link: Link, live: bool = False, problems: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return the page's sections by name, in order; those with nothing to show are empty.
+
+    A run of which nothing can be drawn, whatever its folder holds, costs a line among the `problems`.
+    """
+    try:
+        return _sections(runs, title, link, live, problems)
+    except Exception:  # a bug of ours that a spoiled folder has found
+        sound: list[StoredRun] = []
+        lost = list(problems)
+        for run in runs:
+            try:
+                _sections([*sound, run], title, link, live, ())
+                sound.append(run)
+            except Exception as error:  # as above
+                lost.append(f"{run.name}: it cannot be shown: {type(error).__name__}: {said(error)}")
+        return _sections(sound, title, link, live, lost)
+
+
+def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, problems: Sequence[str]) -> dict[str, str]:
     points = points_of(runs)
     return {
-        "head": _head(runs, title, live=live),
+        "head": _head(runs, title, live=live, problems=problems),
         "results": _results(runs, points),
         "curves": _curves(points),
         "pareto": _pareto(points),
@@ -64,12 +85,13 @@ def _legend(names: Sequence[tuple[str, str]]) -> str:
 # --- head and results -------------------------------------------------------------------------------------------------
 
 
-def _head(runs: Sequence[StoredRun], title: str, *, live: bool) -> str:
+def _head(runs: Sequence[StoredRun], title: str, *, live: bool, problems: Sequence[str] = ()) -> str:
     notices = dict.fromkeys(str(run.log.view.about.get("notice") or "") for run in runs)
-    problems = [problem for run in runs for problem in run.problems] if not live else []
-    said = [("notice", notice) for notice in notices if notice] + [("problem", problem) for problem in problems]
-    said += [("problem", f"{run.name} failed: {run.reason}") for run in runs if run.reason]
-    lines = "".join(f'<p class="{kind}">{escape(text)}</p>' for kind, text in said)
+    settled = [run for run in runs if not live or run.status != "unfinished"]  # one that goes on is half written
+    problems = [*problems, *(problem for run in settled for problem in run.problems)]
+    texts = [("notice", notice) for notice in notices if notice] + [("problem", problem) for problem in problems]
+    texts += [("problem", f"{run.name} failed: {run.reason}") for run in runs if run.reason]
+    lines = "".join(f'<p class="{kind}">{escape(text)}</p>' for kind, text in texts)
     about = f'<p class="about">{escape(_about(runs, live=live))}</p>'
     state = _progress(runs) if live else ""
     return f'<p class="brand">fedlearn</p><h1>{escape(title)}</h1>{about}{state}{lines}'

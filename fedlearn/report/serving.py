@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote
 
-from fedlearn.errors import UsageError
+from fedlearn.errors import UsageError, said
 from fedlearn.report.page import page_of
 from fedlearn.report.sections import sections_of
 from fedlearn.report.stored import LogRead, StoredRun, read_run, runs_below
 from fedlearn.report.writing import title_of
 from fedlearn.runs.folder import EVENTS
+from fedlearn.runs.reading import open_regular
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 LOOPBACK = "127.0.0.1"
 LOCAL_NAMES = ("localhost", LOOPBACK, "[::1]")
+LONGEST_HOST = 255
 LOOK = 0.5  # seconds between looks at the folders, while somebody watches
 KEEP_ALIVE = 15.0  # seconds without news after which a stream says that it is still there
 TEXTS = (".toml", ".jsonl", ".csv", ".json")
@@ -52,11 +56,11 @@ class Watched:
         state = {folder: _state_of(folder) for folder in folders.values()}
         if state == self._seen:
             return
-        self._seen = state
         for folder in folders.values():
             self._logs.setdefault(folder, LogRead(folder / EVENTS))
         self.runs = [read_run(name, folder, self._logs[folder]) for name, folder in folders.items()]
         self.sections = sections_of(self.runs, title=self.title, link=self._link, live=True)
+        self._seen = state  # last: what went wrong is tried again
 
     def file(self, run: int, name: str) -> Path | None:
         """Return a run's raw file, None where there is no such run or file."""
@@ -69,8 +73,13 @@ class Watched:
 
 def _state_of(folder: Path) -> dict[str, tuple[int, int]]:
     """Return what changes when any file of a run does."""
-    with_stat = ((path.name, path.stat()) for path in folder.iterdir() if path.is_file())
-    return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in with_stat}
+    state = {}
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):  # it has just been replaced
+                stat = entry.stat(follow_symlinks=False)
+                state[entry.name] = stat.st_size, stat.st_mtime_ns
+    return state
 
 
 class Site:
@@ -93,7 +102,6 @@ class Site:
     def app(self) -> ASGIApp:
         """Return it as an ASGI application."""
         from starlette.applications import Starlette
-        from starlette.middleware.trustedhost import TrustedHostMiddleware
         from starlette.routing import Route
 
         site = Starlette(
@@ -103,7 +111,7 @@ class Site:
                 Route("/raw/{run:int}/{name}", self.raw),
             ]
         )
-        return TrustedHostMiddleware(site, allowed_hosts=LOCAL_NAMES) if self.local else site
+        return _LocalNamesOnly(site) if self.local else site
 
     async def page(self, _: Request) -> Response:
         """Answer with the page as things stand."""
@@ -125,8 +133,12 @@ class Site:
         path = self.watched.file(request.path_params["run"], request.path_params["name"])
         if path is None:
             return PlainTextResponse("there is no such file", status_code=404, headers=HEADERS)
+        try:
+            file = open_regular(path)
+        except OSError as error:
+            return PlainTextResponse(f"it cannot be read: {error.strerror}", status_code=404, headers=HEADERS)
         kind = "text/plain; charset=utf-8" if path.suffix in TEXTS else "application/octet-stream"
-        return StreamingResponse(_pieces(path, path.stat().st_size), media_type=kind, headers=HEADERS)
+        return StreamingResponse(_pieces(file), media_type=kind, headers=HEADERS)
 
     async def _look(self) -> None:
         async with self._looking:
@@ -160,11 +172,40 @@ class Site:
             await asyncio.sleep(LOOK)
 
 
-def _pieces(path: Path, left: int) -> Iterator[bytes]:
-    with path.open("rb") as file:
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        left = os.fstat(file.fileno()).st_size
         while left > 0 and (piece := file.read(min(CHUNK, left))):
             left -= len(piece)
             yield piece
+
+
+class _LocalNamesOnly:
+    """Answers whoever calls this machine by a name of its own; Starlette's own middleware knows no ``[::1]:8765``."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        from starlette.responses import PlainTextResponse
+
+        hosts = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"host"]
+        if scope["type"] != "http" or (len(hosts) == 1 and host_name(hosts[0]) in LOCAL_NAMES):
+            await self._app(scope, receive, send)
+        else:
+            await PlainTextResponse("this page answers to names of its own machine", status_code=400)(
+                scope, receive, send
+            )
+
+
+def host_name(header: str) -> str:
+    """Return the name in a Host header, without its port.
+
+    >>> host_name("[::1]:8765"), host_name("localhost:8765"), host_name("localhost")
+    ('[::1]', 'localhost', 'localhost')
+    """
+    host, _, port = header.rpartition(":")
+    return host if port.isdecimal() else header
 
 
 # --- where it listens -------------------------------------------------------------------------------------------------
@@ -180,18 +221,19 @@ def listening(address: str, *, flag: str) -> socket.socket:
     """
     host, _, port = address.rpartition(":")
     host = host.strip("[]") or LOOPBACK
-    if not port.isdecimal() or int(port) > 65535:
-        raise UsageError(f"{flag} {address}: write it as PORT or HOST:PORT, for example 8765")
+    if not port.isdecimal() or len(port) > 5 or int(port) > 65535 or len(host) > LONGEST_HOST:
+        raise UsageError(f"{flag} {said(address)}: write it as PORT or HOST:PORT, for example 8765")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, int(port)))
         listener.listen()
-    except OSError as error:
+    except (OSError, ValueError) as error:  # the latter of names that are none
         listener.close()
-        reason = error.strerror or str(error)
-        raise UsageError(f"{flag} {address}: cannot listen there: {reason}; name another port, or 0 for any") from None
+        reason = getattr(error, "strerror", None) or said(error)
+        where = f"{flag} {said(address)}"
+        raise UsageError(f"{where}: cannot listen there: {reason}; name another port, or 0 for any") from None
     return listener
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from fedlearn.config import config_from
 from fedlearn.config.load import NOW_OPTIONS
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import DATASETS, TableDataset, load_dataset, partition_table
-from fedlearn.errors import FedlearnError
+from fedlearn.data.cache import as_it_is
+from fedlearn.errors import FedlearnError, said
 from fedlearn.report.charts import HeatMap
 
 MOST_NODES = 100  # columns of the picture
@@ -33,10 +35,14 @@ def _picture(data: DataSettings, clients: int, seed: int) -> HeatMap | str:
     name = data.dataset
     if name not in DATASETS and not (name.endswith(".toml") and Path(name).is_file()):
         return f"the data set {name} is not one of ours, and a report runs no code that a run folder names"
+    named_by_the_folder = bool(data.dir) or name not in DATASETS
     try:
-        return _counted(data, clients, seed)
+        with as_it_is() if named_by_the_folder else nullcontext():  # what a file of its choice would cost, nobody knows
+            return _counted(data, clients, seed)
     except FedlearnError as error:
         return str(error)
+    except (ValueError, OSError) as error:
+        return f"it cannot be drawn: {said(error)}"
 
 
 def _counted(data: DataSettings, clients: int, seed: int) -> HeatMap:

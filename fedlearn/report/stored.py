@@ -6,18 +6,19 @@ import csv
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from fedlearn.config import flat_from_file
-from fedlearn.errors import UsageError
+from fedlearn.config.load import flat_from_toml
+from fedlearn.errors import UsageError, printable, said
 from fedlearn.metrics import Metrics
 from fedlearn.runs.folder import DATA, ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import Event, EventTail, RunView
+from fedlearn.runs.reading import cleaned, open_regular, read_small
 
 METRICS = "metrics.csv"
 MARKS = (SETTINGS, EVENTS, METRICS, SUMMARY)  # one of them makes a folder a run folder
@@ -25,6 +26,12 @@ RAW_FILES = (*MARKS, ENVIRONMENT, DATA, "checkpoint.json", "model.safetensors", 
 WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready")
 
 LARGEST = 1e100  # beyond it, the distance of two numbers need not be one
+SMALLEST = 1 / LARGEST  # below it, a quotient need not be one
+MOST_COUNTED = 2**53  # of rounds, nodes, attempts
+MOST_COLUMNS = 200  # of metrics.csv
+LONGEST_COLUMN = 100  # letters of a column's name
+LONGEST_ROW = 1 << 16  # bytes of metrics.csv without a line's end
+COUNTS = ("rounds", "committed", "round", "attempt", "cohort")  # what the view of a run counts with
 
 Row = Mapping[str, float | None]
 
@@ -57,8 +64,11 @@ class StoredRun:
     @property
     def files(self) -> dict[str, int]:
         """Its raw files with their sizes; nothing that a link leads to."""
-        paths = (self.folder / name for name in RAW_FILES)
-        return {path.name: path.stat().st_size for path in paths if path.is_file() and not path.is_symlink()}
+        sizes = {}
+        for name in RAW_FILES:
+            with suppress(OSError), open_regular(self.folder / name) as file:
+                sizes[name] = os.fstat(file.fileno()).st_size
+        return sizes
 
     @property
     def status(self) -> str:
@@ -109,24 +119,32 @@ class LogRead:
     def read_on(self) -> None:
         """Take in what was appended."""
         for event in self.tail.read():
-            with suppress(KeyError, TypeError, ValueError, AttributeError):  # an event of another make
+            with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):  # an event of another make
                 self._take(event)
 
     def _take(self, event: Event) -> None:
+        if any(not _is_count(event[name]) for name in COUNTS if name in event):
+            return
         self.seen = True
         if event["event"] in WENT_WRONG:
-            self.wrong[str(event["event"]), str(event.get("reason") or "")] += 1
+            self.wrong[event["event"], said(event.get("reason") or "")] += 1
         elif event["event"] == "started":
-            int(event["rounds"])  # what the view counts with
             self.ended = ""
         elif event["event"] == "ended":
-            self.ended = str(event["status"])
+            self.ended = said(event["status"])
         self.view.take(event)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_COUNTED
 
 
 def is_run(folder: Path) -> bool:
     """Return whether a folder holds a run, however little of it."""
-    return any((folder / name).is_file() for name in MARKS) and not (folder / "sweep.toml").exists()
+    try:
+        return any((folder / name).is_file() for name in MARKS) and not (folder / "sweep.toml").exists()
+    except OSError:  # it is closed to us
+        return False
 
 
 def run_folders(paths: Iterable[Path]) -> dict[str, Path]:
@@ -187,57 +205,84 @@ def read_run(name: str, folder: Path, log: LogRead | None = None) -> StoredRun:
     """
     problems: list[str] = []
     log = log or LogRead(folder / EVENTS)
-    log.read_on()
+    with _said_of(EVENTS, problems):
+        log.read_on()
     return StoredRun(
-        name=name,
+        name=printable(name),
         folder=folder,
         settings=_settings(folder / SETTINGS, problems),
         environment=_table(folder / ENVIRONMENT, problems),
-        summary=_table(folder / SUMMARY, problems) if (folder / SUMMARY).exists() else {},
+        summary=_table(folder / SUMMARY, problems) if os.path.lexists(folder / SUMMARY) else {},
         rounds=tuple(_rows(folder / METRICS, problems)),
         log=log,
-        problems=tuple(f"{name}: {problem}" for problem in problems),
+        problems=tuple(printable(f"{name}: {problem}") for problem in problems),
     )
 
 
-def _settings(path: Path, problems: list[str]) -> dict[str, Any]:
+@contextmanager
+def _said_of(name: str, problems: list[str]) -> Iterator[None]:
+    """Make a line of what keeps a file from being read."""
     try:
-        return flat_from_file(path)
-    except UsageError as error:
-        problems.append(str(error).removeprefix("--config ").replace(str(path), path.name))
-        return {}
-    except RecursionError:
-        problems.append(f"{path.name} is nested too deeply")
-        return {}
+        yield
+    except OSError as error:
+        problems.append(f"{name}: {error.strerror or error}")
+
+
+def _settings(path: Path, problems: list[str]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    with _said_of(path.name, problems):
+        data = read_small(path)
+        try:
+            flat = cleaned(flat_from_toml(data))
+        except ValueError as error:
+            problems.append(f"{path.name}: {error}")
+    return flat
 
 
 def _table(path: Path, problems: list[str]) -> dict[str, Any]:
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        problems.append(f"{path.name}: {error.strerror or error}")
-        return {}
-    except (ValueError, RecursionError):
-        problems.append(f"{path.name} is no JSON: it was cut short, or something else wrote it")
-        return {}
-    if not isinstance(table, dict):
+    with _said_of(path.name, problems):
+        data = read_small(path)
+        try:
+            table = json.loads(data)
+        except (ValueError, RecursionError):
+            problems.append(f"{path.name} is no JSON: it was cut short, or something else wrote it")
+            return {}
+        if isinstance(table, dict):
+            return dict(cleaned(table))
         problems.append(f"{path.name} holds no table")
-        return {}
-    return table
+    return {}
 
 
 def _rows(path: Path, problems: list[str]) -> list[Row]:
     """Return the rounds up to the first row that cannot be read."""
     rows: list[Row] = []
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file, strict=True):
-                rows.append({str(name): _value(text) for name, text in row.items()})
+        with open_regular(path) as file:
+            reader = csv.DictReader(_lines_of(file), strict=True)
+            _check_columns(reader.fieldnames or ())
+            for row in reader:
+                rows.append({printable(str(name)): _value(text) for name, text in row.items()})
     except FileNotFoundError:
         problems.append(f"{path.name} is missing: no round was committed")
-    except (OSError, ValueError, csv.Error) as error:
-        problems.append(f"{path.name} cannot be read beyond row {len(rows)}: {error}")
+    except OSError as error:
+        problems.append(f"{path.name}: {error.strerror or error}")
+    except (ValueError, csv.Error) as error:
+        problems.append(f"{path.name} cannot be read beyond row {len(rows)}: {said(error)}")
     return rows
+
+
+def _lines_of(file: BinaryIO) -> Iterator[str]:
+    while line := file.readline(LONGEST_ROW):
+        if len(line) == LONGEST_ROW:
+            raise ValueError(f"a row has more than {LONGEST_ROW} bytes")
+        yield line.decode("utf-8")
+
+
+def _check_columns(names: Sequence[str]) -> None:
+    if len(names) > MOST_COLUMNS:
+        raise ValueError(f"it has {len(names)} columns, and {MOST_COLUMNS} are read")
+    if long := [name for name in names if len(name) > LONGEST_COLUMN]:
+        raise ValueError(f"a column's name has {len(long[0])} letters")
 
 
 def _value(text: Any) -> float | None:
@@ -256,9 +301,13 @@ def _value(text: Any) -> float | None:
 def finite(value: object) -> float | None:
     """Return a number as a float; None of everything else: NaN, infinity, and what no axis could hold.
 
+    What is next to nothing is zero.
+
     >>> finite(2), finite("2"), finite(float("nan")), finite(True)
     (2.0, None, None, None)
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if abs(value) < LARGEST else None  # so is NaN, which is less than nothing
+    if not abs(value) < LARGEST:  # nor is NaN
+        return None
+    return float(value) if abs(value) >= SMALLEST else 0.0

@@ -122,7 +122,7 @@ def _colour(slot: int) -> str:
 def _bars(chart: StackedBars) -> str:
     totals = np.sum(list(chart.layers.values()), axis=0) if chart.rounds else np.zeros(0)
     y = axis_of([*totals, *chart.goal], from_zero=True, whole=bool(chart.goal))
-    first, last = (chart.rounds[0], chart.rounds[-1]) if chart.rounds else (1, 1)
+    first, last = (min(chart.rounds), max(chart.rounds)) if chart.rounds else (1, 1)
     x = Axis(first - 0.5, last + 0.5, _whole_ticks(first, last))
     slot = INNER_WIDTH / max(last - first + 1, 1)
     width = min(slot * 0.8, 26)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from fedlearn.errors import printable, said
 from fedlearn.report import charts
 from fedlearn.report.charts import Chart, HeatMap
 from fedlearn.report.page import page_of
@@ -19,6 +20,7 @@ from fedlearn.report.skew import skew_of
 from fedlearn.report.stored import StoredRun, read_run, run_folders
 from fedlearn.report.tables import points_table, rounds_table, runs_table
 from fedlearn.runs.checkpoint import write_atomically
+from fedlearn.runs.reading import read_small
 
 FOLDER = "report"
 PAGE = "index.html"
@@ -39,9 +41,13 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> tuple[Path, 
     write_page(runs, title_of(paths), out)
     _write_tables(runs, out / "tables")
     (out / "figures").mkdir(exist_ok=True)
+    problems = [problem for run in runs for problem in run.problems]
     for name, chart in _figures(runs):
-        save(chart, out / "figures", re.sub(r"[^\w-]", "_", name))  # columns of metrics.csv may be called anything
-    return out / PAGE, [problem for run in runs for problem in run.problems]
+        try:
+            save(chart, out / "figures", re.sub(r"[^\w-]", "_", name))  # columns of metrics.csv may be called anything
+        except (ValueError, OverflowError, ArithmeticError) as error:  # numbers that no figure can hold
+            problems.append(f"figure {printable(name)} cannot be drawn: {said(error)}")
+    return out / PAGE, problems
 
 
 def write_page(runs: Sequence[StoredRun], title: str, out: Path) -> None:
@@ -52,15 +58,14 @@ def write_page(runs: Sequence[StoredRun], title: str, out: Path) -> None:
 
 def title_of(paths: Sequence[Path]) -> str:
     """Return what a page about these folders is called: a sweep has its own title, others their names."""
-    return ", ".join(_sweep_title(path) or path.resolve().name for path in paths[:3]) + (
-        "..." if len(paths) > 3 else ""
-    )
+    names = [printable(_sweep_title(path) or path.resolve().name) for path in paths[:3]]
+    return ", ".join(names) + ("..." if len(paths) > 3 else "")
 
 
 def _sweep_title(path: Path) -> str:
     try:
-        return str(tomllib.loads((path / "sweep.toml").read_text(encoding="utf-8")).get("title", ""))
-    except (OSError, ValueError):
+        return str(tomllib.loads(read_small(path / "sweep.toml").decode()).get("title", ""))
+    except (OSError, ValueError, RecursionError):
         return ""
 
 

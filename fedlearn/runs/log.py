@@ -13,9 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fedlearn.errors import UsageError
 from fedlearn.metrics import Metrics, declared
 from fedlearn.runs.checkpoint import storing
 from fedlearn.runs.history import COLUMNS
+from fedlearn.runs.reading import LONGEST_TEXT, cleaned, open_regular
 
 LOOK = 0.1  # seconds between looks at the log
 SHOWN_ROUNDS = 10
@@ -30,6 +32,8 @@ ENDED = ("reported", "failed", "refused", "late")
 
 Event = dict[str, Any]
 FLUSH = 0.1  # seconds between flushes of events about single nodes; others are flushed at once
+PIECE = 1 << 22  # bytes that are read at a time
+LONGEST_LINE = 1 << 20  # bytes of a line
 
 
 class EventLog:
@@ -37,10 +41,12 @@ class EventLog:
 
     Every event has ``time`` (seconds since 1970) and ``event``; most have ``round`` and ``attempt``, those about one
     node have ``node``, ``partition`` and, where something was sent, ``bytes``; those about something that went wrong
-    have ``reason``. Where the file cannot be written, RunFailed says so.
+    have ``reason``. Where the file cannot be written, RunFailed says so; UsageError, where it is none.
     """
 
     def __init__(self, path: Path) -> None:
+        if path.is_symlink() or (path.exists() and not path.is_file()):  # a pipe would be waited for
+            raise UsageError(f"{path} is no regular file: move it away, or name another folder")
         self._path = path
         self._file = path.open("a", encoding="utf-8")
         if _ends_within_a_line(path):  # a kill has cut the last event short
@@ -83,7 +89,10 @@ def _ends_within_a_line(path: Path) -> bool:
 
 
 class EventTail:
-    """Reads a log that still grows: each event once, as soon as its line is complete."""
+    """Reads a log that still grows: each event once, as soon as its line is complete.
+
+    The texts of events are printable, and none is endless. A line that is longer than any event is left out.
+    """
 
     def __init__(self, path: Path, begin: int = 0) -> None:
         self._path = path
@@ -91,17 +100,30 @@ class EventTail:
         self._rest = b""
 
     def read(self) -> Iterator[Event]:
-        """Yield what was appended since the last call; a line that a kill has cut short is left out."""
-        with suppress(FileNotFoundError), self._path.open("rb") as file:
+        """Yield what was appended since the last call; a line that a kill has cut short is left out.
+
+        Raises
+        ------
+        OSError
+            If it is there, and no regular file that can be read.
+        """
+        with suppress(FileNotFoundError), open_regular(self._path) as file:
             file.seek(self._position)
-            new = file.read()
-            self._position += len(new)
-            *lines, self._rest = (self._rest + new).split(b"\n")
-            for line in lines:
-                with suppress(ValueError, RecursionError):
-                    event = json.loads(line)
-                    if isinstance(event, dict) and "event" in event:
-                        yield event
+            while new := file.read(PIECE):
+                self._position += len(new)
+                *lines, self._rest = (self._rest + new).split(b"\n")
+                self._rest = self._rest if len(self._rest) <= LONGEST_LINE else b"\0"  # which no JSON begins with
+                for line in lines:
+                    with suppress(ValueError, RecursionError):
+                        event = json.loads(line)
+                        if isinstance(event, dict) and isinstance(event.get("event"), str):
+                            yield event if _is_plain(line) else cleaned(event)
+
+
+def _is_plain(line: bytes) -> bool:
+    """Return whether a line of JSON holds nothing that `cleaned` would change."""
+    flat = line.count(b"{") == 1 and b"[" not in line
+    return flat and len(line) <= LONGEST_TEXT and line.isascii() and not (b"\\" in line or b"\x7f" in line)
 
 
 class RunView:

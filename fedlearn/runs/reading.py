@@ -1,0 +1,61 @@
+"""Reading what anybody may have changed: regular files alone, up to a size, and texts that a terminal can take."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from fedlearn.errors import printable, quoted
+
+MOST_BYTES = 1 << 22  # of a small file; a hundred times more than a run writes
+LONGEST_TEXT = 2000  # characters of one value
+DEEPEST = 6  # tables in tables
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading.
+
+    Raises
+    ------
+    OSError
+        If it is missing, a link, or anything that need never end, as a pipe or a device; nothing is waited for.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
+        raise OSError(error.errno, reason, str(path)) from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_small(path: Path) -> bytes:
+    """Return a small regular file; OSError if it is none, or larger than any that a run writes."""
+    with open_regular(path) as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES} bytes", str(path))
+    return data
+
+
+def cleaned(value: Any, depth: int = 0) -> Any:
+    r"""Return a value of JSON or TOML with texts that are printable and not endless; what is nested deeply is quoted.
+
+    >>> cleaned({"a\x1b[2J": ["b\n", 1, None, 2.5]})
+    {'a?[2J': ['b ', 1, None, 2.5]}
+    """
+    if value is None or isinstance(value, bool | float) or (isinstance(value, int) and value.bit_length() <= 64):
+        return value
+    if isinstance(value, str):
+        shown = printable(value[: LONGEST_TEXT + 1])
+        return shown if len(shown) <= LONGEST_TEXT else shown[:LONGEST_TEXT] + "..."
+    if depth < DEEPEST and isinstance(value, dict):
+        return {cleaned(str(name)): cleaned(inner, depth + 1) for name, inner in value.items()}
+    if depth < DEEPEST and isinstance(value, list):
+        return [cleaned(inner, depth + 1) for inner in value]
+    return quoted(value)
