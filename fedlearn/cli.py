@@ -10,6 +10,7 @@ import typer
 
 from fedlearn.commands.audit import audit
 from fedlearn.commands.report import DEFAULT_PORT, compare, dashboard, report
+from fedlearn.commands.run import run
 from fedlearn.commands.settings import settings
 from fedlearn.commands.shared import Interrupted
 from fedlearn.commands.simulate import EXAMPLES, simulate
@@ -25,7 +26,7 @@ def fedlearn() -> None:
 
 
 app.command(epilog=EXAMPLES)(simulate)
-for _command in (report, compare, dashboard, submit, settings, audit):
+for _command in (run, report, compare, dashboard, submit, settings, audit):
     app.command()(_command)
 
 

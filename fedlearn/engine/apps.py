@@ -1,19 +1,25 @@
-"""The two apps, found by name: the kernel imports neither `server` nor `client`."""
+"""Flower's apps, found by name: the two of ours, since the kernel imports neither `server` nor `client`; and others."""
 
 from __future__ import annotations
 
-from importlib import import_module
+import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
+from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
+from fedlearn.borrowed import seeded_globals
 from fedlearn.errors import UsageError
+from fedlearn.flower import ClientAppCallable
 from fedlearn.registry import load_reference
+from fedlearn.seeding import seed_for
 
 SERVER_APP = "server.app:app"
 CLIENT_APP = "client.app:app"
+IMPORTING = "import of a foreign app"  # for what its modules draw when they are imported
 
 
 def load_server_app() -> ServerApp:
@@ -28,9 +34,42 @@ def load_client_app(reference: str = CLIENT_APP) -> ClientApp:
     return app
 
 
+def load_app(reference: str, kind: type[Any], *, folder: Path) -> Any:
+    """Return an app of somebody else's, from a folder that goes before all others, as under ``flwr run``.
+
+    Raises
+    ------
+    UsageError
+        If it is not there, is no such app, or raises when it is imported.
+    """
+    if str(folder) not in sys.path[:1]:
+        sys.path.insert(0, str(folder))
+        importlib.invalidate_caches()
+    try:
+        app = load_reference(reference)
+    except Exception as error:  # whatever foreign code raises when it is imported
+        raise UsageError(f"{reference} of {folder} cannot be loaded: {type(error).__name__}: {error}") from error
+    return _checked(app, reference, kind)
+
+
+def load_seeded_client(reference: str, *, folder: Path, seed: int) -> ClientAppCallable:
+    """Return a ClientApp of somebody else's; before each message the global generators are put where the seed says.
+
+    That depends on the node and on the message's id, which a grid for foreign apps gives by how many went before.
+    """
+    with seeded_globals(seed_for(seed, purpose=IMPORTING)):
+        app: ClientApp = load_app(reference, ClientApp, folder=folder)
+
+    def seeded(message: Message, context: Context) -> Message:
+        with seeded_globals(seed_for(seed, purpose=f"message {message.metadata.message_id}")):
+            return app(message, context)
+
+    return seeded
+
+
 def _load(reference: str, kind: type[Any]) -> Any:
     """Return an app, after a look at whether the package is ours and not another one of the same name."""
-    package = import_module(reference.partition(":")[0].partition(".")[0])
+    package = importlib.import_module(reference.partition(":")[0].partition(".")[0])
     ours = Path(__file__).resolve().parents[2]
     found = Path(package.__file__ or "").resolve()
     if not found.is_relative_to(ours):
@@ -38,7 +77,10 @@ def _load(reference: str, kind: type[Any]) -> Any:
             f"the package {package.__name__!r} was found at {found.parent}, not at {ours}: another installed "
             "distribution has the same name; start from the folder of fedlearn or uninstall that one"
         )
-    app = load_reference(reference)
+    return _checked(load_reference(reference), reference, kind)
+
+
+def _checked(app: Any, reference: str, kind: type[Any]) -> Any:
     if not isinstance(app, kind):
         raise UsageError(f"{reference} is no flwr {kind.__name__}")
     return app

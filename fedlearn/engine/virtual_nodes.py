@@ -178,13 +178,17 @@ class VirtualNodes(Grid):
         """Deliver the messages; return their ids, empty where there is no such node."""
         return self._push(messages, seconds=math.inf)
 
+    def named(self, message: Message) -> Message:
+        """Give a message the id by which its reply will be found."""
+        return flower.with_id(message)
+
     def _push(self, messages: Iterable[Message], *, seconds: float) -> list[str]:
         nodes = self.get_node_ids()
         ids = []
         sent = []
         for message in messages:
             if message.metadata.dst_node_id in nodes:
-                sent.append(flower.with_id(message))
+                sent.append(self.named(message))
                 ids.append(message.metadata.message_id)
             else:
                 ids.append("")

@@ -33,9 +33,9 @@ def server_context(run_config: dict[str, bool | int | float | str]) -> Context:
     return Context(RUN_ID, SERVER_NODE_ID, {}, RecordDict(), run_config)
 
 
-def with_id(message: Message) -> Message:
-    """Give a message an id, as Flower's own transports do; there is no public setter."""
-    message.metadata.__dict__["_message_id"] = uuid4().hex
+def with_id(message: Message, name: str = "") -> Message:
+    """Give a message an id, as Flower's own transports do, random unless it is named; there is no public setter."""
+    message.metadata.__dict__["_message_id"] = name or uuid4().hex
     return message
 
 

@@ -40,7 +40,6 @@ from fedlearn.flower import ErrorCode
 from fedlearn.folding import BlockResult, FoldPlan, blocks_of
 from fedlearn.state import State
 
-MESSAGES = 16  # in one task; a ready query takes a tenth of a millisecond, a task's way there and back as much
 CALL_PATIENCE = 600.0  # seconds for a function to end; a part of a test set takes a few; twice as long in each try
 CALL_TRIES = 3
 RECORDS, STATE, NODES = range(3)  # slots of our shared memories; those from NODES on hold what nodes keep
@@ -50,6 +49,8 @@ log = logging.getLogger(__name__)
 
 class EmbeddedGrid(PromptNodes):
     """A grid whose nodes are run by a pool of workers."""
+
+    messages_in_task = 16  # a ready query takes a tenth of a millisecond, a task's way there and back as much
 
     def __init__(self, pool: WorkerPool, num_nodes: int, settings: dict[str, Any]) -> None:
         super().__init__(num_nodes, settings)
@@ -75,7 +76,8 @@ class EmbeddedGrid(PromptNodes):
         """Have workers run the nodes; a node over which a worker dies answers with an error."""
         by_id = {message.metadata.message_id: message for message in messages}
         packed = list(self._packed(messages))
-        tasks = [MessagesTask(tuple(packed[i : i + MESSAGES])) for i in range(0, len(packed), MESSAGES)]
+        size = self.messages_in_task
+        tasks = [MessagesTask(tuple(packed[i : i + size])) for i in range(0, len(packed), size)]
         seconds = min(seconds, max((message.metadata.ttl for message in messages), default=0.0))
         for task, done, worker in self._ended(tasks, seconds):
             assert isinstance(task, MessagesTask)

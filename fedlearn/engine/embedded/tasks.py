@@ -45,12 +45,18 @@ class Begin:
     ----------
     environment
         The engine's: the workers were forked from a process that may have been started before it was changed.
+    app_folder
+        Where a client app that is not ours lies; empty for ours.
+    seed
+        Of the run, for a client app that is not ours; ours has it in its settings.
     """
 
     settings: dict[str, Any]
     num_nodes: int
     environment: dict[str, str]
     client_app: str = CLIENT_APP
+    app_folder: str = ""
+    seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

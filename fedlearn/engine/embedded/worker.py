@@ -10,15 +10,16 @@ import signal
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from multiprocessing import connection, parent_process
+from multiprocessing import connection, current_process, parent_process
 from multiprocessing.connection import Connection
+from pathlib import Path
 
 import numpy as np
 from flwr.app import Array as FlowerArray
 from flwr.app import ArrayRecord, Message, RecordDict
 
 from fedlearn import flower, objects
-from fedlearn.engine.apps import load_client_app
+from fedlearn.engine.apps import load_client_app, load_seeded_client
 from fedlearn.engine.embedded.sharing import Directory, NewSharedMemory, SharedMemory, SharedSlots, hand_over
 from fedlearn.engine.embedded.tasks import (
     Answer,
@@ -37,7 +38,7 @@ from fedlearn.engine.embedded.tasks import (
     PackedRecord,
     Task,
 )
-from fedlearn.engine.virtual_nodes import run_node
+from fedlearn.engine.virtual_nodes import ClientCall, run_node
 from fedlearn.folding import Fold, Sums
 from fedlearn.registry import load_reference
 from fedlearn.state import Array
@@ -69,6 +70,14 @@ def _die_with_the_engine() -> None:
     os._exit(1)
 
 
+def _client_app(begin: Begin) -> ClientCall:
+    if not begin.app_folder:
+        objects.look_in(begin.settings["out"])
+        return load_client_app(begin.client_app)
+    current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # its data loaders may start processes
+    return load_seeded_client(begin.client_app, folder=Path(begin.app_folder), seed=begin.seed)
+
+
 class _Worker:
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
@@ -85,8 +94,7 @@ class _Worker:
         self._theirs.clear()
         os.environ.clear()
         os.environ.update(begin.environment)
-        objects.look_in(begin.settings["out"])
-        self._client_app = load_client_app(begin.client_app)
+        self._client_app = _client_app(begin)
         self._limits = _limits()
         self._packed: tuple[PackedRecord, ...] = ()
         self._records: dict[int, ArrayRecord] = {}  # those of the last message

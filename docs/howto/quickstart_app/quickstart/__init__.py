@@ -1,0 +1,1 @@
+"""A Flower App that trains a small CNN."""
