@@ -15,6 +15,7 @@ from client.mods import active_while_training, boxed, compress, expand
 from client.node import NodeStatus, examples_of, examples_to_test, partition_id_of, partitions_of
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower, per_run
+from fedlearn.data.cache import checked
 from fedlearn.models.loaded import loaded
 
 app = ClientApp()
@@ -73,10 +74,14 @@ def evaluate(message: Message, context: Context) -> Message:
 
 
 def prepare(run_config: Mapping[str, Any]) -> None:
-    """Make what a process makes once for a run: data, model, learner, partitions. A warm executor forks after it."""
+    """Make what a process makes once for a run: data, model, learner, partitions. A warm executor forks after it.
+
+    What this machine's cache holds is compared with its checksum.
+    """
     config = from_flower(run_config)
-    _learner(config)
-    partitions_of(config)
+    with checked():
+        _learner(config)
+        partitions_of(config)
 
 
 @per_run

@@ -49,7 +49,7 @@ def main(grid: Grid, context: Context) -> None:
         assert isinstance(traits, Traits)
         check_fitting(config, traits, strategy)
         measured = replace(traits.metrics, reported=(*traits.metrics.reported, *strategy.metrics))
-        store = RunStore(folder.path, measured, kept_settings(config))
+        store = RunStore(folder.path, measured, kept_settings(config), data=traits.fingerprint)
         if store.exists:
             folder.check_settings(config)
             store.load()

@@ -57,12 +57,14 @@ class Traits:
     metrics: Metrics
     spec: DataSpec
     sums: bool = False
+    fingerprint: str = ""  # of the data set
 
 
 def traits(settings: Mapping[str, Any], state: State) -> Traits:
     """Return the traits of the run's model."""
     dataset, model = loaded(from_flower(settings))
-    return Traits(model.update_kind, model.metrics, dataset.spec, sums=isinstance(model, Ensemble) and model.sums)
+    sums = isinstance(model, Ensemble) and model.sums
+    return Traits(model.update_kind, model.metrics, dataset.spec, sums=sums, fingerprint=dataset.fingerprint)
 
 
 def trial(settings: Mapping[str, Any], state: State) -> None:

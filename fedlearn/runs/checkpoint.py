@@ -31,6 +31,7 @@ import errno
 import hashlib
 import io
 import json
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -43,7 +44,7 @@ from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
 from fedlearn.cohort import Typical
-from fedlearn.errors import CheckpointError, RunFailed, SettingError
+from fedlearn.errors import CheckpointError, RunFailed, SettingError, UsageError
 from fedlearn.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.runs.history import COLUMNS, History, RoundRecord
 from fedlearn.runs.manifest import Manifest, Setting, first_difference
@@ -52,6 +53,9 @@ from fedlearn.state import Array, State
 CHECKPOINT = "checkpoint.json"
 HISTORY = "checkpoint/history.jsonl"
 TABLE = "metrics.csv"
+BEST = "best.safetensors"
+
+log = logging.getLogger(__name__)
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -138,10 +142,17 @@ class RunStore:
         What is measured: further columns of the table, and which round is best.
     settings
         Those that the run has to keep (`folder.kept_settings`): stored with it, and compared when it is loaded.
+    data
+        The data set's fingerprint, likewise; empty if it is not to be compared.
     """
 
     def __init__(
-        self, folder: Path, metrics: Metrics = NEURAL_CLASSIFIER, settings: Mapping[str, Setting] | None = None
+        self,
+        folder: Path,
+        metrics: Metrics = NEURAL_CLASSIFIER,
+        settings: Mapping[str, Setting] | None = None,
+        *,
+        data: str = "",
     ) -> None:
         self.folder = folder
         self.metrics = metrics
@@ -153,6 +164,8 @@ class RunStore:
         self.model_sha256 = ""
         self.seconds = 0.0
         self._settings = dict(settings or {})
+        self._data = data
+        self._best_sha256 = ""
         self._history_bytes = 0
         self._history_sha256 = hashlib.sha256()
         self._table_bytes = -1  # of metrics.csv as it was last written
@@ -218,11 +231,12 @@ class RunStore:
         ------
         CheckpointError
             If a file is missing or its bytes are not those that were written.
-        SettingError
-            If the run was begun with other settings.
+        UsageError
+            If the run was begun with other settings or other data.
         """
         manifest = Manifest.read(self.folder / CHECKPOINT)
         self._check_settings(manifest)
+        self._check_data(manifest)
         number = manifest.rounds
         names = (_state_name(number), _memory_name(number), _nodes_name(number))
         if names[0] not in manifest.files or not manifest.files.keys() <= {*names}:
@@ -241,6 +255,8 @@ class RunStore:
         self.history, self.seconds, self.model_sha256 = history, manifest.seconds, manifest.files[names[0]]
         self.typical = manifest.typical
         self._history_bytes, self._history_sha256 = len(written), hashlib.sha256(written)
+        self._best_sha256 = manifest.best_sha256
+        self._check_best()
         with storing(self.folder):
             self._clear({*data})
             self._publish(data[names[0]], None)
@@ -253,6 +269,26 @@ class RunStore:
                 name, self._settings[name], f"the run in {self.folder} was begun with {begun!r}, and settings.toml was "
                 "changed since: put that value back, or begin another run",
             )  # fmt: skip
+
+    def _check_data(self, manifest: Manifest) -> None:
+        if manifest.data and self._data and manifest.data != self._data:
+            raise UsageError(
+                f"data.dir, or FEDLEARN_DATA, leads to other data than those that the run in {self.folder} was begun "
+                f"with (fingerprint {self._data}, not {manifest.data}): lead it to the same, or begin another run"
+            )
+
+    def _check_best(self) -> None:
+        """Refuse a best state that is not the one that was written; that of the latest round is written anew."""
+        path, best = self.folder / BEST, self.history.best
+        if best is None or best is self.history.rounds[-1] or not self._best_sha256:
+            return
+        if not path.exists():
+            log.warning("%s is missing: the best state so far, of round %d, is lost", path, best.round_number)
+            return
+        try:
+            self._read(BEST, self._best_sha256)
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}, or remove it to go on without the best state so far") from None
 
     def _without_a_checkpoint(self) -> str:
         """Return a file that shows that rounds were committed; empty if there is none."""
@@ -308,6 +344,7 @@ class RunStore:
         write_from(self.folder / HISTORY, self._history_bytes, line)
         whole = self._history_sha256.copy()
         whole.update(line)
+        is_best = record is not None and record is history.best
         manifest = Manifest(
             rounds=number,
             history_bytes=self._history_bytes + len(line),
@@ -317,11 +354,13 @@ class RunStore:
             seconds=round(self.seconds, 3),
             settings=self._settings,
             typical=self.typical,
+            best_sha256=sha256(packed) if is_best else self._best_sha256,
+            data=self._data,
         )
         write_atomically(self.folder / CHECKPOINT, manifest.packed())
         self.state, self.memory, self.node_states, self.history = state, memory, node_states, history
         self._history_bytes, self._history_sha256 = manifest.history_bytes, whole
-        self.model_sha256 = manifest.files[_state_name(number)]
+        self.model_sha256, self._best_sha256 = manifest.files[_state_name(number)], manifest.best_sha256
         self._clear({*data})
         self._publish(packed, record)
 
@@ -330,14 +369,14 @@ class RunStore:
         for path in (self.folder / "checkpoint").iterdir():
             if f"checkpoint/{path.name}" not in names | {HISTORY} and not path.is_dir():
                 path.unlink()
-        for name in (CHECKPOINT, "model.safetensors", "best.safetensors", TABLE):
+        for name in (CHECKPOINT, "model.safetensors", BEST, TABLE):
             (self.folder / f".{name}.tmp").unlink(missing_ok=True)
 
     def _publish(self, packed: bytes, record: RoundRecord | None) -> None:
         """Write what people read: the latest model, the best one, and the table, to which `record` is new if given."""
         write_atomically(self.folder / "model.safetensors", packed)
         if self.history.best is not None and self.history.best is self.history.rounds[-1]:
-            write_atomically(self.folder / "best.safetensors", packed)
+            write_atomically(self.folder / BEST, packed)
         path, columns = self.folder / TABLE, [*COLUMNS, *self.metrics.columns]
         if record is not None and path.is_file() and path.stat().st_size == self._table_bytes:
             row = _as_csv([record], columns).encode()

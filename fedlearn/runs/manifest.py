@@ -22,6 +22,7 @@ from fedlearn.cohort import Typical
 from fedlearn.errors import CheckpointError
 
 FORMAT = 2
+LARGEST = 1 << 26  # bytes; the names of 100,000 parameters take a tenth
 HELD = re.compile(rb'\{"sha256": "([0-9a-f]{64})",\n(.*)\Z', re.DOTALL)
 OTHER_FORMAT = re.compile(rb'\{[^{}]*"format": (\d{1,9})\b')  # format 1 had no checksum and began with these words
 
@@ -48,6 +49,10 @@ class Manifest:
         Those that the run was begun with and has to keep.
     typical
         What reports of the next round are compared with; None where nothing is known, as in a file of an older version.
+    best_sha256
+        That of best.safetensors; empty where no round is best yet.
+    data
+        The fingerprint of the data set; empty where nobody said.
     """
 
     rounds: Annotated[int, Field(ge=0)]
@@ -57,6 +62,8 @@ class Manifest:
     parameters: list[str]
     seconds: Annotated[float, Field(ge=0)]
     settings: dict[str, Setting]
+    best_sha256: str = ""
+    data: str = ""
     format: int = FORMAT
     typical: Typical | None = None
 
@@ -75,8 +82,10 @@ class Manifest:
             If it is not what was written.
         """
         try:
-            if not path.is_file():
-                raise CheckpointError(f"{path} is no file: put back the one that was written, or begin another run")
+            if not path.is_file() or path.stat().st_size > LARGEST:
+                raise CheckpointError(
+                    f"{path} is no file, or far too large: put back the one that was written, or begin another run"
+                )
             data = path.read_bytes()
         except OSError as error:
             raise CheckpointError(f"{path} cannot be read: {error.strerror}") from None

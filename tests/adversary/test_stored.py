@@ -29,6 +29,8 @@ from fedlearn.runs import folder as run_folder
 from fedlearn.runs.checkpoint import CHECKPOINT, RunStore
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import COLUMNS, RoundRecord
+from fedlearn.runs.log import EventLog
+from tests.adversary import tiny
 
 SPOILED = int(os.environ.get("FEDLEARN_SPOILED", "150"))
 FILES = (
@@ -238,6 +240,67 @@ def test_c2_forged_history_with_right_checksums_is_one_line(sound, tmp_path, col
     else:
         fitting = {"cohort": (), "training_seconds": ("1e999",), "accuracy": ("null", "-3", "1e999")}
         assert value in fitting[column]
+
+
+def test_c2_manifest_that_is_far_too_large_is_not_read(sound, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(sound[0], folder)
+    os.truncate(folder / CHECKPOINT, 1 << 40)
+    with pytest.raises(CheckpointError, match=r"checkpoint\.json is no file, or far too large"):
+        read_back(folder)
+
+
+def test_c2_best_state_that_was_changed_is_named(sound, tmp_path, caplog):
+    """Older versions went on, and left it as the best model of the run."""
+    folder = tmp_path / "run"
+    shutil.copytree(sound[0], folder)
+    best = folder / "best.safetensors"
+    data = bytearray(best.read_bytes())
+    data[-1] ^= 1
+    best.write_bytes(data)
+    with pytest.raises(CheckpointError, match=r"best\.safetensors is damaged.*, or remove it to go on without"):
+        read_back(folder)
+    best.unlink()
+    read_back(folder)
+    assert "best.safetensors is missing: the best state so far, of round 1, is lost" in caplog.text
+
+
+def test_c2_best_state_stays_under_its_checksum_after_a_resume(sound, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(sound[0], folder)
+    store = store_of(folder, config_from(SETTINGS))
+    store.load()
+    save(store, 4)
+    (folder / "best.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError, match=r"best\.safetensors is damaged"):
+        read_back(folder)
+
+
+def test_c1_other_data_than_the_run_was_begun_with_are_named(tmp_path):
+    """Older versions went on with them: data.dir is free to change, as data may be moved."""
+    for name, seed in (("there", "1"), ("elsewhere", "2"), ("moved", "1")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "seed").write_text(seed)
+
+    def run(name, rounds):
+        data = {"data.dataset": "tests.adversary.tiny:drawn", "data.dir": str(tmp_path / name)}
+        inline.run(config_from({**tiny.SETTINGS, **data, "rounds.total": rounds, "out": str(tmp_path / "run")}))
+
+    run("there", 1)
+    with pytest.raises(
+        UsageError, match=r"^data\.dir, or FEDLEARN_DATA, leads to other data.*\(fingerprint 2, not 1\)"
+    ):
+        run("elsewhere", 2)
+    run("moved", 2)
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["rounds"] == 2
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_c4_log_that_is_no_file_is_named_and_never_waited_for(tmp_path, kind):
+    path = tmp_path / "events.jsonl"
+    {"pipe": os.mkfifo, "device": lambda p: p.symlink_to("/dev/zero"), "folder": Path.mkdir}[kind](path)
+    with pytest.raises(UsageError, match=r"events\.jsonl is no regular file: move it away"):
+        EventLog(path)
 
 
 def test_c2_run_of_the_format_before_says_what_to_do(sound, tmp_path):

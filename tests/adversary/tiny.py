@@ -6,12 +6,13 @@ of the nodes.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from client.learners.base import Learner, LocalFit, LocalTask
-from fedlearn.data.base import DataSpec
+from fedlearn.data.base import DataSpec, TableDataset
 from fedlearn.metrics import TRAIN_LOSS, Metric, Metrics
 from fedlearn.models.base import Evaluation
 from fedlearn.models.spec import ModelSpec
@@ -24,6 +25,13 @@ SIZE = 12
 def table(data_dir: str) -> Any:
     """Return a small table: nobody learns from it."""
     return forests.dataset(forests.REGRESSION)
+
+
+def drawn(data_dir: str) -> Any:
+    """Return the table whose seed stands in a file of the data folder, and whose fingerprint it is."""
+    seed = (Path(data_dir) / "seed").read_text()
+    train, test = (forests.examples(60, forests.REGRESSION, seed=int(seed) + part) for part in (0, 1))
+    return TableDataset("drawn", train, test, forests.REGRESSION, seed)
 
 
 class Point:
