@@ -16,7 +16,10 @@ from client.node import NodeStatus, examples_of, examples_to_test, partition_id_
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data.cache import checked
+from fedlearn.errors import UsageError
+from fedlearn.metrics import AFTER, BEFORE, TEST_EXAMPLES
 from fedlearn.models.loaded import loaded
+from fedlearn.state import State
 
 app = ClientApp()
 
@@ -58,18 +61,47 @@ def train(message: Message, context: Context) -> Message:
         memory=memory,
         parcels={name: wire.unpack_arrays(record) for name, record in wire.parcels_of(message.content).items()},
     )
+    learner, state = _learner(config), wire.read_state(message.content)
+    measured: dict[str, float] = {}
+    if _measures_while_training(config, task.round_number):
+        measured |= _measured(context, learner.personal(state, memory), BEFORE)
     try:
-        fit = _learner(config).fit(wire.read_state(message.content), task)
+        fit = learner.fit(state, task)
     finally:
         keep(context, memory)  # what a fit has spent is spent, even if it failed
-    return wire.dense_report(message, fit.arrays, fit.metrics, fit.num_examples, fit.parcels)
+    if measured:
+        measured |= _measured(context, learner.personal(fit.arrays, memory), AFTER)
+    return wire.dense_report(message, fit.arrays, {**fit.metrics, **measured}, fit.num_examples, fit.parcels)
 
 
-@app.evaluate(mods=[boxed])
+def _measures_while_training(config: RunConfig, round_number: int) -> bool:
+    """Return whether the node measures the states before and after it trains; never where its examples are private."""
+    is_private = loaded(config)[1].metrics.privacy_loss is not None
+    return bool(config.evaluation.nodes) and config.is_evaluated(round_number) and not is_private
+
+
+def _measured(context: Context, state: State, when: str) -> dict[str, float]:
+    """Return what a state measures on examples of the node's own, by names that say which state it was."""
+    examples = examples_to_test(context)
+    means = loaded(from_flower(context.run_config))[1].evaluate(state, examples).means if len(examples) else {}
+    return {TEST_EXAMPLES: len(examples), **{f"{name}_{when}": value for name, value in means.items()}}
+
+
+@app.evaluate(mods=[stored_at_home, boxed])
 def evaluate(message: Message, context: Context) -> Message:
-    """Evaluate the state on what this node keeps for it, or on the examples that it trains on."""
-    _, model = loaded(from_flower(context.run_config))
-    result = model.evaluate(wire.read_state(message.content), examples_to_test(context))
+    """Evaluate the state on what this node keeps for it, or on the examples that it trains on.
+
+    A private model is not: no budget covers what it would say of them.
+    """
+    config = from_flower(context.run_config)
+    _, model = loaded(config)
+    if model.metrics.privacy_loss is not None:
+        raise UsageError(f"model {config.model.name!r} keeps its examples private: a node never measures it on them")
+    examples = examples_to_test(context)
+    if not len(examples):
+        return wire.metrics_report(message, {}, 0)
+    state = _learner(config).personal(wire.read_state(message.content), memory_of(context))
+    result = model.evaluate(state, examples)
     return wire.metrics_report(message, result.means, result.count)
 
 

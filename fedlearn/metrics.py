@@ -98,6 +98,58 @@ EPSILON = Metric("epsilon", combine=Combine.LARGEST, note="spent per record", is
 """The largest that any node has reported, as every record lies on one node."""
 
 
+TEST_EXAMPLES, BEFORE, AFTER = "test_examples", "before", "after"
+"""On how many examples a node has measured a state; and which state: the one it was sent, or what it made of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How one metric is spread over nodes, each of which has measured it on examples of its own.
+
+    Parameters
+    ----------
+    metric
+        What was measured.
+
+    References
+    ----------
+    Jain et al. 1984, "A quantitative measure of fairness" (DEC-TR-301), for the index: 1 where all are alike, 1 / n
+    where one has all. Li et al. 2020 (arXiv:1905.10497), for the deviation and the worst tenth.
+
+    Examples
+    --------
+    >>> Spread(ACCURACY).of([(30, 0.9), (10, 0.5)])["accuracy_nodes_worst"]
+    0.5
+    """
+
+    metric: Metric
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The columns, in the order of `of`: mean by examples, mean, worst tenth, deviation, Jain's index."""
+        name, title, better, unit = self.metric.name, self.metric.title, self.metric.better, self.metric.unit
+        return (
+            Metric(f"{name}_nodes", f"{title} on nodes", better, unit=unit, note="mean by examples"),
+            Metric(f"{name}_nodes_equal", f"{title} on nodes, equal", better, unit=unit, note="mean, each node alike"),
+            Metric(f"{name}_nodes_worst", f"{title} of the worst tenth of nodes", better, unit=unit),
+            Metric(f"{name}_nodes_deviation", f"deviation of {title} over nodes", "down", unit=unit),
+            Metric(f"{name}_nodes_jain", f"Jain index of {title} over nodes", "up"),
+        )
+
+    def of(self, measured: Sequence[tuple[int, float]]) -> dict[str, float | None]:
+        """Return the columns of (number of examples, value) of each node; None where there is none."""
+        names = [metric.name for metric in self.metrics]
+        if not measured:
+            return dict.fromkeys(names)
+        examples, values = np.array(measured, np.float64).T
+        ordered = np.sort(values) if self.metric.better != "down" else -np.sort(-values)
+        worst = ordered[: -(-len(values) // 10)].mean()
+        squares = len(values) * np.square(values).sum()
+        jain = values.sum() ** 2 / squares if squares else 1.0
+        numbers = [np.average(values, weights=examples), values.mean(), worst, values.std(), jain]
+        return {name: float(each) for name, each in zip(names, numbers, strict=True)}
+
+
 @dataclass(frozen=True, slots=True)
 class Metrics:
     """The metrics of one kind of model.
@@ -153,6 +205,16 @@ class Metrics:
         return tuple(m for m in self.by_interest if m.is_privacy_loss or m not in self.reported)
 
     @property
+    def on_nodes(self) -> tuple[str, ...]:
+        """What a node reports of the states before and after it has trained, beside what it measures on its way.
+
+        >>> Metrics(evaluated=(ACCURACY,)).on_nodes
+        ('test_examples', 'accuracy_before', 'accuracy_after')
+        """
+        names = [metric.name for metric in self.evaluated]
+        return (TEST_EXAMPLES, *(f"{name}_{when}" for when in (BEFORE, AFTER) for name in names))
+
+    @property
     def privacy_loss(self) -> Metric | None:
         """What tells how much a record has lost; None of models that promise nothing."""
         return next((metric for metric in self.reported if metric.is_privacy_loss), None)
@@ -165,6 +227,15 @@ class Metrics:
         """
         follow = (metric for metric in self.evaluated if isinstance(means.get(metric.exp_of), int | float))
         return {**means, **{metric.name: float(np.exp(means[metric.exp_of])) for metric in follow}}
+
+    def completed_on_nodes(self, reported: Mapping[str, float]) -> dict[str, float]:
+        """Return what follows from what a node reports of the states before and after it has trained."""
+        found: dict[str, Any] = {}
+        for when in (BEFORE, AFTER):
+            means = {metric.name: reported.get(f"{metric.name}_{when}") for metric in self.evaluated}
+            follow = [metric.name for metric in self.evaluated if metric.exp_of]
+            found |= {f"{name}_{when}": value for name, value in self.completed(means).items() if name in follow}
+        return {name: value for name, value in found.items() if value is not None}
 
     def of(self, name: str) -> Metric:
         """Return the metric of a name; of a column that is none, one that has nothing but this name."""

@@ -13,6 +13,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedlearn.config import from_flower, to_flower
 from fedlearn.data.cache import checked
+from fedlearn.metrics import Metric, Metrics, Spread
 from fedlearn.models.loaded import Traits, with_found_data
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder, kept_settings, new_folder
@@ -48,7 +49,7 @@ def main(grid: Grid, context: Context) -> None:
         (traits,) = exchange.compute("fedlearn.models.loaded:traits", {}, [()])
         assert isinstance(traits, Traits)
         check_fitting(config, traits, strategy)
-        measured = replace(traits.metrics, reported=(*traits.metrics.reported, *strategy.metrics))
+        measured = with_columns(traits.metrics, strategy.metrics, on_nodes=bool(config.evaluation.nodes))
         store = RunStore(folder.path, measured, kept_settings(config), data=traits.fingerprint)
         if store.exists:
             folder.check_settings(config)
@@ -66,11 +67,20 @@ def main(grid: Grid, context: Context) -> None:
             if was_begun:
                 log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
         folder.write_spec(traits.spec)
-        run = ServerRun(exchange, strategy, store, config, events=events, kind=traits.update_kind, draws=draws)
+        run = ServerRun(
+            exchange, strategy, store, config,
+            events=events, kind=traits.update_kind, draws=draws, model_metrics=traits.metrics,
+        )  # fmt: skip
         schedule: Schedule = SCHEDULES.load(config.rounds.schedule)(run)
         events.write("started", **_about(run))
         with _summarized(run, folder):
             schedule.run()
+
+
+def with_columns(of_model: Metrics, of_strategy: tuple[Metric, ...], *, on_nodes: bool) -> Metrics:
+    """Return what is measured in a run: what the strategy adds, and how the headline is spread over nodes, if asked."""
+    spread = Spread(of_model.headline).metrics if on_nodes and of_model.headline else ()
+    return replace(of_model, reported=(*of_model.reported, *of_strategy, *spread))
 
 
 def _about(run: ServerRun) -> dict[str, object]:

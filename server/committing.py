@@ -12,6 +12,7 @@ from fedlearn.state import Sends, UpdateKind
 from server.collecting import Collected
 from server.limits import FEWEST, measured, too_far
 from server.phases.evaluation import evaluate, is_due
+from server.phases.measuring import measured_on_nodes, rows_of, spread_of
 from server.phases.reporting import Reporting, tell
 from server.run import ServerRun
 from strategies.base import Step, Turn
@@ -97,6 +98,8 @@ def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
     begin = run.clock.now()
     reporting = collected.reporting
     scores = _evaluated(run, step, reporting, at)
+    measures = measured_on_nodes(run, step.state, at)
+    scores = {**scores, **spread_of(run, measures)}
     traffic = run.exchange.take_traffic()
     before = run.store.history.rounds[-1].measured if run.store.history.rounds else {}
     record = RoundRecord(
@@ -118,6 +121,7 @@ def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
         measured={**run.store.metrics.combined(reporting.reports, before), **scores, **step.measured},
     )
     run.typical = _typical_after(run, reporting)
+    run.nodes.append(rows_of(run, reporting, measures, at))
     states = run.exchange.node_states()
     memory = {**run.strategy.memory(), **run.draws.memory()}
     run.store.save(step.state, memory, record, node_states=states, seconds=run.seconds, typical=run.typical)
@@ -132,7 +136,7 @@ def _typical_after(run: ServerRun, reporting: Reporting) -> Typical | None:
 
 
 def _evaluated(run: ServerRun, step: Step, reporting: Reporting, at: At) -> Measured:
-    names = [metric.name for metric in run.store.metrics.evaluated]
+    names = [metric.name for metric in run.model_metrics.evaluated]
     if not is_due(run, at.round_number):
         return dict.fromkeys(names)
     run.events.write("evaluating", round=at.round_number)

@@ -62,6 +62,12 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
     _check_downlink(config, kind)
     if kind is UpdateKind.ENSEMBLE:
         _check_ensemble(config, model)
+    if traits.metrics.privacy_loss and config.evaluation.nodes:
+        raise SettingError(
+            "evaluation.nodes", config.evaluation.nodes,
+            f"nodes would send what they measured on data that model {model!r} keeps private, and no budget covers "
+            "that: use 0",
+        )  # fmt: skip
     if traits.metrics.privacy_loss and config.evaluation.where == "nodes":
         raise SettingError(
             "evaluation.where", "nodes",

@@ -66,6 +66,11 @@ class NodeDirectory:
         self._hear()
         return sorted(connected & self._partitions.keys(), key=lambda node: (self._partitions[node], node))
 
+    def partition_of(self, node_id: int) -> int:
+        """Return the partition of a node that `nodes` has named."""
+        virtual = self._exchange.nodes_by_partition()
+        return self._partitions[node_id] if virtual is None else virtual.index(node_id)
+
     def learn(self, node_id: int, partition_id: int) -> str:
         """Note what a node says it holds; return why that cannot be, or nothing.
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from fedlearn.clock import Clock
 from fedlearn.config import RunConfig
+from fedlearn.metrics import Metrics, Spread
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog
+from fedlearn.runs.nodes import NodeTable
 from fedlearn.state import State, UpdateKind
 from server.draws import Draws
 from server.exchange import Exchange
@@ -31,6 +33,8 @@ class ServerRun:
         What an update of the model means.
     draws
         Lends random generators to the strategy; new ones, unless it was made with some.
+    model_metrics
+        What its nodes and its evaluation measure; unless given, all that the store's table has.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class ServerRun:
         events: EventLog,
         kind: UpdateKind = UpdateKind.DENSE,
         draws: Draws | None = None,
+        model_metrics: Metrics | None = None,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
@@ -55,8 +60,26 @@ class ServerRun:
         self.late = LateReports(exchange, events, self.notices)
         self.directory = NodeDirectory(exchange, events, clients=config.clients, window=config.rounds.selection_window)
         self.typical = store.typical  # what reports are compared with
+        self.model_metrics = model_metrics or store.metrics
+        self.nodes = NodeTable(store.folder, self._node_columns(), committed=len(store.history.rounds))
         self._began = exchange.clock.now()
         self._earlier_seconds = store.seconds
+
+    def _node_columns(self) -> list[str]:
+        evaluated = [metric.name for metric in self.model_metrics.evaluated] if self.config.evaluation.nodes else []
+        return [*self.reported_by_nodes, *evaluated]
+
+    @property
+    def reported_by_nodes(self) -> tuple[str, ...]:
+        """The names of what a report may say that its node has measured."""
+        names = tuple(metric.name for metric in self.model_metrics.reported)
+        return (*names, *self.model_metrics.on_nodes) if self.config.evaluation.nodes else names
+
+    @property
+    def spread(self) -> Spread | None:
+        """What of the nodes' measures is put into the table of rounds; None where they are not asked for any."""
+        headline = self.model_metrics.headline if self.config.evaluation.nodes else None
+        return Spread(headline) if headline else None
 
     @property
     def clock(self) -> Clock:

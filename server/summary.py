@@ -86,7 +86,7 @@ def _ratio(run: ServerRun, uploads: int, bytes_up: int) -> float | None:
 def plain_bytes(run: ServerRun) -> int:
     """Return the size of one report that sends everything: what the compression ratio is measured against."""
     parcels = {name: _zeros(plan.layout) for name, plan in run.answers.items()}
-    return wire.bytes_of(wire.plain_report(run.state, parcels))
+    return wire.bytes_of(wire.plain_report(run.state, parcels, metrics=run.reported_by_nodes))
 
 
 def _zeros(layout: Layout) -> State:

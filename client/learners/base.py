@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -64,6 +64,14 @@ class LocalFit:
     metrics: dict[str, float]
     parcels: Mapping[str, State] = field(default_factory=dict)
 
+    def replaced(self, arrays: State) -> LocalFit:
+        """Return the fit with other values of some parameters: what is not to leave the node, say."""
+        return replace(self, arrays={**self.arrays, **arrays})
+
+    def answering(self, parcels: Mapping[str, State]) -> LocalFit:
+        """Return the fit with what the node sends beside its state."""
+        return replace(self, parcels=parcels)
+
 
 class Learner(Protocol):
     """One way to improve a state.
@@ -90,6 +98,10 @@ class Learner(Protocol):
         """
         for task in tasks:
             yield self.fit(state, task)
+
+    def personal(self, state: State, memory: NodeMemory) -> State:
+        """Return the state that the node itself would use, and measures: what it keeps for itself, in its place."""
+        return state
 
     def why_not(self, memory: NodeMemory) -> str:
         """Return why the node cannot learn any more, empty if it can; `memory` is that of its tasks."""

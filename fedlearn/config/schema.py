@@ -197,6 +197,9 @@ class EvaluationSettings(Settings):
     """On the server's test set, on every node of the cohort, or not at all."""
     every: Annotated[int, Field(ge=1)] = 1
     """Rounds between evaluations; the last round is always evaluated."""
+    nodes: Annotated[int, Field(ge=0)] = 0
+    """Nodes drawn at each evaluation to measure the state on examples of their own (nodes.csv; their spread in
+    metrics.csv); those of the cohort then measure before and after they train. As many as there are: all. 0: none."""
 
 
 class EngineSettings(Settings):
@@ -235,6 +238,10 @@ class RunConfig(Settings):
     gate: GateSettings = GateSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     engine: EngineSettings = EngineSettings()
+
+    def is_evaluated(self, round_number: int) -> bool:
+        """Return whether the state after a round is to be evaluated, wherever that is."""
+        return round_number == self.rounds.total or round_number % self.evaluation.every == 0
 
     @property
     def goal_count(self) -> int:

@@ -14,10 +14,10 @@ and a record `PARCELS` says which parcels it wants back, each with the codec by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from xxhash import xxh3_64
 
 from fedlearn import flower
@@ -159,6 +159,12 @@ def with_instruction(message: Message, instruction: Instruction, *, ttl: float) 
     return Message(content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
 
 
+def evaluation(node_id: int, state: ArrayRecord, *, round_number: int, ttl: float) -> Message:
+    """Ask a node to measure a state on examples of its own."""
+    told = flower.filled(ConfigRecord(), {SERVER_ROUND: round_number})
+    return Message(RecordDict({ARRAYS: state, CONFIG: told}), node_id, MessageType.EVALUATE, ttl=ttl)
+
+
 def with_ttl(message: Message, ttl: float) -> Message:
     """Return a message that is over after `ttl` seconds."""
     return Message(message.content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
@@ -281,13 +287,15 @@ def read_report(content: RecordDict) -> ConfigRecord:
     return record
 
 
-def plain_report(state: State, parcels: Mapping[str, State] = MappingProxyType({})) -> RecordDict:
-    """Return the records of a report that sends everything, as large as a real one."""
+def plain_report(
+    state: State, parcels: Mapping[str, State] = MappingProxyType({}), *, metrics: Sequence[str] = (TRAIN_LOSS.name,)
+) -> RecordDict:
+    """Return the records of a report that sends everything and measures these metrics, as large as a real one."""
     instruction = Instruction(round_number=1, attempt=1, position=0)
     content = RecordDict(
         {
             ARRAYS: pack_arrays(state),
-            METRICS: MetricRecord({NUM_EXAMPLES: 500, TRAIN_LOSS.name: 1.0}),
+            METRICS: MetricRecord({NUM_EXAMPLES: 500, **dict.fromkeys(metrics, 1.0)}),
             REPORT: report_record(instruction, partition_id=0, seed=2**62, sends="weights"),
             **{name: pack_arrays(arrays) for name, arrays in parcels.items()},
         }

@@ -24,9 +24,7 @@ EVALUATE_PART = f"{evaluate_part.__module__}:{evaluate_part.__name__}"
 
 def is_due(run: ServerRun, round_number: int) -> bool:
     """Return whether the state after this round is to be evaluated."""
-    settings = run.config.evaluation
-    last = round_number == run.config.rounds.total
-    return settings.where != "none" and (last or round_number % settings.every == 0)
+    return run.config.evaluation.where != "none" and run.config.is_evaluated(round_number)
 
 
 def evaluate(
@@ -37,12 +35,25 @@ def evaluate(
         means = _through_nodes(run, state, cohort, round_number)
     else:
         means = _on_test_set(run, state)
-    means = run.store.metrics.completed(means)
+    return finite(run.model_metrics.completed(means), names)
+
+
+def finite(means: Mapping[str, object], names: Sequence[str]) -> dict[str, float | None]:
+    """Return the means of these names; None for what is not finite or was not measured."""
     values = {name: means.get(name) for name in names}
     return {
         name: float(value) if isinstance(value, int | float) and isfinite(value) else None
         for name, value in values.items()
     }
+
+
+def sound_metrics(reply: Message, max_examples: int) -> tuple[int, dict[str, float]] | None:
+    """Return on how many examples a node has measured what; None of an answer of which nothing can be used."""
+    if not reply.has_content() or not _is_sound(reply, max_examples):
+        return None
+    metrics = _metrics_of(reply)
+    means = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
+    return int(means.pop(wire.NUM_EXAMPLES)), means
 
 
 def _on_test_set(run: ServerRun, state: State) -> Mapping[str, object]:
@@ -58,14 +69,16 @@ def _on_test_set(run: ServerRun, state: State) -> Mapping[str, object]:
 def _through_nodes(run: ServerRun, state: State, cohort: Sequence[Member], round_number: int) -> Mapping[str, object]:
     deadline = run.config.rounds.reporting_deadline
     written = evaluation_messages(run, state, cohort, round_number=round_number)
-    replies = _replies(run, [wire.with_ttl(message, deadline) for message in written], deadline)
-    sound = _sound(replies, max_examples=run.config.gate.max_examples)
+    replies = answers_to(run, [wire.with_ttl(message, deadline) for message in written], deadline)
+    sound = _sound(replies.values(), max_examples=run.config.gate.max_examples)
     with run.draws.to_compute(run.strategy, "evaluate", At(round_number, 0)):
         return run.strategy.aggregate_evaluate(round_number, sound) or MetricRecord()
 
 
-def _replies(run: ServerRun, messages: Sequence[Message], deadline: float) -> list[Message]:
-    """Return what comes within the deadline, in the order of `messages`: a mean depends on the order of its terms.
+def answers_to(run: ServerRun, messages: Sequence[Message], deadline: float) -> dict[int, Message]:
+    """Return what comes within the deadline, by the places of `messages` and in their order.
+
+    A mean depends on the order of its terms.
 
     Flower's own `send_and_receive` looks every three seconds.
     """
@@ -76,7 +89,7 @@ def _replies(run: ServerRun, messages: Sequence[Message], deadline: float) -> li
         replies |= {place: reply for place, reply, again in pending.heard() if not again}
         if not pending.open:
             break
-    return [replies[place] for place in sorted(replies)]
+    return {place: replies[place] for place in sorted(replies)}
 
 
 def _sound(replies: Iterable[Message], *, max_examples: int) -> list[Message]:

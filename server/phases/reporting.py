@@ -79,7 +79,7 @@ def fold_plan(run: ServerRun, at: At, *, cohort: int) -> FoldPlan:
         parcels={STATE: state, **run.answers},
         settings=to_flower(run.config),
         kind=run.kind,
-        metrics=None if strategy.reads_all_metrics else tuple(metric.name for metric in run.store.metrics.reported),
+        metrics=None if strategy.reads_all_metrics else run.reported_by_nodes,
         cohort=cohort,
         typical=run.typical,
     )

@@ -7,7 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, Context, Message, RecordDict
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 
 from client.node import NodeStatus
 from fedlearn import flower, wire
@@ -187,3 +187,14 @@ def test_partition_that_the_run_does_not_have_is_an_error_that_says_so():
     reply = node.hears(wire.ready_query(5, round_number=1, attempt=1, ttl=60.0))
     assert reply.has_error()
     assert "partition-id = 3" in reply.error.reason
+
+
+def test_a_node_of_a_private_model_measures_nothing_whoever_asks():
+    node = OneNode(**{"model.name": "dp-forest", "data.dataset": "diabetes", "evaluation.nodes": 4})
+    arrays = wire.pack_arrays(initial_state(node.settings, {}))
+    reply = node.hears(wire.evaluation(5, arrays, round_number=1, ttl=60.0))
+    assert reply.has_error()
+    assert "keeps its examples private" in reply.error.reason
+    message = Message(RecordDict({wire.ARRAYS: arrays}), 5, "train")
+    report = node.hears(wire.with_instruction(message, Instruction(1, 1, 2), ttl=60.0))
+    assert set(wire.only(report.content, MetricRecord)) == {wire.NUM_EXAMPLES, "epsilon"}

@@ -1,0 +1,99 @@
+"""nodes.csv: what single nodes have reported and measured, round by round; its writer and its readers.
+
+| column | what |
+|---|---|
+| ``round``, ``partition`` | when, and which node |
+| ``examples`` | how many it trained on; empty where it was not in the cohort |
+| ``train_loss``, ... | what its report says |
+| ``test_examples`` | on how many it has measured what follows |
+| ``accuracy_before``, ... | the state that it was sent |
+| ``accuracy_after``, ... | what it has made of that state |
+| ``accuracy``, ... | the state that was made of all reports |
+
+A private model has no such file: what its nodes measure is paid for by no budget.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from fedlearn.runs.checkpoint import storing, write_atomically
+
+NODES = "nodes.csv"
+ROUND, PARTITION, EXAMPLES = "round", "partition", "examples"
+
+Cell = int | float | None
+Row = Mapping[str, Cell]
+
+
+class NodeTable:
+    """Appends rows to nodes.csv, each round's before the round is stored.
+
+    Parameters
+    ----------
+    folder
+        The run folder.
+    measured
+        The columns after round, partition and examples.
+    committed
+        How many rounds are stored: rows of later ones, which a kill has left behind, are taken away.
+    """
+
+    def __init__(self, folder: Path, measured: Sequence[str], *, committed: int) -> None:
+        self._path = folder / NODES
+        self._columns = [ROUND, PARTITION, EXAMPLES, *measured]
+        if self._path.exists():
+            with storing(folder):
+                kept = [
+                    row for row in _rows(self._path) if row.get(ROUND, "").isdecimal() and int(row[ROUND]) <= committed
+                ]
+                write_atomically(self._path, _as_csv(kept, self._columns, header=True).encode())
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Write the rows of a round."""
+        if rows:
+            with storing(self._path.parent, self._path):
+                is_new = not self._path.exists()
+                with self._path.open("a", encoding="utf-8", newline="") as file:
+                    file.write(_as_csv(rows, self._columns, header=is_new))
+
+
+def read_nodes(folder: Path) -> list[dict[str, Cell]]:
+    """Return the rows of a run's nodes.csv, numbers as numbers and what is empty as None; none where there is no file.
+
+    A row that a kill has cut short is left out.
+    """
+    path = folder / NODES
+    if not path.is_file():
+        return []
+    rows = ({name: _number(text) for name, text in row.items()} for row in _rows(path))
+    return [row for row in rows if row.get(ROUND) is not None and row.get(PARTITION) is not None]
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    whole = text[: text.rfind("\n") + 1]
+    return [
+        {name: value for name, value in row.items() if isinstance(name, str) and isinstance(value, str)}
+        for row in csv.DictReader(io.StringIO(whole))
+    ]
+
+
+def _number(text: str) -> Cell:
+    try:
+        return int(text) if text.lstrip("-").isdecimal() else float(text)
+    except ValueError:
+        return None
+
+
+def _as_csv(rows: Iterable[Mapping[str, object]], columns: list[str], *, header: bool) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+    if header:
+        writer.writeheader()
+    for row in rows:
+        writer.writerow({name: round(v, 6) if isinstance(v, float) else v for name, v in row.items()})
+    return text.getvalue()

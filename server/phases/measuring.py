@@ -1,0 +1,86 @@
+"""What single nodes say and measure: the rows of nodes.csv, and how the headline is spread over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from fedlearn import wire
+from fedlearn.cohort import At, Fate
+from fedlearn.metrics import TEST_EXAMPLES, Measured
+from fedlearn.runs.nodes import EXAMPLES, PARTITION, ROUND, Row
+from fedlearn.seeding import rng_for
+from fedlearn.state import State
+from server.phases.evaluation import answers_to, finite, sound_metrics
+from server.phases.reporting import Reporting
+from server.run import ServerRun
+
+
+class Measure(NamedTuple):
+    """What a node has measured of the new state, on how many examples of its own."""
+
+    partition_id: int
+    examples: int
+    means: Measured
+
+
+def measured_on_nodes(run: ServerRun, state: State, at: At) -> Sequence[Measure]:
+    """Let as many nodes as ``evaluation.nodes`` says measure the state, each on examples of its own.
+
+    They are drawn at random among those that are connected; those of which nothing comes within the reporting deadline,
+    or nothing sound, are left out.
+    """
+    if not run.spread or not run.config.is_evaluated(at.round_number):
+        return ()
+    nodes, deadline = _drawn(run, at), run.config.rounds.reporting_deadline
+    record = wire.pack_arrays(state)
+    messages = [wire.evaluation(node, record, round_number=at.round_number, ttl=deadline) for node in nodes]
+    names = [metric.name for metric in run.model_metrics.evaluated]
+    measures = []
+    for place, reply in answers_to(run, messages, deadline).items():
+        if (sound := sound_metrics(reply, run.config.gate.max_examples)) is not None:
+            examples, means = sound
+            measured = finite(run.model_metrics.completed(means), names)
+            measures.append(Measure(run.directory.partition_of(nodes[place]), examples, measured))
+    return measures
+
+
+def _drawn(run: ServerRun, at: At) -> list[int]:
+    """Return the nodes that are to measure, in the order of their partitions."""
+    nodes = run.directory.nodes(ttl=run.config.rounds.reporting_deadline)
+    wanted = run.config.evaluation.nodes
+    if wanted >= len(nodes):
+        return list(nodes)
+    rng = rng_for(run.config.seed, purpose="nodes that measure", round_number=at.round_number)
+    return [nodes[place] for place in sorted(rng.choice(len(nodes), wanted, replace=False).tolist())]
+
+
+def spread_of(run: ServerRun, measures: Sequence[Measure]) -> Measured:
+    """Return how the headline is spread over the nodes; nothing where they are not asked."""
+    if run.spread is None:
+        return {}
+    name = run.spread.metric.name
+    return run.spread.of([(m.examples, value) for m in measures if (value := m.means.get(name)) is not None])
+
+
+def rows_of(run: ServerRun, reporting: Reporting, measures: Sequence[Measure], at: At) -> list[Row]:
+    """Return a row for each node that has reported or measured, in the order of partitions; none of a private model."""
+    if run.model_metrics.privacy_loss:
+        return []
+    rows: dict[int, dict[str, float | int | None]] = {}
+    for member, report in zip(reporting.members, reporting.reports, strict=True):
+        if report.fate is Fate.REPORTED:
+            rows[member.partition_id] = {EXAMPLES: report.num_examples, **_with_derived(run, report.metrics)}
+    for measure in measures:
+        row = rows.setdefault(measure.partition_id, {})
+        row |= {TEST_EXAMPLES: measure.examples, **measure.means}
+    where = {ROUND: at.round_number}
+    return [{**where, PARTITION: partition_id, **rows[partition_id]} for partition_id in sorted(rows)]
+
+
+def _with_derived(run: ServerRun, metrics: Mapping[str, float]) -> dict[str, float | int]:
+    """Return a report's metrics, with what follows from those before and after training, as the perplexity."""
+    found: dict[str, float | int] = {**metrics, **run.model_metrics.completed_on_nodes(metrics)}
+    if TEST_EXAMPLES in found:
+        found[TEST_EXAMPLES] = int(found[TEST_EXAMPLES])
+    return found
