@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -16,7 +17,7 @@ from fedlearn.config.schema import RunConfig, Settings
 from fedlearn.errors import SettingError, UsageError, said
 
 MOST_BYTES = 1 << 22  # of a file of settings
-OPTIONS = "options"
+SINGLE_OPTION = re.compile(r"(\w+\.(?:\w+_)?options)\.(.+)")  # setting that holds a table, and a name in it
 NOW_OPTIONS = {
     "strategy.decoder": "write strategy.options.decoder",
     "strategy.server_lr": "write strategy.options.server_lr",
@@ -60,9 +61,8 @@ def _with_whole_options(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flat settings with one table in place of single options: those that are named win over their table."""
     whole = dict(flat)
     for name in flat:
-        table, _, option = name.partition(f".{OPTIONS}.")
-        if option:
-            setting = f"{table}.{OPTIONS}"
+        if found := SINGLE_OPTION.fullmatch(name):
+            setting, option = found.groups()
             try:
                 options = json.loads(as_text(whole.get(setting, "")) or "{}")
             except ValueError as error:

@@ -51,7 +51,12 @@ Steps = Annotated[str, BeforeValidator(partial(as_text, in_order=True))]
 
 
 def options_for(
-    build: Callable[..., Any], given: str | Mapping[str, Any], *, setting: str, reserved: Collection[str] = ()
+    build: Callable[..., Any],
+    given: str | Mapping[str, Any],
+    *,
+    setting: str,
+    reserved: Collection[str] = (),
+    whole: bool = False,
 ) -> dict[str, Any]:
     """Return options as keyword arguments of what they are for.
 
@@ -65,6 +70,8 @@ def options_for(
         ``"strategy.options"``, for the error message.
     reserved
         Parameters that are not the user's to choose.
+    whole
+        Refuse to leave out one that has no default.
 
     Raises
     ------
@@ -84,6 +91,9 @@ def options_for(
         if name not in names and (name in reserved or not takes_all):
             raise SettingError(f"{setting}.{name}", value, _unknown(name, names))
         checked[name] = _checked(value, types.get(name, Any), f"{setting}.{name}")
+    needed = [name for name in names if parameters[name].default is inspect.Parameter.empty] if whole else []
+    if absent := [name for name in needed if name not in checked]:
+        raise SettingError(f"{setting}.{absent[0]}", "", f"say it, as --set {setting}.{absent[0]}=...")
     return checked
 
 

@@ -63,9 +63,13 @@ class DataSettings(Settings):
     dir: str = ""
     """Folder with cifar10/train.parquet and test.parquet, or cifar-10-batches-py; california_housing.parquet,
     adult.parquet; else the variable FEDLEARN_DATA."""
-    partition: Literal["iid", "dirichlet", "pathological", "shard", "natural"] = "iid"
+    partition: str = "iid"
     """iid (equal random shares), dirichlet (skewed labels), pathological (few classes a node), shard (label shards),
-    natural (each node one group of the data set, as a writer)."""
+    natural (each node one group of the data set, as a writer), linear, square, exponential (uneven sizes) or another of
+    fedlearn/data/partitioning.py; a .csv or .json file that says the node of each example; or module:name of a
+    function or of a partitioner of flwr-datasets."""
+    partition_options: Options = ""
+    """The partition's own, keyword parameters of its partitioner or function, as group_size of grouped-natural-id."""
     alpha: Positive = 0.5
     """dirichlet: concentration; small is skewed."""
     classes_per_node: Annotated[int, Field(ge=1)] = 2

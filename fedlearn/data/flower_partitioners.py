@@ -10,6 +10,9 @@ they are, through their public methods.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -24,7 +27,10 @@ from flwr_datasets.partitioner import (  # type: ignore[import-untyped, unused-i
 )
 from numpy.typing import NDArray
 
+from fedlearn.config.options import options_for
 from fedlearn.config.schema import DataSettings
+from fedlearn.data.base import AnyDataset
+from fedlearn.registry import load_plugin
 
 COLUMN = "label"
 
@@ -125,3 +131,70 @@ def _partitioner(settings: DataSettings, num_partitions: int, seed: int) -> Part
                 num_shards_per_partition=settings.shards_per_node,
                 seed=seed,
             )
+
+
+RESERVED = ("num_partitions", "seed")
+SIZES = "partition_id_to_size_fn"  # an option that is a function, module:name
+TABLE = "distribution_array"  # an option that is an array
+
+
+def as_partitioner(build: Any, options: dict[str, Any], *, num_partitions: int, seed: int) -> Partitioner | None:
+    """Return a partitioner of flwr-datasets with a user's options; None where `build` is none, but a function.
+
+    Raises
+    ------
+    Impossible
+        Where it refuses, or spreads columns instead of examples.
+    """
+    if isinstance(build, Partitioner):
+        return build
+    if not (isinstance(build, type) and issubclass(build, Partitioner)):
+        return None
+    if "Vertical" in build.__name__:
+        raise Impossible("it spreads the columns of each example, and here whole examples are spread")
+    parameters = signature(build).parameters
+    by = {"partition_by": "group" if "Natural" in build.__name__ else COLUMN} if "partition_by" in parameters else {}
+    given = {**by, **options}
+    if isinstance(function := given.get(SIZES), str):
+        given[SIZES] = load_plugin(f"data.partition_options.{SIZES}", function)
+    if TABLE in given:
+        given[TABLE] = np.array(given[TABLE])
+    chosen = options_for(build, given, setting="data.partition_options", reserved=RESERVED, whole=True)
+    ours = {"num_partitions": num_partitions, "seed": seed % 2**32}
+    with _refusals():
+        return build(**chosen, **{name: value for name, value in ours.items() if name in parameters})
+
+
+def parts_of(
+    partitioner: Partitioner, dataset: AnyDataset, order: NDArray[np.int32], num_partitions: int
+) -> list[NDArray[np.int32]]:
+    """Return the rows of each partition; the partitioner sees a table of label, target and group, in this order.
+
+    Raises
+    ------
+    Impossible
+        Where it refuses, or makes fewer partitions.
+    """
+    train = dataset.train
+    columns = {"row": order, COLUMN: train.labels[order]}
+    if train.targets.ndim == 1:
+        columns["target"] = train.targets[order]
+    if train.groups is not None:
+        columns["group"] = train.groups[order]
+    with _refusals():
+        partitioner.dataset = Dataset.from_dict(columns)
+        if (made := partitioner.num_partitions) < num_partitions:
+            raise ValueError(f"it makes {made} partitions, and clients = {num_partitions}")
+        return [np.asarray(partitioner.load_partition(i)["row"], np.int32) for i in range(num_partitions)]
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn what a partitioner raises into one line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except Exception as error:  # they raise whatever a wrong option leads to, as KeyError for a column
+        text = " ".join(str(error).split())
+        raise Impossible(f"{type(error).__name__}: {text}" if not isinstance(error, ValueError) else text) from error

@@ -52,7 +52,8 @@ def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: st
             return from_path(name, data_dir, given)
         loaded = DATASETS.load(name)
         if not isinstance(loaded, Dataset | TableDataset):
-            loaded = loaded(data_dir, **options_for(loaded, given, setting="data.options", reserved=("data_dir",)))
+            needed = options_for(loaded, given, setting="data.options", reserved=("data_dir",))
+            loaded = loaded(data_dir, **needed)
     if not isinstance(loaded, Dataset | TableDataset):
         wanted = "it must be or return a fedlearn.data.Dataset or TableDataset"
         raise SettingError("data.dataset", name, f"{wanted}, not {type(loaded).__name__}")

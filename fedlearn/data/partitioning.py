@@ -16,6 +16,11 @@ of a class a node gets is always random.
 
 - natural: node i has all examples of group i, where a data set says whose each example is
   (`Examples.groups`); with fewer nodes than groups, the examples of the others are left out.
+- linear, square, exponential, size, distribution, continuous, inner-dirichlet, grouped-natural-id,
+  id-to-size: flwr-datasets' other partitioners, with ``data.partition_options`` (`PARTITIONS`).
+- FILE.csv, FILE.json: as a file says (`partition_map.py`).
+- module:name: a partitioner of flwr-datasets, or a function ``(dataset, clients, seed, **options)``
+  that returns the node of each training example, or the rows of each node.
 
 In a regression, "class" means the tenth of the targets that an example is in.
 
@@ -24,25 +29,48 @@ Partitions never overlap; iid and dirichlet leave no example out.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.config.options import options_for
 from fedlearn.config.schema import DataSettings
 from fedlearn.data.base import AnyDataset, Examples
 from fedlearn.data.cache import Arrays, cached
+from fedlearn.data.partition_map import SUFFIXES, by_node, node_of_each, rows_of_each
 from fedlearn.errors import SettingError
+from fedlearn.registry import Registry
 from fedlearn.seeding import rng_for, seed_for
 
 log = logging.getLogger(__name__)
 
 Rows = NDArray[np.int32]
+Offsets = NDArray[np.int64]
+
+SCHEMES = ("iid", "dirichlet", "pathological", "shard", "natural")  # made here, with settings in place of options
+PARTITIONS = Registry(
+    "data.partition",
+    {
+        **dict.fromkeys(SCHEMES, "fedlearn.data.flower_partitioners:partitions"),
+        "linear": "flwr_datasets.partitioner:LinearPartitioner",
+        "square": "flwr_datasets.partitioner:SquarePartitioner",
+        "exponential": "flwr_datasets.partitioner:ExponentialPartitioner",
+        "size": "flwr_datasets.partitioner:SizePartitioner",
+        "distribution": "flwr_datasets.partitioner:DistributionPartitioner",
+        "continuous": "flwr_datasets.partitioner:ContinuousPartitioner",
+        "inner-dirichlet": "flwr_datasets.partitioner:InnerDirichletPartitioner",
+        "grouped-natural-id": "flwr_datasets.partitioner:GroupedNaturalIdPartitioner",
+        "id-to-size": "flwr_datasets.partitioner:IdToSizeFncPartitioner",
+    },
+)
 
 LARGEST_ALPHA = 1e100  # even shares long before; far above, their sum overflows and one node gets all
 
@@ -119,14 +147,14 @@ def measured_on(dataset: AnyDataset, table: PartitionTable, partition_id: int) -
 
 
 def partition_table(dataset: AnyDataset, settings: DataSettings, *, num_partitions: int, seed: int) -> PartitionTable:
-    """Return who has what: a function of the training labels, the scheme, the number and the seed.
+    """Return who has what: a function of the training examples, the scheme, the number and the seed.
 
     Parameters
     ----------
     dataset
         Whose training examples are spread.
     settings
-        The scheme and its one parameter; the others are not looked at.
+        The scheme and its parameters; the others are not looked at.
     num_partitions
         From 1 to the number of training examples.
     seed
@@ -137,29 +165,81 @@ def partition_table(dataset: AnyDataset, settings: DataSettings, *, num_partitio
     SettingError
         Where the scheme cannot do this; names the setting to change.
     """
+    name = settings.partition
+    if name in SCHEMES and json.loads(settings.partition_options or "{}"):
+        allowed = f"{name} has none; data.alpha, data.classes_per_node and data.shards_per_node are settings"
+        raise SettingError("data.partition_options", settings.partition_options, allowed)
+    if name in SCHEMES or is_map(name):
+        rows, offsets = _of_labels(dataset, settings, num_partitions, seed)
+    else:
+        rows, offsets = _of_plugin(dataset, settings, num_partitions, seed)
+    return PartitionTable(rows, offsets, settings.node_test_share, by_group=name == "natural")
+
+
+def is_map(name: str) -> bool:
+    """Return whether a partition is the path of a file that says who has what."""
+    return name.endswith(SUFFIXES)
+
+
+def _of_labels(dataset: AnyDataset, settings: DataSettings, num_partitions: int, seed: int) -> tuple[Rows, Offsets]:
+    """Return rows and offsets of a scheme that looks at one integer of each example: its label, group or node."""
     labels = dataset.train.labels
     if settings.partition == "natural":
         labels = _groups_of(dataset, num_partitions)
+    elif is_map(settings.partition):
+        labels = _mapped(Path(settings.partition).expanduser(), len(labels), num_partitions)
+    elif settings.partition != "iid" and dataset.train.targets.ndim > 1:
+        allowed = f"it skews labels, and what is learned of {dataset.name!r} are sequences: take iid or natural"
+        raise SettingError("data.partition", settings.partition, allowed)
     _check(labels, settings, num_partitions)
     parameter = {
-        "iid": None,
         "dirichlet": settings.alpha,
         "pathological": settings.classes_per_node,
         "shard": settings.shards_per_node,
-        "natural": None,
-    }[settings.partition]
+    }.get(settings.partition)
+    scheme = "map" if is_map(settings.partition) else settings.partition
     # The labels are all that a scheme looks at, hashing them takes under 1 ms, and unlike a name
     # they cannot be out of date. The versions are there since a new one may draw other numbers.
     examples = blake2b(np.ascontiguousarray(labels).data, digest_size=16).hexdigest()
     versions = f"numpy {version('numpy')}, flwr-datasets {version('flwr-datasets')}"
-    key = f"{settings.partition}({parameter!r}) {num_partitions=} {seed=} {examples=} {versions}"
-    entry = cached(
-        f"partitions-{settings.partition}",
-        key,
-        lambda: _computed(labels, settings, num_partitions, seed),
-    )
-    by_group = settings.partition == "natural"
-    return PartitionTable(entry.arrays["rows"], entry.arrays["offsets"], settings.node_test_share, by_group)
+    key = f"{scheme}({parameter!r}) {num_partitions=} {seed=} {examples=} {versions}"
+    entry = cached(f"partitions-{scheme}", key, lambda: _computed(labels, settings, num_partitions, seed))
+    return entry.arrays["rows"], entry.arrays["offsets"]
+
+
+def _mapped(file: Path, examples: int, num_partitions: int) -> NDArray[np.int64]:
+    """Return the node of each training example, -1 where a file gives it to nobody."""
+    nodes = node_of_each(file, examples)
+    if num_partitions > (most := int(nodes.max()) + 1):
+        raise SettingError("clients", num_partitions, f"at most {most}, the nodes in {file}")
+    return nodes
+
+
+def _of_plugin(dataset: AnyDataset, settings: DataSettings, num_partitions: int, seed: int) -> tuple[Rows, Offsets]:
+    """Return rows and offsets of what a partitioner or function says; not cached, since its code may change."""
+    from fedlearn.data.flower_partitioners import Impossible, as_partitioner, parts_of
+
+    examples, name = len(dataset.train), settings.partition
+    _check(dataset.train.targets, settings, num_partitions)
+    build = PARTITIONS.load(name)
+    options = json.loads(settings.partition_options or "{}")
+    order = rng_for(seed, purpose="partition").permutation(examples).astype(np.int32)
+    scheme_seed = seed_for(seed, purpose="partition/plugin")
+    try:
+        partitioner = as_partitioner(build, options, num_partitions=num_partitions, seed=scheme_seed)
+        if partitioner is not None:
+            parts = parts_of(partitioner, dataset, order, num_partitions)
+        else:
+            chosen = options_for(
+                build, options, setting="data.partition_options", reserved=("dataset", "clients", "seed"), whole=True
+            )
+            said = build(dataset, num_partitions, scheme_seed, **chosen)
+            parts = rows_of_each(said, name=name, nodes=num_partitions, examples=examples)
+    except Impossible as error:
+        raise SettingError("data.partition", name, str(error)) from error
+    place = np.argsort(order)  # of each row in a random order, so that what is held out is drawn
+    arrays = _joined([part[np.argsort(place[part])] for part in parts], examples=examples)
+    return arrays["rows"].astype(np.int32, copy=False), arrays["offsets"].astype(np.int64, copy=False)
 
 
 def _groups_of(dataset: AnyDataset, num_partitions: int) -> NDArray[np.int64]:
@@ -206,8 +286,8 @@ def _computed(labels: NDArray[np.int64], settings: DataSettings, num_partitions:
     order = rng_for(seed, purpose="partition").permutation(len(labels)).astype(np.int32)
     scheme_seed = seed_for(seed, purpose=f"partition/{settings.partition}")
     try:
-        if settings.partition == "natural":
-            parts = _by_group(labels, order, num_partitions)
+        if settings.partition == "natural" or is_map(settings.partition):
+            parts = by_node(labels, order, num_partitions)
         else:
             parts = partitions(labels, order, settings, num_partitions=num_partitions, seed=scheme_seed)
     except Impossible as error:
@@ -225,13 +305,6 @@ def _computed(labels: NDArray[np.int64], settings: DataSettings, num_partitions:
         time.monotonic() - started,
     )
     return arrays
-
-
-def _by_group(groups: NDArray[np.int64], order: Rows, num_partitions: int) -> list[Rows]:
-    """Return the rows of each group, in the order in which they stand in `order`."""
-    sorted_rows = order[np.argsort(groups[order], kind="stable")]
-    ends = np.cumsum(np.bincount(groups, minlength=num_partitions))
-    return np.split(sorted_rows, ends)[:num_partitions]
 
 
 def _joined(parts: Sequence[Rows], *, examples: int) -> dict[str, Rows | NDArray[np.int64]]:

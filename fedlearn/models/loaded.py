@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data import load_dataset
 from fedlearn.data.base import AnyDataset, DataSpec
+from fedlearn.data.partitioning import is_map
 from fedlearn.errors import SettingError, said
 from fedlearn.metrics import Metrics
 from fedlearn.models import Evaluation, Model, load_model, model_spec
@@ -38,7 +40,10 @@ def with_found(config: RunConfig, dataset: AnyDataset) -> RunConfig:
     """Return the settings with this data set, and the notice of it."""
     asked = _asked_for(config)
     name = asked if ":" in asked else dataset.name
-    found = config.data.model_copy(update={"dataset": name, "notice": dataset.notice or config.data.notice})
+    changes = {"dataset": name, "notice": dataset.notice or config.data.notice}
+    if is_map(config.data.partition):
+        changes["partition"] = str(Path(config.data.partition).expanduser().absolute())
+    found = config.data.model_copy(update=changes)
     return config.model_copy(update={"data": found})
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +68,7 @@ def from_path(name: str, data_dir: str, options: Options) -> AnyDataset:
 
 
 def _checked(read: Callable[..., AnyDataset], options: Options) -> dict[str, Any]:
-    """Return the user's options of what reads data, with all that it must be told."""
-    checked = options_for(read, options, setting="data.options", reserved=RESERVED)
-    for name, each in signature(read).parameters.items():
-        if name not in (*checked, *RESERVED) and each.default is each.empty:
-            raise SettingError(f"data.options.{name}", "", f"say it, as --set data.options.{name}=...")
-    return checked
+    return options_for(read, options, setting="data.options", reserved=RESERVED, whole=True)
 
 
 def _found(name: str, data_dir: str) -> Path:

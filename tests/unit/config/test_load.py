@@ -21,7 +21,7 @@ BAD = {
     "rounds.minimum_ready": [0.0, 2],
     "rounds.max_attempts": [0],
     "rounds.backoff": [-1, float("inf")],
-    "data.partition": ["even", 3],
+    "data.partition": [3],
     "data.alpha": [0, float("inf"), float("nan")],
     "data.augment": ["perhaps"],
     "training.lr": [0, -0.1, float("nan"), float("inf"), "fast"],
