@@ -8,6 +8,7 @@ from typing import Any
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from client.guests import guests
 from client.learners import LEARNERS
 from client.learners.base import Learner, LocalTask
 from client.memory import keep, memory_of, stored_at_home
@@ -46,7 +47,7 @@ def round_over(message: Message, context: Context) -> Message:
     return Message(RecordDict(), reply_to=message)
 
 
-@app.train(mods=[stored_at_home, boxed, expand, active_while_training, compress])
+@app.train(mods=[stored_at_home, boxed, expand, active_while_training, compress, guests])
 def train(message: Message, context: Context) -> Message:
     """Improve the state on this node's examples."""
     config = from_flower(context.run_config)

@@ -9,6 +9,7 @@ from fedlearn.cohort import needed_of
 from fedlearn.compression import load_codec, load_downlink
 from fedlearn.config import RunConfig
 from fedlearn.errors import SettingError
+from fedlearn.flower.mods import load_mods
 from fedlearn.folding import STATE
 from fedlearn.folding.steps import load_step, steps_of
 from fedlearn.models.loaded import Traits
@@ -57,6 +58,7 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
             f"strategy {config.strategy.name!r} {does}; model {model!r} is {is_made_of}: use {instead}"
             + (", or model 'dp-relay'" if strategy.sums else ""),
         )  # fmt: skip
+    load_mods(config.client.mods)
     _check_learner(config, strategy)
     _check_steps(config, strategy)
     _check_downlink(config, kind)
@@ -133,6 +135,10 @@ def _check_ensemble(config: RunConfig, model: str) -> None:
     if config.compression.send != "weights":
         raise SettingError(
             "compression.send", config.compression.send, f"the trees of model {model!r} have no change: use 'weights'"
+        )
+    if config.client.mods:
+        raise SettingError(
+            "client.mods", config.client.mods, f"mods change weights; model {model!r} sends trees: use none"
         )
     if config.gate.max_norm:
         raise SettingError(

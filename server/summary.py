@@ -11,6 +11,9 @@ from fedlearn.runs.history import History
 from fedlearn.state import Layout, State, UpdateKind
 from server.run import ServerRun
 
+SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"
+SECURE_MODS = "what client.mods draw no seed gives: not reproducible"
+
 
 def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str) -> None:
     """Write what came of the run, however it ended; all numbers are of committed rounds."""
@@ -72,8 +75,11 @@ def noise_notice(run: ServerRun) -> str:
     """Return what every result must say about the noise of a private model, and about what the strategy has drawn."""
     from fedlearn.privacy import seeded_noise
 
-    is_seeded = run.store.metrics.privacy_loss is not None and run.config.privacy.noise == "seeded"
-    return "; ".join(notice for notice in (seeded_noise(0).notice if is_seeded else "", run.draws.notice) if notice)
+    is_seeded = run.config.privacy.noise == "seeded"
+    of_model = seeded_noise(0).notice if is_seeded and run.store.metrics.privacy_loss is not None else ""
+    of_mods = SEEDED_MODS if is_seeded else SECURE_MODS
+    notices = (of_model, of_mods if run.config.client.mods else "", run.draws.notice)
+    return "; ".join(notice for notice in notices if notice)
 
 
 def _ratio(run: ServerRun, uploads: int, bytes_up: int) -> float | None:

@@ -46,7 +46,37 @@ def as_text(given: object, *, in_order: bool = False) -> str:
         raise ValueError(f"it cannot be stored as JSON: {error}") from None
 
 
+def as_list(given: object) -> str:
+    """Return a list of names, each alone or with its options, as the JSON text that is stored.
+
+    >>> as_list("a:b, c:d") == as_list(["a:b", "c:d"]) == '["a:b", "c:d"]'
+    True
+    >>> as_list([{"a:B": {"norm": 1.0}}])
+    '[{"a:B": {"norm": 1.0}}]'
+    """
+    listed = given
+    if isinstance(given, str):
+        try:
+            listed = json.loads(given) if given.lstrip().startswith("[") else given.split(",")
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"it is no JSON list: {error}") from None
+    if not isinstance(listed, list):
+        raise ValueError('it is no list: write it as ["module:name", {"module:Class": {"option": 1.0}}]')
+    entries = [entry.strip() if isinstance(entry, str) else entry for entry in listed]
+    for entry in entries:
+        if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
+            raise ValueError(
+                'each is a name, or a table of one name and its options: {"module:Class": {"option": 1.0}}'
+            )
+    entries = [entry for entry in entries if entry]
+    try:
+        return json.dumps(entries, allow_nan=False) if entries else ""
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"it cannot be stored as JSON: {error}") from None
+
+
 Options = Annotated[str, BeforeValidator(as_text)]
+Names = Annotated[str, BeforeValidator(as_list)]
 Steps = Annotated[str, BeforeValidator(partial(as_text, in_order=True))]
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fedlearn.config.options import Options, Steps
+from fedlearn.config.options import Names, Options, Steps
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
@@ -132,6 +132,14 @@ class TrainingSettings(Settings):
     """The learner's own, keyword parameters of its constructor; of sgd, those of the optimizer, as betas of adamw."""
 
 
+class ClientSettings(Settings):
+    """What goes around training on a node."""
+
+    mods: Names = ""
+    """Flower's client mods around training, the first outermost: a list of module:name, as
+    flwr.clientapp.mod:fixedclipping_mod, or {"module:Class" = {OPTION = VALUE}}."""
+
+
 class PrivacySettings(Settings):
     """What a record may lose, for models that are differentially private."""
 
@@ -236,6 +244,7 @@ class RunConfig(Settings):
     data: DataSettings = DataSettings()
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()
+    client: ClientSettings = ClientSettings()
     privacy: PrivacySettings = PrivacySettings()
     compression: CompressionSettings = CompressionSettings()
     strategy: StrategySettings = StrategySettings()

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def prepared(config: RunConfig) -> RunConfig:
-    """Return the settings with the data set that was really found, and of private models the noise.
+    """Return the settings with the data set that was really found, and of what adds noise on nodes its source.
 
     Decodes the data set and computes the partitions, if they are not in the cache yet: all processes of the run then
     find them there, and none of them has to look for the data set again. What the cache holds is compared with its
@@ -28,6 +28,6 @@ def prepared(config: RunConfig) -> RunConfig:
     if dataset.notice:
         log.warning("%s", dataset.notice)
     privacy = config.privacy
-    if privacy.noise == "auto" and model_spec(config.model.name).is_private:
+    if privacy.noise == "auto" and (model_spec(config.model.name).is_private or config.client.mods):
         privacy = privacy.model_copy(update={"noise": "seeded"})
     return with_found(config, dataset).model_copy(update={"privacy": privacy})

@@ -95,6 +95,12 @@ def parcels_of(content: RecordDict) -> dict[str, ArrayRecord]:
     return {name: r for name, r in content.items() if isinstance(r, ArrayRecord) and name != state}
 
 
+def put_aside(content: RecordDict) -> dict[str, flower.Record]:
+    """Take out of a message or report what a plain Flower App has not: instruction and parcels; return it."""
+    ours = [key for key in (INSTRUCTION, PARCELS) if key in content]
+    return {key: content.pop(key) for key in (*ours, *parcels_of(content))}
+
+
 def wanted_parcels(content: RecordDict) -> dict[str, str]:
     """Return which parcels a report is to bring beside the state, and the codec of each."""
     record = _config(content, PARCELS)
@@ -106,7 +112,7 @@ def parcels_record(codecs: Mapping[str, str]) -> ConfigRecord:
     return flower.filled(ConfigRecord(), codecs)
 
 
-def _config(content: RecordDict, key: str) -> ConfigRecord | None:
+def _config(content: Mapping[str, flower.Record], key: str) -> ConfigRecord | None:
     record = content.get(key)
     return record if isinstance(record, ConfigRecord) else None
 
@@ -170,7 +176,7 @@ def with_ttl(message: Message, ttl: float) -> Message:
     return Message(message.content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
 
 
-def read_instruction(content: RecordDict) -> Instruction:
+def read_instruction(content: Mapping[str, flower.Record]) -> Instruction:
     """Return the instruction; under Flower's own ``Strategy.start`` there is only the round number."""
     record = _config(content, INSTRUCTION)
     if record is not None:
@@ -179,7 +185,7 @@ def read_instruction(content: RecordDict) -> Instruction:
     return Instruction(round_number=int(config.get(SERVER_ROUND, 1)), attempt=1, position=0)  # type: ignore[arg-type]
 
 
-def read_config(content: RecordDict) -> ConfigRecord:
+def read_config(content: Mapping[str, flower.Record]) -> ConfigRecord:
     """Return the strategy's own settings for this round, as FedProx's ``proximal-mu``."""
     ours = (INSTRUCTION, PARCELS)
     others = (record for key, record in content.items() if key not in ours and isinstance(record, ConfigRecord))

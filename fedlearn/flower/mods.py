@@ -1,0 +1,86 @@
+"""Flower's client mods, found by name: what `client.mods` lists.
+
+A mod is a function ``(message, context, call_next) -> Message``, as ``flwr.clientapp.mod:fixedclipping_mod``; or a
+class or function that makes one of its options, as ``flwr.clientapp.mod:LocalDpMod``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from flwr.app import Context, Message
+
+from fedlearn.config.options import options_for
+from fedlearn.errors import RunFailed, SettingError
+from fedlearn.registry import load_plugin
+
+SETTING = "client.mods"
+
+
+class NamedMod:
+    """A mod whose errors name it.
+
+    Parameters
+    ----------
+    name
+        As in `client.mods`.
+    mod
+        The mod itself.
+    """
+
+    def __init__(self, name: str, mod: Any) -> None:
+        self.name = name
+        self._mod = mod
+
+    def __call__(self, message: Message, context: Context, call_next: Any) -> Message:
+        """Call the mod; what is raised behind it is passed on as it is."""
+        behind: list[Exception] = []
+
+        def called(message: Message, context: Context) -> Message:
+            try:
+                reply: Message = call_next(message, context)
+                return reply
+            except Exception as error:
+                behind.append(error)
+                raise
+
+        try:
+            reply = self._mod(message, context, called)
+        except Exception as error:
+            if error in behind:
+                raise
+            raise RunFailed(f"{SETTING}: {self.name} raised {type(error).__name__}: {error}") from error
+        if not isinstance(reply, Message):
+            raise RunFailed(f"{SETTING}: {self.name} returned {type(reply).__name__}, no Message")
+        return reply
+
+
+def load_mods(text: str) -> list[NamedMod]:
+    """Return the mods of the setting, in its order: the first is the outermost.
+
+    Raises
+    ------
+    SettingError
+        If one cannot be loaded, or made of its options.
+    """
+    return [
+        NamedMod(name, _made(name, options)) for entry in json.loads(text or "[]") for name, options in _pairs(entry)
+    ]
+
+
+def _pairs(entry: str | Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any] | None]]:
+    return [(entry, None)] if isinstance(entry, str) else list(entry.items())
+
+
+def _made(name: str, options: Mapping[str, Any] | None) -> Any:
+    found = load_plugin(SETTING, name)
+    if isinstance(found, type) or options is not None:
+        try:
+            found = found(**options_for(found, options or {}, setting=f"{SETTING}.{name}"))
+        except (TypeError, ValueError) as error:
+            raise SettingError(SETTING, name, f'{error}; write its options as {{"{name}" = {{...}}}}') from None
+    if not callable(found):
+        raise SettingError(SETTING, name, "it is no mod: a function of (message, context, call_next)")
+    return found
