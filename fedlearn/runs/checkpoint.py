@@ -166,6 +166,7 @@ class RunStore:
         self._settings = dict(settings or {})
         self._data = data
         self._best_sha256 = ""
+        self._best_size: int | None = None
         self._history_bytes = 0
         self._history_sha256 = hashlib.sha256()
         self._table_bytes = -1  # of metrics.csv as it was last written
@@ -241,11 +242,13 @@ class RunStore:
         names = (_state_name(number), _memory_name(number), _nodes_name(number))
         if names[0] not in manifest.files or not manifest.files.keys() <= {*names}:
             raise CheckpointError(f"{self.folder / CHECKPOINT} names other files than those of round {number}")
-        written = self._read(HISTORY, manifest.history_sha256, manifest.history_bytes)
+        written = self._read(HISTORY, manifest.history_sha256, first=manifest.history_bytes)
         history = History.of(_records(written, self.folder / HISTORY), self.metrics)
         if len(history.rounds) != number:
             raise CheckpointError(f"{self.folder / HISTORY} holds {len(history.rounds)} rounds instead of {number}")
-        data = {name: self._read(name, digest) for name, digest in manifest.files.items()}
+        data = {
+            name: self._read(name, digest, size=manifest.sizes.get(name)) for name, digest in manifest.files.items()
+        }
         state, *memory = (self._unpack(name, data[name]) for name in names[:2] if name in data)
         if sorted(state) != sorted(manifest.parameters):
             raise CheckpointError(f"{self.folder / CHECKPOINT} names other parameters than {names[0]} holds")
@@ -255,7 +258,7 @@ class RunStore:
         self.history, self.seconds, self.model_sha256 = history, manifest.seconds, manifest.files[names[0]]
         self.typical = manifest.typical
         self._history_bytes, self._history_sha256 = len(written), hashlib.sha256(written)
-        self._best_sha256 = manifest.best_sha256
+        self._best_sha256, self._best_size = manifest.best_sha256, manifest.sizes.get(BEST)
         self._check_best()
         with storing(self.folder):
             self._clear({*data})
@@ -286,7 +289,7 @@ class RunStore:
             log.warning("%s is missing: the best state so far, of round %d, is lost", path, best.round_number)
             return
         try:
-            self._read(BEST, self._best_sha256)
+            self._read(BEST, self._best_sha256, size=self._best_size)
         except CheckpointError as error:
             raise CheckpointError(f"{error}, or remove it to go on without the best state so far") from None
 
@@ -299,17 +302,18 @@ class RunStore:
                 return name
         return ""
 
-    def _read(self, name: str, digest: str, length: int | None = None) -> bytes:
-        """Return a file, or the first bytes of it, having compared the SHA-256."""
+    def _read(self, name: str, digest: str, *, size: int | None = None, first: int | None = None) -> bytes:
+        """Return a file of a known size, or the first bytes of one, having compared the SHA-256."""
         path = self.folder / name
         try:
             if not path.is_file():  # anything else might never end
                 raise FileNotFoundError(errno.ENOENT, "it is missing, or no file")
+            found = path.stat().st_size
             with path.open("rb") as file:
-                data = file.read() if length is None else file.read(min(length, path.stat().st_size))
+                data = file.read(min(found, first if first is not None else size if size is not None else found))
         except OSError as error:
             raise CheckpointError(f"{path}, which {CHECKPOINT} names, cannot be read: {error.strerror}") from None
-        if sha256(data) != digest:
+        if sha256(data) != digest or (size is not None and size != found):
             raise CheckpointError(
                 f"{path} is damaged or was changed by hand: its SHA-256 is not the one that {CHECKPOINT} names; "
                 "put back the file that was written, or begin another run"
@@ -344,7 +348,10 @@ class RunStore:
         write_from(self.folder / HISTORY, self._history_bytes, line)
         whole = self._history_sha256.copy()
         whole.update(line)
+        sizes = {name: len(content) for name, content in data.items()}
         is_best = record is not None and record is history.best
+        if is_best:
+            self._best_sha256, self._best_size = sha256(packed), len(packed)
         manifest = Manifest(
             rounds=number,
             history_bytes=self._history_bytes + len(line),
@@ -354,13 +361,14 @@ class RunStore:
             seconds=round(self.seconds, 3),
             settings=self._settings,
             typical=self.typical,
-            best_sha256=sha256(packed) if is_best else self._best_sha256,
+            sizes=sizes | ({BEST: self._best_size} if self._best_size is not None else {}),
+            best_sha256=self._best_sha256,
             data=self._data,
         )
         write_atomically(self.folder / CHECKPOINT, manifest.packed())
         self.state, self.memory, self.node_states, self.history = state, memory, node_states, history
         self._history_bytes, self._history_sha256 = manifest.history_bytes, whole
-        self.model_sha256, self._best_sha256 = manifest.files[_state_name(number)], manifest.best_sha256
+        self.model_sha256 = manifest.files[_state_name(number)]
         self._clear({*data})
         self._publish(packed, record)
 

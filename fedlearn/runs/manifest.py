@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -49,6 +49,8 @@ class Manifest:
         Those that the run was begun with and has to keep.
     typical
         What reports of the next round are compared with; None where nothing is known, as in a file of an older version.
+    sizes
+        How many bytes each of the files has, and best.safetensors: more of none is read.
     best_sha256
         That of best.safetensors; empty where no round is best yet.
     data
@@ -62,6 +64,7 @@ class Manifest:
     parameters: list[str]
     seconds: Annotated[float, Field(ge=0)]
     settings: dict[str, Setting]
+    sizes: dict[str, Annotated[int, Field(ge=0)]] = field(default_factory=dict)
     best_sha256: str = ""
     data: str = ""
     format: int = FORMAT

@@ -188,7 +188,7 @@ def content_of(folder: Path) -> dict[str, str]:
 
 def _said_by(name: str, path: Path) -> str:
     if name == "events.jsonl":  # of each session
-        return str(json.loads(path.read_text().splitlines()[-1])["status"])
+        return str(json.loads(path.read_bytes().splitlines()[-1])["status"])
     if name in ("summary.json", "checkpoint.json"):
         told = json.loads(path.read_text())
         return str({key: value for key, value in told.items() if key not in TIMES and not key.endswith("sha256")})

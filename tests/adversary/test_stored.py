@@ -250,6 +250,16 @@ def test_c2_manifest_that_is_far_too_large_is_not_read(sound, tmp_path):
         read_back(folder)
 
 
+@pytest.mark.parametrize("name", [name for name in FILES if "round-" in name])
+def test_c2_file_that_has_grown_is_not_read_to_its_end(sound, tmp_path, name):
+    """A terabyte of zeros: older versions took all memory, or ended with a traceback."""
+    folder = tmp_path / "run"
+    shutil.copytree(sound[0], folder)
+    os.truncate(folder / name, 1 << 40)
+    with pytest.raises(CheckpointError, match=rf"{name} is damaged or was changed by hand"):
+        read_back(folder)
+
+
 def test_c2_best_state_that_was_changed_is_named(sound, tmp_path, caplog):
     """Older versions went on, and left it as the best model of the run."""
     folder = tmp_path / "run"
