@@ -89,7 +89,7 @@ class NodeReport(NamedTuple):
     bytes_up
         Size of the serialised report; 0 where none came.
     reason
-        Why it was not counted; empty where it was.
+        Why it, or one of its metrics, was not counted; empty where all was.
     metrics
         What the node measured, as ``{"train_loss": 1.7}``.
     raised

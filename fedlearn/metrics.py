@@ -8,15 +8,17 @@ outside, too. Runs that say nothing are read by the metrics that are known here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from math import isfinite
+from math import inf, isclose, isfinite
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from fedlearn.cohort import NodeReport
+
+ROUNDING = 1e-9  # by which sums and means may miss a bound
 
 Measured = Mapping[str, float | None]
 """Column -> value; None where it was not measured."""
@@ -53,6 +55,8 @@ class Metric:
         The metric that it is e to the power of, as the perplexity of a mean cross-entropy: it need not be measured.
     is_privacy_loss
         An upper bound on what a record has lost so far: it never falls from round to round, and every result says it.
+    low, high
+        The smallest and the largest value that it can have; a node that says another is not counted. None: no bound.
 
     Examples
     --------
@@ -69,6 +73,8 @@ class Metric:
     note: str = ""
     exp_of: str = ""
     is_privacy_loss: bool = False
+    low: float | None = None
+    high: float | None = None
 
     def __post_init__(self) -> None:
         """Fill in the title; refuse a headline that nobody could rank."""
@@ -82,19 +88,33 @@ class Metric:
         """The title with the unit."""
         return f"{self.title} ({self.unit})" if self.unit else self.title
 
+    def in_range(self, value: float) -> float | None:
+        """Return a finite value, or the bound that it misses by rounding; None where it cannot be.
+
+        >>> [ACCURACY.in_range(value) for value in (0.5, 1.0 + 1e-15, 7.0)]
+        [0.5, 1.0, None]
+        """
+        bound = min(max(value, -inf if self.low is None else self.low), inf if self.high is None else self.high)
+        return float(bound) if isclose(value, bound, rel_tol=ROUNDING, abs_tol=ROUNDING) else None
+
+    @property
+    def range(self) -> str:
+        """The bounds, in words."""
+        return " ".join(f"{word} {b:g}" for word, b in (("from", self.low), ("to", self.high)) if b is not None)
+
     def is_better(self, value: float, than: float) -> bool:
         """Return whether one value beats another."""
         return value < than if self.better == "down" else value > than
 
 
-TRAIN_LOSS = Metric("train_loss", better="down")
-LOSS = Metric("loss", better="down", note="on held-out examples")
-ACCURACY = Metric("accuracy", better="up", headline=True)
-MAE = Metric("mae", "MAE", better="down", headline=True)
-MSE = Metric("mse", "MSE", better="down")
-PERPLEXITY = Metric("perplexity", better="down", headline=True, exp_of="loss", note="of the next token")
-MAE_SCALED = Metric("mae_scaled", "MAE scaled", better="down", note="of the declared bounds")
-EPSILON = Metric("epsilon", combine=Combine.LARGEST, note="spent per record", is_privacy_loss=True)
+TRAIN_LOSS = Metric("train_loss", better="down", low=0)
+LOSS = Metric("loss", better="down", note="on held-out examples", low=0)
+ACCURACY = Metric("accuracy", better="up", headline=True, low=0, high=1)
+MAE = Metric("mae", "MAE", better="down", headline=True, low=0)
+MSE = Metric("mse", "MSE", better="down", low=0)
+PERPLEXITY = Metric("perplexity", better="down", headline=True, exp_of="loss", note="of the next token", low=1)
+MAE_SCALED = Metric("mae_scaled", "MAE scaled", better="down", note="of the declared bounds", low=0)
+EPSILON = Metric("epsilon", combine=Combine.LARGEST, note="spent per record", is_privacy_loss=True, low=0)
 """The largest that any node has reported, as every record lies on one node."""
 
 
@@ -241,6 +261,11 @@ class Metrics:
         """Return the metric of a name; of a column that is none, one that has nothing but this name."""
         return next((m for m in (*self.reported, *self.evaluated) if m.name == name), Metric(name))
 
+    def of_node(self, name: str) -> Metric:
+        """Return the metric whose range holds for what a node reports: for accuracy_before that of accuracy."""
+        known = {metric.name: metric for metric in (*self.reported, *self.evaluated)}
+        return known.get(name) or known.get(name.removesuffix(f"_{BEFORE}").removesuffix(f"_{AFTER}"), Metric(name))
+
     def combined(self, reports: Sequence[NodeReport], before: Measured) -> dict[str, float | None]:
         """Return what a cohort has measured; None where nobody did.
 
@@ -250,6 +275,16 @@ class Metrics:
             The row of the round before; a privacy loss is never less than it was there.
         """
         return {metric.name: _combined(metric, reports, before) for metric in self.reported}
+
+    def within(self, budget: float) -> Metrics:
+        """Return the same, of which no node can report a privacy loss above a budget."""
+        return replace(self, reported=tuple(replace(m, high=budget) if m.is_privacy_loss else m for m in self.reported))
+
+    def of_other_loss(self) -> Metrics:
+        """Return the same with a loss of which nobody knows how small it can be."""
+        losses = (TRAIN_LOSS.name, LOSS.name)
+        parts = ((replace(m, low=None) if m.name in losses else m for m in p) for p in (self.reported, self.evaluated))
+        return Metrics(*map(tuple, parts))
 
     def that_hold(self, names: Iterable[str]) -> Metrics:
         """Return those of some names."""

@@ -49,7 +49,8 @@ def main(grid: Grid, context: Context) -> None:
         (traits,) = exchange.compute("fedlearn.models.loaded:traits", {}, [()])
         assert isinstance(traits, Traits)
         check_fitting(config, traits, strategy)
-        measured = with_columns(traits.metrics, strategy.metrics, on_nodes=bool(config.evaluation.nodes))
+        of_model = traits.metrics.within(config.privacy.epsilon)
+        measured = with_columns(of_model, strategy.metrics, on_nodes=bool(config.evaluation.nodes))
         store = RunStore(folder.path, measured, kept_settings(config), data=traits.fingerprint)
         if store.exists:
             folder.check_settings(config)
@@ -69,7 +70,7 @@ def main(grid: Grid, context: Context) -> None:
         folder.write_spec(traits.spec)
         run = ServerRun(
             exchange, strategy, store, config,
-            events=events, kind=traits.update_kind, draws=draws, model_metrics=traits.metrics,
+            events=events, kind=traits.update_kind, draws=draws, model_metrics=of_model,
         )  # fmt: skip
         schedule: Schedule = SCHEDULES.load(config.rounds.schedule)(run)
         events.write("started", **_about(run))

@@ -24,7 +24,14 @@ def missing_quorum(run: ServerRun, reporting: Reporting) -> str:
     needed = needed_of(run.config.rounds.quorum, cohort)
     if reported >= needed:
         return ""
-    why = next((f"; first reason: {report.reason}" for report in reporting.reports if report.reason), "")
+    why = next(
+        (
+            f"; first reason: {report.reason}"
+            for report in reporting.reports
+            if report.reason and report.fate is not Fate.REPORTED
+        ),
+        "",
+    )
     return f"{reported} of {cohort} nodes reported, quorum is {needed}{why}"
 
 

@@ -38,7 +38,6 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Collection
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -50,6 +49,7 @@ from fedlearn.config import from_flower
 from fedlearn.errors import Refused, said
 from fedlearn.flower import ErrorCode
 from fedlearn.folding import STATE, FoldPlan, Verdict
+from fedlearn.metrics import Metric
 from fedlearn.models.base import Ensemble
 from fedlearn.models.loaded import loaded
 from fedlearn.seeding import downlink_seed, parcel_seed, report_seed
@@ -102,9 +102,26 @@ class ReportGate:
             return Verdict(report)
         if self._beside is not None and (why := self._beside.why_not(norm, num_examples)):
             return Verdict(NodeReport(member.position, Fate.REFUSED, num_examples, bytes_up, why, norm=norm))
-        metrics = _metrics(reply.content, self._plan.metrics)
-        report = NodeReport(member.position, Fate.REPORTED, num_examples, bytes_up, metrics=metrics, norm=norm)
+        metrics, why = self._metrics(reply.content)
+        report = NodeReport(member.position, Fate.REPORTED, num_examples, bytes_up, why, metrics, norm=norm)
         return Verdict(report, parcels)
+
+    def _metrics(self, content: RecordDict) -> tuple[dict[str, float], str]:
+        """Return those of a node's metrics that somebody reads and that can be; and why one cannot."""
+        came = wire.only(content, MetricRecord)
+        known = self._plan.metrics
+        found, why = {}, ""
+        for name in came if self._plan.reads_all_metrics else known:
+            value = came.get(name)
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                continue
+            metric = known.get(name, Metric(name))
+            sound = metric.in_range(float(value))
+            if sound is None:
+                why = why or f"wrong-metric: {name} is {value:g}, which can be {metric.range}: not counted"
+            else:
+                found[name] = sound
+        return found, why
 
     def _check_size(self, content: RecordDict) -> None:
         """Refuse records of far more entries than any report has, before anything is done with them."""
@@ -249,12 +266,3 @@ def _bytes_of(content: RecordDict) -> int:
         return wire.bytes_of(content)
     except Exception as error:  # whatever a client has put there
         raise Refused("undecodable", f"it cannot be serialised: {error!r}") from None
-
-
-def _metrics(content: RecordDict, names: Collection[str] | None) -> dict[str, float]:
-    """Return those of a node's metrics that somebody reads (None: all), if they are finite single numbers."""
-    metrics = wire.only(content, MetricRecord)
-    found = {name: metrics[name] for name in (metrics if names is None else names) if name in metrics}
-    return {
-        name: float(value) for name, value in found.items() if isinstance(value, int | float) and math.isfinite(value)
-    }

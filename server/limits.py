@@ -72,6 +72,8 @@ def measured(reports: Sequence[NodeReport]) -> list[NodeReport]:
 
 def too_far(reports: Sequence[NodeReport], gate: GateSettings) -> Mapping[int, str]:
     """Return position -> why, of reports that go too far beside these reports themselves."""
+    if not reports:
+        return {}
     limits = Limits(Typical.of(reports), len(reports), gate)
     found = {report.position: limits.why_not(report.norm, report.num_examples) for report in reports}
     return {position: why for position, why in found.items() if why}

@@ -27,6 +27,7 @@ from experiments.sweeps.results import PlannedPoint, points_of
 from fedlearn.config import RunConfig
 from fedlearn.data import cifar10
 from fedlearn.data.base import Dataset
+from fedlearn.metrics import ACCURACY
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.report.tables import Table
 from fedlearn.runs.checkpoint import write_atomically
@@ -132,11 +133,11 @@ def draw(results: Results, folder: Path) -> None:
 def _cell(point: PlannedPoint | None, without: PlannedPoint | None) -> str:
     if point is None or without is None:
         return ""
-    accuracy = {run.summary["seed"]: run.summary["accuracy"] for run in without.runs}
-    pairs = [(run.summary["accuracy"], accuracy.get(run.summary["seed"])) for run in point.runs]
+    accuracy = {run.summary["seed"]: run.summary[ACCURACY.name] for run in without.runs}
+    pairs = [(run.summary[ACCURACY.name], accuracy.get(run.summary["seed"])) for run in point.runs]
     differences = [mine - other for mine, other in pairs if other is not None]
     worst = f"{max(differences, key=abs):+.4f}" if differences else "-"
-    return f"{point.over_seeds('accuracy').mean:.4f} ({worst})"
+    return f"{point.over_seeds(ACCURACY.name).mean:.4f} ({worst})"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from flwr.app import Message, RecordDict
 
 from fedlearn.cohort import At, Member, NodeReport, Typical
+from fedlearn.metrics import Metric
 from fedlearn.registry import load_reference
 from fedlearn.state import Array, Layout, Update, UpdateKind
 
@@ -151,7 +152,9 @@ class FoldPlan:
     kind
         What an update of the run's model means.
     metrics
-        Names of the nodes' metrics that somebody reads; others are left behind. None: all are read.
+        Name -> what may be said of it: the nodes' metrics that somebody reads; others are left behind.
+    reads_all_metrics
+        Somebody reads the others, too.
     cohort
         How many nodes were sent an instruction.
     typical
@@ -163,7 +166,8 @@ class FoldPlan:
     parcels: Mapping[str, ParcelPlan]
     settings: Mapping[str, Any]
     kind: UpdateKind = UpdateKind.DENSE
-    metrics: tuple[str, ...] | None = ()
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    reads_all_metrics: bool = False
     cohort: int = 0
     typical: Typical | None = None
 

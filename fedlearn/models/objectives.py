@@ -40,6 +40,8 @@ class Objective:
     def __init__(self, spec: DataSpec, loss: Loss | None = None) -> None:
         self.spec = spec
         self.own_loss = loss
+        if loss is not None:
+            self.metrics = self.metrics.of_other_loss()
 
     def targets(self, targets: NDArray[Any]) -> Tensor:
         """Return what is to be learned of a batch, as `loss` and `measure` are given it."""

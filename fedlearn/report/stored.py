@@ -23,7 +23,7 @@ from fedlearn.runs.reading import cleaned, open_regular, read_small
 METRICS = "metrics.csv"
 MARKS = (SETTINGS, EVENTS, METRICS, SUMMARY)  # one of them makes a folder a run folder
 RAW_FILES = (*MARKS, ENVIRONMENT, DATA, "checkpoint.json", "model.safetensors", "best.safetensors")
-WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready")
+WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready", "too-far", "evaluation-refused")
 
 LARGEST = 1e100  # beyond it, the distance of two numbers need not be one
 SMALLEST = 1 / LARGEST  # below it, a quotient need not be one

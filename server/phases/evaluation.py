@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 
 from flwr.app import Message, MetricRecord
 
 from fedlearn import wire
-from fedlearn.cohort import At, Member
-from fedlearn.errors import Refused
-from fedlearn.metrics import Measured
+from fedlearn.cohort import At, Fate, Member, NodeReport
+from fedlearn.errors import Refused, said
+from fedlearn.metrics import Measured, Metric
 from fedlearn.models import NOTHING, Evaluation
 from fedlearn.models.loaded import dataset_of, evaluate_part
 from fedlearn.state import State
+from server.limits import too_far
 from server.phases.configuration import evaluation_messages
 from server.run import ServerRun
 
@@ -47,12 +48,9 @@ def finite(means: Mapping[str, object], names: Sequence[str]) -> dict[str, float
     }
 
 
-def sound_metrics(reply: Message, max_examples: int) -> tuple[int, dict[str, float]] | None:
-    """Return on how many examples a node has measured what; None of an answer of which nothing can be used."""
-    if not reply.has_content() or not _is_sound(reply, max_examples):
-        return None
-    metrics = _metrics_of(reply)
-    means = {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)}
+def measured_by(reply: Message) -> tuple[int, dict[str, float]]:
+    """Return on how many examples a node has measured what, in an answer that is sound."""
+    means = {name: float(value) for name, value in _metrics_of(reply).items() if isinstance(value, int | float)}
     return int(means.pop(wire.NUM_EXAMPLES)), means
 
 
@@ -70,9 +68,10 @@ def _through_nodes(run: ServerRun, state: State, cohort: Sequence[Member], round
     deadline = run.config.rounds.reporting_deadline
     written = evaluation_messages(run, state, cohort, round_number=round_number)
     replies = answers_to(run, [wire.with_ttl(message, deadline) for message in written], deadline)
-    sound = _sound(replies.values(), max_examples=run.config.gate.max_examples)
+    partitions = {member.node_id: member.partition_id for member in cohort}
+    sound = sound_answers(run, replies, partitions, round_number)
     with run.draws.to_compute(run.strategy, "evaluate", At(round_number, 0)):
-        return run.strategy.aggregate_evaluate(round_number, sound) or MetricRecord()
+        return run.strategy.aggregate_evaluate(round_number, list(sound.values())) or MetricRecord()
 
 
 def answers_to(run: ServerRun, messages: Sequence[Message], deadline: float) -> dict[int, Message]:
@@ -92,20 +91,49 @@ def answers_to(run: ServerRun, messages: Sequence[Message], deadline: float) -> 
     return {place: replies[place] for place in sorted(replies)}
 
 
-def _sound(replies: Iterable[Message], *, max_examples: int) -> list[Message]:
-    """Return the replies that can be averaged: strategies raise for others, or let one of them spoil the mean."""
-    sound = [reply for reply in replies if reply.has_content() and _is_sound(reply, max_examples)]
-    names = Counter(frozenset(_metrics_of(reply)) for reply in sound).most_common(1)
-    return [reply for reply in sound if _metrics_of(reply).keys() == names[0][0]]
+def sound_answers(
+    run: ServerRun, replies: Mapping[int, Message], partitions: Mapping[int, int], round_number: int
+) -> dict[int, Message]:
+    """Return the replies that can be averaged, by their places; name the nodes of the others in the log.
+
+    Strategies raise for others, or let one of them spoil the mean.
+    """
+    gate = run.config.gate
+    known = {metric.name: metric for metric in run.model_metrics.evaluated}
+    sound = {place: reply for place, reply in replies.items() if reply.has_content()}
+    wrong = {place: why for place, reply in sound.items() if (why := _why_not(reply, known, gate.max_examples))}
+    alike = Counter(frozenset(_metrics_of(reply)) for place, reply in sound.items() if place not in wrong).most_common(
+        1
+    )
+    for place, reply in sound.items():
+        if place not in wrong and _metrics_of(reply).keys() != alike[0][0]:
+            wrong[place] = "wrong-metric: it has measured other things than most"
+    claims = [
+        NodeReport(place, Fate.REPORTED, wire.read_num_examples(reply.content))
+        for place, reply in sound.items()
+        if place not in wrong
+    ]
+    wrong |= too_far(claims, gate)
+    for place, why in wrong.items():
+        node = sound[place].metadata.src_node_id
+        where = {"node": node, "partition": partitions.get(node, -1)}
+        run.events.write("evaluation-refused", round=round_number, **where, reason=why)
+    return {place: reply for place, reply in sound.items() if place not in wrong}
 
 
-def _is_sound(reply: Message, max_examples: int) -> bool:
+def _why_not(reply: Message, known: Mapping[str, Metric], max_examples: int) -> str:
+    """Return why one reply cannot be averaged, looked at alone; empty if it can."""
     try:
-        num_examples = wire.read_num_examples(reply.content)
-    except Refused:
-        return False
-    numbers = _metrics_of(reply).values()
-    return 1 <= num_examples <= max_examples and all(isinstance(n, int | float) and isfinite(n) for n in numbers)
+        num_examples, metrics = wire.read_num_examples(reply.content), _metrics_of(reply)
+    except Refused as refused:
+        return str(refused)
+    if not 1 <= num_examples <= max_examples:
+        return f"wrong-count: {num_examples} examples, allowed are from 1 to {max_examples}"
+    for name, value in metrics.items():
+        metric = known.get(name, Metric(name))
+        if not isinstance(value, int | float) or not isfinite(value) or metric.in_range(value) is None:
+            return said(f"wrong-metric: {name} is {value!r}, which must be a finite number {metric.range}".rstrip())
+    return ""
 
 
 def _metrics_of(reply: Message) -> MetricRecord:

@@ -11,7 +11,7 @@ from fedlearn.metrics import TEST_EXAMPLES, Measured
 from fedlearn.runs.nodes import EXAMPLES, PARTITION, ROUND, Row
 from fedlearn.seeding import rng_for
 from fedlearn.state import State
-from server.phases.evaluation import answers_to, finite, sound_metrics
+from server.phases.evaluation import answers_to, finite, measured_by, sound_answers
 from server.phases.reporting import Reporting
 from server.run import ServerRun
 
@@ -37,11 +37,12 @@ def measured_on_nodes(run: ServerRun, state: State, at: At) -> Sequence[Measure]
     messages = [wire.evaluation(node, record, round_number=at.round_number, ttl=deadline) for node in nodes]
     names = [metric.name for metric in run.model_metrics.evaluated]
     measures = []
-    for place, reply in answers_to(run, messages, deadline).items():
-        if (sound := sound_metrics(reply, run.config.gate.max_examples)) is not None:
-            examples, means = sound
-            measured = finite(run.model_metrics.completed(means), names)
-            measures.append(Measure(run.directory.partition_of(nodes[place]), examples, measured))
+    partitions = {node: run.directory.partition_of(node) for node in nodes}
+    replies = answers_to(run, messages, deadline)
+    for place, reply in sound_answers(run, replies, partitions, at.round_number).items():
+        examples, means = measured_by(reply)
+        measured = finite(run.model_metrics.completed(means), names)
+        measures.append(Measure(partitions[nodes[place]], examples, measured))
     return measures
 
 

@@ -79,7 +79,8 @@ def fold_plan(run: ServerRun, at: At, *, cohort: int) -> FoldPlan:
         parcels={STATE: state, **run.answers},
         settings=to_flower(run.config),
         kind=run.kind,
-        metrics=None if strategy.reads_all_metrics else run.reported_by_nodes,
+        metrics={name: run.model_metrics.of_node(name) for name in run.reported_by_nodes},
+        reads_all_metrics=strategy.reads_all_metrics,
         cohort=cohort,
         typical=run.typical,
     )

@@ -12,6 +12,7 @@ from flwr.app import MetricRecord
 from fedlearn import wire
 from fedlearn.cohort import Typical
 from fedlearn.errors import RunFailed
+from fedlearn.metrics import EPSILON, TRAIN_LOSS, Metrics
 from fedlearn.seeding import report_seed
 from tests.unit.server.scripted import STATE, Node, honest_content
 
@@ -176,3 +177,55 @@ def test_the_norm_is_of_the_change_against_the_state_that_was_sent(scene):
     norms = {(event["round"], event["partition"]): event["norm"] for event in run.events("reported")}
     assert norms == {(r, p): pytest.approx((p + 4) * np.sqrt(6), rel=1e-5) for r in (1, 2) for p in range(6)}
     assert STATE["w"].any()  # the state is not zero: weights and change differ
+
+
+# --- B3: what is stored of what nodes say -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("metrics", "examples", "why"),
+    [
+        ({"accuracy": 7.0}, 10, "wrong-metric: accuracy is 7.0, which must be a finite number from 0 to 1"),
+        ({"accuracy": -0.1}, 10, "wrong-metric: accuracy is -0.1"),
+        ({"loss": -5.0}, 10, "wrong-metric: loss is -5.0, which must be a finite number from 0"),
+        ({"loss": float("nan")}, 10, "wrong-metric: loss is nan"),
+        ({"more": 1.0}, 10, "wrong-metric: it has measured other things than most"),
+        ({}, 10**7, "share-too-large: 10000000 examples would be 1.0000 of the weight"),
+        ({}, 10**8, "wrong-count: 100000000 examples"),
+        ({}, 0, "wrong-count: 0 examples"),
+    ],
+)
+def test_B3_a_node_that_lies_about_its_evaluation_is_not_counted_and_is_named(scene, metrics, examples, why):
+    nodes = nodes_with(None)
+    nodes[LIAR].metrics = {"loss": 1.0, "accuracy": 0.5, **metrics}
+    nodes[LIAR].evaluated = examples
+    run = scene(nodes, evaluation={"where": "nodes"}).run()
+    measured = run.store.history.rounds[0].measured
+    assert (measured["loss"], measured["accuracy"]) == (1.0, 0.5)
+    (event,) = run.events("evaluation-refused")
+    assert (event["node"], event["partition"], event["round"]) == (LIAR, 1, 1)
+    assert event["reason"].startswith(why)
+
+
+@pytest.mark.parametrize(("name", "value"), [("train_loss", -5.0), ("train_loss", -1e308), ("epsilon", 10.5)])
+def test_B3_a_metric_that_cannot_be_is_not_counted_and_its_node_is_named(scene, name, value):
+    measured = {"train_loss": 0.5, "epsilon": 0.25}
+
+    def saying(metrics):
+        def report(message, node):
+            (content,) = report_of()(message, node)
+            content[wire.METRICS] = MetricRecord({wire.NUM_EXAMPLES: 100, **metrics})
+            wire.seal(content)
+            return [content]
+
+        return report
+
+    nodes = nodes_with(saying({**measured, name: value}), honest=saying(measured))
+    run = scene(nodes)
+    run.store.metrics = run.server.model_metrics = Metrics((TRAIN_LOSS, EPSILON)).within(10.0)
+    run.run()
+    assert run.store.history.rounds[0].reported == 6  # its change is as sound as before
+    assert run.store.history.rounds[0].measured == measured
+    whys = {event["node"]: event.get("reason", "") for event in run.events("reported")}
+    assert whys[LIAR].startswith(f"wrong-metric: {name} is {value:g}, which can be from 0")
+    assert not any(whys[node] for node in whys if node != LIAR)

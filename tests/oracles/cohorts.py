@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fedlearn.cohort import At, Fate, NodeReport
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.folding import STATE, Fold, FoldingTree, FoldPlan, ParcelPlan, Verdict, blocks_of
+from fedlearn.metrics import EPSILON, TRAIN_LOSS
 from fedlearn.state import Entries, Sends, State, UpdateKind, layout_of
 from strategies.base import RoundStrategy, Turn
 
@@ -92,7 +93,12 @@ def plan_for(
 ) -> FoldPlan:  # fmt: skip
     whole = {STATE: ParcelPlan(layout_of(state), accumulator, uniform), **parcels}
     return FoldPlan(
-        "server.gate:ReportGate", at, whole, settings or to_flower(RunConfig()), kind, ("train_loss", "epsilon")
+        "server.gate:ReportGate",
+        at,
+        whole,
+        settings or to_flower(RunConfig()),
+        kind,
+        {each.name: each for each in (TRAIN_LOSS, EPSILON)},
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from fedlearn.cohort import Fate, NodeReport
 from fedlearn.metrics import (
+    ACCURACY,
     EPSILON,
     KNOWN,
     LOSS,
@@ -69,3 +70,31 @@ def test_without_a_headline_the_first_that_says_what_is_better_counts():
 @pytest.mark.parametrize("metrics", [NEURAL_CLASSIFIER, PRIVATE_REGRESSOR, KNOWN])
 def test_declarations_survive_the_log(metrics):
     assert declared(json.loads(json.dumps(metrics.to_plain()))) == metrics
+
+
+@pytest.mark.parametrize(("value", "stored"), [
+    (0.0, 0.0), (1.0, 1.0), (1.0 + 1e-12, 1.0), (-1e-12, 0.0), (1.1, None), (-0.1, None), (1e308, None),
+])  # fmt: skip
+def test_a_value_is_in_the_range_of_its_metric_or_nothing(value, stored):
+    assert ACCURACY.in_range(value) == stored
+
+
+def test_a_metric_without_bounds_can_be_anything_finite():
+    assert [Metric("score").in_range(value) for value in (-1e308, 0.0, 1e308)] == [-1e308, 0.0, 1e308]
+    assert (Metric("score").range, LOSS.range, ACCURACY.range) == ("", "from 0", "from 0 to 1")
+
+
+def test_no_node_can_report_more_privacy_loss_than_the_budget():
+    assert Metrics((EPSILON,)).within(0.5).reported[0].in_range(0.5 * (1 + 1e-10)) == 0.5
+    assert Metrics((EPSILON,)).within(0.5).reported[0].in_range(0.6) is None
+
+
+def test_a_loss_from_outside_may_be_negative():
+    other = NEURAL_CLASSIFIER.of_other_loss()
+    assert [metric.in_range(-3.0) for metric in (*other.reported, *other.evaluated)] == [-3.0, -3.0, None]
+
+
+def test_ranges_travel_with_the_run():
+    assert declared(Metrics((EPSILON,), (ACCURACY,)).within(2.0).to_plain()) == Metrics((EPSILON,), (ACCURACY,)).within(
+        2.0
+    )

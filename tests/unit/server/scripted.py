@@ -71,6 +71,8 @@ class Node:
         Says that it is not ready, and why.
     failing
         Answers instructions with an error of this text.
+    metrics, evaluated
+        What it says of an evaluation, and on how many examples.
     ready, report
         (message, node) -> contents of its answers: one for each time that it answers.
     """
@@ -86,6 +88,7 @@ class Node:
     ready: Callable[[Message, Node], list[RecordDict | Error]] | None = None
     report: Callable[[Message, Node], list[RecordDict | Error]] | None = None
     metrics: Mapping[str, Any] = field(default_factory=lambda: {"loss": 1.0, "accuracy": 0.5})
+    evaluated: int = 10
     instructions: list[Any] = field(default_factory=list)
     run_seed: int = 1
 
@@ -159,7 +162,10 @@ class ScriptedGrid(Grid):
             after, contents = node.report_after, self._report(message, node)
         else:
             self.evaluated.append(message.metadata.dst_node_id)
-            after, contents = node.evaluate_after, [wire.metrics_report(message, dict(node.metrics), 10).content]
+            after, contents = (
+                node.evaluate_after,
+                [wire.metrics_report(message, dict(node.metrics), node.evaluated).content],
+            )
         if after is None:
             return []
         return [
