@@ -20,6 +20,7 @@ from fedlearn.data.cache import checked
 from fedlearn.errors import UsageError
 from fedlearn.metrics import AFTER, BEFORE, TEST_EXAMPLES
 from fedlearn.models.loaded import loaded
+from fedlearn.registry import call_plugin
 from fedlearn.state import State
 
 app = ClientApp()
@@ -120,5 +121,6 @@ def prepare(run_config: Mapping[str, Any]) -> None:
 @per_run
 def _learner(config: RunConfig) -> Learner:
     model = loaded(config)[1]
-    learner: Learner = LEARNERS.load(config.training.learner or model.learner).from_settings(model, config)
+    name = config.training.learner or model.learner
+    learner: Learner = call_plugin("training.learner", name, LEARNERS.load(name).from_settings, model, config)
     return learner

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import traceback
 from pathlib import Path
+from typing import NoReturn
 
+import click
 import typer
 
 from fedlearn.commands.audit import audit
 from fedlearn.commands.report import DEFAULT_PORT, compare, dashboard, report
 from fedlearn.commands.run import run
 from fedlearn.commands.settings import settings
-from fedlearn.commands.shared import Interrupted
+from fedlearn.commands.shared import INTERRUPTED, Interrupted
 from fedlearn.commands.simulate import EXAMPLES, simulate
 from fedlearn.commands.submit import submit
-from fedlearn.errors import FedlearnError, RunFailed
+from fedlearn.errors import FedlearnError, RunFailed, printable, said
+
+LONGEST_LINE = 2000  # letters of an error
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich", no_args_is_help=True)
 
@@ -37,7 +43,7 @@ def with_default_port(arguments: list[str]) -> list[str]:
     ['--dashboard', '8765', '--clients', '5']
     """
     filled = []
-    for argument, following in zip(arguments, [*arguments[1:], "--"], strict=True):
+    for argument, following in zip(arguments, [*arguments[1:], "--"], strict=False):
         filled.append(argument)
         if argument == "--dashboard" and following.startswith("-"):
             filled.append(DEFAULT_PORT)
@@ -52,15 +58,54 @@ def _look_in_the_current_folder() -> None:
 
 
 def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
-    """Run a command and end the process: 0 done, 1 the run failed, 2 it was asked for wrongly."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    """Run a command and end the process: 0 done, 1 the run failed, 2 it was asked for wrongly.
+
+    What went wrong is one line; the environment variable FEDLEARN_TRACEBACK adds where it came from.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Printable("%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     _look_in_the_current_folder()
+    given = with_default_port(sys.argv[1:] if arguments is None else arguments)
     try:
-        app(args=with_default_port(sys.argv[1:] if arguments is None else arguments), prog_name=program)
+        code = app(args=given, prog_name=program, standalone_mode=False)
+    except Interrupted as error:
+        _end(str(error), error.exit_code)
     except FedlearnError as error:
-        print(f"error: {error}" if not isinstance(error, Interrupted) else str(error), file=sys.stderr)
-        sys.exit(error.exit_code)
+        _end(f"error: {_in_one_line(str(error))}", error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        _end("interrupted", INTERRUPTED)
+    except click.ClickException as error:
+        about = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else program
+        hint = f"; {about} --help lists what there is" if isinstance(error, click.UsageError) else ""
+        _end(f"error: {_in_one_line(error.format_message()).rstrip('.')}{hint}", error.exit_code)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename is not None else ""
-        print(f"error: {where}{error.strerror or type(error).__name__}", file=sys.stderr)
-        sys.exit(RunFailed.exit_code)
+        where = f"{said(error.filename)}: " if error.filename is not None else ""
+        _end(f"error: {where}{error.strerror or type(error).__name__}", RunFailed.exit_code)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _end(line: str, code: int) -> NoReturn:
+    if os.environ.get("FEDLEARN_TRACEBACK"):
+        traceback.print_exc()
+    print(printable(line), file=sys.stderr)
+    sys.exit(code)
+
+
+def _in_one_line(text: str) -> str:
+    r"""Return an error without what lies between its first line and its last, as a trace of a worker; never endless.
+
+    >>> _in_one_line("a worker failed:\\n  File x\\nTypeError: no")
+    'a worker failed: TypeError: no'
+    """
+    lines = [line.strip() for line in text.strip().splitlines()]
+    shown = " ".join(dict.fromkeys((lines[0], lines[-1]))) if lines else ""
+    return shown if len(shown) <= LONGEST_LINE else shown[:LONGEST_LINE] + "..."
+
+
+class _Printable(logging.Formatter):
+    """Lets nothing that moves a terminal through, whoever said it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record's lines."""
+        return "\n".join(map(printable, super().format(record).split("\n")))

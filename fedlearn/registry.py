@@ -8,14 +8,15 @@ this repository plugs in.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from fedlearn import objects
-from fedlearn.errors import SettingError
+from fedlearn.errors import FedlearnError, SettingError, quoted, said
 
 
 def load_reference(reference: str) -> Any:
@@ -51,7 +52,29 @@ def load_plugin(setting: str, reference: str) -> Any:
     try:
         return load_reference(reference)
     except (ImportError, AttributeError, ValueError) as error:
-        raise SettingError(setting, reference, f"it cannot be loaded: {error}") from error
+        raise SettingError(setting, reference, f"it cannot be loaded: {said(error)}") from error
+    except (Exception, SystemExit) as error:  # of the module's own code
+        raise SettingError(setting, reference, f"it cannot be loaded: {_raised(error)}") from error
+
+
+def call_plugin(setting: str, reference: str, plugin: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """Return what a plugin returns; SettingError, in one line with its place, where it raises what is not ours."""
+    try:
+        return plugin(*given, **named)
+    except (FedlearnError, OSError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise SettingError(setting, reference, f"it cannot be used here: {_raised(error)}") from error
+
+
+def _raised(error: BaseException) -> str:
+    """Return what was raised, and where in whose file."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code.co_filename if trace is not None else ""
+    where = f" ({Path(code).name}, line {trace.tb_lineno})" if trace is not None and code != __file__ else ""
+    return f"{type(error).__name__}: {said(error)}{where}"
 
 
 class Registry(Mapping[str, str]):
@@ -63,11 +86,14 @@ class Registry(Mapping[str, str]):
         The setting whose value is looked up here; it stands in the error message.
     table
         Name -> ``"module:attribute"``.
+    asks
+        What every plugin must have: an attribute each, ``"__call__"`` where it is called.
     """
 
-    def __init__(self, setting: str, table: dict[str, str]) -> None:
+    def __init__(self, setting: str, table: dict[str, str], *, asks: Sequence[str] = ()) -> None:
         self.setting = setting
         self._table = table
+        self._asks = asks
 
     def __getitem__(self, name: str) -> str:
         """Return the reference of a name."""
@@ -86,7 +112,17 @@ class Registry(Mapping[str, str]):
         reference = self._table.get(name, name)
         if ":" not in reference:
             choices = ", ".join(self._table)
-            raise SettingError(self.setting, name, f"choose one of {choices}, or give module:attribute")
+            raise SettingError(
+                self.setting, name, f"choose one of {choices}, or give module:attribute{self._hint(name)}"
+            )
         if name in self._table:
             return load_reference(reference)  # ours must load; hiding the cause would not help anybody
-        return load_plugin(self.setting, reference)
+        found = load_plugin(self.setting, reference)
+        if lacks := [attribute for attribute in self._asks if not hasattr(found, attribute)]:
+            what = "cannot be called" if lacks[0] == "__call__" else f"has no {lacks[0]}"
+            raise SettingError(self.setting, name, f"it is something else: {quoted(type(found))} {what}")
+        return found
+
+    def _hint(self, name: str) -> str:
+        close = get_close_matches(name[:50].lower(), [*self._table], n=1, cutoff=0.7)
+        return f"; did you mean {close[0]}?" if close else ""

@@ -3,6 +3,6 @@
 import sys
 
 if __name__ == "__main__":
-    from fedlearn.cli import main
+    from fedlearn.__main__ import main
 
     main(["simulate", *sys.argv[1:]], program="python -m fedlearn")

@@ -13,8 +13,10 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedlearn.config import from_flower, to_flower
 from fedlearn.data.cache import checked
+from fedlearn.errors import SettingError
 from fedlearn.metrics import Metric, Metrics, Spread
 from fedlearn.models.loaded import Traits, with_found_data
+from fedlearn.registry import call_plugin
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder, kept_settings, new_folder
 from fedlearn.runs.log import EventLog
@@ -46,6 +48,7 @@ def main(grid: Grid, context: Context) -> None:
         draws = Draws(config, is_virtual=exchange.is_virtual)
         with draws.to_compute(None, "make"):
             strategy = load_strategy(config.strategy)
+        make_schedule = SCHEDULES.load(config.rounds.schedule)
         (traits,) = exchange.compute("fedlearn.models.loaded:traits", {}, [()])
         assert isinstance(traits, Traits)
         check_fitting(config, traits, strategy)
@@ -72,7 +75,9 @@ def main(grid: Grid, context: Context) -> None:
             exchange, strategy, store, config,
             events=events, kind=traits.update_kind, draws=draws, model_metrics=of_model,
         )  # fmt: skip
-        schedule: Schedule = SCHEDULES.load(config.rounds.schedule)(run)
+        schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, make_schedule, run)
+        if not hasattr(schedule, "run"):
+            raise SettingError("rounds.schedule", config.rounds.schedule, "what it makes is no schedule: it has no run")
         events.write("started", **_about(run))
         with _summarized(run, folder):
             schedule.run()

@@ -7,7 +7,7 @@ from typing import Any
 from fedlearn.config.options import options_for
 from fedlearn.config.schema import StrategySettings
 from fedlearn.errors import SettingError
-from fedlearn.registry import Registry
+from fedlearn.registry import Registry, call_plugin
 from strategies.base import RoundStrategy
 
 STRATEGIES = Registry(
@@ -21,6 +21,7 @@ STRATEGIES = Registry(
         "forest_union": "strategies.forest_union:ForestUnion",
         "relay": "strategies.relay:Relay",
     },
+    asks=("__call__",),
 )
 NOT_OPTIONS = ("uniform", "codec", "sends")  # parameters of a strategy that other settings decide
 
@@ -30,7 +31,9 @@ def load_strategy(settings: StrategySettings) -> RoundStrategy[Any]:
     kind = STRATEGIES.load(settings.name)
     if isinstance(kind, type) and issubclass(kind, RoundStrategy):
         options = options_for(kind, settings.options, setting="strategy.options", reserved=NOT_OPTIONS)
-        return kind(uniform=settings.weighting == "uniform", **options)
+        uniform = settings.weighting == "uniform"
+        strategy: RoundStrategy[Any] = call_plugin("strategy.name", settings.name, kind, uniform=uniform, **options)
+        return strategy
     if not callable(kind):
         raise SettingError("strategy.name", settings.name, "it names no flwr.serverapp.strategy.Strategy")
     from strategies.plain_flower import PlainFlower

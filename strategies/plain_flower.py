@@ -22,7 +22,7 @@ from fedlearn import flower, wire
 from fedlearn.cohort import Fate, NodeReport
 from fedlearn.config.options import options_for
 from fedlearn.config.schema import StrategySettings
-from fedlearn.errors import FedlearnError, RunFailed, SettingError
+from fedlearn.errors import FedlearnError, RunFailed, SettingError, said
 from fedlearn.registry import load_plugin
 from fedlearn.state import Array, Sends, State, Update, UpdateKind
 from strategies.attributes import Attributes
@@ -138,10 +138,12 @@ def _made(make: Callable[..., Any], given: str | Mapping[str, Any], *, setting: 
     try:
         options = {key: _wrapped(key, value) for key, value in _table(given).items()}
         made = make(**options_for(make, options, setting=setting))
-    except (TypeError, ValueError) as error:
+    except FedlearnError:
+        raise
+    except (Exception, SystemExit) as error:  # of foreign code
         if is_strategy:
             raise SettingError(setting, given, f"{getattr(make, '__name__', name)}: {error}{_hint(error)}") from None
-        raise SettingError("strategy.name", name, f"{NO_STRATEGY}: {error}") from None
+        raise SettingError("strategy.name", name, f"{NO_STRATEGY}: {said(error)}") from None
     if not isinstance(made, Strategy):
         raise SettingError("strategy.name", name, NO_STRATEGY)
     return made
@@ -154,7 +156,7 @@ def _table(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
     return json.loads(given or "{}") if isinstance(given, str) else given
 
 
-def _hint(error: Exception) -> str:
+def _hint(error: BaseException) -> str:
     """Return what to do where a wrapper has nothing to wrap."""
     missing = f"argument: '{WRAPPED}'" in str(error) or f"'{WRAPPED}' and" in str(error)
     return f'; name what it wraps: strategy.options.{WRAPPED} = "flwr.serverapp.strategy:FedAvg"' if missing else ""

@@ -8,4 +8,5 @@ LEARNERS = Registry(
         "sgd": "client.learners.sgd:SGD",
         "tree": "client.learners.tree:TreeLearner",
     },
+    asks=("from_settings",),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,8 +13,13 @@ from rich.table import Table
 
 from fedlearn import objects
 from fedlearn.config import RunConfig, config_from, flat_from_file
-from fedlearn.errors import FedlearnError, UsageError
+from fedlearn.errors import FedlearnError, UsageError, printable, said
+from fedlearn.runs.reading import check_path, cleaned
 
+WRITTEN_BEFORE_THE_START = {
+    ".lock", "events.jsonl", "settings.toml", "environment.json", "data.json", "checkpoint.json", "metrics.csv",
+    "checkpoint", "model.safetensors", "tensorboard",
+}  # fmt: skip
 INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 
 
@@ -22,6 +28,9 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
     from fedlearn.models.presets import settings_from
     from fedlearn.runs.folder import RunFolder, new_folder
 
+    for flag, path in (("--resume", resume), ("--config", config)):
+        if path is not None:
+            check_path(path, flag)
     if resume is not None:
         if config is not None:
             raise UsageError("--config and --resume: a resumed run has its own settings")
@@ -32,23 +41,43 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
     if config is not None:
         objects.look_in(config.parent)  # the settings of a run that was begun from Python
     settings = settings_from({**from_file, **given}, source=str(config or ""))
+    check_path(Path(settings.out), "--out")
     folder = Path(settings.out) if settings.out else new_folder()
     if (folder / "checkpoint.json").exists():
-        raise UsageError(f"--out {folder}: it holds a run; go on with it by --resume {folder}, or name another folder")
+        raise UsageError(
+            f"--out {said(folder)}: it holds a run; go on with it by --resume {folder}, or name another folder"
+        )
     return settings.model_copy(update={"out": str(folder.resolve())})
 
 
 @contextmanager
-def resumable(folder: Path) -> Iterator[None]:
-    """Say after Ctrl-C how to go on; take a folder away in which nothing was begun."""
+def resumable(folder: Path, *, is_new: bool = True) -> Iterator[None]:
+    """Say after Ctrl-C how to go on; take away the folder of a new run of which nothing was stored."""
     try:
         yield
     except KeyboardInterrupt:
-        hint = f"go on by --resume {_short(folder)}" if (folder / "checkpoint.json").exists() else ""
-        raise Interrupted(f"interrupted; {hint}" if hint else "interrupted before anything was stored") from None
-    finally:
-        with suppress(OSError):
-            folder.rmdir()  # which removes empty folders only
+        if _is_begun(folder):
+            raise Interrupted(f"interrupted; go on by --resume {_short(folder)}") from None
+        _take_away(folder, is_new=is_new)
+        raise Interrupted("interrupted before anything was stored") from None
+    except UsageError:
+        _take_away(folder, is_new=is_new)
+        raise
+
+
+def _is_begun(folder: Path) -> bool:
+    return (folder / "checkpoint.json").exists()
+
+
+def _take_away(folder: Path, *, is_new: bool) -> None:
+    """Remove what a run writes before it starts, if that is all there is in its folder."""
+    with suppress(OSError):
+        log = folder / "events.jsonl"
+        has_started = log.exists() and log.stat().st_size > 0
+        if is_new and not has_started and {path.name for path in folder.iterdir()} <= WRITTEN_BEFORE_THE_START:
+            shutil.rmtree(folder)
+            if folder.parent.name == "runs":
+                folder.parent.rmdir()  # unless there are other runs
 
 
 class Interrupted(FedlearnError):
@@ -62,12 +91,13 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
     from fedlearn.metrics import KNOWN, declared
     from fedlearn.report.numbers import number, size
 
+    summary = cleaned(summary)
     table = Table(title="result", title_justify="left", show_header=False, title_style="bold")
     table.add_column(style="dim")
     table.add_column(overflow="fold")
     for notice in (summary["dataset_notice"], summary.get("noise_notice")):
         if notice:
-            table.add_row("NOTE", f"[bold yellow]{notice}[/]")
+            table.add_row("NOTE", f"[bold yellow]{escape(notice)}[/]")
     for metric in (declared(summary.get("metrics")) or KNOWN).results:
         if (value := summary.get(metric.name)) is None:
             continue
@@ -78,7 +108,7 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
             table.add_row(escape(metric.title), f"[bold green]{number(value)}[/] {best_round}")
         else:
             table.add_row(escape(metric.title), number(value))
-    table.add_row("data", f"{summary['dataset']}, {summary['clients']} clients")
+    table.add_row("data", escape(f"{summary['dataset']}, {summary['clients']} clients"))
     table.add_row("rounds", f"{summary['rounds']} in {summary['seconds']:.1f} s")
     if summary["compression_ratio"]:
         ratio = f"({summary['compression_ratio']:.2f} times smaller than plain)"
@@ -87,7 +117,7 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
         table.add_row("upload", size(summary["bytes_up"]))
     table.add_row("download", size(summary["bytes_down"]))
     table.add_row("SHA-256", summary["model_sha256"])
-    table.add_row("results", str(_short(folder)))
+    table.add_row("results", escape(printable(str(_short(folder)))))
     return table
 
 

@@ -13,6 +13,8 @@ from rich.console import Console
 from fedlearn.commands.flags import Flag, with_flags
 from fedlearn.commands.shared import result_table, resumable, run_settings
 from fedlearn.config import RunConfig, flat_from_assignments
+from fedlearn.errors import RunFailed
+from fedlearn.registry import call_plugin
 
 EXAMPLES = """\
 Examples:
@@ -88,10 +90,10 @@ def simulate(
     Without any flag: the CIFAR-10 CNN on 100 clients, 20 of them in each of 20 rounds.
     """
     settings = run_settings(given | flat_from_assignments(set_ or []), config, resume)
-    _run(settings, show=not (quiet or as_json), as_json=as_json, page=dashboard, log=log or [])
+    _run(settings, is_new=resume is None, show=not (quiet or as_json), as_json=as_json, page=dashboard, log=log or [])
 
 
-def _run(settings: RunConfig, *, show: bool, as_json: bool, page: str | None, log: list[str]) -> None:
+def _run(settings: RunConfig, *, is_new: bool, show: bool, as_json: bool, page: str | None, log: list[str]) -> None:
     from fedlearn.engine import ENGINES
     from fedlearn.engine.base import Engine
     from fedlearn.report.dashboard import beside
@@ -102,14 +104,19 @@ def _run(settings: RunConfig, *, show: bool, as_json: bool, page: str | None, lo
 
     console = Console(highlight=False)
     folder = RunFolder(Path(settings.out))
-    engine: Engine = ENGINES.load(settings.engine.name)
-    with resumable(folder.path), objects_kept(settings), ExitStack() as around:
+    with resumable(folder.path, is_new=is_new), objects_kept(settings), ExitStack() as around:
+        engine: Engine = ENGINES.load(settings.engine.name)
         around.enter_context(listened(log, folder.events, settings))
         url = around.enter_context(beside(folder.path, page))
         if url and not as_json:
             console.print(f"live page: {url}", soft_wrap=True)
         around.enter_context(watched(folder.events, console) if show else nullcontext())
-        engine(settings)
+        if settings.engine.name in ENGINES:
+            engine(settings)
+        else:
+            call_plugin("engine.name", settings.engine.name, engine, settings)
+        if not folder.has_summary:
+            raise RunFailed(f"engine.name = {settings.engine.name!r} has run, and left no summary in {folder.path}")
     summary = folder.read_summary()
     if as_json:
         print(json.dumps({**summary, "out": str(folder.path)}))

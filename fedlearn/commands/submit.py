@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ from rich.console import Console
 from fedlearn.commands.shared import result_table, resumable, run_settings
 from fedlearn.config import flat_from_assignments
 from fedlearn.errors import RunFailed, UsageError
+from fedlearn.runs.reading import check_path
 
 
 def submit(
@@ -40,9 +40,11 @@ def submit(
     from fedlearn.engine.deployment.job import Job, Patience
     from fedlearn.flower.control import Control
     from fedlearn.report.terminal import watched
-    from fedlearn.runs.folder import RunFolder
+    from fedlearn.runs.folder import RunFolder, new_folder
 
-    folder = (runs / (resume or name or f"{datetime.now():%Y%m%d-%H%M%S}")).resolve()
+    named = resume or name
+    check_path(runs / (named or ""), "--runs, --name, --resume")
+    folder = ((runs / named) if named else new_folder(runs)).resolve()
     given = flat_from_assignments(set_ or []) | ({} if resume else {"out": str(folder)})
     try:
         settings = run_settings(given, config, folder if resume else None)
@@ -51,7 +53,7 @@ def submit(
     console = Console(highlight=False)
     control = Control(superlink, root_certificates.read_bytes() if root_certificates else None)
     job = Job(control, settings, Patience(nodes=wait, retries=retries), lambda line: console.print(line, markup=False))
-    with resumable(folder):
+    with resumable(folder, is_new=not resume):
         if nodes is not None:
             job.let_in(nodes)
         with watched(folder / "events.jsonl", console):

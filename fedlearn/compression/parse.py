@@ -9,7 +9,7 @@ from fedlearn.compression.chain import Chain
 from fedlearn.compression.stages import Role, Stage
 from fedlearn.config.schema import CompressionSettings
 from fedlearn.errors import SettingError
-from fedlearn.registry import Registry
+from fedlearn.registry import Registry, call_plugin
 
 SHORT = {"ternary": ("top-k", "sign")}  # one word for several stages; its argument is that of the first
 
@@ -22,7 +22,9 @@ def parse_chain(text: str, settings: CompressionSettings, table: Registry) -> Co
     words = [stage for word in text.split(",") for stage in _written_out(word.strip())]
     kinds = [_kind(word, text, table) for word in words]
     if len(words) == 1 and not hasattr(kinds[0][0], "role"):
-        codec: Codec = kinds[0][0].from_settings(settings)
+        if not hasattr(kinds[0][0], "from_settings"):
+            raise SettingError(table.setting, text, "it is neither a codec nor a stage of one")
+        codec: Codec = call_plugin(table.setting, text, kinds[0][0].from_settings, settings)
         return codec
     stages: dict[Role, tuple[str, Stage]] = {}
     for word, (kind, argument) in zip(words, kinds, strict=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from fedlearn.config.options import Names, Options, Steps
 
@@ -22,6 +22,14 @@ class Settings(BaseModel):
     """A closed, frozen table of settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    @field_validator("*")
+    @classmethod
+    def _can_be_stored(cls, value: object) -> object:
+        """Refuse text that no file could hold."""
+        if isinstance(value, str) and ("\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value)):
+            raise ValueError("it should be text without NUL, and in UTF-8")
+        return value
 
 
 class RoundSettings(Settings):

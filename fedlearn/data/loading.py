@@ -12,7 +12,7 @@ from fedlearn.data.base import AnyDataset, Dataset, TableDataset
 from fedlearn.data.folder import no_downloads
 from fedlearn.data.sources.paths import from_path, is_path
 from fedlearn.errors import DataNotFound, SettingError
-from fedlearn.registry import Registry
+from fedlearn.registry import Registry, call_plugin
 
 DATASETS = Registry(
     "data.dataset",
@@ -53,7 +53,7 @@ def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: st
         loaded = DATASETS.load(name)
         if not isinstance(loaded, Dataset | TableDataset):
             needed = options_for(loaded, given, setting="data.options", reserved=("data_dir",))
-            loaded = loaded(data_dir, **needed)
+            loaded = call_plugin("data.dataset", name, loaded, data_dir, **needed)
     if not isinstance(loaded, Dataset | TableDataset):
         wanted = "it must be or return a fedlearn.data.Dataset or TableDataset"
         raise SettingError("data.dataset", name, f"{wanted}, not {type(loaded).__name__}")

@@ -9,4 +9,5 @@ ENGINES = Registry(
         "inline": "fedlearn.engine.inline:run",
         "ray": "fedlearn.engine.ray_runtime:run",
     },
+    asks=("__call__",),
 )

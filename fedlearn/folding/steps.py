@@ -14,10 +14,10 @@ from fedlearn.config.options import options_for
 from fedlearn.config.schema import Positive
 from fedlearn.errors import SettingError
 from fedlearn.folding.plan import FoldStep, StepSpec
-from fedlearn.registry import Registry
+from fedlearn.registry import Registry, call_plugin
 from fedlearn.state import Entries, Update
 
-FOLD_STEPS = Registry("strategy.steps", {"clip": "fedlearn.folding.steps:ClippedTo"})
+FOLD_STEPS = Registry("strategy.steps", {"clip": "fedlearn.folding.steps:ClippedTo"}, asks=("needs_change", "__call__"))
 
 
 def steps_of(text: str) -> tuple[StepSpec, ...]:
@@ -48,7 +48,7 @@ def load_step(spec: StepSpec) -> FoldStep:
     """
     kind = FOLD_STEPS.load(spec.reference)
     options = options_for(kind, json.dumps(dict(spec.options)), setting=f"strategy.steps.{spec.reference}")
-    step: FoldStep = kind(**options)
+    step: FoldStep = call_plugin(f"strategy.steps.{spec.reference}", spec.reference, kind, **options)
     return step
 
 

@@ -15,6 +15,7 @@ from fedlearn.report.numbers import number, ratio, seconds, size
 from fedlearn.report.points import best_value, compression_ratio, differing, metrics_of, seconds_of, shown
 from fedlearn.report.stored import StoredRun, is_run, read_run
 from fedlearn.report.tables import Column, sha_of
+from fedlearn.runs.reading import check_path
 
 MEASURED_TIME = "_seconds"  # ends the names of columns that no two runs have alike
 
@@ -39,6 +40,7 @@ def compared(first: Path, second: Path) -> RenderableType:
 
 
 def _read(path: Path) -> StoredRun:
+    check_path(path)
     if not path.is_dir():
         raise UsageError(f"{path}: there is no such folder")
     if not is_run(path):

@@ -229,7 +229,7 @@ def listening(address: str, *, flag: str) -> socket.socket:
     try:
         listener.bind((host, int(port)))
         listener.listen()
-    except (OSError, ValueError) as error:  # the latter of names that are none
+    except (OSError, ValueError, TypeError) as error:  # the latter two of names that are none
         listener.close()
         reason = getattr(error, "strerror", None) or said(error)
         where = f"{flag} {said(address)}"

@@ -18,7 +18,7 @@ from fedlearn.metrics import Metrics
 from fedlearn.runs.folder import DATA, ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import Event, EventTail, RunView
-from fedlearn.runs.reading import cleaned, open_regular, read_small
+from fedlearn.runs.reading import check_path, cleaned, open_regular, read_small
 
 METRICS = "metrics.csv"
 MARKS = (SETTINGS, EVENTS, METRICS, SUMMARY)  # one of them makes a folder a run folder
@@ -157,6 +157,7 @@ def run_folders(paths: Iterable[Path]) -> dict[str, Path]:
     """
     found: dict[str, Path] = {}
     for path in paths:
+        check_path(path)
         folder = path.resolve()
         if not folder.is_dir():
             raise UsageError(f"{path}: there is no such folder")

@@ -168,6 +168,11 @@ class RunFolder:
         with storing(self.path):
             write_atomically(self.path / SUMMARY, json.dumps(summary, indent=2).encode())
 
+    @property
+    def has_summary(self) -> bool:
+        """Whether a run has ended here."""
+        return (self.path / SUMMARY).is_file()
+
     def read_summary(self) -> dict[str, Any]:
         """Return the stored results."""
         summary: dict[str, Any] = json.loads((self.path / SUMMARY).read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fedlearn.errors import printable, quoted
+from fedlearn.errors import UsageError, printable, quoted, said
 
 MOST_BYTES = 1 << 22  # of a small file; a hundred times more than a run writes
 LONGEST_TEXT = 2000  # characters of one value
@@ -32,6 +32,23 @@ def open_regular(path: Path) -> BinaryIO:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return os.fdopen(descriptor, "rb")
+
+
+def check_path(path: Path, flag: str = "") -> None:
+    """Refuse a path that no file can have; one of which nothing is there is left to its reader.
+
+    Raises
+    ------
+    UsageError
+        Naming the flag.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return
+    except (OSError, ValueError) as error:
+        what = f"{flag} {said(path)}".lstrip()
+        raise UsageError(f"{what}: {getattr(error, 'strerror', None) or said(error)}: name another path") from None
 
 
 def read_small(path: Path) -> bytes:

@@ -11,6 +11,7 @@ SCHEDULES = Registry(
     {
         "synchronous": "server.schedules.synchronous:Synchronous",
     },
+    asks=("__call__",),
 )
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from fedlearn.cohort import Fate
 from fedlearn.config import RunConfig
-from fedlearn.registry import Registry
+from fedlearn.registry import Registry, call_plugin
 from fedlearn.runs.log import Event, following
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,7 @@ LISTENERS = Registry(
         "tensorboard": "fedlearn.report.listeners.tensorboard:TensorBoard",
         "mlflow": "fedlearn.report.listeners.mlflow:MLflow",
     },
+    asks=("__call__",),
 )
 
 
@@ -74,7 +75,7 @@ def listened(names: Sequence[str], events: Path, config: RunConfig) -> Iterator[
     with ExitStack() as stack:
         for name in dict.fromkeys(names):
             make: MakeListener = LISTENERS.load(name)
-            careful = _Careful(name, make(events.parent, config))
+            careful = _Careful(name, call_plugin("--log", name, make, events.parent, config))
             stack.callback(careful.close)
             stack.enter_context(following(events, begin, careful.take))
         yield
