@@ -50,7 +50,7 @@ def test_flags_have_names_of_their_own():
 
 
 def test_help_lists_every_flag_with_the_default_of_its_setting(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("COLUMNS", "900")
     with pytest.raises(SystemExit):
         main(["simulate", "--help"])
     lines = capsys.readouterr().out.splitlines()
