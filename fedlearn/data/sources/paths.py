@@ -20,7 +20,7 @@ from fedlearn.errors import DataNotFound, SettingError, UsageError
 
 HUB = "hub:"
 ARRAYS = ("X", "y", "X_test", "y_test", "groups", "groups_test")
-RESERVED = ("data", "file", "folder", "path", "name", *ARRAYS)  # parameters that are no options
+RESERVED = ("data", "file", "folder", "path", "name")  # parameters that are no options
 
 Options = Mapping[str, Any]
 
@@ -64,7 +64,9 @@ def from_path(name: str, data_dir: str, options: Options) -> AnyDataset:
     read = _reader_of(path)
     if read is None:
         raise SettingError("data.dataset", name, f"a file of data ends in {', '.join(READERS)}")
-    return read(path, **_checked(from_arrays if read is from_npz else read, options))
+    if read is from_npz:  # whose options are those of what it calls
+        return from_npz(path, **options_for(from_arrays, options, setting="data.options", reserved=("name", *ARRAYS)))
+    return read(path, **_checked(read, options))
 
 
 def _checked(read: Callable[..., AnyDataset], options: Options) -> dict[str, Any]:

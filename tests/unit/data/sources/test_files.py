@@ -119,9 +119,10 @@ def test_columns_of_numbers_are_rows(houses):
 
 
 def test_by_name_a_table_says_its_target_as_an_option(houses, tmp_path):
-    options = json.dumps({"target": "town", "inputs": "rooms"})
+    options = json.dumps({"target": "town", "inputs": ["rooms", "age"], "groups": "rooms"})
     found = load_dataset("houses.csv", str(tmp_path), options=options)
-    assert (found.name, found.class_names) == (str(houses), tuple("abcde"))
+    assert (found.name, found.class_names, found.spec.shape) == (str(houses), tuple("abcde"), (2,))
+    assert found.train.groups is not None
 
 
 def test_integers_are_classes_unless_it_is_a_regression(houses):
