@@ -44,7 +44,8 @@ def main(grid: Grid, context: Context) -> None:
             config = with_found_data(config)
         exchange = Exchange(grid, to_flower(config))
     folder = RunFolder(Path(config.out) if config.out else new_folder())
-    with folder.locked(), EventLog(folder.events) as events:
+    log_of = EventLog if exchange.is_virtual else _ToldLog
+    with folder.locked(), log_of(folder.events) as events:
         draws = Draws(config, is_virtual=exchange.is_virtual)
         with draws.to_compute(None, "make"):
             strategy = load_strategy(config.strategy)
@@ -111,6 +112,21 @@ def _about(run: ServerRun) -> dict[str, object]:
         "metrics": store.metrics.to_plain(),
         "plain_bytes": plain_bytes(run) if averaged else 0,
     }
+
+
+class _ToldLog(EventLog):
+    """A log that also prints what came of each round, and where it lies: what ``flwr run --stream`` shows."""
+
+    def write(self, event: str, **fields: object) -> None:
+        """Append one event."""
+        super().write(event, **fields)
+        if event == "committed":
+            measured = {name: value for name, value in fields.items() if isinstance(value, float)}
+            numbers = " ".join(f"{name}={value:.4f}" for name, value in measured.items() if "seconds" not in name)
+            print(f"round={fields['round']} reported={fields['reported']}/{fields['cohort']} {numbers}", flush=True)
+        elif event == "ended":
+            reason = f": {fields['reason']}" if fields["reason"] else ""
+            print(f"{fields['status']}{reason}; results lie in {self._path.parent.resolve()}", flush=True)
 
 
 @contextmanager

@@ -15,5 +15,7 @@ def test_defaults_in_pyproject_are_those_of_the_schema():
     for name, value in app["config"].items():
         declared |= {f"{name}.{key}": v for key, v in value.items()} if isinstance(value, dict) else {name: value}
     defaults = to_flower(RunConfig())
+    assert declared.pop("clients") == 2  # what `flwr run .` has as it comes; with 100 it would wait in vain
+    assert defaults.pop("clients") == 100
     assert declared == defaults
     assert {name: type(value) for name, value in declared.items()} == {n: type(v) for n, v in defaults.items()}
