@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 import server.gate
 from fedlearn import flower, wire
 from fedlearn.cohort import Fate, Instruction, Member
-from fedlearn.compression import load_codec
+from fedlearn.compression import load_codec, load_downlink
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.errors import Refused
 from fedlearn.folding import STATE as STATE_PARCEL
-from fedlearn.seeding import report_seed
+from fedlearn.seeding import downlink_seed, report_seed
+from fedlearn.state import layout_of
 from server.gate import ReportGate
 from tests.oracles.cohorts import plan_for
 from tests.unit.server.scripted import STATE, Node, Scene, honest_content, trained
@@ -419,6 +420,36 @@ def test_dropped_entries_pass_the_gate_as_null():
     verdict = gate_of(DROPPING).check(reply_with(dropped_content(message)), member, SENT)
     assert verdict.report.fate is Fate.REPORTED
     assert len(verdict.parcels[STATE_PARCEL]["w"].values) == 3
+
+
+def test_the_norm_of_a_change_is_of_the_entries_that_were_sent():
+    message, member = message_and_member()
+    verdict = gate_of(DROPPING).check(reply_with(dropped_content(message)), member, SENT)
+    assert verdict.report.norm == pytest.approx(np.sqrt(3 * 3.0**2))  # three of six entries, each three larger
+
+
+def test_the_norm_of_a_change_is_against_the_state_as_the_codec_of_the_server_left_it():
+    settings = {"compression": {"downlink": "quantize:2"}}
+    chain = load_downlink(RunConfig.model_validate(settings).compression)
+    seed = downlink_seed(1, round_number=1)
+    payload = chain.encode(STATE, seed=seed)
+    seen = {name: e.values for name, e in chain.decode(payload, layout=layout_of(STATE), seed=seed).items()}
+    message, member = message_and_member()
+    content = honest_content(message, 2)
+    content[wire.ARRAYS] = wire.pack_arrays(
+        {"w": (seen["w"] + np.float32(2)).reshape(2, 3), "steps": np.array(seen["steps"][0], np.int64)}
+    )
+    wire.seal(content)
+    sent = RecordDict({wire.ARRAYS: wire.pack_arrays(payload)})
+    verdict = gate_of(settings).check(reply_with(content), member, sent)
+    assert verdict.report.norm == pytest.approx(np.sqrt(6 * 2.0**2), rel=1e-6)
+
+
+@pytest.mark.parametrize("sent", [RecordDict(), RecordDict({"a": wire.pack_arrays({"w": np.zeros(99)})})])
+def test_where_no_such_state_was_sent_the_norm_is_that_of_the_values(sent):
+    message, member = message_and_member()
+    verdict = gate_of().check(reply_with(honest_content(message, 2)), member, sent)
+    assert verdict.report.norm == pytest.approx(np.linalg.norm(trained(STATE, 2)["w"]))
 
 
 @pytest.mark.parametrize(
