@@ -13,12 +13,16 @@ import numpy as np
 from fedlearn.config import config_from
 from fedlearn.config.load import NOW_OPTIONS
 from fedlearn.config.schema import DataSettings
-from fedlearn.data import DATASETS, TableDataset, load_dataset, partition_table
+from fedlearn.data import DATASETS, load_dataset, partition_table
 from fedlearn.data.cache import as_it_is
+from fedlearn.data.partitioning import PARTITIONS, is_map
+from fedlearn.data.sources.paths import HUB, is_path
 from fedlearn.errors import FedlearnError, said
 from fedlearn.report.charts import HeatMap
 
 MOST_NODES = 100  # columns of the picture
+MOST_BYTES = 1 << 24  # of a file that says who has what
+DRAWN = set(PARTITIONS) - {"id-to-size"}  # which is given a function
 
 
 def skew_of(settings: Mapping[str, Any]) -> HeatMap | str:
@@ -33,8 +37,12 @@ def skew_of(settings: Mapping[str, Any]) -> HeatMap | str:
 @lru_cache(maxsize=64)
 def _picture(data: DataSettings, clients: int, seed: int) -> HeatMap | str:
     name = data.dataset
-    if name not in DATASETS and not (name.endswith(".toml") and Path(name).is_file()):
+    if name not in DATASETS and (name.startswith(HUB) or not is_path(name) or not Path(name).exists()):
         return f"the data set {name} is not one of ours, and a report runs no code that a run folder names"
+    if name.endswith(".npz"):
+        return f"{name} is read as a whole, which a report does for no file that a run folder names"
+    if data.partition not in DRAWN and not _is_small_map(data.partition):
+        return f"a report runs no code that a run folder names, and the partition {data.partition} may be some"
     named_by_the_folder = bool(data.dir) or name not in DATASETS
     try:
         with as_it_is() if named_by_the_folder else nullcontext():  # what a file of its choice would cost, nobody knows
@@ -46,7 +54,7 @@ def _picture(data: DataSettings, clients: int, seed: int) -> HeatMap | str:
 
 
 def _counted(data: DataSettings, clients: int, seed: int) -> HeatMap:
-    dataset = load_dataset(data.dataset, data.dir, offline=True)  # only a run may download
+    dataset = load_dataset(data.dataset, data.dir, offline=True, options=data.options)  # only a run may download
     table = partition_table(dataset, data, num_partitions=clients, seed=seed)
     labels = dataset.train.labels
     classes = int(labels.max()) + 1
@@ -62,8 +70,12 @@ def _counted(data: DataSettings, clients: int, seed: int) -> HeatMap:
 def _names(dataset: Any, classes: int) -> tuple[tuple[str, ...], str]:
     """Return the names of the labels, and what they are called together."""
     numbers = tuple(str(number) for number in range(classes))
-    if not isinstance(dataset, TableDataset):
-        return numbers, "label"
-    if dataset.schema.classes:
-        return tuple(dataset.schema.classes[:classes]), "class"
-    return numbers, "tenth of the target"
+    if dataset.spec.target_shape:
+        return ("all",), "example"  # a sequence has no one label
+    if dataset.spec.class_names:
+        return dataset.spec.class_names[:classes], "class"
+    return numbers, "label" if dataset.spec.classes else "tenth of the target"
+
+
+def _is_small_map(partition: str) -> bool:
+    return is_map(partition) and Path(partition).is_file() and Path(partition).stat().st_size <= MOST_BYTES

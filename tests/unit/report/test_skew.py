@@ -55,3 +55,23 @@ def test_nothing_is_downloaded(monkeypatch, tmp_path):
 @pytest.mark.parametrize("settings", [{"data.dataset": "digits", "clients": 0}, {"no.such": 1}])
 def test_settings_that_cannot_be_read_are_a_word(settings):
     assert "cannot be read" in skew_of(settings)
+
+
+@pytest.mark.parametrize("partition", ["os:getcwd", "id-to-size"])
+def test_a_partition_that_may_be_code_is_not_run(partition, monkeypatch):
+    monkeypatch.setattr("os.getcwd", lambda *_: pytest.fail("it was run"))
+    options = {"data.partition_options": {"partition_id_to_size_fn": "os:getcwd"}}
+    assert "runs no code" in skew_of({"data.dataset": "digits", "data.partition": partition, "clients": 3, **options})
+
+
+def test_texts_by_author_are_counted_without_labels():
+    picture = skew_of({"data.dataset": "topics", "data.partition": "natural", "clients": 100})
+    assert picture.counts.shape == (1, 100)
+    assert picture.title.startswith("example by node: topics, natural")
+    assert picture.counts.min() >= 4
+
+
+def test_a_file_that_says_who_has_what_is_drawn(tmp_path):
+    (tmp_path / "who.csv").write_text("node\n" + "0\n" * 100 + "1\n" * 20)
+    picture = skew_of({"data.dataset": "digits", "data.partition": str(tmp_path / "who.csv"), "clients": 2})
+    assert picture.counts.sum(axis=0).tolist() == [100, 20]
