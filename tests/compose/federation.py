@@ -58,10 +58,16 @@ def why_not() -> str:
 
 
 class Federation:
-    """A stack with clients, a folder of runs, and a file of faults."""
+    """A stack with clients, a folder of runs, and a file of faults; `started` of the clients, if not all."""
 
     def __init__(
-        self, folder: Path, *, plain: bool, clients: int = 3, variables: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        *,
+        plain: bool,
+        clients: int = 3,
+        started: int | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self.runs = folder / "runs"
         self.faults = folder / "faults"
@@ -76,11 +82,20 @@ class Federation:
             "CLIENTS": str(clients), "FEDLEARN_RUNS": str(self.runs), "PLUGINS": str(PLUGINS),
             "FAULTS": str(self.faults), **(variables or {}),
         }  # fmt: skip
-        self.stack: Stack = open_stack(folder, plain=plain, variables=given, overrides=[HERE / "faults.yml"])
+        self.stack: Stack = open_stack(folder, plain=plain, variables=given, overrides=[HERE / "faults.yml"],
+                                       scale={} if started is None else {"client": started})  # fmt: skip
 
     def up(self) -> None:
         """Start all but the job."""
         self.stack.up("serverapp", "client")
+
+    def address(self, service: str) -> str:
+        """Return where a service listens, as the others see it."""
+        return self.stack.wiring.address(self.stack[service], self.stack[service])
+
+    def volume(self, name: str) -> Path:
+        """Return the folder of a volume, where containers are plain processes."""
+        return self._folder / "volumes" / name
 
     def fault(self, words: str) -> None:
         """Let nodes misbehave from now on; see tests/end_to_end/plugins/faulty.py."""

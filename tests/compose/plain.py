@@ -62,7 +62,7 @@ class PlainWiring:
             MARK: str(container.folder),
         }  # fmt: skip
         cwd = service.working_dir or image.working_dir
-        line = ["setpriv", "--pdeathsig", "KILL", *(self._rewritten(word, container) for word in words)]
+        line = ["setpriv", "--pdeathsig", _last_word(words), *(self._rewritten(word, container) for word in words)]
         return line, env, Path(self._rewritten(cwd, container) if cwd != "/" else container.folder)
 
     visit = command
@@ -93,6 +93,14 @@ class PlainWiring:
             return self.address(names[match["name"]] if match["name"] else container, container)
 
         return re.sub(pattern, value, text)
+
+
+def _last_word(words: Sequence[str]) -> str:
+    """Return the signal by which a container ends when the harness is killed.
+
+    nginx ends its workers when it is told to end; of one that is killed they go on.
+    """
+    return "TERM" if words[0] == "nginx" else "KILL"
 
 
 def _own(container: Container, target: str) -> Path:

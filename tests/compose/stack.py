@@ -175,6 +175,7 @@ def open_stack(
     file: Path = FILE,
     variables: Mapping[str, str] | None = None,
     overrides: Sequence[Path] = (),
+    scale: Mapping[str, int] | None = None,
     root: Path | None = None,
     echo: Callable[[str], None] | None = None,
 ) -> Stack:
@@ -184,4 +185,4 @@ def open_stack(
     if isinstance(wiring, PlainWiring):  # the certificate must hold the addresses that stand for superlink and proxy
         names = [given.get("FEDLEARN_HOSTNAME", "localhost"), *(f"{wiring.network}.{n}" for n in range(2, 12))]
         given["FEDLEARN_HOSTNAME"] = ",".join(names)
-    return Stack(file, folder, wiring, variables=given, overrides=overrides, root=root, echo=echo)
+    return Stack(file, folder, wiring, variables=given, overrides=overrides, scale=scale, root=root, echo=echo)

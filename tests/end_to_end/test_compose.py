@@ -144,14 +144,14 @@ print(proxy.getresponse().status)
         ("/v1/control/list-runs%3f/../../fleet/x", 0, "", 403),
         ("/v1/fleet/../control/list-runs", 0, "", 403),
         ("/v1/fleet/pull-messages?x=1", 0, "", 403),
-        ("/v1/fleet/push-object", 300_000_000, "", 413),
-        ("/v1/fleet/push-object", 60_000_000, "", 401),
+        ("/v1/fleet/push-object", 300_000_000, "", 401),
         ("/v1/fleet/push-object", 300_000_000, "Zm9v", 413),
+        ("/v1/fleet/push-object", 6_000_000, "Zm9v", 401),
         ("/v1/fleet/push-messages", 2_000_000, "Zm9v", 413),
     ],
 )
 def test_the_proxy_lets_nodes_through_and_nothing_else(federation, path, size, signature, code):
-    """Of a body that is too large, or unsigned, the proxy reads nothing, and the SuperLink never hears of it."""
+    """Of a body that is too large, or signed by nobody who was let in, nothing is read."""
     federation.stack.until(lambda: federation.stack["proxy"].healthy, "the proxy", START)
     words = (f"https://proxy:8443{path}", "/keys/public/ca.crt", str(size), signature)
     asked = federation.stack["client-1"].execute(["python", "-c", ASK, *words])

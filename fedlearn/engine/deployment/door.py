@@ -1,0 +1,152 @@
+"""The door to the SuperLink's Fleet API: what a request must be before a byte of its body is read.
+
+Flower reads and parses a body, which takes several times its size in memory, before it looks at the signature; and what
+a node signs is the time, so that who has seen one request could make others with its headers, for five minutes. Here
+headers are looked at first: the key must be registered, the signature its own, and each signed time is good for one
+request only. All that comes through is checked by Flower once more.
+
+| status | said of a request |
+|---|---|
+| 401 | it is signed by nobody who was let in |
+| 411 | it does not say how long its body is |
+| 503 | its time was used, or is of before the start, or too much is under way: a SuperNode signs anew and tries again |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from base64 import b64decode
+from collections import Counter, deque
+from collections.abc import Mapping
+from threading import Lock
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fedlearn.flower import superlink as flower_superlink
+
+MIB = 1 << 20
+UNDER_WAY = 128 * MIB  # of bodies that are being read, of all nodes; Flower takes some 2.5 times as much memory
+OF_ONE_NODE = 16 * MIB  # of these; a SuperNode sends two parts at a time, of 5 MiB
+BODY_SECONDS = 120.0  # until a body must have come whole: 5 MiB over a line of half a megabit a second
+MOST_TIMES = 1_000_000  # that are remembered: of 3,000 requests a second
+
+
+class Door:
+    """An ASGI middleware before the SuperLink.
+
+    Parameters
+    ----------
+    app
+        All of Flower's.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._times = UsedTimes(flower_superlink.longest_life(), most=MOST_TIMES)
+        self._started = time.time()
+        self._under_way: Counter[bytes] = Counter()  # bytes of bodies, by the key that sends them
+        self._known: set[bytes] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that must not come through; pass on all others."""
+        if scope["type"] != "http" or not scope["path"].startswith(flower_superlink.FLEET):
+            await self._app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+        status, key = await run_in_threadpool(self._look_at, scope, headers)
+        size = headers.get("content-length", "")
+        if not status and not size.isdecimal():
+            status = 411
+        if not status and (
+            self._under_way[key] + int(size) > OF_ONE_NODE or self._under_way.total() + int(size) > UNDER_WAY
+        ):
+            status = 503
+        if status:
+            await PlainTextResponse("", status, headers={"connection": "close"})(scope, receive, send)
+            return
+        self._under_way[key] += int(size)
+        try:
+            await self._app(scope, _within(BODY_SECONDS, receive), send)
+        finally:
+            self._under_way[key] -= int(size)
+            if not self._under_way[key]:
+                del self._under_way[key]
+
+    def _look_at(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        """Return the status of a refusal, 0 for none, and the key that has signed."""
+        key_in, time_in, signature_in = flower_superlink.headers_of_node()
+        try:
+            key, signed_at = b64decode(headers[key_in], validate=True), headers[time_in]
+            age = flower_superlink.age_of(signed_at)
+            is_known = key in self._known or flower_superlink.is_registered(scope, key)
+            if not is_known and scope["path"] not in flower_superlink.OPEN_TO_STRANGERS:
+                return 401, b""
+            if not flower_superlink.is_signed_by(key, signed_at, b64decode(headers[signature_in], validate=True)):
+                return 401, b""
+        except (KeyError, ValueError, TypeError):
+            return 401, b""
+        if not is_known:
+            return 0, b""  # all strangers together; Flower tells them that they are
+        self._known.add(key)
+        if time.time() - age < self._started or not self._times.use(key, signed_at):
+            return 503, b""
+        return 0, key
+
+
+class UsedTimes:
+    """The signed times that have been used, each as long as Flower would take it again.
+
+    Parameters
+    ----------
+    seconds
+        For how long.
+    most
+        How many at most; when there are as many, none is taken any more.
+
+    Examples
+    --------
+    >>> times = UsedTimes(300.0, most=2)
+    >>> times.use(b"key", "noon"), times.use(b"key", "noon"), times.use(b"other", "noon"), times.use(b"key", "one")
+    (True, False, True, False)
+    """
+
+    def __init__(self, seconds: float, *, most: int) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._used: set[tuple[bytes, str]] = set()
+        self._ends: deque[tuple[float, tuple[bytes, str]]] = deque()
+        self._lock = Lock()
+
+    def use(self, key: bytes, signed_at: str) -> bool:
+        """Return whether a time was not used before by this key; from now on it is."""
+        now, this = time.monotonic(), (key, signed_at)
+        with self._lock:
+            while self._ends and self._ends[0][0] < now:
+                self._used.discard(self._ends.popleft()[1])
+            if this in self._used or len(self._used) >= self._most:
+                return False
+            self._used.add(this)
+            self._ends.append((now + self._seconds, this))
+            return True
+
+
+def _within(seconds: float, receive: Receive) -> Receive:
+    """Return a `receive` by which the client has gone when its body has not come whole in time."""
+    end = time.monotonic() + seconds
+    is_whole = False
+
+    async def receive_in_time() -> Message:
+        nonlocal is_whole
+        if is_whole:
+            return await receive()
+        try:
+            message: Message = await asyncio.wait_for(receive(), max(end - time.monotonic(), 0))
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        is_whole = not message.get("more_body", False)
+        return message
+
+    return receive_in_time

@@ -1,0 +1,97 @@
+"""What a node keeps outlasts its tasks and its SuperNode: each message goes through the real task code in a process."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+
+import pytest
+from flwr.app import Context, Message, RecordDict
+
+from fedlearn import flower, wire
+from fedlearn.cohort import Instruction
+from fedlearn.config import to_flower
+from fedlearn.engine.apps import load_client_app
+from fedlearn.engine.deployment.task import start_task
+from fedlearn.flower import runtime
+from fedlearn.models.loaded import initial_state
+from fedlearn.models.presets import settings_from
+
+NODE, PARTITION = 7, 1
+SETTINGS = to_flower(
+    settings_from({"clients": 3, "data.dataset": "diabetes", "model.name": "dp-forest", "out": "/runs/first"})
+)
+OURS = SimpleNamespace(is_ours=lambda given: True)
+
+
+@pytest.fixture
+def handled(monkeypatch, tmp_path):
+    """Return a function that has a fresh task of a fresh SuperNode handle a message; it returns what is answered."""
+
+    def handled(message, *, settings=SETTINGS, **node_config):
+        about = {"partition-id": PARTITION, "num-partitions": 3, **node_config}
+        context = Context(1, NODE, about, RecordDict(), dict(settings))  # a SuperNode that has just started
+        given = (
+            message,
+            context,
+            SimpleNamespace(fab_id="", fab_version=""),
+            SimpleNamespace(content=b"", hash_str=""),
+        )
+        answer = tmp_path / "answer"
+
+        def push(client, reply, context):
+            assert ("memory" in context.state) is not ("memory" in node_config)  # at home, or with the SuperNode
+            answer.write_bytes(flower.to_bytes(reply.content) if reply.has_content() else b"")
+
+        app = load_client_app()
+        for name, stands_in in {
+            "RuntimeHttpClient": SimpleNamespace(from_server_address=lambda **_: SimpleNamespace(close=lambda: None)),
+            "HeartbeatSender": lambda beat: SimpleNamespace(start=lambda: None, is_running=False),
+            "start_parent_process_monitor": lambda pid: None,
+            "register_signal_handlers": lambda **_: None,
+            "pull_task_input": lambda client: given,
+            "install_from_fab": lambda *_, **__: None,
+            "get_project_dir": lambda *_: tmp_path,
+            "get_load_client_app_fn": lambda **_: lambda *_: app,
+            "push_message": push,
+            "flwr_exit": lambda code, **_: os._exit(0),
+        }.items():
+            monkeypatch.setattr(runtime.clientapp, name, stands_in)
+        task = start_task(runtime.Endpoint("127.0.0.1:1", insecure=True), "token", OURS)
+        assert os.waitpid(task.pid, 0) == (task.pid, 0)
+        os.close(task.pipe)
+        content = flower.from_bytes(answer.read_bytes())
+        wire.unbox(content)
+        return flower.reply_from(node_id=NODE, message_type="train", reply_to="", content=content, error=None)
+
+    return handled
+
+
+def ready_query():
+    return flower.with_id(wire.ready_query(NODE, round_number=2, attempt=1, ttl=60.0))
+
+
+def instruction():
+    state = wire.pack_arrays(initial_state(SETTINGS, {}))
+    message = Message(RecordDict({wire.ARRAYS: state}), NODE, "train")
+    return flower.with_id(wire.with_instruction(message, Instruction(1, 1, 0), ttl=60.0))
+
+
+def why_not(reply):
+    partition_id, why_not = wire.read_ready_answer(reply)
+    assert partition_id == PARTITION
+    return why_not
+
+
+def test_a_budget_that_was_spent_in_one_task_is_spent_in_the_next(handled, tmp_path):
+    home = {"memory": str(tmp_path / "home")}
+    (tmp_path / "home").mkdir()
+    assert why_not(handled(ready_query(), **home)) == ""
+    assert "feature" in wire.unpack_arrays(handled(instruction(), **home).content[wire.ARRAYS])
+    assert why_not(handled(ready_query(), **home)) == "budget spent: 1 of epsilon 1"
+    assert why_not(handled(ready_query(), settings={**SETTINGS, "out": "/runs/second"}, **home)) == ""
+
+
+def test_without_a_home_a_node_forgets_with_its_supernode(handled):
+    handled(instruction())
+    assert why_not(handled(ready_query())) == ""
