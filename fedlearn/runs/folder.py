@@ -90,7 +90,7 @@ class RunFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR)
+            descriptor = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
         except OSError as error:
             raise UsageError(f"{self.path}: {error.strerror}: name a folder that can be written to by --out") from None
         try:

@@ -35,7 +35,7 @@ NAME = "run"  # of the tiny run that is spoiled
 LONGEST_LINE = 6000  # characters of what the command says
 MEMORY = 6 << 30  # bytes of address space that a command may take
 SHOWN = 10
-REMADE = ("environment.json", "events.jsonl")  # what they say does not count towards the bytes of a run
+LOGS = ("events.jsonl", "nodes.csv", "nothing")  # appended to, whatever stands in them; through a link, too
 
 
 # --- ways -------------------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class Spoiled:
         except (OSError, ValueError) as error:
             return f"what is left behind cannot be read: {error!r}"
         lost = "best.safetensors" not in found  # said when the run was resumed: it cannot be made again
-        compared = {*self.expected, *found} - {*REMADE} - ({"best.safetensors"} if lost else set())
+        compared = {*self.expected, *found} - {*LOGS} - ({"best.safetensors"} if lost else set())
         return crashes.difference(
             {name: text for name, text in found.items() if name in compared},
             {name: text for name, text in self.expected.items() if name in compared},

@@ -14,7 +14,7 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from hashlib import sha256
 from itertools import product
@@ -27,7 +27,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from client.app import app as client_app
 from client.mods import RESIDUAL
 from fedlearn import flower, wire
-from fedlearn.cohort import At, Fate, Instruction, Member
+from fedlearn.cohort import At, Fate, Instruction, Member, Typical
 from fedlearn.compression import CODECS, load_codec, parcel_codec
 from fedlearn.config import config_from, from_flower, to_flower
 from fedlearn.engine.virtual_nodes import PromptNodes, handled, run_node
@@ -144,6 +144,7 @@ class Reports:
     def __post_init__(self) -> None:
         self._made = cache(self.made)
         self._gate: ReportGate | None = None
+        self._sent = RecordDict({wire.ARRAYS: wire.pack_arrays(MODEL_STATE)})
         self._warm = False
 
     def attack(self, rng: random.Random) -> tuple[int, int]:
@@ -158,7 +159,7 @@ class Reports:
     def _check(self, content: RecordDict, plan: FoldPlan) -> bool:
         reply = flower.reply_from(node_id=NODE, message_type="train", reply_to="m", content=content, error=None)
         self._gate = self._gate or ReportGate(plan)
-        verdict = self._gate.check(reply, MEMBER, RecordDict())
+        verdict = self._gate.check(reply, MEMBER, self._sent)
         accepted = check_verdict(verdict, plan)
         if accepted:
             self._gate = None  # it takes no second report of the same node
@@ -227,17 +228,20 @@ CONTROL = {"c": np.linspace(-3, 3, 40, dtype=np.float32), "n": np.array([7], np.
 
 
 def _reports_of_codecs() -> Iterator[Reports]:
-    for chain, granularity in [*((chain, "entry") for chain in chains()), ("drop:0.5", "tensor")]:
-        name = f"codec {chain}" + (" of tensors" if granularity == "tensor" else "")
-        yield Reports(name, partial(_made_by, chain, granularity), _fold)
+    for chain in chains():
+        yield Reports(f"codec {chain}", partial(reports_by, chain), _fold)
+    tensors = {"compression.granularity": "tensor"}
+    yield Reports("codec drop:0.5 of tensors", partial(reports_by, "drop:0.5", **tensors), _fold)
+    for chain in ("identity", "drop", "drop:0.5,fp16"):  # their norms are of what is left without the state
+        yield Reports(f"codec {chain}, weights", partial(reports_by, chain, **{"compression.send": "weights"}), _fold)
 
 
-def _made_by(chain: str, granularity: str) -> tuple[FoldPlan, list[RecordDict]]:
-    config = config_from(
-        {"compression.codec": chain, "compression.granularity": granularity, "compression.send": "update"}
-    )
+def reports_by(chain: str, **settings: Any) -> tuple[FoldPlan, list[RecordDict]]:
+    """Return the plan of a round whose nodes send by a chain, a parcel beside the state too, and honest reports."""
+    config = config_from({"compression.codec": chain, "compression.send": "update", **settings})
     control = ParcelPlan(layout_of(CONTROL), MEAN, uniform=True, codec=chain)
     plan = plan_for(MEAN, MODEL_STATE, settings=to_flower(config), control=control)
+    plan = replace(plan, typical=Typical(norm=100.0, num_examples=10), cohort=5)
     rng = np.random.default_rng(1)
     scales = (1.0, 0.0, 1e-3)
     return plan, [_report_of(config, _changes(MODEL_STATE, rng, s), _changes(CONTROL, rng, s)) for s in scales]
@@ -257,8 +261,10 @@ def _report_of(config: Any, change: State, control: State) -> RecordDict:
     codec, beside = load_codec(config.compression), parcel_codec(config.compression.codec)
     parcels = {"control": beside.encode(control, seed=parcel_seed(seed, "control"))}
     content = wire.dense_report(asked, codec.encode(change, seed=seed), {"train_loss": 0.5}, 10, parcels).content
-    record = wire.report_record(Instruction(1, 1, POSITION), partition_id=PARTITION, seed=seed, sends="update")
-    content[wire.REPORT] = record
+    sends = config.compression.send
+    content[wire.REPORT] = wire.report_record(
+        Instruction(1, 1, POSITION), partition_id=PARTITION, seed=seed, sends=sends
+    )
     wire.seal(content)
     return content
 
