@@ -109,7 +109,7 @@ REFUSED = {
     "a forged signature": {"401", "closed"},
     "the signature of a key that was not let in": {"401", "closed"},
     "an odd path": {"403", "400", "414"},
-    "headers used again": {"503"},
+    "headers used again": {"503", "401"},  # the time was used; it was signed too long ago
     "a call for another node": {"401"},
     "a reply in another node's name": {"403"},
     "an instruction in the server's name": {"403"},
