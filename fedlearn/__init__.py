@@ -5,15 +5,20 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+
+from fedlearn.own_packages import BELOW_FEDLEARN
 
 if TYPE_CHECKING:
     from fedlearn.api import Run, load, run
 
 __version__ = "0.1.0"
 __all__ = ["Run", "load", "run"]
+
+sys.meta_path.insert(0, BELOW_FEDLEARN)
 
 
 def __getattr__(name: str) -> Any:

@@ -22,8 +22,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType
 from typing import Any
+
+from fedlearn.own_packages import is_taken
 
 SCHEME = "object:"
 FOLDER = "objects"  # in a run folder
@@ -156,6 +158,8 @@ def _importable_name(value: object) -> str:
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or module == "__main__" or module not in sys.modules:
         return ""
+    if is_taken(module):  # a user's client.py: in our processes that name is ours
+        return ""
     found: object = sys.modules[module]
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -181,19 +185,19 @@ def _found(name: str, path: Any) -> Any:
 
 @contextmanager
 def _by_value(value: object) -> Iterator[None]:
-    """Have the module of a value that others cannot find pickled with it."""
+    """Have code pickled with a value that other processes cannot find, or find something else by its name."""
     import cloudpickle
 
-    name = getattr(value, "__module__", None)
-    module = sys.modules.get(name) if isinstance(name, str) and name != "__main__" else None
-    if not isinstance(module, ModuleType) or _can_be_found(module.__name__):
-        yield
-        return
-    cloudpickle.register_pickle_by_value(module)
+    own = getattr(value, "__module__", None)
+    hidden = {own} if isinstance(own, str) and own in sys.modules and own != "__main__" else set()
+    hidden = {name for name in hidden if not _can_be_found(name)} | {name for name in sys.modules if is_taken(name)}
+    for name in hidden:
+        cloudpickle.register_pickle_by_value(sys.modules[name])
     try:
         yield
     finally:
-        cloudpickle.unregister_pickle_by_value(module)
+        for name in hidden:
+            cloudpickle.unregister_pickle_by_value(sys.modules[name])
 
 
 # --- the fingerprint --------------------------------------------------------------------------------------------------

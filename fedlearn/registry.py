@@ -10,13 +10,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from hashlib import blake2b
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 from fedlearn import objects
 from fedlearn.errors import FedlearnError, SettingError, quoted, said
+from fedlearn.own_packages import NAMES
 
 
 def load_reference(reference: str) -> Any:
@@ -35,7 +37,7 @@ def load_reference(reference: str) -> Any:
 
 
 def _of_file(path: Path) -> Any:
-    """Return the module in a file, under the name by which others import it."""
+    """Return the module in a file: that which others import where there is one, else one of its own."""
     whole = path.resolve()
     if not whole.is_file():
         raise ImportError(f"there is no file {path}")
@@ -44,7 +46,13 @@ def _of_file(path: Path) -> Any:
         spec = find_spec(".".join(parts)) if all(part.isidentifier() for part in parts) else None
         if spec is not None and spec.origin is not None and Path(spec.origin).resolve() == whole:
             return import_module(spec.name)
-    raise ImportError(f"{path} is in no folder that imports look in: start from its folder, or set PYTHONPATH")
+    name = f"{whole.stem}_{blake2b(str(whole).encode(), digest_size=8).hexdigest()}"
+    if name not in sys.modules:
+        spec = spec_from_file_location(name, whole)
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
 
 
 def load_plugin(setting: str, reference: str) -> Any:
@@ -52,7 +60,7 @@ def load_plugin(setting: str, reference: str) -> Any:
     try:
         return load_reference(reference)
     except (ImportError, AttributeError, ValueError) as error:
-        raise SettingError(setting, reference, f"it cannot be loaded: {said(error)}") from error
+        raise SettingError(setting, reference, f"it cannot be loaded: {said(error)}{_own_file(reference)}") from error
     except (Exception, SystemExit) as error:  # of the module's own code
         raise SettingError(setting, reference, f"it cannot be loaded: {_raised(error)}") from error
 
@@ -75,6 +83,14 @@ def _raised(error: BaseException) -> str:
     code = trace.tb_frame.f_code.co_filename if trace is not None else ""
     where = f" ({Path(code).name}, line {trace.tb_lineno})" if trace is not None and code != __file__ else ""
     return f"{type(error).__name__}: {said(error)}{where}"
+
+
+def _own_file(reference: str) -> str:
+    """Return how to name a file of the user's that is called like a package of ours."""
+    module, _, attribute = reference.partition(":")
+    path = Path(module.replace(".", "/")).with_suffix(".py")
+    is_hidden = module.partition(".")[0] in NAMES and path.is_file()
+    return f"; your own {path} is named {path}:{attribute}" if is_hidden else ""
 
 
 class Registry(Mapping[str, str]):

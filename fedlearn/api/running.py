@@ -12,6 +12,7 @@ from fedlearn.api.progress import shown
 from fedlearn.api.result import Run
 from fedlearn.commands.shared import Interrupted, resumable, run_settings
 from fedlearn.config import RunConfig
+from fedlearn.own_packages import claimed
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.kept_objects import objects_kept
 
@@ -98,7 +99,8 @@ def _run(config: RunConfig, *, progress: bool, dashboard: str | None, listeners:
         if url:
             print(f"live page: {url}")
         around.enter_context(shown(folder.events) if progress else nullcontext())
-        engine(config)
+        with claimed():
+            engine(config)
 
 
 @contextmanager

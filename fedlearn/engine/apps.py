@@ -14,6 +14,7 @@ from flwr.serverapp import ServerApp
 from fedlearn.borrowed import seeded_globals
 from fedlearn.errors import UsageError
 from fedlearn.flower import ClientAppCallable
+from fedlearn.own_packages import claim
 from fedlearn.registry import load_reference
 from fedlearn.seeding import seed_for
 
@@ -69,6 +70,7 @@ def load_seeded_client(reference: str, *, folder: Path, seed: int) -> ClientAppC
 
 def _load(reference: str, kind: type[Any]) -> Any:
     """Return an app, after a look at whether the package is ours and not another one of the same name."""
+    claim()  # a foreign app may call its own modules so: they are loaded by `load_app`
     package = importlib.import_module(reference.partition(":")[0].partition(".")[0])
     ours = Path(__file__).resolve().parents[2]
     found = Path(package.__file__ or "").resolve()

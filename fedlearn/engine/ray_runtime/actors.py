@@ -47,7 +47,7 @@ class ClientActor:
 
     def get_ready(self, settings: dict[str, Any]) -> Any:
         """Return Ray's promise of what `_get_ready` returns in the actor's process."""
-        self._folder = settings["out"]
+        self._folder = settings.get("out", "")
         return self._actor.run.remote(partial(_getting_ready, settings), None, "", None)
 
     def run(self, message: Message, context: Context, *, seconds: float) -> tuple[Message, Context]:
@@ -93,7 +93,7 @@ def _getting_ready(settings: dict[str, Any]) -> Any:
 
 def _get_ready(settings: dict[str, Any]) -> tuple[dict[str, str], tuple[str, int] | None]:
     """Return this machine's versions; and, where it cannot run clients, why, with the exit code for that."""
-    objects.look_in(settings["out"])
+    objects.look_in(settings.get("out", ""))
     try:
         load_client_app()
         loaded(from_flower(settings))
