@@ -88,7 +88,7 @@ def _raised(error: BaseException) -> str:
 def _own_file(reference: str) -> str:
     """Return how to name a file of the user's that is called like a package of ours."""
     module, _, attribute = reference.partition(":")
-    path = Path(module.replace(".", "/")).with_suffix(".py")
+    path = Path(module.replace(".", "/") + ".py")
     is_hidden = module.partition(".")[0] in NAMES and path.is_file()
     return f"; your own {path} is named {path}:{attribute}" if is_hidden else ""
 

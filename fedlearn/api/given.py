@@ -13,9 +13,12 @@ from fedlearn.config.load import setting_names
 from fedlearn.data.base import Dataset, TableDataset
 from fedlearn.errors import SettingError, UsageError
 
-KEYWORDS = {flag.parameter: flag.setting for flag in FLAGS} | {
-    "data": "data.dataset", "learner": "training.learner", "loss": "model.loss", "optimizer": "training.optimizer",
-}  # fmt: skip
+IN_PYTHON = ("training.learner", "model.loss", "training.optimizer")
+KEYWORDS = {
+    **{flag.parameter: flag.setting for flag in FLAGS},
+    **{setting.rpartition(".")[2]: setting for setting in IN_PYTHON},
+    "data": "data.dataset",
+}
 """Keyword -> setting: the flags of ``fedlearn simulate``, and what only Python has something better than a name for."""
 PLAIN = (bool, int, float, str)
 
