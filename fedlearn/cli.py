@@ -7,11 +7,12 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import click
 import typer
 
+from fedlearn import __version__
 from fedlearn.commands.audit import audit
 from fedlearn.commands.report import DEFAULT_PORT, compare, dashboard, report
 from fedlearn.commands.run import run
@@ -26,8 +27,18 @@ LONGEST_LINE = 2000  # letters of an error
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich", no_args_is_help=True)
 
 
+def _tell_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"fedlearn {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def fedlearn() -> None:
+def fedlearn(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
     """Federated learning in rounds of selection, configuration and reporting."""
 
 

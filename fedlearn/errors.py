@@ -81,6 +81,7 @@ class SettingError(UsageError):
 
     def __init__(self, setting: str, value: object, allowed: str) -> None:
         self.setting = setting
+        self.allowed = allowed
         super().__init__(f"{said(setting)} = {quoted(value)}: {printable(allowed)}")
 
 

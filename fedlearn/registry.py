@@ -8,7 +8,7 @@ this repository plugs in.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from hashlib import blake2b
 from importlib import import_module
@@ -19,6 +19,8 @@ from typing import Any
 from fedlearn import objects
 from fedlearn.errors import FedlearnError, SettingError, quoted, said
 from fedlearn.own_packages import NAMES
+
+ELSEWHERE = {"fedprox": "fedavg with training.proximal_mu above 0"}  # names that others have for settings of ours
 
 
 def load_reference(reference: str) -> Any:
@@ -93,6 +95,18 @@ def _own_file(reference: str) -> str:
     return f"; your own {path} is named {path}:{attribute}" if is_hidden else ""
 
 
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return a hint at what was meant, to stand behind an error; empty where nothing is near.
+
+    >>> did_you_mean("FedAvg", ["fedavg", "median"]), did_you_mean("x", ["fedavg"])
+    ('; did you mean fedavg?', '')
+    """
+    if name.lower() in ELSEWHERE:
+        return f"; did you mean {ELSEWHERE[name.lower()]}?"
+    close = get_close_matches(name[:50].lower().replace("_", "-"), names, n=1, cutoff=0.7)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
 class Registry(Mapping[str, str]):
     """A table of plugin names.
 
@@ -129,7 +143,9 @@ class Registry(Mapping[str, str]):
         if ":" not in reference:
             choices = ", ".join(self._table)
             raise SettingError(
-                self.setting, name, f"choose one of {choices}, or give module:attribute{self._hint(name)}"
+                self.setting,
+                name,
+                f"choose one of {choices}, or give module:attribute{did_you_mean(name, self._table)}",
             )
         if name in self._table:
             return load_reference(reference)  # ours must load; hiding the cause would not help anybody
@@ -138,7 +154,3 @@ class Registry(Mapping[str, str]):
             what = "cannot be called" if lacks[0] == "__call__" else f"has no {lacks[0]}"
             raise SettingError(self.setting, name, f"it is something else: {quoted(type(found))} {what}")
         return found
-
-    def _hint(self, name: str) -> str:
-        close = get_close_matches(name[:50].lower(), [*self._table], n=1, cutoff=0.7)
-        return f"; did you mean {close[0]}?" if close else ""

@@ -9,7 +9,7 @@ from fedlearn.compression.chain import Chain
 from fedlearn.compression.stages import Role, Stage
 from fedlearn.config.schema import CompressionSettings
 from fedlearn.errors import SettingError
-from fedlearn.registry import Registry, call_plugin
+from fedlearn.registry import Registry, call_plugin, did_you_mean
 
 SHORT = {"ternary": ("top-k", "sign")}  # one word for several stages; its argument is that of the first
 
@@ -54,10 +54,15 @@ def _kind(word: str, text: str, table: Registry) -> tuple[Any, str]:
         return table.load(name), argument
     if ":" in word:  # somebody else's: module:Class or module:Class:argument
         attribute, _, argument = argument.partition(":")
-        return table.load(f"{name}:{attribute}"), argument
+        try:
+            return table.load(f"{name}:{attribute}"), argument
+        except SettingError as error:
+            hint = did_you_mean(name, [*table, *SHORT])
+            raise SettingError(table.setting, text, f"stage {word!r}: {error.allowed}{hint}") from None
     choices = ", ".join([*table, *SHORT])
     which = f"stage {word!r}: " if word != text else ""
-    raise SettingError(table.setting, text, f"{which}choose one of {choices}, or give module:Class")
+    hint = did_you_mean(word, [*table, *SHORT])
+    raise SettingError(table.setting, text, f"{which}choose one of {choices}, or give module:Class{hint}")
 
 
 def _check_order(word: str, kind: Any, before: dict[Role, tuple[str, Stage]], text: str, setting: str) -> None:

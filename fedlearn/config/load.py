@@ -18,6 +18,16 @@ from fedlearn.errors import SettingError, UsageError, said
 
 MOST_BYTES = 1 << 22  # of a file of settings
 SINGLE_OPTION = re.compile(r"(\w+\.(?:\w+_)?options)\.(.+)")  # setting that holds a table, and a name in it
+OTHER_NAMES = {
+    "learning_rate": "training.lr", "epochs": "training.local_epochs", "batch": "training.batch_size",
+    "rounds": "rounds.total", "num_rounds": "rounds.total", "dataset": "data.dataset", "model": "model.name",
+    "strategy": "strategy.name", "engine": "engine.name", "compression": "compression.codec",
+    "mu": "training.proximal_mu",
+    "fedprox": "training.proximal_mu", "num_clients": "clients", "nodes": "clients", "schedule": "rounds.schedule",
+    "data": "data.dataset",
+}  # fmt: skip
+"""What people, and other frameworks, call our settings."""
+
 NOW_OPTIONS = {
     "strategy.decoder": "write strategy.options.decoder",
     "strategy.server_lr": "write strategy.options.server_lr",
@@ -159,6 +169,22 @@ def described(name: str) -> tuple[str, object]:
     return (field.description or "").replace("\n", " "), field.default
 
 
+def meant_by(name: str) -> str:
+    """Return the setting that somebody may have meant by a name that is none; empty where nothing is near.
+
+    >>> meant_by("learning_rate"), meant_by("training.learning_rate"), meant_by("lr"), meant_by("zzz")
+    ('training.lr', 'training.lr', 'training.lr', '')
+    """
+    names = setting_names()
+    last = name.rpartition(".")[2][:100].lower()
+    if last in OTHER_NAMES:
+        return OTHER_NAMES[last]
+    same = [each for each in names if each.rpartition(".")[2] == last]
+    close = same or get_close_matches(name[:100], names, n=1, cutoff=0.6)
+    close = close or get_close_matches(last, [each.rpartition(".")[2] for each in names], n=1, cutoff=0.75)
+    return next((each for each in names if close and each in (close[0], f"{each.rpartition('.')[0]}.{close[0]}")), "")
+
+
 def _first_error(error: ValidationError, source: str) -> SettingError:
     """Return the first of pydantic's complaints as one line naming the setting, the value and what is allowed."""
     first = error.errors()[0]
@@ -166,8 +192,12 @@ def _first_error(error: ValidationError, source: str) -> SettingError:
     where = f" (in {source})" if source else ""
     if name in NOW_OPTIONS:
         return SettingError(name, first["input"], f"it is an option of its strategy now: {NOW_OPTIONS[name]}{where}")
+    if first["type"] == "model_type" and name in OTHER_NAMES:
+        return SettingError(
+            name, first["input"], f"it is a table of settings: did you mean {OTHER_NAMES[name]}?{where}"
+        )
     if first["type"] == "extra_forbidden":
-        close = get_close_matches(name[:100], setting_names(), n=1, cutoff=0.5)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        near = meant_by(name)
+        hint = f"; did you mean {near}?" if near else ""
         return SettingError(name, first["input"], f"there is no such setting{hint}{where}")
     return SettingError(name, first["input"], f"{allowed_by(error)}{where}")

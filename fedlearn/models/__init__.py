@@ -9,7 +9,7 @@ from fedlearn.errors import SettingError
 from fedlearn.models.base import NOTHING, Evaluation, Model
 from fedlearn.models.spec import ModelSpec, torch_module
 from fedlearn.objects import name_in
-from fedlearn.registry import load_plugin
+from fedlearn.registry import did_you_mean, load_plugin
 
 MODELS: dict[str, ModelSpec] = {
     "linear": torch_module("fedlearn.models.networks.linear:Linear"),
@@ -45,7 +45,11 @@ def model_spec(name: str) -> ModelSpec:
     if name in MODELS:
         return MODELS[name]
     if ":" not in name:
-        raise SettingError("model.name", name, f"choose one of {', '.join(MODELS)}, or give module:attribute")
+        raise SettingError(
+            "model.name",
+            name,
+            f"choose one of {', '.join(MODELS)}, or give module:attribute{did_you_mean(name, MODELS)}",
+        )
     if not name_in(name).isupper():
         return torch_module(name)
     row = load_plugin("model.name", name)

@@ -15,6 +15,7 @@ from fedlearn.report.stored import StoredRun
 
 PHASES = ("selection", "training", "evaluation")
 FATES = ("reported", "failed", "refused", "late")
+EQUAL = 1.01  # times the bytes of another run: too little to draw anything from
 WIDE = 10  # times more bytes than another run took: beyond it their axis is logarithmic
 MOST_PLACES = 2000  # points of a chart's lines in all; beyond it lines are thinned, so that a page stays small
 
@@ -190,7 +191,10 @@ def _heights(run: StoredRun, column: str) -> tuple[float, ...]:
 
 
 def pareto(points: Sequence[Point]) -> ScatterChart | None:
-    """Return the main metric against what was uploaded for it; None with fewer than two points."""
+    """Return the main metric against what was uploaded for it; None with fewer than two points, or of equal sizes.
+
+    Where all have sent the same bytes to one in a hundred, none of what they score was bought with them.
+    """
     metric = metrics_of([run for point in points for run in point.runs]).headline
     if metric is None:
         return None
@@ -199,7 +203,7 @@ def pareto(points: Sequence[Point]) -> ScatterChart | None:
         y, x = point.spread(lambda run: run.latest(metric.name)), point.spread(lambda run: run.total("bytes_up"))
         if x is not None and x.mean > 0 and y is not None:
             placed.append((point, x.mean, y.mean))
-    if len(placed) < 2:
+    if len(placed) < 2 or max(x for _, x, _ in placed) <= EQUAL * min(x for _, x, _ in placed):
         return None
     divisor, unit = byte_unit(max(x for _, x, _ in placed))
     front = front_of([(x, y) for _, x, y in placed], lower_is_better=metric.better == "down")

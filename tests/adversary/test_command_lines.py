@@ -117,3 +117,29 @@ def test_ctrl_c_while_everything_is_imported_is_one_line(seconds, tmp_path):
         pytest.skip("Python had not begun")
     assert process.returncode == 130 and "Traceback" not in err
     assert err.splitlines()[-1].startswith("interrupted")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["--set", "training.learning_rate=1"], "did you mean training.lr?"),
+        (["--set", "lr=1"], "did you mean training.lr?"),
+        (["--set", "rounds=3"], "did you mean rounds.total?"),
+        (["--strategy", "FedAvg"], "did you mean fedavg?"),
+        (["--strategy", "fedprox"], "training.proximal_mu"),
+        (["--dataset", "CIFAR10"], "did you mean cifar10?"),
+        (["--model", "CNN"], "did you mean cnn?"),
+        (["--compression", "topk:0.1"], "did you mean top-k?"),
+        (["--round", "3"], "--rounds"),
+    ],
+    ids=lambda given: " ".join(given) if isinstance(given, list) else "",
+)
+def test_near_miss_is_told_what_was_meant(line, arguments, hint):
+    end = line(*arguments)
+    assert end.code == 2 and hint in end.err, end.err
+
+
+def test_version_is_told(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert end.value.code == 0 and capsys.readouterr().out.startswith("fedlearn ")

@@ -118,3 +118,10 @@ def test_a_band_may_be_one_deviation_to_each_side(stored):
     line = charts.line_of(point, "accuracy", "rounds", deviation=True)
     assert line.low[0] == pytest.approx(0.3 - 0.02**0.5) and line.high[0] == pytest.approx(0.3 + 0.02**0.5)
     assert charts.line_of(point, "accuracy", "rounds").low == (0.2,)
+
+
+@pytest.mark.parametrize(("bytes_up", "is_drawn"), [(500, False), (504, False), (600, True)])
+def test_bytes_that_are_alike_to_one_in_a_hundred_have_bought_nothing(stored, bytes_up, is_drawn):
+    other = {"training.lr": 0.5}
+    runs = [stored("a", rows=rows_of([0.4])), stored("b", rows=rows_of([0.8], bytes_up=bytes_up), settings=other)]
+    assert (charts.pareto(points_of(runs)) is not None) == is_drawn
