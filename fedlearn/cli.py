@@ -6,13 +6,13 @@ import logging
 import os
 import sys
 import traceback
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import click
 import typer
 
-from fedlearn import __version__
 from fedlearn.commands.audit import audit
 from fedlearn.commands.report import DEFAULT_PORT, compare, dashboard, report
 from fedlearn.commands.run import run
@@ -29,7 +29,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 def _tell_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"fedlearn {__version__}")
+        typer.echo(f"fedlearn {import_module('fedlearn').__version__}")
         raise typer.Exit
 
 

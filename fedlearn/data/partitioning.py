@@ -47,7 +47,7 @@ from fedlearn.data.base import AnyDataset, Examples
 from fedlearn.data.cache import Arrays, cached
 from fedlearn.data.partition_map import SUFFIXES, by_node, node_of_each, rows_of_each
 from fedlearn.errors import SettingError
-from fedlearn.registry import Registry
+from fedlearn.registry import Registry, call_plugin
 from fedlearn.seeding import rng_for, seed_for
 
 log = logging.getLogger(__name__)
@@ -233,7 +233,7 @@ def _of_plugin(dataset: AnyDataset, settings: DataSettings, num_partitions: int,
             chosen = options_for(
                 build, options, setting="data.partition_options", reserved=("dataset", "clients", "seed"), whole=True
             )
-            said = build(dataset, num_partitions, scheme_seed, **chosen)
+            said = call_plugin("data.partition", name, build, dataset, num_partitions, scheme_seed, **chosen)
             parts = rows_of_each(said, name=name, nodes=num_partitions, examples=examples)
     except Impossible as error:
         raise SettingError("data.partition", name, str(error)) from error
