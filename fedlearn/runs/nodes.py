@@ -18,11 +18,14 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from fedlearn.runs.checkpoint import storing, write_atomically
+from fedlearn.runs.reading import open_regular
 
 NODES = "nodes.csv"
+MOST_BYTES = 1 << 30  # that are read; a row takes about a hundred
 ROUND, PARTITION, EXAMPLES = "round", "partition", "examples"
 
 Cell = int | float | None
@@ -45,11 +48,9 @@ class NodeTable:
     def __init__(self, folder: Path, measured: Sequence[str], *, committed: int) -> None:
         self._path = folder / NODES
         self._columns = [ROUND, PARTITION, EXAMPLES, *measured]
-        if self._path.exists():
+        if self._path.exists() or self._path.is_symlink():
             with storing(folder):
-                kept = [
-                    row for row in _rows(self._path) if row.get(ROUND, "").isdecimal() and int(row[ROUND]) <= committed
-                ]
+                kept = [row for row in _rows(self._path) if 0 < _round_of(row) <= committed]
                 write_atomically(self._path, _as_csv(kept, self._columns, header=True).encode())
 
     def append(self, rows: Sequence[Row]) -> None:
@@ -67,19 +68,29 @@ def read_nodes(folder: Path) -> list[dict[str, Cell]]:
     A row that a kill has cut short is left out.
     """
     path = folder / NODES
-    if not path.is_file():
+    if path.is_symlink() or not path.is_file():
         return []
     rows = ({name: _number(text) for name, text in row.items()} for row in _rows(path))
     return [row for row in rows if row.get(ROUND) is not None and row.get(PARTITION) is not None]
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    text = path.read_text(encoding="utf-8", errors="replace")
-    whole = text[: text.rfind("\n") + 1]
-    return [
-        {name: value for name, value in row.items() if isinstance(name, str) and isinstance(value, str)}
-        for row in csv.DictReader(io.StringIO(whole))
-    ]
+    """Return the whole rows up to the first that is none; OSError if the file is a link, or no file."""
+    with open_regular(path) as file:
+        text = file.read(MOST_BYTES).decode(errors="replace")
+    rows: list[dict[str, str]] = []
+    with suppress(csv.Error):
+        for row in csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1])):
+            rows.append(
+                {name: value for name, value in row.items() if isinstance(name, str) and isinstance(value, str)}
+            )
+    return rows
+
+
+def _round_of(row: Mapping[str, str]) -> int:
+    """Return the round of a row; 0 where it says none."""
+    text = row.get(ROUND, "")
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 def _number(text: str) -> Cell:

@@ -30,6 +30,7 @@ from fedlearn.runs.checkpoint import CHECKPOINT, RunStore
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import COLUMNS, RoundRecord
 from fedlearn.runs.log import EventLog
+from fedlearn.runs.nodes import NodeTable
 from tests.adversary import tiny
 
 SPOILED = int(os.environ.get("FEDLEARN_SPOILED", "150"))
@@ -369,6 +370,21 @@ def test_c3_a_cache_that_cannot_be_mended_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(cache.tempfile, "mkdtemp", full)
     with checked(), pytest.raises(UsageError, match=r"cannot write to the cache folder.*FEDLEARN_CACHE"):
         cache.cached("x", "key", lambda: ARRAYS)
+
+
+@pytest.mark.parametrize(
+    "text", ["round,partition\n" + "7" * 5000 + ",1\n", "round\n\0\n" + "x" * 200_000 + "\n", "\n\n"]
+)
+def test_c4_table_of_nodes_that_was_spoiled_is_begun_again(tmp_path, text):
+    (tmp_path / "nodes.csv").write_text(text)
+    NodeTable(tmp_path, ["accuracy"], committed=3)
+    assert (tmp_path / "nodes.csv").read_text() == "round,partition,examples,accuracy\n"
+
+
+def test_c4_table_of_nodes_that_is_a_link_is_named(tmp_path):
+    (tmp_path / "nodes.csv").symlink_to("/dev/zero")
+    with pytest.raises(RunFailed, match=r"nodes\.csv: it is a link"):
+        NodeTable(tmp_path, [], committed=3)
 
 
 @pytest.mark.parametrize("place", ["/proc/x", "/proc", "file", "file/below", "file/far/below"])
