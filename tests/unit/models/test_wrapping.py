@@ -55,7 +55,9 @@ def shapes(model):
 
 
 @pytest.mark.parametrize(
-    "given", [Plain, of_spec, of_annotated, lambda: Plain(), Plain(), f"{__name__}:Plain"], ids=str
+    "given",
+    [Plain, of_spec, of_annotated, lambda: Plain(), Plain(), f"{__name__}:Plain"],
+    ids=["class", "of a spec", "of what is annotated so", "function", "module", "name"],
 )
 def test_a_class_a_function_a_module_or_its_name_is_a_model(given):
     model = model_of(given)
