@@ -106,7 +106,7 @@ def _end(line: str, code: int) -> NoReturn:
 def _in_one_line(text: str) -> str:
     r"""Return an error without what lies between its first line and its last, as a trace of a worker; never endless.
 
-    >>> _in_one_line("a worker failed:\\n  File x\\nTypeError: no")
+    >>> _in_one_line("a worker failed:\n  File x\nTypeError: no")
     'a worker failed: TypeError: no'
     """
     lines = [line.strip() for line in text.strip().splitlines()]

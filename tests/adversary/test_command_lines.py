@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 
@@ -108,7 +109,13 @@ def test_ctrl_c_while_everything_is_imported_is_one_line(seconds, tmp_path):
     """Python itself has to have begun; a machine that is busy may not have got so far."""
     command = [sys.executable, "-m", "fedlearn.simulate", "--dataset", "digits", "--clients", "4"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=tmp_path
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        cwd=tmp_path,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),  # in the background it is ignored
     )
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)

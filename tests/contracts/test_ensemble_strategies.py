@@ -171,4 +171,4 @@ def test_usable_with_flowers_own_start(name):
     result = strategy_of(name).start(grid, wire.pack_arrays(state), num_rounds=1, train_config=ConfigRecord())
     after = wire.unpack_arrays(result.arrays)
     assert len(after["root"]) == 3
-    assert {"mae", "mae_scaled"} <= result.evaluate_metrics_clientapp[1].keys()
+    assert result.evaluate_metrics_clientapp == {}  # a node never measures a private model on its own examples

@@ -53,7 +53,8 @@ def test_a_guest_that_was_killed_resumes_to_the_same_bytes(command, execute, set
 
 
 def test_scaffold_converges_to_the_optimum_that_fedavg_misses(execute):
-    settings = {"rounds.total": 150, "evaluation.every": 150}
+    # Each node has an optimum of its own, so honest changes differ by far more than where all learn one task.
+    settings = {"rounds.total": 150, "evaluation.every": 150, "gate.max_ratio": 0}
     fedavg = execute({**QUADRATICS, **settings, "rounds.cohort": 0}, engine="inline").summary["gap"]
     scaffold = execute({**SCAFFOLD, **settings}, engine="inline").summary["gap"]
     assert fedavg > 0.05

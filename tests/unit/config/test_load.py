@@ -56,7 +56,7 @@ def test_value_out_of_range_is_refused_in_one_line_naming_setting_and_value(name
         ("trainig.lr", "training.lr"),
         ("lr", None),
         ("compression.keep-ratio", "compression.keep_ratio"),
-        ("client", "clients"),
+        ("cliens", "clients"),
     ],
 )
 def test_unknown_name_is_refused_with_the_one_that_was_meant(typed, meant):

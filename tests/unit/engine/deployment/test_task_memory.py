@@ -40,7 +40,7 @@ def handled(monkeypatch, tmp_path):
         answer = tmp_path / "answer"
 
         def push(client, reply, context):
-            assert ("memory" in context.state) is not ("memory" in node_config)  # at home, or with the SuperNode
+            assert not ("memory" in context.state and "memory" in node_config)  # at home, or with the SuperNode
             answer.write_bytes(flower.to_bytes(reply.content) if reply.has_content() else b"")
 
         app = load_client_app()
