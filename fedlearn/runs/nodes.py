@@ -16,6 +16,7 @@ A private model has no such file: what its nodes measure is paid for by no budge
 from __future__ import annotations
 
 import csv
+import errno
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +26,7 @@ from fedlearn.runs.checkpoint import storing, write_atomically
 from fedlearn.runs.reading import open_regular
 
 NODES = "nodes.csv"
-MOST_BYTES = 1 << 30  # that are read; a row takes about a hundred
+MOST_BYTES = 1 << 28  # that are read; a row takes about a hundred
 ROUND, PARTITION, EXAMPLES = "round", "partition", "examples"
 
 Cell = int | float | None
@@ -75,7 +76,9 @@ def read_nodes(folder: Path) -> list[dict[str, Cell]]:
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    """Return the whole rows up to the first that is none; OSError if the file is a link, or no file."""
+    """Return the whole rows up to the first that is none; OSError if the file is a link, no file, or far too large."""
+    if path.stat().st_size > MOST_BYTES and path.is_file():
+        raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES} bytes", str(path))
     with open_regular(path) as file:
         text = file.read(MOST_BYTES).decode(errors="replace")
     rows: list[dict[str, str]] = []

@@ -37,6 +37,7 @@ from fedlearn.commands.shared import run_settings
 from fedlearn.config import config_from
 from fedlearn.engine import inline
 from fedlearn.engine.apps import load_client_app, load_server_app
+from fedlearn.runs.checkpoint import CHECKPOINT
 from fedlearn.runs.folder import SETTINGS
 from server.schedules import SCHEDULES
 from tests.adversary import tiny
@@ -46,6 +47,7 @@ CHANGING = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.trunca
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 LONGEST = 200  # seconds that one run may take before it counts as hanging
 SHOWN = 10
+LONGEST_EVENT = 1 << 16  # bytes
 NEVER = 0
 TIMES = ("seconds", "seconds_per_round", "history_bytes")
 
@@ -188,14 +190,18 @@ def content_of(folder: Path) -> dict[str, str]:
 
 def _said_by(name: str, path: Path) -> str:
     if name == "events.jsonl":  # of each session
-        return str(json.loads(path.read_bytes().splitlines()[-1])["status"])
+        with path.open("rb") as file:
+            file.seek(max(path.stat().st_size - LONGEST_EVENT, 0))
+            return str(json.loads(file.read().splitlines()[-1])["status"])
     if name in ("summary.json", "checkpoint.json"):
         told = json.loads(path.read_text())
         return str({key: value for key, value in told.items() if key not in TIMES and not key.endswith("sha256")})
     if name == "metrics.csv":
         return str([_timeless(row) for row in csv.DictReader(path.read_text().splitlines())])
     if name.endswith("history.jsonl"):
-        return str([_timeless(json.loads(line)) for line in path.read_text().splitlines()])
+        counts = json.loads((path.parents[1] / CHECKPOINT).read_text())["history_bytes"]
+        with path.open("rb") as file:  # what lies behind belongs to no round
+            return str([_timeless(json.loads(line)) for line in file.read(counts).splitlines()])
     return sha256(path.read_bytes()).hexdigest()
 
 

@@ -199,7 +199,7 @@ class Spoiled:
     def _other_bytes(self, folder: Path) -> str:
         try:
             found = crashes.content_of(folder)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, MemoryError) as error:
             return f"what is left behind cannot be read: {error!r}"
         lost = "best.safetensors" not in found  # said when the run was resumed: it cannot be made again
         compared = {*self.expected, *found} - {*LOGS} - ({"best.safetensors"} if lost else set())

@@ -381,6 +381,13 @@ def test_c4_table_of_nodes_that_was_spoiled_is_begun_again(tmp_path, text):
     assert (tmp_path / "nodes.csv").read_text() == "round,partition,examples,accuracy\n"
 
 
+def test_c4_table_of_nodes_without_an_end_is_named(tmp_path):
+    (tmp_path / "nodes.csv").touch()
+    os.truncate(tmp_path / "nodes.csv", 1 << 40)
+    with pytest.raises(RunFailed, match=r"nodes\.csv: it is larger than"):
+        NodeTable(tmp_path, [], committed=3)
+
+
 def test_c4_table_of_nodes_that_is_a_link_is_named(tmp_path):
     (tmp_path / "nodes.csv").symlink_to("/dev/zero")
     with pytest.raises(RunFailed, match=r"nodes\.csv: it is a link"):
