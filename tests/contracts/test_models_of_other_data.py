@@ -55,7 +55,7 @@ def test_there_is_a_model_for_every_kind_of_data():
     assert {data for _, data in CASES} == set(DATA)
 
 
-@pytest.mark.parametrize(("name", "data"), CASES, ids="-".join)
+@pytest.mark.parametrize(("name", "data"), CASES, ids=[" on ".join(case) for case in CASES])
 def test_a_model_learns_and_is_reproducible(name, data):
     dataset = DATA[data]
     settings = {

@@ -36,6 +36,7 @@ def test_same_seed_gives_the_same_bytes_with_any_number_of_workers(tmp_path):
     assert not list(tmp_path.iterdir())  # no run folder
 
 
+@pytest.mark.long
 def test_other_seeds_and_settings_give_other_bytes_and_a_failing_node_fails_alone(tmp_path):
     calm = ran(APP, "--clients", 6, "--seed", 5, "-c", "rounds=1 noise.scale=0.0", cwd=tmp_path)
     other = ran(APP, "--clients", 6, "--seed", 6, "-c", "rounds=1", "-c", "noise.scale=0.0", cwd=tmp_path)

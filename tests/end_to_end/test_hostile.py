@@ -1,7 +1,7 @@
 """A federation of real processes under attack: the run ends with the honest nodes' reports, and memory is left.
 
 `tests/adversary/hostile_requests.py` has the table of attacks. A stranger and the holder of one node key make requests
-of each kind while a run goes on: a few in the short form, a thousand, or `REQUESTS`, in the one marked `long`.
+of each kind while a run goes on: a few in the short form, a thousand, or `REQUESTS`, in the other; both are `long`.
 """
 
 from __future__ import annotations
@@ -127,6 +127,7 @@ def expected(execute, monkeypatch):
     return of
 
 
+@pytest.mark.long
 def test_a_few_hostile_requests_of_each_kind_change_nothing(tmp_path, expected):
     run, answers, peak = run_under_attack(tmp_path, times=4, rounds=3)
     check(run, peak, expected(3))

@@ -92,6 +92,7 @@ def test_a_sample_of_nodes_measures_and_only_when_an_evaluation_is_due(execute):
     assert [row["accuracy_nodes"] == "" for row in table_of(run)] == [True, False]
 
 
+@pytest.mark.long
 def test_a_killed_run_ends_with_the_rows_of_one_that_was_not(command, execute):
     settings = {**ALL, "rounds.total": 6}
     started = command(settings)

@@ -77,6 +77,7 @@ def test_command_and_call_make_the_same_run_among_files_of_these_names(in_the_fo
     assert json.loads(command.stdout)["model_sha256"] == called.stdout.strip()
 
 
+@pytest.mark.long
 def test_name_that_is_ours_says_how_to_name_the_file(in_the_folder):
     refused = in_the_folder("-m", "fedlearn.simulate", "--dataset", "digits", "--strategy", "strategies:Halved")
     assert refused.returncode == 2

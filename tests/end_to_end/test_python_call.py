@@ -145,6 +145,7 @@ def test_resume_with_other_code_is_refused_and_with_the_same_goes_on(tmp_path):
     assert len(again.history) == 3
 
 
+@pytest.mark.long
 def test_command_repeats_and_resumes_a_run_of_objects(letters, writers, tmp_path, command):
     class Net(letters):
         pass
