@@ -56,6 +56,7 @@ def in_the_folder(tmp_path):
     return in_the_folder
 
 
+@pytest.mark.long
 def test_command_and_call_make_the_same_run_among_files_of_these_names(in_the_folder):
     called = in_the_folder("script.py")
     assert (called.returncode, called.stderr) == (0, "")

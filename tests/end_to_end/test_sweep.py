@@ -166,7 +166,12 @@ def test_interrupted_it_says_how_to_go_on(start, tmp_path):
     assert process.stderr.read() == "interrupted; the same command goes on from here\n"
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in CONFIGS.glob("*.toml") if path.stem != "compose"))
+EXPERIMENTS = sorted(path.stem for path in CONFIGS.glob("*.toml") if path.stem != "compose")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in WITHOUT_FIGURES else []) for name in EXPERIMENTS]
+)
 def test_experiment_at_its_smallest_writes_its_figures_and_tables(name, tmp_path):
     module = importlib.import_module(f"experiments.sweeps.{name}")
     rounds = 2 if name == "limits" else 1  # it compares a round with the one before
