@@ -77,7 +77,7 @@ def _superlink(home: Path, is_wanted: bool) -> Iterator[None]:
         stderr=subprocess.DEVNULL,
     ) as superlink:  # fmt: skip
         try:
-            _wait_for(port)
+            _wait_for(port, superlink)
             yield
         finally:
             first = psutil.Process(superlink.pid)
@@ -86,19 +86,20 @@ def _superlink(home: Path, is_wanted: bool) -> Iterator[None]:
                     process.kill()
 
 
-def _wait_for(port: int) -> None:
+def _wait_for(port: int, superlink: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + 300
-    while time.monotonic() < end:
+    while superlink.poll() is None and time.monotonic() < end:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
             return
         time.sleep(0.2)
-    raise SystemExit("no SuperLink within 300 s")
+    raise SystemExit("Flower's SuperLink did not start")
 
 
 def _environment(home: Path) -> dict[str, str]:
     quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
     alone = {"FLWR_HOME": str(home), "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1", "RAY_worker_niceness": "0"}
-    return os.environ | quiet | alone
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # Flower starts its own by name
+    return os.environ | quiet | alone | {"PATH": programs}
 
 
 def main() -> None:
