@@ -14,10 +14,10 @@ from flwr.app import ArrayRecord, Context, Message
 
 from client.node import partition_id_of
 from fedlearn import wire
-from fedlearn.borrowed import seeded_globals
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.flower import ClientAppCallable, Record
 from fedlearn.flower.mods import NamedMod, load_mods
+from fedlearn.random_generators import seeded_globals
 from fedlearn.seeding import seed_for
 
 

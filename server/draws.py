@@ -13,10 +13,10 @@ from contextlib import contextmanager
 import numpy as np
 from flwr.serverapp.strategy import Strategy
 
-from fedlearn.borrowed import generators_in, seeded_globals
 from fedlearn.cohort import At
 from fedlearn.config import RunConfig
 from fedlearn.privacy.noise import Noise, secure_noise, seeded_noise
+from fedlearn.random_generators import generators_in, seeded_globals
 from fedlearn.seeding import seed_for
 from fedlearn.state import Array
 

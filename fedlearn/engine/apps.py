@@ -11,10 +11,10 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
-from fedlearn.borrowed import seeded_globals
 from fedlearn.errors import UsageError
 from fedlearn.flower import ClientAppCallable
 from fedlearn.own_packages import claim
+from fedlearn.random_generators import seeded_globals
 from fedlearn.registry import load_reference
 from fedlearn.seeding import seed_for
 

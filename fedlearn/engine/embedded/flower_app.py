@@ -25,7 +25,6 @@ from flwr.app import ArrayRecord, Message
 from flwr.serverapp import ServerApp
 
 from fedlearn import flower
-from fedlearn.borrowed import seeded_globals
 from fedlearn.clock import WallClock
 from fedlearn.engine.apps import IMPORTING, load_app
 from fedlearn.engine.embedded.forkserver import start
@@ -35,6 +34,7 @@ from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.processes import default_size
 from fedlearn.errors import FedlearnError, RunFailed
 from fedlearn.flower.apps import FlowerApp
+from fedlearn.random_generators import seeded_globals
 from fedlearn.seeding import seed_for
 
 THREADED = (
