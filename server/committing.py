@@ -129,6 +129,7 @@ def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
     )
     run.typical = _typical_after(run, reporting)
     run.nodes.append(rows_of(run, reporting, measures, at))
+    run.events.flush()  # what a commit says of the log must be there
     states = run.exchange.node_states()
     memory = {**run.strategy.memory(), **run.draws.memory()}
     run.store.save(step.state, memory, record, node_states=states, seconds=run.seconds, typical=run.typical)
@@ -147,4 +148,4 @@ def _evaluated(run: ServerRun, step: Step, reporting: Reporting, at: At) -> Meas
     if not is_due(run, at.round_number):
         return dict.fromkeys(names)
     run.events.write("evaluating", round=at.round_number)
-    return evaluate(run, step.state, reporting.members, names, round_number=at.round_number)
+    return evaluate(run, step.state, reporting, names, round_number=at.round_number)

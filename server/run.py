@@ -10,7 +10,7 @@ from fedlearn.config import RunConfig
 from fedlearn.metrics import Metrics, Spread
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog
-from fedlearn.runs.nodes import NodeTable
+from fedlearn.runs.nodes import NODES, NodeTable
 from fedlearn.state import State, UpdateKind
 from server.draws import Draws
 from server.exchange import Exchange
@@ -61,7 +61,9 @@ class ServerRun:
         self.directory = NodeDirectory(exchange, events, clients=config.clients, window=config.rounds.selection_window)
         self.typical = store.typical  # what reports are compared with
         self.model_metrics = model_metrics or store.metrics
-        self.nodes = NodeTable(store.folder, self._node_columns(), committed=len(store.history.rounds))
+        self.nodes = NodeTable(
+            store.folder, self._node_columns(), committed=len(store.history.rounds), sound=store.sound_bytes(NODES)
+        )
         self._began = exchange.clock.now()
         self._earlier_seconds = store.seconds
 

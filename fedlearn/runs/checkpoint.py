@@ -18,7 +18,7 @@ runs/NAME/
 Each file is written aside, synced, and renamed into place. `checkpoint.json` is renamed last: until then the one
 before it stands, with the files it names, which are removed only afterwards. The history is not written anew: a round
 is appended and synced, and `checkpoint.json` says how many bytes count; what a kill has cut short lies behind them, and
-the next round is written over it.
+the next round is written over it. It says the same of the files that others append to (`APPENDED`).
 
 Whoever changes a stored file by hand is told so when the run is resumed. A checksum is no signature: it is not made
 against those who recompute it, and they, too, get at most one line.
@@ -46,14 +46,17 @@ from safetensors.numpy import save as safetensors_save
 from fedlearn.cohort import Typical
 from fedlearn.errors import CheckpointError, RunFailed, SettingError, UsageError
 from fedlearn.metrics import NEURAL_CLASSIFIER, Metrics
+from fedlearn.runs.appended import Appended, Written
 from fedlearn.runs.history import COLUMNS, History, RoundRecord
 from fedlearn.runs.manifest import Manifest, Setting, first_difference
+from fedlearn.runs.reading import open_within
 from fedlearn.state import Array, State
 
 CHECKPOINT = "checkpoint.json"
 HISTORY = "checkpoint/history.jsonl"
 TABLE = "metrics.csv"
 BEST = "best.safetensors"
+APPENDED = ("events.jsonl", "nodes.csv")  # by log.py and nodes.py
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +72,8 @@ def write_atomically(path: Path, data: bytes) -> None:
     aside = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with aside.open("wb") as file:
+        aside.unlink(missing_ok=True)  # of a kill; were it a link, what it leads to would be written over
+        with aside.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -85,8 +89,7 @@ def write_from(path: Path, position: int, data: bytes) -> None:
     """Write `data` into a file from a position on, as its end; what lies before it is never touched."""
     try:
         is_new = not path.exists()
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        with open(descriptor, "wb", buffering=0) as file:  # noqa: PTH123 (a descriptor has no path)
+        with open_within(path) as file:
             file.truncate(position)
             file.seek(position)
             if file.write(data) != len(data):
@@ -170,6 +173,8 @@ class RunStore:
         self._history_bytes = 0
         self._history_sha256 = hashlib.sha256()
         self._table_bytes = -1  # of metrics.csv as it was last written
+        self._appended = {name: Appended(folder / name) for name in APPENDED}
+        self._written: dict[str, Written] = {}
 
     @property
     def exists(self) -> bool:
@@ -190,6 +195,7 @@ class RunStore:
                 f"{self.folder / CHECKPOINT} is missing, though {lost} was stored with it: put it back, or begin "
                 "another run in another folder (privacy that was spent on these rounds stays spent)"
             )
+        self._check_appended({}, 0)
         with storing(self.folder):
             self._write(state, {}, b"", History(metrics=self.metrics), None)
 
@@ -260,6 +266,7 @@ class RunStore:
         self._history_bytes, self._history_sha256 = len(written), hashlib.sha256(written)
         self._best_sha256, self._best_size = manifest.best_sha256, manifest.sizes.get(BEST)
         self._check_best()
+        self._check_appended(manifest.appended, number)
         with storing(self.folder):
             self._clear({*data})
             self._publish(data[names[0]], None)
@@ -292,6 +299,25 @@ class RunStore:
             self._read(BEST, self._best_sha256, size=self._best_size)
         except CheckpointError as error:
             raise CheckpointError(f"{error}, or remove it to go on without the best state so far") from None
+
+    def _check_appended(self, stored: Mapping[str, Written], number: int) -> None:
+        """Name a file that is not what was appended to it. No bytes of the model depend on it: the run may go on."""
+        self._written = {}
+        for name, appended in self._appended.items():
+            written = stored.get(name)
+            appended.check_size(written)
+            if written is not None and appended.begins_with(written):
+                self._written[name] = written
+            elif written is not None:
+                log.warning(
+                    "%s is not what was written up to round %d: it was changed by hand, or lost in part; it is gone on "
+                    "with as it is, and what it says of these rounds may be wrong",
+                    appended.path, number,
+                )  # fmt: skip
+
+    def sound_bytes(self, name: str) -> int | None:
+        """Return how many bytes of a file in `APPENDED` are those that were stored; None where nobody can say."""
+        return self._written[name].size if name in self._written else None
 
     def _without_a_checkpoint(self) -> str:
         """Return a file that shows that rounds were committed; empty if there is none."""
@@ -352,6 +378,8 @@ class RunStore:
         is_best = record is not None and record is history.best
         if is_best:
             self._best_sha256, self._best_size = sha256(packed), len(packed)
+        appended = {name: each.read_on() for name, each in self._appended.items()} if record is not None else {}
+        self._written = {name: written for name, written in appended.items() if written is not None}
         manifest = Manifest(
             rounds=number,
             history_bytes=self._history_bytes + len(line),
@@ -364,6 +392,7 @@ class RunStore:
             sizes=sizes | ({BEST: self._best_size} if self._best_size is not None else {}),
             best_sha256=self._best_sha256,
             data=self._data,
+            appended=self._written,
         )
         write_atomically(self.folder / CHECKPOINT, manifest.packed())
         self.state, self.memory, self.node_states, self.history = state, memory, node_states, history
@@ -386,7 +415,8 @@ class RunStore:
         if self.history.best is not None and self.history.best is self.history.rounds[-1]:
             write_atomically(self.folder / BEST, packed)
         path, columns = self.folder / TABLE, [*COLUMNS, *self.metrics.columns]
-        if record is not None and path.is_file() and path.stat().st_size == self._table_bytes:
+        is_ours = path.is_file() and not path.is_symlink() and path.stat().st_size == self._table_bytes
+        if record is not None and is_ours:
             row = _as_csv([record], columns).encode()
             write_from(path, self._table_bytes, row)
             self._table_bytes += len(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -11,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from fedlearn.errors import UsageError
 from fedlearn.metrics import Metrics, declared
 from fedlearn.runs.checkpoint import storing
 from fedlearn.runs.history import COLUMNS
-from fedlearn.runs.reading import LONGEST_TEXT, cleaned, open_regular
+from fedlearn.runs.reading import LONGEST_TEXT, cleaned, open_regular, open_to_append
 
 LOOK = 0.1  # seconds between looks at the log
 SHOWN_ROUNDS = 10
@@ -34,6 +35,7 @@ Event = dict[str, Any]
 FLUSH = 0.1  # seconds between flushes of events about single nodes; others are flushed at once
 PIECE = 1 << 22  # bytes that are read at a time
 LONGEST_LINE = 1 << 20  # bytes of a line
+MOST_WASTED = 1 << 27  # bytes of a log that are no events; what a kill has cut short is less than a line
 
 
 class EventLog:
@@ -48,16 +50,16 @@ class EventLog:
         if path.is_symlink() or (path.exists() and not path.is_file()):  # a pipe would be waited for
             raise UsageError(f"{path} is no regular file: move it away, or name another folder")
         self._path = path
-        self._file = path.open("a", encoding="utf-8")
+        self._file = open_to_append(path)
         if _ends_within_a_line(path):  # a kill has cut the last event short
-            self._file.write("\n")
+            self._file.write(b"\n")
         self._flushed = 0.0
 
     def write(self, event: str, **fields: object) -> None:
         """Append one event."""
         now = time.time()
         with storing(self._path.parent, self._path):
-            self._file.write(json.dumps({"time": round(now, 3), "event": event, **fields}) + "\n")
+            self._file.write(json.dumps({"time": round(now, 3), "event": event, **fields}).encode() + b"\n")
         if "node" not in fields or now - self._flushed > FLUSH:
             self.flush()
 
@@ -91,13 +93,16 @@ def _ends_within_a_line(path: Path) -> bool:
 class EventTail:
     """Reads a log that still grows: each event once, as soon as its line is complete.
 
-    The texts of events are printable, and none is endless. A line that is longer than any event is left out.
+    The texts of events are printable, and none is endless. A line that is no event, or longer than any, is left out;
+    where such lines have taken `MOST_WASTED` bytes, nothing more is read: of a file without an end, as of zeros, no
+    end is looked for.
     """
 
     def __init__(self, path: Path, begin: int = 0) -> None:
         self._path = path
         self._position = begin
         self._rest = b""
+        self._wasted = 0
 
     def read(self) -> Iterator[Event]:
         """Yield what was appended since the last call; a line that a kill has cut short is left out.
@@ -105,19 +110,37 @@ class EventTail:
         Raises
         ------
         OSError
-            If it is there, and no regular file that can be read.
+            If it is there, and no regular file that can be read, or hardly any of it is events.
         """
         with suppress(FileNotFoundError), open_regular(self._path) as file:
             file.seek(self._position)
-            while new := file.read(PIECE):
+            while new := self._piece(file):
                 self._position += len(new)
-                *lines, self._rest = (self._rest + new).split(b"\n")
-                self._rest = self._rest if len(self._rest) <= LONGEST_LINE else b"\0"  # which no JSON begins with
+                *lines, rest = (self._rest + new).split(b"\n")
+                self._rest = rest if len(rest) <= LONGEST_LINE else b"\0"  # which no JSON begins with
+                self._wasted += len(rest) - len(self._rest)
                 for line in lines:
-                    with suppress(ValueError, RecursionError):
-                        event = json.loads(line)
-                        if isinstance(event, dict) and isinstance(event.get("event"), str):
-                            yield event if _is_plain(line) else cleaned(event)
+                    event = _event_of(line)
+                    if event is None:
+                        self._wasted += len(line)
+                    else:
+                        yield event
+
+    def _piece(self, file: BinaryIO) -> bytes:
+        new = file.read(PIECE)
+        if new and self._wasted > MOST_WASTED:
+            reason = f"{self._wasted} bytes of it are no events: nothing more of it is read"
+            raise OSError(errno.EINVAL, reason, str(self._path))
+        return new
+
+
+def _event_of(line: bytes) -> Event | None:
+    """Return the event that a line holds, with texts that are printable; None if it holds none."""
+    with suppress(ValueError, RecursionError):
+        event = json.loads(line)
+        if isinstance(event, dict) and isinstance(event.get("event"), str):
+            return event if _is_plain(line) else dict(cleaned(event))
+    return None
 
 
 def _is_plain(line: bytes) -> bool:
@@ -201,15 +224,19 @@ class RunView:
 
 @contextmanager
 def following(path: Path, begin: int, take: Callable[[Event], None]) -> Iterator[None]:
-    """Call `take` with every event that is appended to a log, in a thread of its own, until the block ends."""
+    """Call `take` with every event that is appended to a log, in a thread of its own, until the block ends.
+
+    Of a log that cannot be read its writer speaks.
+    """
     stop = threading.Event()
 
     def follow() -> None:
         tail = EventTail(path, begin)
         while True:
             last = stop.is_set()
-            for event in tail.read():
-                take(event)
+            with suppress(OSError):
+                for event in tail.read():
+                    take(event)
             if last:
                 return
             stop.wait(LOOK)

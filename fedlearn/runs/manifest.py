@@ -20,6 +20,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from fedlearn.cohort import Typical
 from fedlearn.errors import CheckpointError
+from fedlearn.runs.appended import Written
 
 FORMAT = 2
 LARGEST = 1 << 26  # bytes; the names of 100,000 parameters take a tenth
@@ -55,6 +56,8 @@ class Manifest:
         That of best.safetensors; empty where no round is best yet.
     data
         The fingerprint of the data set; empty where nobody said.
+    appended
+        How much of the files that others append to had been written, by name.
     """
 
     rounds: Annotated[int, Field(ge=0)]
@@ -69,6 +72,7 @@ class Manifest:
     data: str = ""
     format: int = FORMAT
     typical: Typical | None = None
+    appended: dict[str, Written] = field(default_factory=dict)
 
     def packed(self) -> bytes:
         """Return the file's content."""

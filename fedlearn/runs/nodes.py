@@ -22,8 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fedlearn.runs.checkpoint import storing, write_atomically
-from fedlearn.runs.reading import open_regular
+from fedlearn.runs.checkpoint import storing, write_atomically, write_from
+from fedlearn.runs.reading import open_regular, open_to_append
 
 NODES = "nodes.csv"
 MOST_BYTES = 1 << 28  # that are read; a row takes about a hundred
@@ -44,12 +44,17 @@ class NodeTable:
         The columns after round, partition and examples.
     committed
         How many rounds are stored: rows of later ones, which a kill has left behind, are taken away.
+    sound
+        How many bytes are of those rounds, by their checksum; None where that is not known.
     """
 
-    def __init__(self, folder: Path, measured: Sequence[str], *, committed: int) -> None:
+    def __init__(self, folder: Path, measured: Sequence[str], *, committed: int, sound: int | None = None) -> None:
         self._path = folder / NODES
         self._columns = [ROUND, PARTITION, EXAMPLES, *measured]
-        if self._path.exists() or self._path.is_symlink():
+        if sound is not None and self._has_our_columns():
+            with storing(folder):
+                write_from(self._path, sound, b"")
+        elif self._path.exists() or self._path.is_symlink():
             with storing(folder):
                 kept = [row for row in _rows(self._path) if 0 < _round_of(row) <= committed]
                 write_atomically(self._path, _as_csv(kept, self._columns, header=True).encode())
@@ -59,8 +64,15 @@ class NodeTable:
         if rows:
             with storing(self._path.parent, self._path):
                 is_new = not self._path.exists()
-                with self._path.open("a", encoding="utf-8", newline="") as file:
-                    file.write(_as_csv(rows, self._columns, header=is_new))
+                with open_to_append(self._path) as file:
+                    file.write(_as_csv(rows, self._columns, header=is_new).encode())
+
+    def _has_our_columns(self) -> bool:
+        """Return whether the table has the columns that this session writes: ``evaluation.nodes`` may be changed."""
+        header = _as_csv([], self._columns, header=True).encode()
+        with suppress(OSError), open_regular(self._path) as file:
+            return file.read(len(header)) == header
+        return False
 
 
 def read_nodes(folder: Path) -> list[dict[str, Cell]]:

@@ -1,4 +1,4 @@
-"""Reading what anybody may have changed: regular files alone, up to a size, and texts that a terminal can take."""
+"""What anybody may have changed: regular files alone, of these up to a size, and texts that a terminal can take."""
 
 from __future__ import annotations
 
@@ -23,15 +23,33 @@ def open_regular(path: Path) -> BinaryIO:
     OSError
         If it is missing, a link, or anything that need never end, as a pipe or a device; nothing is waited for.
     """
+    return os.fdopen(_opened(path, os.O_RDONLY), "rb")
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """Open a regular file to write behind all that it holds, or make it; OSError as in `open_regular`.
+
+    What a link leads to, which may not even be there yet, is never written.
+    """
+    return os.fdopen(_opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
+
+
+def open_within(path: Path) -> BinaryIO:
+    """Open a regular file to write anywhere within it, unbuffered, or make it; OSError as in `open_to_append`."""
+    return os.fdopen(_opened(path, os.O_WRONLY | os.O_CREAT), "wb", buffering=0)
+
+
+def _opened(path: Path, flags: int) -> int:
+    """Return the descriptor of a regular file."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
         reason = "it is a link" if error.errno == errno.ELOOP else error.strerror
         raise OSError(error.errno, reason, str(path)) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
-    return os.fdopen(descriptor, "rb")
+    return descriptor
 
 
 def check_path(path: Path, flag: str = "") -> None:

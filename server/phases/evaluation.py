@@ -9,7 +9,7 @@ from math import isfinite
 from flwr.app import Message, MetricRecord
 
 from fedlearn import wire
-from fedlearn.cohort import At, Fate, Member, NodeReport
+from fedlearn.cohort import At, Fate, NodeReport
 from fedlearn.errors import Refused, said
 from fedlearn.metrics import Measured, Metric
 from fedlearn.models import NOTHING, Evaluation
@@ -17,6 +17,7 @@ from fedlearn.models.loaded import dataset_of, evaluate_part
 from fedlearn.state import State
 from server.limits import too_far
 from server.phases.configuration import evaluation_messages
+from server.phases.reporting import Reporting
 from server.run import ServerRun
 
 PART = 1000  # test examples evaluated by one worker in one go
@@ -29,11 +30,14 @@ def is_due(run: ServerRun, round_number: int) -> bool:
 
 
 def evaluate(
-    run: ServerRun, state: State, cohort: Sequence[Member], names: Sequence[str], *, round_number: int
+    run: ServerRun, state: State, reporting: Reporting, names: Sequence[str], *, round_number: int
 ) -> Measured:
-    """Return what `names` are for the state; None for what is not finite or was not measured."""
+    """Return what `names` are for the state; None for what is not finite or was not measured.
+
+    Where nodes measure it, those of the cohort do that have sent a report: one that hangs costs one deadline, not two.
+    """
     if run.config.evaluation.where == "nodes":
-        means = _through_nodes(run, state, cohort, round_number)
+        means = _through_nodes(run, state, reporting, round_number)
     else:
         means = _on_test_set(run, state)
     return finite(run.model_metrics.completed(means), names)
@@ -64,11 +68,13 @@ def _on_test_set(run: ServerRun, state: State) -> Mapping[str, object]:
     return total.means
 
 
-def _through_nodes(run: ServerRun, state: State, cohort: Sequence[Member], round_number: int) -> Mapping[str, object]:
+def _through_nodes(run: ServerRun, state: State, reporting: Reporting, round_number: int) -> Mapping[str, object]:
     deadline = run.config.rounds.reporting_deadline
-    written = evaluation_messages(run, state, cohort, round_number=round_number)
-    replies = answers_to(run, [wire.with_ttl(message, deadline) for message in written], deadline)
-    partitions = {member.node_id: member.partition_id for member in cohort}
+    written = evaluation_messages(run, state, reporting.members, round_number=round_number)
+    answered = reporting.answered
+    asked = [message for message in written if message.metadata.dst_node_id in answered]
+    replies = answers_to(run, [wire.with_ttl(message, deadline) for message in asked], deadline)
+    partitions = {member.node_id: member.partition_id for member in reporting.members}
     sound = sound_answers(run, replies, partitions, round_number)
     with run.draws.to_compute(run.strategy, "evaluate", At(round_number, 0)):
         return run.strategy.aggregate_evaluate(round_number, list(sound.values())) or MetricRecord()

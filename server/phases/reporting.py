@@ -39,6 +39,12 @@ class Reporting:
         return Counter(report.fate for report in self.reports)[fate]
 
     @property
+    def answered(self) -> frozenset[int]:
+        """The ids of the nodes that have sent a report, counted or not; the others have failed, or hang."""
+        fates = {member.node_id: report.fate for member, report in zip(self.members, self.reports, strict=True)}
+        return frozenset(node for node, fate in fates.items() if fate in (Fate.REPORTED, Fate.REFUSED))
+
+    @property
     def raised_alike(self) -> bool:
         """Whether every member's own code has raised, and all the same."""
         return all(r.raised for r in self.reports) and raised_alike([report.reason for report in self.reports])
@@ -180,6 +186,7 @@ def _collect_replies(
         for member, reply, again in pending.heard():
             verdict = intake.fold.gate.check(reply, member, sent[member.position])
             if again:
+                exchange.traffic.add_reports([verdict.report.bytes_up])
                 intake.refuse_second(member)  # whatever it holds: the first one stands
                 continue
             intake.write(verdict.report)

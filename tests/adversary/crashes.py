@@ -49,7 +49,7 @@ LONGEST = 200  # seconds that one run may take before it counts as hanging
 SHOWN = 10
 LONGEST_EVENT = 1 << 16  # bytes
 NEVER = 0
-TIMES = ("seconds", "seconds_per_round", "history_bytes")
+TIMES = ("seconds", "seconds_per_round", "history_bytes", "appended")  # the log has the time of each event
 
 
 def runs() -> dict[str, dict[str, Any]]:

@@ -11,9 +11,11 @@ from flwr.app import MetricRecord
 
 from fedlearn import wire
 from fedlearn.cohort import Typical
+from fedlearn.config.schema import StrategySettings
 from fedlearn.errors import RunFailed
 from fedlearn.metrics import EPSILON, TRAIN_LOSS, Metrics
 from fedlearn.seeding import report_seed
+from strategies import load_strategy
 from tests.unit.server.scripted import STATE, Node, honest_content
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -177,6 +179,23 @@ def test_the_norm_is_of_the_change_against_the_state_that_was_sent(scene):
     norms = {(event["round"], event["partition"]): event["norm"] for event in run.events("reported")}
     assert norms == {(r, p): pytest.approx((p + 4) * np.sqrt(6), rel=1e-5) for r in (1, 2) for p in range(6)}
     assert STATE["w"].any()  # the state is not zero: weights and change differ
+
+
+# --- B2: what a strategy carries to the next round --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["FedAdam", "FedYogi", "FedAdagrad"])
+def test_B2_infinity_in_what_a_strategy_carries_on_is_never_committed(scene, name):
+    """The state of that round is finite: it stands still from then on, as each step is divided by infinity."""
+    lie, honest, lies = report_of(entry=LARGEST), report_of(), iter([True])
+    nodes = nodes_with(lambda message, node: (lie if next(lies, False) else honest)(message, node))
+    strategy = load_strategy(StrategySettings(name=f"flwr.serverapp.strategy:{name}"))
+    gate = {"max_ratio": 0, "max_share": 1}
+    run = scene(nodes, strategy=strategy, rounds={"total": 3, "backoff": 1.0}, gate=gate).run()
+    assert run.events("abandoned")[0]["reason"] == "the new state would hold NaN or infinity"
+    assert [record.attempts for record in run.store.history.rounds] == [2, 1, 1]
+    assert all(np.isfinite(array).all() for array in run.store.memory.values())
+    assert np.abs(run.state["w"] - STATE["w"]).max() > 0.05  # and it has moved
 
 
 # --- B3: what is stored of what nodes say -----------------------------------------------------------------------------

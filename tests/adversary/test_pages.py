@@ -13,6 +13,7 @@ import os
 import random
 import signal
 import socket
+import time
 
 import httpx
 import pytest
@@ -188,8 +189,6 @@ def test_f1_only_regular_files_are_read(make_run, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     hostile = []
     for attack in ATTACKS:
-        if attack is sparse and name == "events.jsonl":
-            continue  # a log may be long: it is read piece by piece
         hostile.append(make_run(f"hostile_{attack.__name__}"))
         (hostile[-1] / name).unlink()
         attack(hostile[-1] / name, tmp_path)
@@ -207,6 +206,33 @@ def test_f1_line_without_an_end_is_not_kept(make_run):
     run = read_run("hostile", hostile)
     assert run.status == "failed"
     assert max((len(reason) for _, reason in run.log.wrong), default=0) < 400
+
+
+@pytest.mark.parametrize("line", [b"", b'{"event": 3}\n'])
+def test_f1_log_of_which_hardly_anything_is_events_is_given_up(make_run, line):
+    """A terabyte of zeros, in lines or in one; older versions read it to its end, at each look."""
+    hostile = make_run("hostile", status="")
+    path = hostile / "events.jsonl"
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        for place in range(1, 40):
+            file.seek(size + place * (10 << 20))
+            file.write(line)
+    os.truncate(path, 1 << 40)
+    begin = time.monotonic()
+    (problem,) = [problem for problem in read_run("hostile", hostile).problems if "events.jsonl" in problem]
+    assert problem.endswith(" bytes of it are no events: nothing more of it is read")
+    page_beside(make_run("sound"), hostile)
+    assert time.monotonic() - begin < 20
+
+
+def test_f1_log_may_hold_lines_that_are_no_events(make_run):
+    hostile = make_run("hostile", status="")
+    with (hostile / "events.jsonl").open("ab") as file:
+        file.write(b"x" * 50 + b"\n" + b"\0" * (3 << 20) + b"\n[]\n")
+    write_events(hostile, [{"time": 9.0, "event": "ended", "status": "failed", "reason": ""}])
+    run = read_run("hostile", hostile)
+    assert run.status == "failed" and not any("events" in problem for problem in run.problems)
 
 
 def test_f1_ten_thousand_columns_are_a_line(make_run):

@@ -306,6 +306,98 @@ def test_c1_other_data_than_the_run_was_begun_with_are_named(tmp_path):
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["rounds"] == 2
 
 
+def small_run(folder, rounds):
+    inline.run(config_from({**tiny.SETTINGS, "rounds.total": rounds, "out": str(folder)}))
+
+
+EARLIER = {
+    "another digit": lambda data: data.replace(b"1", b"2", 1),
+    "a line less": lambda data: data.partition(b"\n")[2],
+    "emptied": lambda data: b"",
+    "cut short": lambda data: data[: len(data) // 2],
+}
+
+
+@pytest.mark.parametrize("change", EARLIER.values(), ids=EARLIER)
+@pytest.mark.parametrize("name", ["events.jsonl", "nodes.csv"])
+def test_c2_row_of_an_earlier_round_that_was_changed_is_named_once(tmp_path, caplog, name, change):
+    """Older versions went on and kept it."""
+    small_run(tmp_path / "run", 1)
+    small_run(tmp_path / "run", 2)
+    assert "is not what was written" not in caplog.text
+    path = tmp_path / "run" / name
+    path.write_bytes(change(path.read_bytes()))
+    small_run(tmp_path / "run", 3)
+    (line,) = [text for text in caplog.messages if "is not what was written" in text]
+    assert line.startswith(f"{path} is not what was written up to round 2: it was changed by hand, or lost in part")
+    assert "\n" not in line
+    small_run(tmp_path / "run", 4)
+    assert caplog.messages.count(line) == 1
+    assert len([text for text in caplog.messages if "is not what was written" in text]) == 1
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "nodes.csv"])
+def test_c2_appended_file_that_is_gone_is_named(tmp_path, caplog, name):
+    small_run(tmp_path / "run", 1)
+    (tmp_path / "run" / name).unlink()
+    small_run(tmp_path / "run", 2)
+    assert f"{name} is not what was written up to round 1" in caplog.text
+
+
+def test_c2_table_of_rounds_that_was_changed_is_written_anew(tmp_path):
+    small_run(tmp_path / "run", 2)
+    path = tmp_path / "run" / "metrics.csv"
+    before = path.read_bytes()
+    path.write_bytes(before.replace(b"1", b"2"))
+    small_run(tmp_path / "run", 3)
+    assert path.read_bytes().startswith(before)
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "nodes.csv"])
+def test_c2_appended_file_without_an_end_is_named_and_not_read(tmp_path, name):
+    small_run(tmp_path / "run", 1)
+    os.truncate(tmp_path / "run" / name, 1 << 40)
+    with pytest.raises(UsageError, match=rf"{name}: it has 1099511627776 bytes, far more .*: move it away"):
+        small_run(tmp_path / "run", 2)
+
+
+def test_c4_table_of_nodes_is_not_appended_to_through_a_link(tmp_path):
+    """A link to what is not there yet: older versions made it, out of the run folder."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    table = NodeTable(folder, [], committed=0)
+    (folder / "nodes.csv").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunFailed, match=r"nodes\.csv: it is a link"):
+        table.append([{"round": 1, "partition": 1}])
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("name", ["checkpoint/history.jsonl", "metrics.csv"])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_c4_nothing_is_appended_through_a_link_that_was_made_meanwhile(sound, tmp_path, name, is_there):
+    folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    shutil.copytree(sound[0], folder)
+    store = store_of(folder, config_from(SETTINGS))
+    store.load()
+    before = (folder / name).read_bytes()
+    (folder / name).unlink()
+    if is_there:
+        elsewhere.write_bytes(before)
+    (folder / name).symlink_to(elsewhere)
+    with suppress(RunFailed):
+        save(store, 4)
+    assert (elsewhere.read_bytes() if is_there else not elsewhere.exists()) == (before if is_there else True)
+
+
+def test_c4_what_a_link_beside_a_file_leads_to_is_not_written_over(tmp_path):
+    """A file is written aside first; older versions wrote through whatever link had that name."""
+    (tmp_path / "precious").write_text("kept")
+    (tmp_path / ".x.tmp").symlink_to(tmp_path / "precious")
+    checkpoint.write_atomically(tmp_path / "x", b"new")
+    assert (tmp_path / "x").read_bytes() == b"new" and not (tmp_path / "x").is_symlink()
+    assert (tmp_path / "precious").read_text() == "kept"
+
+
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 def test_c4_log_that_is_no_file_is_named_and_never_waited_for(tmp_path, kind):
     path = tmp_path / "events.jsonl"

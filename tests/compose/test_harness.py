@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.compose import namespaces
@@ -151,6 +158,71 @@ def test_a_stop_leaves_nothing_behind(stack):
     stack.down()
     assert processes
     assert not any(process.is_running() for process in processes)
+
+
+PROXY = """
+services:
+  proxy:
+    image: small
+    build: {dockerfile_inline: "FROM nginx"}
+    command: [nginx, -c, /nginx.conf]
+    tmpfs: [/tmp]
+    configs: [{source: conf, target: /nginx.conf}]
+configs:
+  conf:
+    content: |
+      daemon off;
+      pid /tmp/nginx.pid;
+      error_log stderr;
+      worker_processes 2;
+      events {}
+      http {
+        access_log off;
+        client_body_temp_path /tmp/body;
+        proxy_temp_path /tmp/proxy;
+        fastcgi_temp_path /tmp/fastcgi;
+        uwsgi_temp_path /tmp/uwsgi;
+        scgi_temp_path /tmp/scgi;
+        server { listen 127.0.0.1:8094; }
+      }
+"""
+HARNESS = """
+import json, sys, time
+from pathlib import Path
+from tests.compose.plain import PlainWiring
+from tests.compose.stack import Stack
+
+place = Path(sys.argv[1])
+with Stack(place / "docker-compose.yml", place / "stack", PlainWiring(place / "stack")) as stack:
+    while len(stack["proxy"].processes("nginx")) < 3:
+        time.sleep(0.05)
+    print(json.dumps([process.pid for process in stack["proxy"].processes()]), flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(not shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin"), reason="there is no nginx")
+def test_a_proxy_leaves_no_process_behind_when_the_harness_is_killed(tmp_path):
+    """Not as a stop does: nothing is left that could end them one by one."""
+    (tmp_path / "docker-compose.yml").write_text(PROXY)
+    command = [sys.executable, "-c", HARNESS, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as harness:
+        left = [psutil.Process(pid) for pid in json.loads(harness.stdout.readline())]
+        harness.kill()
+    assert len(left) >= 3
+    end = time.monotonic() + 10
+    while (living := [process for process in left if _lives(process)]) and time.monotonic() < end:
+        time.sleep(0.05)
+    for process in living:
+        process.kill()
+    assert not living
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE  # of which nobody has heard yet
+    except psutil.NoSuchProcess:
+        return False
 
 
 @in_namespaces

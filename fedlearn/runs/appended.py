@@ -1,0 +1,89 @@
+"""Files that a run only appends to, as its log: how long each was when a round was stored, and its SHA-256 so far.
+
+The hash goes on from where it was: a commit reads what was appended since the one before, however long the file has
+become. A resume reads what had been stored, and so finds what was changed by hand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from fedlearn.errors import UsageError
+from fedlearn.runs.reading import open_regular
+
+PIECE = 1 << 20  # bytes that are read at a time
+MOST_BEHIND = 1 << 32  # bytes behind what was stored; what a run writes between two commits is far less
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The first `size` bytes of a file, by their SHA-256."""
+
+    size: Annotated[int, Field(ge=0)]
+    sha256: str
+
+
+class Appended:
+    """The content of a file that only grows, as far as it has been read.
+
+    Parameters
+    ----------
+    path
+        Need not be there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._size, self._sha256 = 0, hashlib.sha256()
+        self._inode: int | None = None
+
+    def read_on(self, until: int | None = None) -> Written | None:
+        """Read what was appended, no further than `until`; return the content so far, None where there is no file.
+
+        A file that was put in its place is read from its beginning.
+        """
+        with suppress(FileNotFoundError), open_regular(self.path) as file:
+            found = os.fstat(file.fileno())
+            if self._inode not in (None, found.st_ino):
+                self._forget()
+            self._inode = found.st_ino
+            file.seek(self._size)
+            left = min(found.st_size if until is None else until, self._size + MOST_BEHIND) - self._size
+            while left > 0 and (piece := file.read(min(left, PIECE))):
+                self._sha256.update(piece)
+                self._size += len(piece)
+                left -= len(piece)
+            return Written(self._size, self._sha256.hexdigest())
+        return None
+
+    def begins_with(self, stored: Written) -> bool:
+        """Return whether the file begins with what was stored; where it does not, nothing of it counts as read."""
+        with suppress(OSError):
+            if self.read_on(stored.size) == stored:
+                return True
+        self._forget()
+        return False
+
+    def check_size(self, stored: Written | None) -> None:
+        """Refuse a file that is so much longer than what was stored that no run has written it.
+
+        Raises
+        ------
+        UsageError
+            Naming the file.
+        """
+        size = 0
+        with suppress(OSError):  # its writer says what is wrong with it
+            size = self.path.lstat().st_size
+        if size > MOST_BEHIND + (stored.size if stored else 0):
+            raise UsageError(f"{self.path}: it has {size} bytes, far more than this run has written: move it away")
+
+    def _forget(self) -> None:
+        self._size, self._sha256, self._inode = 0, hashlib.sha256(), None

@@ -1,0 +1,410 @@
+"""Takes each mend out of a copy of the code and runs its test, which must fail: that is what the table of faults says.
+
+    python -m tests.adversary.mends                        # all of them: half an hour
+    python -m tests.adversary.mends --only B1 --only C2    # those of some faults
+
+The code in which the faults were found lacks most of what the tests call, so the tests cannot run there. Here each is
+shown today's code without its mend, one at a time. Exit code 1 if a test passes without it, or fails with it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ROOT = Path(__file__).parents[2]
+CODE = ("fedlearn", "server", "client", "strategies", "experiments", "tests", "data", "docs")
+FILES = ("pyproject.toml", "docker-compose.yml", "README.md")
+LONGEST = 240  # seconds that a test may take; without its mend it may hang
+PASSED, FAILED = 0, 1  # exit codes of pytest; others say that it could not run the test
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    """One mend.
+
+    Parameters
+    ----------
+    fault
+        As in the table.
+    file
+        Where it stands.
+    text, without
+        What stands there, once; and what does where it is taken out.
+    test
+        Fails without it: ``"test_file.py::test_name"``, in tests.
+    """
+
+    fault: str
+    file: str
+    text: str
+    without: str
+    test: str
+
+
+class Ended(StrEnum):
+    """How a test has ended."""
+
+    PASSED = "passes"
+    SKIPPED = "is skipped"
+    FAILED = "fails"
+    HANGS = "hangs"
+    BROKEN = "cannot run"
+
+
+REPLIES, NODES, LIARS = (f"adversary/test_{name}.py" for name in ("replies", "nodes", "liars"))
+STORED, PAGES, COUNTS = (f"adversary/test_{name}.py" for name in ("stored", "pages", "counts"))
+DOOR, POOL = "unit/engine/deployment/test_door.py", "unit/engine/test_pool.py"
+
+MENDS = (
+    Mend(
+        "A1", "fedlearn/flower/replies.py",
+        "except Exception as error:  # whatever reading", "except LookupError as error:  # whatever reading",
+        f"{REPLIES}::test_A1_a_reply_that_cannot_be_read_fails_alone",
+    ),
+    Mend(
+        "A2", "fedlearn/flower/replies.py",
+        "wait(coming.values(), timeout=PATIENCE)", "wait(coming.values())",
+        f"{REPLIES}::test_A2_a_reply_whose_parts_never_come_keeps_nobody_waiting",
+    ),
+    Mend(
+        "A3", "fedlearn/engine/deployment/door.py",
+        "        if status:\n            await Plain", "        if status == 503:\n            await Plain",
+        f"{DOOR}::test_of_what_nobody_has_signed_who_was_let_in_no_body_is_read",
+    ),
+    Mend(
+        "A4", "server/node_directory.py",
+        "known = self._partitions.setdefault(node_id, partition_id)",
+        "known = self._partitions[node_id] = partition_id",
+        f"{NODES}::test_A4_the_first_word_of_a_node_stands",
+    ),
+    Mend(
+        "A4", "server/node_directory.py",
+        "if registered != partition_id:", "if registered < 0:",
+        f"{NODES}::test_A4_a_node_that_names_anothers_partition_first_keeps_nobody_out",
+    ),
+    Mend(
+        "A4", "server/node_directory.py",
+        "if not 0 <= partition_id < self._clients:", "if partition_id < 0:",
+        f"{NODES}::test_A4_a_partition_that_the_run_does_not_have_is_nobodys",
+    ),
+    Mend(
+        "A5", "fedlearn/errors.py",
+        "return shown if len(shown) <= LONGEST_SAID else", "return shown or",
+        f"{NODES}::test_A5_A10_a_reason_is_one_short_line_without_escapes",
+    ),
+    Mend(
+        "A10", "fedlearn/errors.py",
+        "shown = printable(line[: LONGEST_SAID + 1])", "shown = line[: LONGEST_SAID + 1]",
+        f"{NODES}::test_A5_A10_a_reason_is_one_short_line_without_escapes",
+    ),
+    Mend(
+        "A6", "fedlearn/flower/records.py",
+        "is_short = len(array.dtype) + len(array.stype) < 64 and len(array.shape) < 9", "is_short = True",
+        f"{NODES}::test_A6_what_nodes_call_their_arrays_is_not_remembered",
+    ),
+    Mend(
+        "A7", "server/gate.py",
+        "            self._check_size(reply.content)\n", "",
+        f"{NODES}::test_A7_a_report_of_many_entries_is_refused_before_it_is_read",
+    ),
+    Mend(
+        "A8", "docker-compose.yml",
+        'if ($$request_uri !~ "^/v1/fleet/[a-z-]+$$") { return 403; }', "",
+        "end_to_end/test_hostile.py::test_a_few_hostile_requests_of_each_kind_change_nothing",
+    ),
+    Mend(
+        "A9", "fedlearn/engine/deployment/door.py",
+        "if this in self._used or len(self._used)", "if len(self._used)",
+        f"{DOOR}::test_of_many_threads_one_uses_a_time",
+    ),
+    Mend(
+        "A11", "tests/compose/plain.py",
+        'return "TERM" if words[0] == "nginx" else "KILL"', 'return "KILL"',
+        "compose/test_harness.py::test_a_proxy_leaves_no_process_behind_when_the_harness_is_killed",
+    ),
+    Mend(
+        "B1", "server/gate.py",
+        "if self._beside is not None and (why", "if self._beside is None and (why",
+        f"{LIARS}::test_B1_a_liar_is_refused_by_name_and_the_model_is_that_of_the_others",
+    ),
+    Mend(
+        "B1", "server/committing.py",
+        "found = too_far(reports, run.config.gate)", "found: dict[int, str] = {}",
+        f"{LIARS}::test_B1_a_liar_is_refused_by_name_and_the_model_is_that_of_the_others",
+    ),
+    Mend(
+        "B2", "server/committing.py",
+        "carried = [*step.state.values(), *run.strategy.memory().values()]", "carried = [*step.state.values()]",
+        f"{LIARS}::test_B2_infinity_in_what_a_strategy_carries_on_is_never_committed",
+    ),
+    Mend(
+        "B3", "server/gate.py",
+        "sound = metric.in_range(float(value))", "sound: float | None = float(value)",
+        f"{LIARS}::test_B3_a_metric_that_cannot_be_is_not_counted_and_its_node_is_named",
+    ),
+    Mend(
+        "B3", "server/phases/evaluation.py",
+        "or metric.in_range(value) is None:", "or value is None:",
+        f"{LIARS}::test_B3_a_node_that_lies_about_its_evaluation_is_not_counted_and_is_named",
+    ),
+    Mend(
+        "B4", "strategies/masked_mean.py",
+        "return np.where(values > high, ends.max, whole).astype(dtype)", "return np.rint(values).astype(dtype)",
+        f"{NODES}::test_B4_integers_at_the_end_of_their_range_stay_there",
+    ),
+    Mend(
+        "C1", "fedlearn/runs/checkpoint.py",
+        "        self._check_settings(manifest)\n", "",
+        f"{STORED}::test_c1_setting_that_was_edited_by_hand_is_named",
+    ),
+    Mend(
+        "C1", "fedlearn/runs/checkpoint.py",
+        "        self._check_data(manifest)\n", "",
+        f"{STORED}::test_c1_other_data_than_the_run_was_begun_with_are_named",
+    ),
+    Mend(
+        "C2", "fedlearn/runs/manifest.py",
+        "if held is None or hashlib.sha256(held[2]).hexdigest().encode() != held[1]:", "if held is None:",
+        f"{STORED}::test_c1_c2_spoiled_folder_is_read_as_it_was_or_named_in_one_line",
+    ),
+    Mend(
+        "C2", "fedlearn/runs/checkpoint.py",
+        "        self._check_best()\n", "",
+        f"{STORED}::test_c2_best_state_that_was_changed_is_named",
+    ),
+    Mend(
+        "C2", "fedlearn/runs/checkpoint.py",
+        "self._check_appended(manifest.appended, number)", "self._check_appended({}, number)",
+        f"{STORED}::test_c2_row_of_an_earlier_round_that_was_changed_is_named_once",
+    ),
+    Mend(
+        "C3", "fedlearn/data/cache.py",
+        "            _compare(entry)\n", "",
+        f"{STORED}::test_c3_spoiled_cache_is_never_used",
+    ),
+    Mend(
+        "C4", "fedlearn/runs/checkpoint.py",
+        "        yield\n    except OSError as error:", "        yield\n    except NotImplementedError as error:",
+        f"{STORED}::test_c4_full_disk_is_one_line_and_what_was_stored_stays_sound",
+    ),
+    Mend(
+        "C4", "fedlearn/runs/log.py",
+        "if path.is_symlink() or (path.exists() and not path.is_file()):  # a pipe", "if not path.name:  # a pipe",
+        f"{STORED}::test_c4_log_that_is_no_file_is_named_and_never_waited_for",
+    ),
+    Mend(
+        "C4", "fedlearn/runs/reading.py",
+        "os.open(path, flags | os.O_NOFOLLOW |", "os.open(path, flags |",
+        f"{STORED}::test_c4_table_of_nodes_is_not_appended_to_through_a_link",
+    ),
+    Mend(
+        "C5", "fedlearn/runs/folder.py",
+        "folder.mkdir(parents=True, exist_ok=False)", "folder.mkdir(parents=True, exist_ok=True)",
+        f"{STORED}::test_c5_runs_begun_in_the_same_second_get_folders_of_their_own",
+    ),
+    Mend(
+        "C6", "fedlearn/runs/checkpoint.py",
+        "if lost := self._without_a_checkpoint():", 'if lost := "":',
+        f"{STORED}::test_c6_run_without_its_checkpoint_is_not_begun_again_unasked",
+    ),
+    Mend(
+        "C6", "fedlearn/runs/checkpoint.py",
+        "if record is not None and is_ours:", "if record is None and is_ours:",
+        f"{STORED}::test_c6_a_commit_after_many_rounds_writes_what_the_first_did",
+    ),
+    Mend(
+        "D1", "fedlearn/engine/embedded/hanging.py",
+        "            self._pool.submit(_rest_of(task, place))\n", "",
+        "end_to_end/test_failing_nodes.py::test_a_node_that_hangs_costs_itself_only",
+    ),
+    Mend(
+        "D2", "fedlearn/engine/embedded/grid.py",
+        "if task.index not in results], seconds):", "if task.index not in results], 3600.0):",
+        f"{POOL}::test_a_call_that_hangs_is_made_again_by_another_worker",
+    ),
+    Mend(
+        "D3", "fedlearn/engine/embedded/pool.py",
+        "        _give_up_after(PATIENCE, self.pipe)\n", "",
+        f"{POOL}::test_a_stopped_worker_that_is_sent_more_than_a_pipe_takes_is_replaced",
+    ),
+    Mend(
+        "D4", "server/gate.py",
+        "    except Exception as error:  # whatever a client has put there", "    except NotImplementedError as error:",
+        f"{NODES}::test_D4_a_number_that_cannot_be_sent_is_its_nodes_failure",
+    ),
+    Mend(
+        "D5", "fedlearn/engine/embedded/engine.py",
+        "return min(config.engine.workers or cores, max(cores, blocks))", "return config.engine.workers or cores",
+        "unit/engine/test_engine.py::test_a_run_gets_no_more_workers_than_have_something_to_do",
+    ),
+    Mend(
+        "D6", "fedlearn/trees/nodes.py",
+        "for _ in range(max_depth + 1):", "for _ in range(10 * max_depth**3):",
+        "adversary/test_trees.py::test_D6_trees_made_to_be_slow_are_refused_at_once",
+    ),
+    Mend(
+        "E1", "server/phases/selection.py",
+        '        run.notices.send({node.node_id: "cancelled" for node in ready}, at)\n', "",
+        "unit/server/test_rounds.py::test_a_selection_that_is_cancelled_tells_all_that_had_said_ready",
+    ),
+    Mend(
+        "E2", "server/fitting.py",
+        "if 0 < config.rounds.invited < needed:", "if needed < 0:",
+        f"{NODES}::test_E2_fewer_invited_than_must_be_ready_is_refused_before_the_start",
+    ),
+    Mend(
+        "E3", "server/phases/evaluation.py",
+        'range(len(messages)), book="down")', 'range(len(messages)), book="")',
+        f"{COUNTS}::test_E3_every_byte_is_counted_those_of_evaluations_on_nodes_too",
+    ),
+    Mend(
+        "E3", "server/phases/reporting.py",
+        "                exchange.traffic.add_reports([verdict.report.bytes_up])\n", "",
+        f"{COUNTS}::test_E3_a_second_report_is_refused_and_its_bytes_are_counted",
+    ),
+    Mend(
+        "E3", "server/phases/evaluation.py",
+        "if message.metadata.dst_node_id in answered]", "if message.metadata.dst_node_id]",
+        f"{COUNTS}::test_E3_a_node_that_hangs_or_fails_is_not_asked_to_evaluate",
+    ),
+    Mend(
+        "F1", "fedlearn/report/stored.py",
+        "    if not abs(value) < LARGEST:  # nor is NaN\n        return None\n", "",
+        f"{PAGES}::test_f1_number_in_the_table_costs_no_page",
+    ),
+    Mend(
+        "F1", "fedlearn/runs/reading.py",
+        "    if not stat.S_ISREG(os.fstat(descriptor).st_mode):", "    if descriptor < 0:",
+        f"{PAGES}::test_f1_only_regular_files_are_read",
+    ),
+    Mend(
+        "F1", "fedlearn/runs/log.py",
+        "if new and self._wasted > MOST_WASTED:", "if new and self._wasted < 0:",
+        f"{PAGES}::test_f1_log_of_which_hardly_anything_is_events_is_given_up",
+    ),
+    Mend(
+        "F2", "fedlearn/report/serving.py",
+        "        for folder in folders.values():\n            self._logs",
+        "        self._seen = state\n        for folder in folders.values():\n            self._logs",
+        f"{PAGES}::test_f2_look_that_failed_is_tried_again",
+    ),
+    Mend(
+        "F3", "fedlearn/config/load.py",
+        "    except (ValueError, RecursionError):  # bare words", "    except tomllib.TOMLDecodeError:  # bare words",
+        "adversary/test_command_lines.py::test_f3_line_is_refused_in_one_line_and_leaves_nothing",
+    ),
+    Mend(
+        "F3", "fedlearn/registry.py",
+        "        if lacks := [attribute for attribute in self._asks if not hasattr(found, attribute)]:",
+        "        if lacks := []:",
+        "adversary/test_command_lines.py::test_f3_object_of_the_wrong_kind_is_named",
+    ),
+    Mend(
+        "F4", "fedlearn/report/serving.py",
+        "return host if port.isdecimal() else header", 'return header.partition(":")[0]',
+        f"{PAGES}::test_f4_page_answers_to_the_addresses_that_it_prints_and_no_other",
+    ),
+    Mend(
+        "U1", "fedlearn/metrics.py",
+        "        if self.headline and not self.better:", "        if self.headline is None:",
+        "unit/test_metrics.py::test_a_headline_must_say_what_is_better",
+    ),
+    Mend(
+        "U2", "server/draws.py",
+        "with seeded_globals(self._seed_for(what, at) if self.are_seeded else None, held)",
+        "with seeded_globals(None, held)",
+        "contracts/test_foreign_strategies.py::test_same_seed_gives_the_same_bytes",
+    ),
+    Mend(
+        "U3", "fedlearn/report/charts.py",
+        "if len(placed) < 2 or max(x for _, x, _ in placed) <= EQUAL * min(x for _, x, _ in placed):",
+        "if len(placed) < 2:",
+        "unit/report/test_charts.py::test_bytes_that_are_alike_to_one_in_a_hundred_have_bought_nothing",
+    ),
+)  # fmt: skip
+"""In the order of the table. A mend of several parts has several."""
+
+
+def copied(place: Path) -> Path:
+    """Return a copy of the code."""
+    left_out = shutil.ignore_patterns("__pycache__", "_build", ".*_cache", ".hypothesis")
+    for name in CODE:
+        shutil.copytree(ROOT / name, place / name, ignore=left_out, symlinks=True)
+    for name in FILES:
+        shutil.copy(ROOT / name, place / name)
+    return place
+
+
+@contextmanager
+def taken_out(mend: Mend, copy: Path) -> Iterator[None]:
+    """Take a mend out of a copy of the code, for as long as the block lasts."""
+    path = copy / mend.file
+    whole = path.read_text(encoding="utf-8")
+    if whole.count(mend.text) != 1:
+        raise LookupError(f"{mend.file} holds {mend.text!r} {whole.count(mend.text)} times, not once")
+    path.write_text(whole.replace(mend.text, mend.without), encoding="utf-8")
+    try:
+        yield
+    finally:
+        path.write_text(whole, encoding="utf-8")
+
+
+def ended(test: str, copy: Path, *, seconds: float = LONGEST) -> Ended:
+    """Run a test of a copy of the code, and return how it has ended."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", "-p", "no:cacheprovider", f"tests/{test}"]
+    environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    with subprocess.Popen(
+        command, cwd=copy, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            said, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return Ended.HANGS
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # what it has started, too
+    if process.returncode == PASSED:
+        return Ended.PASSED if re.search(r"\d passed", said) else Ended.SKIPPED
+    return Ended.FAILED if process.returncode == FAILED else Ended.BROKEN
+
+
+def main(only: Annotated[list[str] | None, typer.Option(help="Only the mends of this fault.")] = None) -> None:
+    """Take out the mends, one after another; exit code 1 if a test does not need its mend."""
+    wrong = 0
+    print(f"{'fault':<5} {'with it':<10} {'without it':<10} {'seconds':>7}  test")
+    with tempfile.TemporaryDirectory() as place:
+        copy = copied(Path(place))
+        for mend in MENDS:
+            if only and mend.fault not in only:
+                continue
+            begin = time.monotonic()
+            sound = ended(mend.test, copy)
+            with taken_out(mend, copy):
+                without = ended(mend.test, copy)
+            is_right = sound is Ended.PASSED and without in (Ended.FAILED, Ended.HANGS)
+            wrong += not is_right
+            took = time.monotonic() - begin
+            mark = "" if is_right else "  <- wrong"
+            print(f"{mend.fault:<5} {sound:<10} {without:<10} {took:>7.1f}  {mend.test}{mark}", flush=True)
+    print(f"wrong={wrong}")
+    raise SystemExit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)

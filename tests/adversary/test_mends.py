@@ -1,0 +1,57 @@
+"""The list of mends fits the code and the table of faults; that each test needs its mend, `mends` itself shows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.adversary import mends
+from tests.adversary.mends import MENDS, ROOT, Ended, Mend, ended, taken_out
+
+
+def rows():
+    text = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| ([A-FU]\d.*?) \|.*?\| (`.*) \|.*?\|$", text, re.MULTILINE)
+    return {fault: set(re.findall(r"`(test_\w+)`", tests)) for names, tests in found for fault in names.split(", ")}
+
+
+@pytest.mark.parametrize("mend", MENDS, ids=lambda mend: f"{mend.fault} {mend.file}")
+def test_a_mend_stands_in_the_code_once(mend):
+    assert (ROOT / mend.file).read_text(encoding="utf-8").count(mend.text) == 1
+    file, _, test = mend.test.partition("::")
+    assert f"\ndef {test}(" in (ROOT / "tests" / file).read_text(encoding="utf-8")
+
+
+def test_every_fault_has_a_mend_whose_test_the_table_names():
+    named = rows()
+    assert named.keys() == {mend.fault for mend in MENDS}
+    for mend in MENDS:
+        assert mend.test.partition("::")[2] in named[mend.fault], mend.fault
+
+
+@pytest.mark.parametrize(("without", "expected"), [("0 == 0", Ended.PASSED), ("1 == 0", Ended.FAILED)])
+def test_a_test_that_does_not_need_its_mend_is_found(tmp_path, without, expected):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_x.py").write_text("def test_x():\n    assert 1 == 1\n")
+    mend = Mend("X1", "tests/test_x.py", "1 == 1", without, "test_x.py::test_x")
+    with taken_out(mend, tmp_path):
+        assert ended(mend.test, tmp_path) is expected
+    assert "1 == 1" in (tmp_path / mend.file).read_text()
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("import pytest\ndef test_x():\n    pytest.skip('not here')\n", Ended.SKIPPED),
+        ("import nothing_of_this_name\n", Ended.BROKEN),
+        ("import time\ndef test_x():\n    time.sleep(60)\n", Ended.HANGS),
+    ],
+    ids=["skipped", "broken", "hangs"],
+)
+def test_a_test_that_says_nothing_is_no_proof(tmp_path, body, expected):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_x.py").write_text(body)
+    seconds = 2.0 if expected is Ended.HANGS else mends.LONGEST
+    assert ended("test_x.py::test_x", tmp_path, seconds=seconds) is expected
