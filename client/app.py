@@ -72,6 +72,8 @@ def train(message: Message, context: Context) -> Message:
     finally:
         keep(context, memory)  # what a fit has spent is spent, even if it failed
     if measured:
+        # Measuring loads the node's own state where the fit's arrays may lie: without a copy, that would be sent.
+        fit = fit.replaced({name: array.copy() for name, array in fit.arrays.items()})
         measured |= _measured(context, learner.personal(fit.arrays, memory), AFTER)
     return wire.dense_report(message, fit.arrays, {**fit.metrics, **measured}, fit.num_examples, fit.parcels)
 

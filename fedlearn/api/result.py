@@ -191,7 +191,7 @@ def _table(path: Path, why: str) -> pd.DataFrame:
 
     if not path.is_file():
         raise UsageError(f"{path}: it is not there: {why}")
-    return pd.read_csv(path)
+    return pd.read_csv(path, float_precision="round_trip")  # the numbers of the file, to the last digit
 
 
 @contextmanager

@@ -19,6 +19,7 @@ DISTRIBUTIONS = {  # import name -> distribution, where they differ by more than
 }
 NOT_IMPORTED = {  # distribution -> why it is declared all the same
     "furo": "make docs",
+    "hatchling": "tests build the wheel",
     "hypothesis": "tests",
     "import-linter": "make lint",
     "ipykernel": "tests execute notebooks",

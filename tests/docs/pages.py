@@ -7,7 +7,8 @@
 | ``{code-block}`` with a ``:caption:`` | is written to the file of that name |
 | ``text``, ``{...}`` of Sphinx | is read only |
 
-A page begins in an empty folder. One that takes longer than a few seconds says ``long: true`` in its front matter.
+A page begins in an empty folder. One that takes longer than a few seconds says ``long: true`` in its front matter, one
+that starts a federation of processes ``network: true``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -30,11 +32,12 @@ def _bash(lines): subprocess.run(["bash", "-e", "-c", lines], check=True)
 def _write(name, text):
     pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True); pathlib.Path(name).write_text(text)
 """
+LAST = "--- what the last block prints ---\n"
 
 
-def is_long(page: Path) -> bool:
-    """Whether a page says that it takes long."""
-    return re.search(r"\A---\n(?:.*\n)*?long: true\n", page.read_text()) is not None
+def says(page: Path, word: str) -> bool:
+    """Whether a page says in its front matter that it is "long", or wants a "network"."""
+    return re.search(rf"\A---\n(?:.*\n)*?{word}: true\n", page.read_text(encoding="utf-8")) is not None
 
 
 def program(text: str) -> str:
@@ -46,8 +49,10 @@ def program(text: str) -> str:
         If a block is of a kind that nobody runs: it would never be found to be wrong.
     """
     fences = [token for token in MarkdownIt().parse(text) if token.type == "fence"]
-    steps = [step for step in map(_step, fences) if step]
-    return "\n".join([START, *steps]) if steps else ""
+    steps = [(block.info.strip(), step) for block in fences if (step := _step(block))]
+    last = max((place for place, (kind, _) in enumerate(steps) if kind == "python"), default=-1)
+    lines = [f"print({LAST!r}, end='', flush=True)\n" * (place == last) + step for place, (_, step) in enumerate(steps)]
+    return "\n".join([START, *lines]) if lines else ""
 
 
 def _step(block: Token) -> str:
@@ -65,13 +70,40 @@ def _step(block: Token) -> str:
     raise ValueError(f"a block of kind {kind!r}: write python, bash, text, or {{code-block}} with a :caption:")
 
 
-def run(page: Path, folder: Path, seconds: float = 600) -> None:
-    """Run all blocks of a page in a folder; AssertionError with the end of what it printed where one fails."""
+def files_of(text: str) -> dict[str, str]:
+    """Return the Python files that a page writes: caption -> text."""
+    blocks = text.split("```{code-block} python\n:caption: ")[1:]
+    return {block.partition("\n")[0]: block.partition("\n\n")[2].partition("\n```")[0] for block in blocks}
+
+
+def run(page: Path, folder: Path, *, python: str = sys.executable, root: str = str(ROOT), seconds: float = 900) -> str:
+    """Run all blocks of a page in a folder, and return what its last python block has printed.
+
+    Parameters
+    ----------
+    python, root
+        The interpreter, and what is put on its path; empty where fedlearn is installed in it.
+
+    Raises
+    ------
+    AssertionError
+        With the end of what it printed, where a block fails.
+    """
     script = folder / "page.py"
-    script.write_text(program(page.read_text()))
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    env = os.environ | {"PYTHONPATH": str(ROOT), "PATH": path}
+    script.write_text(program(page.read_text(encoding="utf-8")), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, script.name], cwd=folder, env=env, capture_output=True, text=True, timeout=seconds
+        [python, script.name],
+        cwd=folder,
+        env=environment(python, root),
+        capture_output=True,
+        text=True,
+        timeout=seconds,
     )
     assert done.returncode == 0, f"{page.name}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done.stdout.rpartition(LAST)[2]
+
+
+def environment(python: str, root: str) -> Mapping[str, str]:
+    """Return the environment in which `python` and the commands beside it are found."""
+    path = os.pathsep.join([str(Path(python).parent), os.environ["PATH"]])
+    return {**os.environ, "PYTHONPATH": root, "PATH": path}

@@ -1,20 +1,24 @@
-"""How many lines of their own users need, counted on the how-tos that are run, without imports."""
+"""How many lines of their own users need, counted on pages that are run, without imports."""
 
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+import re
 
 import pytest
 
-from tests.docs.pages import program
+from tests.docs.gallery import FIGURES, GALLERY
+from tests.docs.pages import ROOT, files_of, program
 
-HOWTO = Path(__file__).parents[2] / "docs" / "howto"
+DOCS = ROOT / "docs"
 LONGEST = {
-    "own_training.md": {"mine.py": 10},
-    "own_model.md": {"poets.py": 25},
-    "own_algorithm.md": {"fedper.py": 30, "robust.py": 20, "scaffold_sgd.py": 45},
+    "howto/own_training.md": {"mine.py": 10},
+    "howto/own_model.md": {"poets.py": 25},
+    "gallery/fedper.md": {"fedper.py": 30},
+    "gallery/geometric_median.md": {"robust.py": 20},
+    "gallery/scaffold.md": {"scaffold.py": 45},
 }
+SHOWN = {"towns.py", "mislabelled.py"}  # the data of a page of the gallery, not what it is about
 
 
 def lines_of(text):
@@ -31,15 +35,17 @@ def lines_of(text):
     ]
 
 
-def files_of(page):
-    """Return the files that a page writes: caption -> text."""
-    blocks = (HOWTO / page).read_text(encoding="utf-8").split("```{code-block} python\n:caption: ")[1:]
-    return {block.partition("\n")[0]: block.partition("\n\n")[2].partition("\n```")[0] for block in blocks}
-
-
 @pytest.mark.parametrize(("page", "limits"), LONGEST.items(), ids=LONGEST)
-def test_what_a_how_to_asks_for_is_short(page, limits):
-    assert program((HOWTO / page).read_text(encoding="utf-8"))  # it is run, as all pages are
-    files = files_of(page)
+def test_what_a_page_asks_for_is_short(page, limits):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert program(text)  # it is run, as all pages are
+    files = files_of(text)
     for name, limit in limits.items():
         assert 0 < len(lines_of(files[name])) <= limit
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_lines_that_the_gallery_claims_are_those_of_the_page(name):
+    said = re.search(rf"\({name}\.md\) \|.*\| (\d+) \|", (GALLERY / "index.md").read_text(encoding="utf-8"))
+    files = files_of((GALLERY / f"{name}.md").read_text(encoding="utf-8"))
+    assert int(said[1]) == sum(len(lines_of(text)) for file, text in files.items() if file not in SHOWN)

@@ -114,6 +114,11 @@ def test_what_a_node_keeps_for_itself_is_what_it_measures_and_never_leaves_it(ex
     assert own > common + 0.2  # two classes a node: a last layer of its own knows which
 
 
+def test_measuring_a_model_of_the_nodes_own_does_not_send_it(execute, undisturbed):
+    shared = undisturbed({**FEDPER, "training.learner": ""})
+    assert execute({**FEDPER, "training.learner": "ditto:Ditto"}).sha == shared.sha
+
+
 def test_nodes_of_a_private_model_are_never_measured(execute):
     settings = {"model.name": "dp-classifier", "clients": 2, "data.dataset": "adult", "evaluation.nodes": 2}
     with pytest.raises(SettingError, match=r"evaluation\.nodes = 2: nodes would send what they measured"):
