@@ -26,7 +26,7 @@ from server.exchange import Exchange
 from server.fitting import check_fitting, check_parcels
 from server.run import ServerRun
 from server.schedules import SCHEDULES, Schedule
-from server.summary import noise_notice, plain_bytes, write_summary
+from server.summary import noise_notice, plain_bytes, write_confusions, write_summary
 from strategies import load_strategy
 
 log = logging.getLogger(__name__)
@@ -82,6 +82,7 @@ def main(grid: Grid, context: Context) -> None:
         events.write("started", **_about(run))
         with _summarized(run, folder):
             schedule.run()
+            write_confusions(run, traits.spec)
 
 
 def with_columns(of_model: Metrics, of_strategy: tuple[Metric, ...], *, on_nodes: bool) -> Metrics:

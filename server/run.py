@@ -11,7 +11,9 @@ from fedlearn.metrics import Metrics, Spread
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog
 from fedlearn.runs.nodes import NODES, NodeTable
+from fedlearn.runs.usage import cpu_seconds
 from fedlearn.state import State, UpdateKind
+from server.confusions import Confusions
 from server.draws import Draws
 from server.exchange import Exchange
 from server.late import LateReports
@@ -64,7 +66,9 @@ class ServerRun:
         self.nodes = NodeTable(
             store.folder, self._node_columns(), committed=len(store.history.rounds), sound=store.sound_bytes(NODES)
         )
+        self.confusions = Confusions()
         self._began = exchange.clock.now()
+        self._cpu_before = cpu_seconds()
         self._earlier_seconds = store.seconds
 
     def _node_columns(self) -> list[str]:
@@ -97,6 +101,12 @@ class ServerRun:
     def seconds(self) -> float:
         """How long the run has taken, over all its sessions."""
         return self._earlier_seconds + self.clock.now() - self._began
+
+    @property
+    def cpu_seconds(self) -> float | None:
+        """The processor time of this process and of those below it since this session of the run began."""
+        now = cpu_seconds()
+        return None if now is None or self._cpu_before is None else now - self._cpu_before
 
     @property
     def answers(self) -> Mapping[str, Any]:

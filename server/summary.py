@@ -1,4 +1,4 @@
-"""summary.json: the results of a run in one small file."""
+"""summary.json: the results of a run in one small file; and classes.json."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import numpy as np
 
 from fedlearn import wire
 from fedlearn.config import RunConfig
+from fedlearn.data.base import DataSpec
+from fedlearn.runs.classes import ClassResults, write_classes
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
+from fedlearn.runs.usage import memory_bytes
 from fedlearn.state import Layout, State, UpdateKind
 from server.run import ServerRun
 
@@ -38,10 +41,29 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             "bytes_protocol": sum(record.bytes_protocol for record in history.rounds),
             "compression_ratio": _ratio(run, uploads, bytes_up),
             "seconds": round(run.seconds, 3),
+            "cpu_seconds": None if (cpu := run.cpu_seconds) is None else round(cpu, 3),
+            "memory_bytes": memory_bytes(),
             "seed": config.seed,
             "model_sha256": run.store.model_sha256,
         }
     )
+
+
+def write_confusions(run: ServerRun, spec: DataSpec) -> None:
+    """Store what the evaluations of the final and the best state have counted, if the model tells classes apart.
+
+    Nothing is evaluated again. So a run that was resumed after its best round has none of that; one of which nothing
+    was evaluated since, as there was no round left, keeps what it had stored.
+    """
+    history = run.store.history
+    final = run.confusions.of(history.evaluated.round_number) if history.evaluated else None
+    if final is None:
+        return
+    best = run.confusions.of(history.best.round_number) if history.best else None
+    count = len(final.confusion)
+    named = len(spec.class_names) == count
+    names = list(spec.class_names) if named else [str(number) for number in range(count)]
+    write_classes(run.store.folder, ClassResults(names, final, best))
 
 
 def _scores(history: History) -> dict[str, object]:

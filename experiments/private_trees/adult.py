@@ -35,7 +35,7 @@ import numpy as np
 from pyarrow import parquet
 
 from experiments.private_trees.stored_rows import StoredRows
-from fedlearn.report.plots import PALETTE, add_bars, drawn, log_axis
+from fedlearn.report.charts.plots import PALETTE, add_bars, drawn, log_axis
 from fedlearn.report.points import Spread
 from fedlearn.report.tables import Table
 from fedlearn.runs.checkpoint import write_atomically

@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.progress import track
 
 from experiments.private_trees.paper import NOT_PRIVATE, Cell, Results, Score, load_california
-from fedlearn.report.plots import PALETTE, add_bars, drawn, log_axis
+from fedlearn.report.charts.plots import PALETTE, add_bars, drawn, log_axis
 from fedlearn.report.points import Spread
 from fedlearn.report.tables import Table
 from fedlearn.runs.checkpoint import write_atomically

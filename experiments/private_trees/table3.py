@@ -28,8 +28,8 @@ from experiments.private_trees.paper import (
     load_california,
 )
 from experiments.private_trees.writing import write
-from fedlearn.report.charts import Line
-from fedlearn.report.plots import PALETTE, add_bars, add_line, drawn, legend_below, log_axis
+from fedlearn.report.charts.kinds import Line
+from fedlearn.report.charts.plots import PALETTE, add_bars, add_line, drawn, legend_below, log_axis
 from fedlearn.report.points import Spread
 from fedlearn.report.tables import Table
 from fedlearn.trees.as_printed.growing import CHOICE_RATE

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from experiments.sweeps.results import PlannedPoint
-from fedlearn.report.charts import line_of
-from fedlearn.report.plots import PALETTE, add_bars, add_line, drawn, whole_ticks
+from fedlearn.report.charts.learning import line_of
+from fedlearn.report.charts.plots import PALETTE, add_bars, add_line, drawn, whole_ticks
 from fedlearn.report.points import Spread
 from fedlearn.report.tables import Table
 from fedlearn.runs.checkpoint import write_atomically

@@ -15,9 +15,9 @@ from pathlib import Path
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
 from experiments.sweeps.results import PlannedPoint, points_of
-from fedlearn.report.axes import log_axis_of
-from fedlearn.report.charts import front_of
-from fedlearn.report.plots import PALETTE, drawn, log_axis
+from fedlearn.report.charts.axes import log_axis_of
+from fedlearn.report.charts.learning import front_of
+from fedlearn.report.charts.plots import PALETTE, drawn, log_axis
 from fedlearn.report.points import Spread
 from fedlearn.report.stored import Row
 

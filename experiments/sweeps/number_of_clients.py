@@ -14,7 +14,7 @@ from pathlib import Path
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
 from experiments.sweeps.results import PlannedPoint, points_of
-from fedlearn.report.plots import drawn, log_axis
+from fedlearn.report.charts.plots import drawn, log_axis
 
 
 def draw(results: Results, folder: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
 from experiments.sweeps.results import points_of
-from fedlearn.report.plots import drawn
+from fedlearn.report.charts.plots import drawn
 
 CODEC = "compression.codec"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 
 from fedlearn.commands.shared import result_table
-from fedlearn.report.charts import curves
+from fedlearn.report.charts.learning import curves
+from fedlearn.report.charts.svg import svg_of
 from fedlearn.report.points import points_of
 from fedlearn.report.stored import StoredRun, read_run
-from fedlearn.report.svg import svg_of
 
 WIDTH = 110  # characters of a drawing in a cell
 CODE = "<pre style=\"font-family:Menlo,'DejaVu Sans Mono',consolas,monospace;line-height:1.25;margin:0\">{code}</pre>"
@@ -42,7 +42,7 @@ def run_as_html(folder: Path) -> str:
 def _curve(run: StoredRun) -> str:
     headline = run.metrics.headline
     wanted = f"{headline.name}_by_round" if headline is not None else ""
-    chart = next((chart for chart in curves(points_of([run])) if chart.key == wanted), None)
+    chart = next((chart for chart in curves(points_of([run]), by=["rounds"]) if chart.key == wanted), None)
     if chart is None:
         return ""
     return (

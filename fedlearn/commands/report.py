@@ -35,11 +35,17 @@ def report(
 def compare(
     a: Annotated[Path, typer.Argument(metavar="A", help="A run folder.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="Another.")],
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page, with their curves over each other.")
+    ] = None,
 ) -> None:
     """Print what tells two runs apart: settings, environment, results, where their curves part, their SHA-256."""
-    from fedlearn.report.comparing import compared
+    from fedlearn.report.comparing import compared, write_comparison
 
-    Console(highlight=False).print(compared(a, b))
+    if html is not None:
+        typer.echo(printable(str(write_comparison(a, b, html))))
+    else:
+        Console(highlight=False).print(compared(a, b))
 
 
 def dashboard(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.errors import SettingError
@@ -16,6 +19,16 @@ from fedlearn.state import Layout, State, UpdateKind
 class Evaluation:
     """Sums over examples of what a model measures, so that parts of a test set can be evaluated apart and added.
 
+    Parameters
+    ----------
+    sums
+        Metric -> sum over the examples.
+    count
+        How many examples there were.
+    confusion : array of int64, optional
+        Shape (K, K): how many examples of the class of the row were taken for that of the column. Only of models that
+        tell at most `MOST_CLASSES` classes apart, one an example.
+
     >>> parts = Evaluation({"accuracy": 3}, 4) + Evaluation({"accuracy": 2}, 6)
     >>> parts.means
     {'accuracy': 0.5}
@@ -23,12 +36,15 @@ class Evaluation:
 
     sums: Mapping[str, float]
     count: int
+    confusion: NDArray[np.int64] | None = field(default=None, compare=False)
 
     def __add__(self, other: Evaluation) -> Evaluation:
         """Return the evaluation of both sets of examples."""
         names = [*self.sums, *(name for name in other.sums if name not in self.sums)]
         sums = {name: self.sums.get(name, 0) + other.sums.get(name, 0) for name in names}
-        return Evaluation(sums, self.count + other.count)
+        mine, others = self.confusion, other.confusion
+        both = mine + others if mine is not None and others is not None else mine if others is None else others
+        return Evaluation(sums, self.count + other.count, both)
 
     @property
     def means(self) -> dict[str, float]:
@@ -37,6 +53,21 @@ class Evaluation:
 
 
 NOTHING = Evaluation({}, 0)
+MOST_CLASSES = 100  # beyond it nobody looks at a confusion matrix, and it would not be small
+
+
+def confusion_of(truth: NDArray[Any], guess: NDArray[Any], classes: int) -> NDArray[np.int64] | None:
+    """Return how often each class was taken for each; None of too many classes, or of none.
+
+    >>> confusion_of(np.array([0, 1, 1]), np.array([0, 1, 0]), 2)
+    array([[1, 0],
+           [1, 1]])
+    """
+    if not 2 <= classes <= MOST_CLASSES:
+        return None
+    known = (truth >= 0) & (truth < classes) & (guess >= 0) & (guess < classes)  # a loss may leave out some examples
+    cells = truth[known].astype(np.int64) * classes + guess[known].astype(np.int64)
+    return np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
 
 
 def image_shape(spec: DataSpec, *, smallest: int) -> tuple[int, int, int]:

@@ -23,7 +23,7 @@ from fedlearn.config.options import options_for
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.errors import Refused, SettingError
 from fedlearn.metrics import ACCURACY, LOSS, MAE, MAE_SCALED, PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
-from fedlearn.models.base import Evaluation
+from fedlearn.models.base import Evaluation, confusion_of
 from fedlearn.registry import load_reference
 from fedlearn.state import Array, Layout, State, UpdateKind
 from fedlearn.trees.binning import MISSING
@@ -219,8 +219,9 @@ class ForestClassifier(ForestModel):
         shares = self.shares(state, examples.inputs)
         of_truth = shares[np.arange(len(examples)), examples.targets.astype(np.int64)]
         loss = float(-np.log(np.maximum(of_truth, SMALLEST_SHARE)).sum())
-        correct = int((shares.argmax(axis=1) == examples.targets).sum())
-        return Evaluation({LOSS.name: loss, ACCURACY.name: correct}, len(examples))
+        guess = shares.argmax(axis=1)
+        sums = {LOSS.name: loss, ACCURACY.name: int((guess == examples.targets).sum())}
+        return Evaluation(sums, len(examples), confusion_of(examples.targets, guess, self.outputs))
 
 
 def _edges(low: float, high: float, scale: str = "linear") -> list[float]:

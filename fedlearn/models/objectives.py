@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from torch.nn import functional
 from fedlearn.data.base import DataSpec
 from fedlearn.errors import SettingError
 from fedlearn.metrics import ACCURACY, LANGUAGE, LOSS, MAE, MSE, NEURAL_CLASSIFIER, NEURAL_REGRESSOR, Metrics
+from fedlearn.models.base import confusion_of
 from fedlearn.registry import Registry
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -59,6 +61,10 @@ class Objective:
         """Return the sums over the batch of what `metrics` says is evaluated."""
         raise NotImplementedError(f"{type(self).__name__} measures nothing")
 
+    def confusion(self, outputs: Tensor, targets: Tensor) -> NDArray[np.int64] | None:
+        """Return (K, K) how often each class was taken for each in the batch; None where that means nothing."""
+        return None
+
 
 class Classification(Objective):
     """Cross-entropy in nats of (B, K) logits and (B,) labels; with sequences, of (B, L, K) and (B, L)."""
@@ -86,6 +92,15 @@ class Classification(Objective):
             loss = self.own_loss(outputs, targets).item() * len(targets)
         correct = int((outputs.argmax(1) == targets).sum())
         return {LOSS.name: loss / length, ACCURACY.name: correct / length}
+
+    def confusion(self, outputs: Tensor, targets: Tensor) -> NDArray[np.int64] | None:
+        """Return how often each class was taken for each; None of tokens, and where an example has not one label."""
+        classes = self.spec.classes
+        if targets.ndim != 1 or targets.is_floating_point() or self.spec.vocabulary == classes:
+            return None
+        if outputs.ndim != 2 or len(outputs) != len(targets) or outputs.shape[1] < classes:
+            return None  # of an objective that was derived from this one
+        return confusion_of(targets.cpu().numpy(), outputs.argmax(1).cpu().numpy(), classes)
 
 
 class NextToken(Classification):

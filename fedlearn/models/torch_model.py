@@ -134,7 +134,8 @@ class TorchModel:
                 batch = slice(start, start + EVALUATION_BATCH)
                 outputs = self.module(self.inputs(np.array(examples.inputs[batch])))
                 targets = self.objective.targets(np.array(examples.targets[batch]))
-                total += Evaluation(self.objective.measure(outputs, targets), len(targets))
+                confusion = self.objective.confusion(outputs, targets)
+                total += Evaluation(self.objective.measure(outputs, targets), len(targets), confusion)
         return total
 
 

@@ -1,23 +1,39 @@
-"""``fedlearn compare A B``: what tells two runs apart, in settings, environment and results."""
+"""``fedlearn compare A B``: what tells two runs apart, in settings, environment and results; printed, or as a page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from fedlearn.errors import UsageError, printable
+from fedlearn.report.charts.learning import curves
 from fedlearn.report.numbers import number, ratio, seconds, size
-from fedlearn.report.points import best_value, compression_ratio, differing, metrics_of, seconds_of, shown
+from fedlearn.report.page.document import page_of
+from fedlearn.report.page.learning import grid_of, heading
+from fedlearn.report.page.settings import meaning
+from fedlearn.report.points import (
+    Point,
+    best_value,
+    compression_ratio,
+    differing,
+    metrics_of,
+    seconds_of,
+    shown,
+)
 from fedlearn.report.stored import StoredRun, is_run, read_run
-from fedlearn.report.tables import Column, sha_of
+from fedlearn.report.tables import Column, Table, sha_of
+from fedlearn.runs.checkpoint import write_atomically
 from fedlearn.runs.reading import check_path
 
 MEASURED_TIME = "_seconds"  # ends the names of columns that no two runs have alike
+NAMES = ("A", "B")
 
 
 def compared(first: Path, second: Path) -> RenderableType:
@@ -29,14 +45,57 @@ def compared(first: Path, second: Path) -> RenderableType:
         If one of the folders is not there or holds no run.
     """
     runs = [_read(path) for path in (first, second)]
-    names = ["A", "B"]
     parts: list[RenderableType] = [
-        Text(printable(f"{name}  {run.folder}")) for name, run in zip(names, runs, strict=True)
+        Text(printable(f"{name}  {run.folder}")) for name, run in zip(NAMES, runs, strict=True)
     ]
     parts += [Text(f"   {problem}", style="yellow") for run in runs for problem in run.problems]
-    for part in (_settings(runs), *_environment(runs), _results(runs)):
-        parts += [Text(), part]
+    for table in _tables(runs):
+        parts += [Text(), _as_rich(table) if table.rows else Text(f"{table.title} are the same")]
     return Group(*parts, Text(), *(Text(line) for line in verdicts(*runs)))
+
+
+def write_comparison(first: Path, second: Path, out: Path) -> Path:
+    """Write the difference of two runs as a page that opens anywhere, their curves over each other; return where.
+
+    Raises
+    ------
+    UsageError
+        If one of the folders is not there or holds no run, or the page cannot be written.
+    """
+    runs = [_read(path) for path in (first, second)]
+    check_path(out, "--html")
+    if out.is_dir():
+        raise UsageError(f"--html {out}: it is a folder: name a file")
+    title = " and ".join(run.name for run in runs)
+    try:
+        write_atomically(out, page_of(_sections(runs), title=title).encode())
+    except OSError as error:
+        raise UsageError(f"--html {out}: {error.strerror}: name a file that can be written") from None
+    return out
+
+
+def _sections(runs: Sequence[StoredRun]) -> dict[str, str]:
+    a, b = (replace(run, name=f"{name} {run.name}") for name, run in zip(NAMES, runs, strict=True))
+    points = [Point(run.name, slot, (run,)) for slot, run in enumerate((a, b))]
+    problems = "".join(f'<p class="problem">{escape(problem)}</p>' for run in runs for problem in run.problems)
+    lines = "".join(f'<p class="verdict">{escape(line)}</p>' for line in verdicts(*runs))
+    folders = "".join(f'<p class="about">{escape(printable(str(run.folder)))}</p>' for run in runs)
+    tables = {table.key: _html(table) for table in _tables(runs)}
+    return {
+        "head": f'<p class="brand">fedlearn compare</p><h1>{escape(a.name)}, {escape(b.name)}</h1>{folders}{problems}',
+        "verdicts": lines,
+        "unlike": tables["settings"],
+        "outcome": tables["results"],
+        "learning": heading((a, b)),
+        "curves": grid_of(points, curves(points, by=["rounds"]), parted=parting_round(*runs)),
+        "environment": tables.get("environment", ""),
+    }
+
+
+def _html(table: Table) -> str:
+    if not table.rows:
+        return f"<h2>{escape(table.title.capitalize())}</h2><p>They are the same.</p>"
+    return f"<h2>{escape(table.title.capitalize())}</h2>{table.as_html(meaning)}"
 
 
 def _read(path: Path) -> StoredRun:
@@ -48,32 +107,28 @@ def _read(path: Path) -> StoredRun:
     return read_run(path.resolve().name, path)
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
-    table.add_column()
-    for column in columns:
-        table.add_column(column, justify="right", overflow="fold")
-    return table
+def _as_rich(table: Table) -> RichTable:
+    rich = RichTable(
+        title=table.title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim"
+    )
+    for place, column in enumerate(table.columns):
+        rich.add_column(column.title, justify="right" if place else "left", overflow="fold" if place else "ellipsis")
+    for row in table.rows:
+        rich.add_row(*(Text(str(cell)) for cell in row))
+    return rich
 
 
-def _settings(runs: list[StoredRun]) -> RenderableType:
-    names = differing(runs)
-    if not names:
-        return Text("settings are the same")
-    table = _table("settings", "A", "B")
-    for name in names:
-        table.add_row(*map(Text, (name, *(shown(run.settings.get(name)) for run in runs))))
-    return table
-
-
-def _environment(runs: list[StoredRun]) -> Iterator[RenderableType]:
+def _tables(runs: Sequence[StoredRun]) -> list[Table]:
+    """Return settings and environment, where they differ, and all results."""
+    settings = [(name, *(shown(run.settings.get(name)) for run in runs)) for name in differing(runs)]
     flat = [_flat(run.environment) for run in runs]
     names = [name for name in dict.fromkeys((*flat[0], *flat[1])) if flat[0].get(name) != flat[1].get(name)]
-    if names:
-        table = _table("environment", "A", "B")
-        for name in names:
-            table.add_row(*map(Text, (name, *(shown(each.get(name)) for each in flat))))
-        yield table
+    environment = [(name, *(shown(each.get(name)) for each in flat)) for name in names]
+    heads = ("", *NAMES)
+    tables = [Table.of_texts("settings", "settings", heads, settings, words=1)]
+    if environment:
+        tables.append(Table.of_texts("environment", "environment", heads, environment, words=1))
+    return [*tables, Table.of_texts("results", "results", (*heads, "B - A"), _results(runs), words=1)]
 
 
 def _flat(environment: Any) -> dict[str, Any]:
@@ -81,20 +136,19 @@ def _flat(environment: Any) -> dict[str, Any]:
     return {k: v for k, v in environment.items() if k != "packages"} | (packages if isinstance(packages, dict) else {})
 
 
-def _results(runs: list[StoredRun]) -> Table:
-    table = _table("results", "A", "B", "B - A")
+def _results(runs: Sequence[StoredRun]) -> Iterator[tuple[str, ...]]:
     for column, values in _measured(runs):
         a, b = values
         if not a and not b:
             continue
         difference = "" if a is None or b is None else ("-" if b < a else "+") + column.form(abs(b - a))
-        table.add_row(column.title, column.text(a), column.text(b), difference)
-    table.add_row("rounds", *(str(len(run.rounds)) for run in runs))
-    table.add_row("status", *(Text(run.status) for run in runs))
-    return table
+        yield column.title, column.text(a), column.text(b), difference
+    yield "rounds", *(str(len(run.rounds)) for run in runs), ""
+    yield "status", *(run.status for run in runs), ""
+    yield "SHA-256", *((sha_of(run) or "-")[:16] for run in runs), ""
 
 
-def _measured(runs: list[StoredRun]) -> Iterator[tuple[Column, list[float | None]]]:
+def _measured(runs: Sequence[StoredRun]) -> Iterator[tuple[Column, list[float | None]]]:
     metrics = metrics_of(runs)
     for metric in metrics.by_interest:
         yield Column(metric.name, metric.title, number), [run.latest(metric.name) for run in runs]
@@ -114,15 +168,25 @@ def verdicts(a: StoredRun, b: StoredRun) -> list[str]:
     return [_parting(a, b), _same_bytes(a, b)]
 
 
-def _parting(a: StoredRun, b: StoredRun) -> str:
-    """Return the first round in which anything but time differs."""
+def parting_round(a: StoredRun, b: StoredRun) -> float | None:
+    """Return the first round in which anything but time differs; None where there is none."""
+    return next((one.get("round_number") for one, _ in _unlike(a, b)), None)
+
+
+def _unlike(a: StoredRun, b: StoredRun) -> Iterator[tuple[Any, list[str]]]:
+    """Yield the rounds in which anything but time differs, and the columns."""
     for one, other in zip(a.rounds, b.rounds, strict=False):
         names = [name for name in dict.fromkeys((*one, *other)) if not name.endswith(MEASURED_TIME)]
         unlike = [name for name in names if one.get(name) != other.get(name)]
         if unlike:
-            of = metrics_of([a, b]).of
-            columns = ", ".join(of(name).title for name in unlike)
-            return f"the curves part in round {one.get('round_number') or 0:.0f}: {columns}"
+            yield one, unlike
+
+
+def _parting(a: StoredRun, b: StoredRun) -> str:
+    for row, unlike in _unlike(a, b):
+        of = metrics_of([a, b]).of
+        columns = ", ".join(of(name).title for name in unlike)
+        return f"the curves part in round {row.get('round_number') or 0:.0f}: {columns}"
     if not a.rounds or not b.rounds:
         return "there are no rounds to compare"
     if len(a.rounds) != len(b.rounds):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from fedlearn.metrics import Metric, Metrics
 from fedlearn.report.stored import StoredRun, finite
 
+PHASES = ("selection", "training", "evaluation")
 NO_DIFFERENCE = ("out", "data.dir", "data.notice", "engine.")  # where and how a run was executed
 
 Measure = Callable[[StoredRun], float | None]
@@ -126,7 +127,7 @@ def best_value(run: StoredRun, metric: Metric) -> float | None:
 
 def seconds_of(run: StoredRun) -> float:
     """Return how long the phases of the committed attempts took, in seconds; pauses do not count."""
-    return sum(run.total(f"{phase}_seconds") for phase in ("selection", "training", "evaluation"))
+    return sum(run.total(f"{phase}_seconds") for phase in PHASES)
 
 
 def compression_ratio(run: StoredRun) -> float | None:

@@ -9,26 +9,41 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from fedlearn.config.load import flat_from_toml
 from fedlearn.errors import UsageError, printable, said
 from fedlearn.metrics import Metrics
+from fedlearn.runs.classes import CLASSES
 from fedlearn.runs.folder import DATA, ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import Event, EventTail, RunView
+from fedlearn.runs.nodes import NODES
 from fedlearn.runs.reading import check_path, cleaned, open_regular, read_small
 
 METRICS = "metrics.csv"
+NOTES = "notes.txt"  # of the user's own
 MARKS = (SETTINGS, EVENTS, METRICS, SUMMARY)  # one of them makes a folder a run folder
-RAW_FILES = (*MARKS, ENVIRONMENT, DATA, "checkpoint.json", "model.safetensors", "best.safetensors")
+RAW_FILES = (
+    *MARKS,
+    NODES,
+    CLASSES,
+    NOTES,
+    ENVIRONMENT,
+    DATA,
+    "checkpoint.json",
+    "model.safetensors",
+    "best.safetensors",
+)
 WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready", "too-far", "evaluation-refused")
 
 LARGEST = 1e100  # beyond it, the distance of two numbers need not be one
 SMALLEST = 1 / LARGEST  # below it, a quotient need not be one
 MOST_COUNTED = 2**53  # of rounds, nodes, attempts
 MOST_COLUMNS = 200  # of metrics.csv
+MOST_NODE_BYTES = 1 << 24  # of nodes.csv, a row of which takes about a hundred
 LONGEST_COLUMN = 100  # letters of a column's name
 LONGEST_ROW = 1 << 16  # bytes of metrics.csv without a line's end
 COUNTS = ("rounds", "committed", "round", "attempt", "cohort")  # what the view of a run counts with
@@ -50,6 +65,8 @@ class StoredRun:
         What its events say.
     problems
         One line for each thing that could not be read.
+    notes
+        What its user has written into notes.txt.
     """
 
     name: str
@@ -60,6 +77,7 @@ class StoredRun:
     rounds: tuple[Row, ...]
     log: LogRead
     problems: tuple[str, ...]
+    notes: str = ""
 
     @property
     def files(self) -> dict[str, int]:
@@ -216,6 +234,7 @@ def read_run(name: str, folder: Path, log: LogRead | None = None) -> StoredRun:
         summary=_table(folder / SUMMARY, problems) if os.path.lexists(folder / SUMMARY) else {},
         rounds=tuple(_rows(folder / METRICS, problems)),
         log=log,
+        notes=_notes(folder / NOTES, problems),
         problems=tuple(printable(f"{name}: {problem}") for problem in problems),
     )
 
@@ -254,6 +273,14 @@ def _table(path: Path, problems: list[str]) -> dict[str, Any]:
     return {}
 
 
+def _notes(path: Path, problems: list[str]) -> str:
+    if not os.path.lexists(path):
+        return ""
+    with _said_of(path.name, problems):
+        return str(cleaned(read_small(path).decode(errors="replace").strip()))
+    return ""
+
+
 def _rows(path: Path, problems: list[str]) -> list[Row]:
     """Return the rounds up to the first row that cannot be read."""
     rows: list[Row] = []
@@ -270,6 +297,24 @@ def _rows(path: Path, problems: list[str]) -> list[Row]:
     except (ValueError, csv.Error) as error:
         problems.append(f"{path.name} cannot be read beyond row {len(rows)}: {said(error)}")
     return rows
+
+
+def node_rows(run: StoredRun) -> tuple[Sequence[Row], str]:
+    """Return what nodes.csv holds, and one line on what of it cannot be read; nothing where there is no file."""
+    try:
+        found = (run.folder / NODES).lstat()
+    except OSError:
+        return (), ""
+    return _node_rows(run.folder / NODES, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def _node_rows(path: Path, size: int, _changed: int) -> tuple[Sequence[Row], str]:
+    """Return the rows of one version of a file: a live page looks at it far more often than it changes."""
+    if size > MOST_NODE_BYTES:
+        return (), f"{path.name} is larger than the {MOST_NODE_BYTES} bytes that a page draws"
+    problems: list[str] = []
+    return tuple(_rows(path, problems)), "".join(problems)
 
 
 def _lines_of(file: BinaryIO) -> Iterator[str]:

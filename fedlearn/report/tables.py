@@ -88,10 +88,17 @@ class Table:
         columns = (Column(head, head, numeric=place >= words) for place, head in enumerate(heads))
         return cls(key, title, tuple(columns), tuple(map(tuple, rows)), tuple(map(tuple, foot)))
 
-    def as_html(self) -> str:
-        """Return a ``<table>``; every text is escaped."""
+    def as_html(self, about: Callable[[str], str] | None = None) -> str:
+        """Return a ``<table>``; every text is escaped.
+
+        Parameters
+        ----------
+        about
+            What is said on hover of the first cell of a row.
+        """
         head = "".join(f"<th{_kind(column)}>{escape(column.title)}</th>" for column in self.columns)
-        body = "".join(f"<tr>{self._html_cells(row)}</tr>" for row in self.rows)
+        said = [f' title="{escape(about(str(row[0])))}"' if about and about(str(row[0])) else "" for row in self.rows]
+        body = "".join(f"<tr{title}>{self._html_cells(row)}</tr>" for title, row in zip(said, self.rows, strict=True))
         return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
     def _html_cells(self, row: Sequence[object]) -> str:

@@ -10,14 +10,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fedlearn.errors import printable, said
-from fedlearn.report import charts
-from fedlearn.report.charts import Chart, HeatMap
-from fedlearn.report.page import page_of
-from fedlearn.report.plots import save
+from fedlearn.report.charts.kinds import Chart, HeatMap
+from fedlearn.report.charts.learning import curves, pareto
+from fedlearn.report.charts.nodes import over_nodes
+from fedlearn.report.charts.plots import save
+from fedlearn.report.charts.rounds import all_reported, fates, phases
+from fedlearn.report.charts.skew import skew_of
+from fedlearn.report.page.classes import confusions
+from fedlearn.report.page.document import page_of
+from fedlearn.report.page.sections import sections_of
 from fedlearn.report.points import points_of
-from fedlearn.report.sections import sections_of
-from fedlearn.report.skew import skew_of
-from fedlearn.report.stored import StoredRun, read_run, run_folders
+from fedlearn.report.stored import StoredRun, node_rows, read_run, run_folders
 from fedlearn.report.tables import points_table, rounds_table, runs_table
 from fedlearn.runs.checkpoint import write_atomically
 from fedlearn.runs.reading import read_small
@@ -84,14 +87,19 @@ def _write_tables(runs: Sequence[StoredRun], folder: Path) -> None:
 def _figures(runs: Sequence[StoredRun]) -> Iterator[tuple[str, Chart]]:
     """Yield every chart of the page with the name of its files."""
     points = points_of(runs)
-    for chart in charts.curves(points):
+    for chart in curves(points):
         yield chart.key, chart
-    if (front := charts.pareto(points)) is not None:
+    if (front := pareto(points)) is not None:
         yield front.key, front
     if len(runs) != 1 or not runs[0].rounds:
         return
     (run,) = runs
-    yield "phases", charts.phases(run)
-    yield "fates", charts.fates(run)
+    yield "phases", phases(run)
+    if not all_reported(run):
+        yield "fates", fates(run)
+    for each in over_nodes(node_rows(run)[0], run.metrics):
+        yield each.key, each
+    for matrix in confusions(run):
+        yield matrix.key, matrix
     if isinstance(skew := skew_of(run.settings), HeatMap):
         yield "skew", skew

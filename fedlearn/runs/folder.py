@@ -25,12 +25,15 @@ from fedlearn.errors import SettingError, UsageError
 from fedlearn.objects import is_reference
 from fedlearn.runs.checkpoint import storing, write_atomically
 from fedlearn.runs.manifest import Setting
+from fedlearn.runs.origin import command_line, commit_of
 
 SETTINGS = "settings.toml"
 ENVIRONMENT = "environment.json"
 EVENTS = "events.jsonl"
 SUMMARY = "summary.json"
 DATA = "data.json"
+
+SOURCE = Path(__file__).parents[2]  # of fedlearn: a checkout, or what is installed, which may lie in somebody else's
 
 FREE_TO_CHANGE = ("engine.", "out", "data.dir", "data.notice", "rounds.total", "evaluation.")
 """Settings that a resumed run may have other values of: none of them changes the bytes of a committed round."""
@@ -180,13 +183,16 @@ class RunFolder:
 
 
 def environment() -> dict[str, Any]:
-    """Return what a reader needs to know to repeat the run: versions and machine."""
+    """Return what a reader needs to know to repeat the run: versions, machine, command line, commits."""
     return {
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "processor": _processor(),
         "cores": os.cpu_count(),
         "packages": {name: _version(name) for name in REPORTED_PACKAGES},
+        "command": command_line(),
+        "commit": commit_of(Path.cwd()),
+        "fedlearn_commit": commit_of(SOURCE) if (SOURCE / ".git").exists() else None,
     }
 
 

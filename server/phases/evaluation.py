@@ -39,7 +39,10 @@ def evaluate(
     if run.config.evaluation.where == "nodes":
         means = _through_nodes(run, state, reporting, round_number)
     else:
-        means = _on_test_set(run, state)
+        total = _on_test_set(run, state)
+        best = run.store.history.best
+        run.confusions.take(round_number, total.confusion, best.round_number if best else None)
+        means = total.means
     return finite(run.model_metrics.completed(means), names)
 
 
@@ -58,14 +61,15 @@ def measured_by(reply: Message) -> tuple[int, dict[str, float]]:
     return int(means.pop(wire.NUM_EXAMPLES)), means
 
 
-def _on_test_set(run: ServerRun, state: State) -> Mapping[str, object]:
+def _on_test_set(run: ServerRun, state: State) -> Evaluation:
+    """Return what the workers measure of a state on the test examples."""
     count = len(dataset_of(run.config).test)
     parts = [(start, min(start + PART, count)) for start in range(0, count, PART)]
     total = NOTHING
     for part in run.exchange.compute(EVALUATE_PART, state, parts):
         assert isinstance(part, Evaluation)
         total += part
-    return total.means
+    return total
 
 
 def _through_nodes(run: ServerRun, state: State, reporting: Reporting, round_number: int) -> Mapping[str, object]:

@@ -254,12 +254,64 @@ def test_f1_data_set_of_the_folders_choice_is_not_read(make_run, tmp_path):
     assert "not in the cache" in page
 
 
+@pytest.mark.parametrize("name", ["nodes.csv", "classes.json", "notes.txt"])
+def test_f1_what_only_some_runs_have_is_read_of_regular_files_alone(make_run, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    hostile = []
+    for attack in ATTACKS:
+        hostile.append(make_run(f"hostile_{attack.__name__}"))
+        attack(hostile[-1] / name, tmp_path)
+    sound = make_run("sound")
+    for each in hostile:  # nodes and classes are those of few runs
+        page = page_beside(make_run(f"{each.name}/sound"), each)
+        alone = Watched([each])
+        alone.look()
+        assert "of somebody else" not in page + "".join(alone.sections.values())
+        assert "cannot be shown" not in page + "".join(alone.sections.values())
+    looked_at(sound, *hostile)
+
+
+@pytest.mark.parametrize(
+    "number", ["1e400", "NaN", "1e99", "-1e99", "1e-320", "0", "-3", "x", '"<script>"', "9" * 5000]
+)
+def test_f1_number_in_the_table_of_nodes_costs_no_page(make_run, number):
+    for column in range(3):
+        hostile = make_run(f"{column}")
+        cells = [["1", "0", "0.5"], ["1", "1", "0.25"], ["2", "0", "0.75"]]
+        cells[1][column] = number
+        (hostile / "nodes.csv").write_text("\n".join(["round,partition,accuracy", *map(",".join, cells)]) + "\n")
+        looked_at(make_run(f"sound{column}"), hostile)
+        alone = Watched([hostile])
+        alone.look()
+        assert "cannot be shown" not in alone.sections["head"] and "<script>&" not in alone.sections["nodes"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"classes": ["<img src=x>", "\\u202e"], "final": {"round_number": 1, "confusion": [[1, 2], [3, 4]]}}',
+        '{"classes": ["a", "b"], "final": {"round_number": 1, "confusion": [[-1, 2], [3, 4]]}}',
+        '{"classes": ["a", "b"], "final": {"round_number": 1, "confusion": [[9007199254740992, 2], [3, 1e300]]}}',
+        '{"classes": ["a", "b"], "final": {"round_number": 1, "confusion": [[0, 0], [0, 0]]}}',
+        '{"classes": ' + "[" * 9000,
+    ],
+)
+def test_f1_classes_of_the_folders_choice_cost_no_page(make_run, text):
+    hostile = make_run("hostile")
+    (hostile / "classes.json").write_text(text)
+    alone = Watched([hostile])
+    alone.look()
+    page = "".join(alone.sections.values())
+    assert "cannot be shown" not in page and "<img" not in page and "\u202e" not in page and "classes" in page
+    looked_at(make_run("sound"), hostile)
+
+
 # --- F2: the page of all others ---------------------------------------------------------------------------------------
 
 
 def test_f2_page_goes_on_after_a_run_that_cannot_be_drawn(make_run, monkeypatch):
     """Whatever is still wrong in the drawing is that run's alone, and is said at each look."""
-    from fedlearn.report import sections
+    from fedlearn.report.page import sections
 
     real = sections._results
 

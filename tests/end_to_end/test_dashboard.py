@@ -87,7 +87,7 @@ def test_the_finished_state_stays_on_an_open_page(browser, start, tmp_path):
     assert "completed" in visit.page.inner_text("#head")
     assert f"{summary['accuracy']:.4f}" in visit.page.inner_text("#results")
     assert summary["model_sha256"][:10] in visit.page.inner_text("#results")
-    assert visit.page.locator("#curves figure").count() == 7
+    assert visit.page.locator("#curves figure").count() == 3
     visit.assert_calm()
 
 

@@ -58,7 +58,7 @@ def test_a_page_is_calm_on_a_desk_and_on_a_phone(browser, report, runs):
         visit = Visit(browser, url, width=width, scheme=scheme)
         visit.assert_calm()
         assert visit.asked == [url]  # it holds everything
-        assert visit.page.locator("#curves figure").count() == 7
+        assert visit.page.locator("#curves figure").count() == 3
         assert visit.page.locator("#pareto circle").count() == 2
 
 

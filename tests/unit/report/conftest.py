@@ -40,6 +40,12 @@ def write_rows(folder: Path, rows: list[dict[str, Any]]) -> None:
     (folder / "metrics.csv").write_text("\n".join(",".join(map(str, line)) for line in lines) + "\n")
 
 
+def write_nodes(folder: Path, cells: Sequence[tuple[int, int, float]]) -> None:
+    """Write nodes.csv of (round, partition, accuracy)."""
+    lines = [f"{number},{node},10,10,{accuracy}" for number, node, accuracy in cells]
+    (folder / "nodes.csv").write_text("\n".join(["round,partition,examples,test_examples,accuracy", *lines]) + "\n")
+
+
 def write_events(folder: Path, events: list[dict[str, Any]]) -> None:
     with (folder / "events.jsonl").open("a") as file:
         file.writelines(json.dumps(event) + "\n" for event in events)

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.report import charts
-from fedlearn.report.axes import axis_of, log_axis_of
+from fedlearn.report.charts import learning as charts
+from fedlearn.report.charts import rounds
+from fedlearn.report.charts.axes import axis_of, log_axis_of
 from fedlearn.report.points import points_of
 from tests.unit.report.conftest import rows_of
 
@@ -58,8 +59,8 @@ def test_long_lines_are_thinned_and_keep_their_ends(stored):
 
 
 def test_bars_stack_to_the_cohort(stored):
-    fates = charts.fates(stored(rows=rows_of([0.1, 0.2], cohort=5, reported=2, late=1, failed=1, refused=1)))
-    assert [sum(heights) for heights in zip(*fates.layers.values(), strict=True)] == [5, 5] == list(fates.goal)
+    fates = rounds.fates(stored(rows=rows_of([0.1, 0.2], cohort=5, reported=2, late=1, failed=1, refused=1)))
+    assert [sum(heights) for heights in zip(*fates.layers.values(), strict=True)] == [5, 5] == list(fates.marks)
 
 
 def test_the_front_is_made_of_those_that_no_other_beats(stored):

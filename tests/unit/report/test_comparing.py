@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from fedlearn.errors import UsageError
-from fedlearn.report.comparing import compared, verdicts
+from fedlearn.report.comparing import compared, verdicts, write_comparison
 from tests.unit.report.conftest import rows_of
 
 
@@ -30,6 +30,19 @@ def test_settings_and_results_stand_side_by_side(make_run):
 def test_the_first_round_in_which_they_differ_is_named(stored):
     a, b = stored("a", rows=rows_of([0.2, 0.5, 0.6])), stored("b", rows=rows_of([0.2, 0.4, 0.6]))
     assert verdicts(a, b)[0] == "the curves part in round 2: accuracy"
+
+
+def test_the_comparison_is_a_page_too(make_run, tmp_path):
+    a, b = make_run("<a>", rows_of([0.2, 0.5, 0.6])), make_run("b", rows_of([0.2, 0.4, 0.6]), {"training.lr": 0.3})
+    page = write_comparison(a, b, tmp_path / "two.html").read_text()
+    for word in ("A &lt;a&gt;", "the curves part in round 2: accuracy", "training.lr", "+0.0000", "accuracy by round"):
+        assert word in page, word
+    assert "<a>" not in page and "&quot;parted&quot;:2" in page
+
+
+def test_a_page_that_cannot_be_written_is_a_line(make_run, tmp_path):
+    with pytest.raises(UsageError, match=r"--html .*: it is a folder"):
+        write_comparison(make_run("a"), make_run("b"), tmp_path)
 
 
 def test_time_is_no_difference(stored):

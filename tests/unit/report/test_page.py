@@ -11,12 +11,12 @@ from urllib.parse import unquote
 
 import pytest
 
-from fedlearn.report.page import page_of
+from fedlearn.report.page.document import page_of
+from fedlearn.report.page.sections import sections_of
 from fedlearn.report.points import points_of
-from fedlearn.report.sections import sections_of
 from fedlearn.report.stored import read_run, run_folders
 from fedlearn.report.writing import title_of, write_page, write_report
-from tests.unit.report.conftest import FIXED, rows_of
+from tests.unit.report.conftest import FIXED, rows_of, write_nodes
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"
 VOID = {"meta", "link", "br", "img", "input", "hr"}
@@ -81,10 +81,10 @@ def test_a_run_is_shown_whole(page_for, make_run):
     page = page_for(make_run(events=[{"event": "failed", "round": 2, "attempt": 1, "reason": "the disk is full"}]))
     assert_asks_nobody(page)
     results = ("0.4000", "best 0.5000 in round 2", "1.5 kB", "4.00x", "the disk is full")
-    charts = ("accuracy by uploaded bytes", "seconds by phase", "nodes of the cohort", "label by node")
+    charts = ("accuracy by round", "seconds by phase", "Every node of every cohort reported in time", "label by node")
     for word in (*results, *charts, "data.dataset", "digits", "numpy"):
         assert word in page.said, word
-    assert len([tag for tag, _ in page.tags if tag == "svg"]) == 7 + 2 + 1
+    assert len([tag for tag, _ in page.tags if tag == "svg"]) == 3 + 1 + 1
 
 
 def test_links_lead_to_the_raw_files(page_for, make_run, tmp_path):
@@ -98,9 +98,86 @@ def test_links_lead_to_the_raw_files(page_for, make_run, tmp_path):
 
 def test_the_numbers_under_the_pointer_are_those_of_the_table(page_for, make_run):
     page = page_for(make_run())
-    hover = [json.loads(a["data-hover"]) for tag, a in page.tags if tag == "svg"]
-    assert hover[0]["lines"] == [["run", 0, [1, 2, 3], [0.2, 0.5, 0.4]]]
-    assert {chart["kind"] for chart in hover} == {"line", "bars", "cells"}
+    hover = [json.loads(a["data-hover"]) for tag, a in page.tags if tag == "svg" and "data-hover" in a]
+    assert {chart["kind"] for chart in hover} == {"bars", "cells"}
+    (curves,) = [json.loads(a["data-curves"]) for _, a in page.tags if "data-curves" in a]
+    (run,) = curves["runs"]
+    assert (run["rounds"], run["bytes"], run["seconds"]) == ([1, 2, 3], [0.5, 1, 1.5], [3, 6, 9])
+    assert curves["unit"] == "kB" and run["values"][curves["metrics"].index("accuracy")] == [0.2, 0.5, 0.4]
+
+
+def test_a_cohort_that_lost_a_node_is_drawn(page_for, make_run):
+    page = page_for(make_run(rows=rows_of([0.1, 0.2], reported=1, failed=1)))
+    assert "nodes of the cohort" in page.said and "Every node" not in page.said
+
+
+def test_a_setting_says_what_it_means(page_for, make_run):
+    titles = {a["title"] for tag, a in page_for(make_run()).tags if tag == "th" and "title" in a}
+    assert "Examples in one SGD step." in titles
+
+
+def test_how_a_run_was_begun_and_its_notes_are_shown(page_for, make_run):
+    folder = make_run()
+    origin = {"command": "fedlearn simulate --seed <7>", "commit": "ab12-dirty", "fedlearn_commit": None}
+    (folder / "environment.json").write_text(json.dumps({"python": "3.11", **origin}))
+    (folder / "notes.txt").write_text("too cold\n")
+    page = page_for(folder)
+    assert all(text in page.said for text in ("fedlearn simulate --seed <7>", "ab12-dirty", "too cold"))
+    assert "commit of fedlearn" not in page.said
+
+
+def test_several_runs_can_be_found_by_their_settings_and_notes(page_for, make_run):
+    folders = [make_run("a"), make_run("b", settings={"compression.codec": "drop"})]
+    (folders[1] / "notes.txt").write_text("Odd One")
+    page = page_for(*folders)
+    found = {a["data-run"]: a["data-find"] for tag, a in page.tags if tag == "tr" and "data-run" in a}
+    assert "compression.codec=drop" in found["b"] and "odd one" in found["b"] and "drop" not in found["a"]
+    assert {a["value"] for tag, a in page.tags if tag == "option"} == {"", "*", "compression.codec"}
+
+
+# --- nodes and classes ------------------------------------------------------------------------------------------------
+
+
+def test_nodes_are_shown_by_their_spread_and_one_by_one(page_for, make_run):
+    spread = {"accuracy_nodes": 0.5, "accuracy_nodes_worst": 0.1, "accuracy_nodes_jain": 0.875}
+    folder = make_run(rows=rows_of([0.2, 0.5], **spread))
+    write_nodes(folder, [(number, node, 0.1 * node) for number in (1, 2) for node in range(5)])
+    page = page_for(folder)
+    for word in ("worst tenth", "0.8750", "nodes: accuracy", "nodes of the last round", "median, quartiles"):
+        assert word in page.said, word
+    assert "accuracy on nodes by round" not in page.said  # it is the median's chart that shows it
+
+
+def test_of_several_runs_the_spread_over_nodes_is_compared(page_for, make_run):
+    rows = rows_of([0.2, 0.5], accuracy_nodes_worst=0.1)
+    page = page_for(make_run("a", rows), make_run("b", rows, settings={"seed": 2}))
+    assert "accuracy nodes worst by round" in page.said and "Jain index" in page.said
+
+
+def test_classes_are_shown_by_what_they_are_taken_for(page_for, make_run):
+    folder = make_run()
+    final = {"round_number": 3, "confusion": [[8, 2], [1, 9]]}
+    (folder / "classes.json").write_text(json.dumps({"classes": ["cat", "dog"], "final": final, "best": final}))
+    page = page_for(folder)
+    for word in ("taken for", "0.8000", "0.9000", "dog (2)", "what the final model takes them for (round 3)"):
+        assert word in page.said, word
+    assert "The best model" not in page.said  # it is the final one
+
+
+def test_the_best_model_is_shown_where_it_is_another(page_for, make_run):
+    folder = make_run()
+    both = {each: {"round_number": n, "confusion": [[8, 2], [1, 9]]} for each, n in (("final", 3), ("best", 2))}
+    (folder / "classes.json").write_text(json.dumps({"classes": ["cat", "dog"], **both}))
+    assert "The best model, of round 2" in page_for(folder).said
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"classes": ["a", "b"], "final": {"round_number": 1, "confusion": [[1]]}}']
+)
+def test_classes_that_cannot_be_read_cost_a_line(page_for, make_run, text):
+    folder = make_run()
+    (folder / "classes.json").write_text(text)
+    assert "run: classes.json: " in page_for(folder).said
 
 
 def test_runs_are_compared_by_what_differs(page_for, make_run):
@@ -127,7 +204,7 @@ def test_trees_are_shown_by_their_error(page_for, make_run):
     for word in (
         "MAE by round",
         "52225.0",
-        "MAE scaled by time",
+        "MAE scaled by round",
         "spent per record",
         "seeded noise",
         "tenth of the target",
@@ -195,5 +272,5 @@ def test_the_same_run_gives_the_same_report(make_run, tmp_path):
     for out in ("a", "b"):
         write_report([folder], tmp_path / out)
     files = [path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file()]
-    assert len(files) == 1 + 2 * (3 + 2 + 1) + 5
+    assert len(files) == 1 + 2 * (3 + 1 + 1) + 5
     assert all((tmp_path / "a" / each).read_bytes() == (tmp_path / "b" / each).read_bytes() for each in files)

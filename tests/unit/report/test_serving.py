@@ -110,12 +110,17 @@ def test_whoever_comes_gets_all_and_then_what_changes(make_run, monkeypatch):
     first, second = sections_in(before[0]), sections_in(after[0])
     assert set(first) == {
         "head",
+        "choose",
         "results",
+        "learning",
         "curves",
         "pareto",
+        "nodes",
+        "classes",
         "rounds",
         "skew",
         "trouble",
+        "origins",
         "settings",
         "environment",
         "files",

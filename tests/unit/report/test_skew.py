@@ -9,7 +9,7 @@ import pytest
 
 from fedlearn.config import config_from
 from fedlearn.data import load_dataset, partition_table
-from fedlearn.report.skew import MOST_NODES, skew_of
+from fedlearn.report.charts.skew import MOST_NODES, skew_of
 
 
 def test_the_picture_counts_what_the_run_dealt_out():

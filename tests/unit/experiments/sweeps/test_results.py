@@ -10,7 +10,7 @@ import pytest
 from experiments.sweeps import figures
 from experiments.sweeps.plan import Plan
 from experiments.sweeps.results import Result, point_row, points_of, write_tables
-from fedlearn.report.plots import drawn
+from fedlearn.report.charts.plots import drawn
 
 PLAN = Plan("T", (1, 2), {"clients": 4}, {"keep": {"1": {}, "0.1": {"compression.codec": "drop"}}})
 SUMMARY = {

@@ -11,6 +11,14 @@ import hashlib
 from collections.abc import Mapping
 from html import escape
 from importlib.resources import files
+from urllib.parse import quote
+
+SCRIPTS = ("hints", "curves", "choice", "live")  # in this order
+ICON = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path d="M8 8 3 3m5 5 5-5M8 8v6" stroke="#2a78d6" '
+    'stroke-width="1.6"/><circle cx="8" cy="8" r="3" fill="#2a78d6"/><g fill="#1a9e6e"><circle cx="3" cy="3" r="2"/>'
+    '<circle cx="13" cy="3" r="2"/><circle cx="8" cy="14" r="2"/></g></svg>'
+)  # a server and three nodes
 
 
 def page_of(sections: Mapping[str, str], *, title: str, stream: str = "") -> str:
@@ -21,7 +29,7 @@ def page_of(sections: Mapping[str, str], *, title: str, stream: str = "") -> str
     stream
         Where the live page listens for sections that have changed; empty in a file.
     """
-    style, script = _resource("page.css"), _resource("page.js")
+    style, script = _resource("page.css"), _script()
     policy = "; ".join(
         [
             "default-src 'none'",
@@ -36,15 +44,22 @@ def page_of(sections: Mapping[str, str], *, title: str, stream: str = "") -> str
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
-        '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
+        '<meta name="color-scheme" content="light dark">'
+        f'<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,{quote(ICON)}">'
         f"<title>{escape(title)} - fedlearn</title><style>{style}</style></head>"
         f'<body data-stream="{escape(stream)}"><main>{body}</main>'
         f'<div id="hint" hidden></div><script>{script}</script></body></html>\n'
     )
 
 
+def _script() -> str:
+    """Return the one script: the files of `script/`, in a scope of their own."""
+    parts = "\n".join(_resource(f"script/{name}.js") for name in SCRIPTS)
+    return f'"use strict";\n(() => {{\n{parts}}})();\n'
+
+
 def _resource(name: str) -> str:
-    return (files("fedlearn.report") / name).read_text(encoding="utf-8")
+    return (files("fedlearn.report.page") / name).read_text(encoding="utf-8")
 
 
 def _hash(script: str) -> str:

@@ -18,7 +18,7 @@ from fedlearn.data.cache import as_it_is
 from fedlearn.data.partitioning import PARTITIONS, is_map
 from fedlearn.data.sources.paths import HUB, is_path
 from fedlearn.errors import FedlearnError, said
-from fedlearn.report.charts import HeatMap
+from fedlearn.report.charts.kinds import HeatMap
 
 MOST_NODES = 100  # columns of the picture
 MOST_BYTES = 1 << 24  # of a file that says who has what

@@ -8,13 +8,12 @@ from typing import Any
 
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.report.numbers import size
-from fedlearn.report.points import (
-    differing,
-    shown,
-)
+from fedlearn.report.page.settings import meaning
+from fedlearn.report.points import differing, shown
 from fedlearn.report.stored import StoredRun
 
 MOST_REASONS = 40
+ORIGIN = {"command": "command", "commit": "commit of its folder", "fedlearn_commit": "commit of fedlearn"}
 
 Link = Callable[[StoredRun, str], str]
 """A run and the name of one of its files -> its address, as seen from the page."""
@@ -45,8 +44,8 @@ def settings(runs: Sequence[StoredRun]) -> str:
     word = "Settings that all runs share" if len(runs) > 1 else "Settings"
     defaults = to_flower(RunConfig())
     chosen = {k: v for k, v in shared.items() if v != defaults.get(k)}
-    few = f'<div class="columns">{_pairs(chosen)}</div>' if chosen else "<p>All are the defaults.</p>"
-    whole = f'<summary>All {len(shared)}, with defaults</summary><div class="columns">{_pairs(shared)}</div>'
+    few = f'<div class="columns">{pairs(chosen)}</div>' if chosen else "<p>All are the defaults.</p>"
+    whole = f'<summary>All {len(shared)}, with defaults</summary><div class="columns">{pairs(shared)}</div>'
     return f'<h2>{word}</h2>{few}<details id="all-settings">{whole}</details>'
 
 
@@ -54,21 +53,44 @@ def environment(runs: Sequence[StoredRun]) -> str:
     """Return versions and machine, once for each that differs."""
     kinds: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
     for run in runs:
-        if run.environment:
-            kinds.setdefault(repr(run.environment), (run.environment, []))[1].append(run.name)
+        machine = {k: v for k, v in run.environment.items() if k not in ORIGIN}
+        if machine:
+            kinds.setdefault(repr(machine), (machine, []))[1].append(run.name)
     parts = []
     for environment, names in kinds.values():
         packages = environment.get("packages")
         flat = {k: v for k, v in environment.items() if k != "packages"}
         flat |= packages if isinstance(packages, dict) else {}
         whose = f'<p class="note">{escape(", ".join(names))}</p>' if len(kinds) > 1 else ""
-        parts.append(f'{whose}<div class="columns">{_pairs(flat)}</div>')
+        parts.append(f'{whose}<div class="columns">{pairs(flat)}</div>')
     return f"<h2>Environment</h2>{''.join(parts)}" if parts else ""
 
 
-def _pairs(table: Mapping[str, Any]) -> str:
-    rows = "".join(f"<tr><th>{escape(str(k))}</th><td>{escape(shown(v))}</td></tr>" for k, v in table.items())
+def origins(runs: Sequence[StoredRun]) -> str:
+    """Return how each run was begun: its command line, and the commits of the folder and of fedlearn."""
+    rows = []
+    for run in runs:
+        table = {title: run.environment.get(key) for key, title in ORIGIN.items()}
+        known = {title: value for title, value in table.items() if value}
+        name = f"<p>{escape(run.name)}</p>" if len(runs) > 1 else ""
+        lines = "".join(f"<div><dt>{t}</dt><dd><code>{escape(shown(v))}</code></dd></div>" for t, v in known.items())
+        rows.append(f'<div data-of="{escape(run.name)}">{name}<dl class="origin">{lines}</dl></div>' if known else "")
+    if not any(rows):
+        return ""
+    inside = "".join(rows)
+    many = f'<details id="all-origins"><summary>of {len(runs)} runs</summary>{inside}</details>'
+    return f"<h2>How it was begun</h2>{many if len(runs) > 3 else inside}"
+
+
+def pairs(table: Mapping[str, Any]) -> str:
+    """Return names and values in two columns; the name of a setting says on hover what it means."""
+    rows = "".join(f"<tr>{_name(str(k))}<td>{escape(shown(v))}</td></tr>" for k, v in table.items())
     return f'<table class="pairs"><tbody>{rows}</tbody></table>'
+
+
+def _name(name: str) -> str:
+    said = f' title="{escape(meaning(name))}"' if meaning(name) else ""
+    return f"<th{said}>{escape(name)}</th>"
 
 
 def files(runs: Sequence[StoredRun], link: Link) -> str:

@@ -1,100 +1,24 @@
-"""What there is to see in runs, as charts without a form: `svg.py` draws them for the page, `plots.py` for files."""
+"""Learning, run beside run: curves, and what the bytes buy."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedlearn.metrics import Metric
+from fedlearn.report.charts.kinds import Dot, Line, LineChart, ScatterChart
 from fedlearn.report.numbers import byte_unit
-from fedlearn.report.points import Point, metrics_of
+from fedlearn.report.points import PHASES, Point, metrics_of
 from fedlearn.report.stored import StoredRun
 
-PHASES = ("selection", "training", "evaluation")
-FATES = ("reported", "failed", "refused", "late")
+AXES = ("rounds", "bytes", "seconds")
 EQUAL = 1.01  # times the bytes of another run: too little to draw anything from
 WIDE = 10  # times more bytes than another run took: beyond it their axis is logarithmic
 MOST_PLACES = 2000  # points of a chart's lines in all; beyond it lines are thinned, so that a page stays small
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line; with `low` and `high` a band around it. All of one length."""
-
-    label: str
-    slot: int
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LineChart:
-    """Lines over a common axis."""
-
-    key: str  # name of its file
-    title: str
-    x_title: str
-    y_title: str
-    lines: tuple[Line, ...]
-    log_x: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StackedBars:
-    """For each round a bar, made of layers from the bottom up."""
-
-    key: str
-    title: str
-    y_title: str
-    rounds: tuple[int, ...]
-    layers: dict[str, tuple[float, ...]]  # name -> one height for each round
-    goal: tuple[float, ...] = ()  # a line over the bars: what there might have been
-
-
-@dataclass(frozen=True, slots=True)
-class Dot:
-    """One point of a scatter chart; its name is written beside it if it is on the front."""
-
-    label: str
-    slot: int
-    x: float
-    y: float
-    on_front: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ScatterChart:
-    """Dots, those that no other dot beats in both directions joined by a line."""
-
-    key: str
-    title: str
-    x_title: str
-    y_title: str
-    dots: tuple[Dot, ...]
-    log_x: bool
-
-
-@dataclass(frozen=True, slots=True)
-class HeatMap:
-    """How many examples there are in each cell; the colour says it."""
-
-    key: str
-    title: str
-    x_title: str
-    y_title: str
-    rows: tuple[str, ...]
-    counts: NDArray[np.int64]  # (rows, columns)
-
-
-Chart = LineChart | StackedBars | ScatterChart | HeatMap
-
-
-def curves(points: Sequence[Point]) -> list[LineChart]:
+def curves(points: Sequence[Point], *, by: Sequence[str] = AXES) -> list[LineChart]:
     """Return every metric by round and, of evaluations, by uploaded bytes and by time; a single round is no curve."""
     charts = []
     runs = [run for point in points for run in point.runs]
@@ -102,12 +26,13 @@ def curves(points: Sequence[Point]) -> list[LineChart]:
     metrics = metrics_of(runs)
     for metric in metrics.by_interest:
         key, title = metric.name, metric.title
-        charts.append(_curve(points, metric, f"{key}_by_round", f"{title} by round", "round", "rounds", 1))
-        if metric in metrics.evaluated:
-            by_bytes = f"{title} by uploaded bytes", f"{unit} uploaded", "bytes"
-            charts.append(_curve(points, metric, f"{key}_by_bytes", *by_bytes, divisor))
-            by_time = f"{title} by time", "seconds", "seconds"
-            charts.append(_curve(points, metric, f"{key}_by_time", *by_time, 1))
+        kinds = {
+            "rounds": (f"{key}_by_round", f"{title} by round", "round", "rounds", 1.0),
+            "bytes": (f"{key}_by_bytes", f"{title} by uploaded bytes", f"{unit} uploaded", "bytes", divisor),
+            "seconds": (f"{key}_by_time", f"{title} by time", "seconds", "seconds", 1.0),
+        }
+        wanted = by if metric in metrics.evaluated else [axis for axis in by if axis == "rounds"]
+        charts += [_curve(points, metric, *kinds[axis]) for axis in wanted]
     return [chart for chart in charts if any(len(line.x) > 1 for line in chart.lines)]
 
 
@@ -116,10 +41,10 @@ def _curve(
 ) -> LineChart:
     lines = [line for point in points if (line := line_of(point, metric.name, axis, divisor)) is not None]
     step = max(1, -(-sum(len(line.x) for line in lines) // MOST_PLACES))
-    thinned = tuple(_thinned(line, step) for line in lines)
+    drawn = tuple(thinned(line, step) for line in lines)
     ends = [line.x[-1] for line in lines]
     is_wide = lines and min(min(line.x) for line in lines) > 0 and max(ends) > WIDE * min(ends)
-    return LineChart(key, title, x_title, metric.axis_title, thinned, bool(axis == "bytes" and is_wide))
+    return LineChart(key, title, x_title, metric.axis_title, drawn, bool(axis == "bytes" and is_wide))
 
 
 def line_of(point: Point, metric: str, axis: str, divisor: float = 1, *, deviation: bool = False) -> Line | None:
@@ -145,6 +70,16 @@ def line_of(point: Point, metric: str, axis: str, divisor: float = 1, *, deviati
     return Line(point.label, point.slot, tuple(x), tuple(mean), tuple(low), tuple(high))
 
 
+def thinned(line: Line, step: int) -> Line:
+    """Return every step-th place of a line, and its last."""
+    if step == 1:
+        return line
+    kept = sorted({*range(0, len(line.x), step), len(line.x) - 1})
+    series = (line.x, line.y, line.low, line.high)
+    x, y, low, high = (tuple(each[place] for place in kept) if each else () for each in series)
+    return Line(line.label, line.slot, x, y, low, high)
+
+
 def _measured(run: StoredRun, metric: str, axis: str) -> list[tuple[float, float]]:
     """Return (place on the axis, value) of the rounds in which a metric was measured."""
     places = {"rounds": run.column("round_number"), "bytes": _sums(run, "bytes_up"), "seconds": _seconds(run)}[axis]
@@ -158,36 +93,6 @@ def _sums(run: StoredRun, column: str) -> list[float | None]:
 
 def _seconds(run: StoredRun) -> list[float | None]:
     return list(np.cumsum([sum(row.get(f"{phase}_seconds") or 0.0 for phase in PHASES) for row in run.rounds]))
-
-
-def _thinned(line: Line, step: int) -> Line:
-    """Return every step-th place of a line, and its last."""
-    if step == 1:
-        return line
-    kept = sorted({*range(0, len(line.x), step), len(line.x) - 1})
-    series = (line.x, line.y, line.low, line.high)
-    x, y, low, high = (tuple(each[place] for place in kept) if each else () for each in series)
-    return Line(line.label, line.slot, x, y, low, high)
-
-
-def phases(run: StoredRun) -> StackedBars:
-    """Return how long each phase of each round took."""
-    layers = {phase: _heights(run, f"{phase}_seconds") for phase in PHASES}
-    return StackedBars("phases", "seconds by phase", "seconds", _numbers(run), layers)
-
-
-def fates(run: StoredRun) -> StackedBars:
-    """Return what became of each round's cohort; the cohort itself is the goal."""
-    layers = {fate: _heights(run, fate) for fate in FATES}
-    return StackedBars("fates", "nodes of the cohort", "nodes", _numbers(run), layers, _heights(run, "cohort"))
-
-
-def _numbers(run: StoredRun) -> tuple[int, ...]:
-    return tuple(int(number or 0) for number in run.column("round_number"))
-
-
-def _heights(run: StoredRun, column: str) -> tuple[float, ...]:
-    return tuple(value or 0.0 for value in run.column(column))
 
 
 def pareto(points: Sequence[Point]) -> ScatterChart | None:

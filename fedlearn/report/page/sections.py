@@ -9,10 +9,17 @@ from collections.abc import Sequence
 from html import escape
 
 from fedlearn.errors import said
-from fedlearn.report import charts, details
-from fedlearn.report.charts import Chart, HeatMap, StackedBars
-from fedlearn.report.details import Link
+from fedlearn.report.charts.kinds import HeatMap
+from fedlearn.report.charts.learning import pareto
+from fedlearn.report.charts.rounds import all_reported, fates, phases
+from fedlearn.report.charts.skew import skew_of
 from fedlearn.report.numbers import number, ratio, seconds, size
+from fedlearn.report.page import details, learning
+from fedlearn.report.page import runs as run_list
+from fedlearn.report.page.classes import classes
+from fedlearn.report.page.details import Link
+from fedlearn.report.page.figures import figure
+from fedlearn.report.page.nodes import nodes
 from fedlearn.report.points import (
     NO_DIFFERENCE,
     Point,
@@ -22,10 +29,8 @@ from fedlearn.report.points import (
     seconds_of,
     shown,
 )
-from fedlearn.report.skew import skew_of
-from fedlearn.report.stored import StoredRun
-from fedlearn.report.svg import COLORS, svg_of
-from fedlearn.report.tables import points_table, runs_table, sha_of
+from fedlearn.report.stored import StoredRun, finite
+from fedlearn.report.tables import sha_of
 
 MOST_BY_ROUND = 24  # runs whose rounds are drawn one by one
 MOST_SKEWS = 6
@@ -56,30 +61,21 @@ def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, pro
     points = points_of(runs)
     return {
         "head": _head(runs, title, live=live, problems=problems),
+        "choose": run_list.heading(runs),
         "results": _results(runs, points),
-        "curves": _curves(points),
+        "learning": learning.heading(runs),
+        "curves": learning.curves(points),
         "pareto": _pareto(points),
+        "nodes": nodes(runs, points),
+        "classes": classes(runs),
         "rounds": _rounds(runs),
         "skew": _skew(runs),
         "trouble": details.trouble(runs),
+        "origins": details.origins(runs),
         "settings": details.settings(runs),
         "environment": details.environment(runs),
         "files": details.files(runs, link),
     }
-
-
-def _figure(chart: Chart, note: str = "") -> str:
-    caption = f"<figcaption>{escape(note)}</figcaption>" if note else ""
-    legend = _legend([(name, f"f-{name} box") for name in chart.layers]) if isinstance(chart, StackedBars) else ""
-    return f"<figure><h3>{escape(chart.title)}</h3>{legend}{svg_of(chart)}{caption}</figure>"
-
-
-def _legend(names: Sequence[tuple[str, str]]) -> str:
-    """Return colour and name side by side; of a single one there is nothing to tell apart."""
-    if len(names) < 2:
-        return ""
-    items = "".join(f'<li><i class="{kind}"></i>{escape(name)}</li>' for name, kind in names)
-    return f'<ul class="legend">{items}</ul>'
 
 
 # --- head and results -------------------------------------------------------------------------------------------------
@@ -93,8 +89,9 @@ def _head(runs: Sequence[StoredRun], title: str, *, live: bool, problems: Sequen
     texts += [("problem", f"{run.name} failed: {run.reason}") for run in runs if run.reason]
     lines = "".join(f'<p class="{kind}">{escape(text)}</p>' for kind, text in texts)
     about = f'<p class="about">{escape(_about(runs, live=live))}</p>'
+    own = f'<p class="about">{escape(runs[0].notes)}</p>' if len(runs) == 1 and runs[0].notes else ""
     state = _progress(runs) if live else ""
-    return f'<p class="brand">fedlearn</p><h1>{escape(title)}</h1>{about}{state}{lines}'
+    return f'<p class="brand">fedlearn</p><h1>{escape(title)}</h1>{about}{own}{state}{lines}'
 
 
 def _about(runs: Sequence[StoredRun], *, live: bool) -> str:
@@ -133,9 +130,7 @@ def _results(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
         return '<p class="empty">No round has been committed yet.</p>' if runs else ""
     if len(runs) == 1:
         return f'<div class="tiles">{"".join(_tile(*tile) for tile in _tiles(runs[0]))}</div>'
-    repeated = any(len(point.runs) > 1 for point in points)
-    means = f"<h2>Means over seeds</h2>{points_table(points).as_html()}" if repeated else ""
-    return f"{means}<h2>Runs</h2>{runs_table(runs).as_html()}"
+    return run_list.results(runs, points)
 
 
 def _tile(title: str, value: str, note: str) -> str:
@@ -158,6 +153,9 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
     each = seconds(seconds_of(run) / len(run.rounds))
     count = "1 round" if len(run.rounds) == 1 else f"{len(run.rounds)} rounds, {each} each"
     tiles.append(("time", seconds(seconds_of(run)), count))
+    cpu, memory = (finite(run.summary.get(name)) for name in ("cpu_seconds", "memory_bytes"))
+    if cpu is not None and memory is not None and run.status != "unfinished":
+        tiles.append(("processor", seconds(cpu), f"all cores; {size(memory)} of memory at the end"))
     if sha := sha_of(run):
         tiles.append(("SHA-256", sha[:10], "of the final model"))
     return tiles
@@ -166,24 +164,12 @@ def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
 # --- charts -----------------------------------------------------------------------------------------------------------
 
 
-def _curves(points: Sequence[Point]) -> str:
-    drawn = "".join(_figure(chart) for chart in charts.curves(points))
-    if not drawn:
-        return ""
-    names = [(point.label, f"c{point.slot % COLORS} d{point.slot // COLORS % 3}") for point in points]
-    several = any(len(point.runs) > 1 for point in points)
-    note = (
-        '<p class="note">Lines are means over seeds, bands reach from the lowest to the highest.</p>' if several else ""
-    )
-    return f'<h2>Learning</h2>{note}{_legend(names)}<div class="grid-3">{drawn}</div>'
-
-
 def _pareto(points: Sequence[Point]) -> str:
-    chart = charts.pareto(points)
+    chart = pareto(points)
     if chart is None:
         return ""
     note = "Filled: on the Pareto front, no other point is better with as few bytes."
-    return f'<h2>What the bytes buy</h2><div class="grid-1">{_figure(chart, note)}</div>'
+    return f'<h2>What the bytes buy</h2><div class="grid-1">{figure(chart, note)}</div>'
 
 
 def _rounds(runs: Sequence[StoredRun]) -> str:
@@ -192,13 +178,30 @@ def _rounds(runs: Sequence[StoredRun]) -> str:
         return ""
     if len(begun) > MOST_BY_ROUND:
         return f"<h2>Rounds</h2><p>Drawn for up to {MOST_BY_ROUND} runs; report on fewer to see each.</p>"
-    parts = []
-    for run in begun:
-        both = f'<div class="grid-2">{_figure(charts.phases(run))}{_figure(charts.fates(run))}</div>'
-        head = f"<summary>{escape(run.name)}</summary>"
-        opened = " open" if len(begun) <= 3 else ""
-        parts.append(both if len(begun) == 1 else f'<details id="r-{escape(run.name)}"{opened}>{head}{both}</details>')
+    if len(begun) == 1:
+        return f"<h2>Rounds</h2>{_by_round(begun[0])}"
+    opened = " open" if len(begun) <= 3 else ""
+    parts = [
+        f'<details id="r-{escape(run.name)}" data-of="{escape(run.name)}"{opened}><summary>{escape(run.name)}</summary>'
+        f"{_by_round(run)}</details>"
+        for run in begun
+    ]
     return f"<h2>Rounds</h2>{''.join(parts)}"
+
+
+def _by_round(run: StoredRun) -> str:
+    """Return where the time went, and what became of the cohorts: a sentence where all is well, else a chart."""
+    said = f'<p class="note">{escape(_all_well(run))}</p>' if all_reported(run) else ""
+    drawn = "" if said else figure(fates(run), "A line across a bar: the size of the cohort.")
+    return f'{said}<div class="grid-2">{figure(phases(run))}{drawn}</div>'
+
+
+def _all_well(run: StoredRun) -> str:
+    sizes = sorted({int(size or 0) for size in run.column("cohort")})
+    nodes = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    attempts = run.total("attempts") - len(run.rounds)
+    again = f" {attempts:.0f} attempts were made again." if attempts > 0 else ""
+    return f"Every node of every cohort reported in time: {nodes} in each of {len(run.rounds)} rounds.{again}"
 
 
 def _skew(runs: Sequence[StoredRun]) -> str:
@@ -211,7 +214,7 @@ def _skew(runs: Sequence[StoredRun]) -> str:
     if not ways:
         return ""
     found = {run.name: skew_of(run.settings) for run in list(ways.values())[:MOST_SKEWS]}
-    drawn = "".join(_figure(chart, _emptiness(chart)) for chart in found.values() if isinstance(chart, HeatMap))
+    drawn = "".join(figure(chart, _emptiness(chart)) for chart in found.values() if isinstance(chart, HeatMap))
     words = "".join(
         f'<p class="note">No picture of {escape(n)}: {escape(w)}</p>' for n, w in found.items() if isinstance(w, str)
     )

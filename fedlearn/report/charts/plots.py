@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from fedlearn.report.axes import axis_of, log_axis_of
-from fedlearn.report.captions import placed
-from fedlearn.report.charts import Chart, HeatMap, Line, LineChart, ScatterChart, StackedBars
+from fedlearn.report.charts.axes import axis_of, log_axis_of
+from fedlearn.report.charts.captions import placed
+from fedlearn.report.charts.kinds import Chart, HeatMap, Line, LineChart, ScatterChart, StackedBars
 from fedlearn.report.numbers import written
 from fedlearn.report.points import Spread
 
@@ -23,6 +23,7 @@ DASHES = ("-", "--", ":")
 LAYERS = {
     "selection": "#d99a00", "training": "#2a78d6", "evaluation": "#1a9e6e",
     "reported": "#2a78d6", "failed": "#d63a39", "refused": "#5546b8", "late": "#d99a00",
+    "value": "#2a78d6", "after": "#1a9e6e",
 }  # fmt: skip
 STYLE: Any = {  # matplotlib's type names every key
     "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#e4e5e3",
@@ -137,11 +138,13 @@ def _label(name: str) -> str:
 
 
 def _bars(chart: StackedBars, axes: Axes) -> None:
-    base = np.zeros(len(chart.rounds))
+    base = np.zeros(len(chart.places))
     for name, heights in chart.layers.items():
-        axes.bar(chart.rounds, heights, bottom=base, color=LAYERS[name], label=name)
+        axes.bar(chart.places, heights, bottom=base, color=LAYERS[name], label=name)
         base += np.array(heights)
-    axes.set_xlabel("round")
+    if chart.marks and chart.mark != "cohort":
+        axes.scatter(chart.places, chart.marks, s=80, marker="_", color="#16181d", linewidths=1, label=chart.mark)
+    axes.set_xlabel(chart.x_title)
     axes.legend()
 
 
@@ -170,9 +173,18 @@ def _dots(chart: ScatterChart, axes: Axes) -> None:
 
 
 def _cells(chart: HeatMap, axes: Axes) -> None:
-    image = axes.imshow(chart.counts, aspect="auto", cmap="Blues", vmin=0, interpolation="nearest")
-    axes.set_yticks(range(len(chart.rows)), chart.rows)
+    if len(chart.rows) == 1 and not chart.columns:
+        axes.bar(range(chart.counts.shape[1]), chart.counts[0], width=1.0, color=PALETTE[0])
+        axes.set_xlabel(chart.x_title)
+        return
+    shades = chart.shades if chart.columns else chart.counts
+    image = axes.imshow(shades, aspect="auto", cmap="Blues", vmin=0, interpolation="nearest")
+    axes.set_yticks(range(len(chart.rows)), chart.rows, fontsize=min(9.0, 160 / len(chart.rows)))
     axes.set_xlabel(chart.x_title)
-    whole_ticks(axes)
+    if chart.columns:
+        size = min(9.0, 160 / len(chart.columns))
+        axes.set_xticks(range(len(chart.columns)), chart.columns, rotation=45, ha="right", fontsize=size)
+    else:
+        whole_ticks(axes)
     axes.grid(visible=False)
-    axes.figure.colorbar(image, ax=axes, label="examples")
+    axes.figure.colorbar(image, ax=axes, label="share of the row" if chart.columns else "examples")

@@ -1,0 +1,96 @@
+"""What single nodes have measured (nodes.csv): how it is spread over them, round by round, and who is last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.metrics import AFTER, BEFORE, Metric, Metrics
+from fedlearn.report.charts.kinds import Line, LineChart, StackedBars
+from fedlearn.report.charts.learning import thinned
+from fedlearn.report.stored import Row
+from fedlearn.runs.nodes import PARTITION, ROUND
+
+MOST_BARS = 340  # nodes that are drawn one by one; of more, as many evenly chosen ones
+
+Columns = dict[str, NDArray[np.float64]]
+
+
+def over_nodes(rows: Sequence[Row], metrics: Metrics) -> list[LineChart | StackedBars]:
+    """Return the spread over nodes of what counts first, by round, and the nodes of the last round, the worst first.
+
+    With ``evaluation.nodes`` that is the headline metric on each node's own examples, of the round's state and of what
+    the node's training made of it; else what every report says, as its training loss.
+    """
+    headline = metrics.headline
+    reported = [metric for metric in metrics.reported if _has(rows, metric.name)]
+    found: list[tuple[str, Metric, str]] = []
+    if headline is not None:
+        titles = {headline.name: "of the round's state", f"{headline.name}_{AFTER}": "after local training"}
+        found = [(name, headline, title) for name, title in titles.items() if _has(rows, name)]
+    if not found:
+        found = [(metric.name, metric, "") for metric in reported[:1]]
+    spreads = [_by_round(rows, name, metric, title) for name, metric, title in found]
+    charts: list[LineChart | StackedBars] = [chart for chart in spreads if len(chart.lines[0].x) > 1]
+    return [*charts, _ranked(rows, *found[-1])] if found else charts
+
+
+def _has(rows: Sequence[Row], name: str) -> bool:
+    return any(_is_whole(row, name) for row in rows)
+
+
+def _is_whole(row: Row, name: str) -> bool:
+    return all(row.get(column) is not None for column in (ROUND, PARTITION, name))
+
+
+def _columns(rows: Sequence[Row], name: str) -> Columns:
+    """Return round, partition, value and value before training of the rows that hold a value, by round."""
+    kept = [row for row in rows if _is_whole(row, name)]
+    before = f"{name.removesuffix(f'_{AFTER}')}_{BEFORE}" if name.endswith(f"_{AFTER}") else ""
+    names = {"round": ROUND, "partition": PARTITION, "value": name, "before": before}
+    table = {key: np.array([_number(row.get(column)) for row in kept]) for key, column in names.items()}
+    order = np.argsort(table["round"], kind="stable")
+    return {key: values[order] for key, values in table.items()}
+
+
+def _number(cell: float | None) -> float:
+    return np.nan if cell is None else cell
+
+
+def _by_round(rows: Sequence[Row], name: str, metric: Metric, what: str) -> LineChart:
+    table = _columns(rows, name)
+    rounds, begins = np.unique(table["round"], return_index=True)
+    parts = [np.sort(part) for part in np.split(table["value"], begins[1:])]
+    quarter, median, three = (tuple(float(np.quantile(part, q)) for part in parts) for q in (0.25, 0.5, 0.75))
+    worst = tuple(float(_worst_first(part, metric)[: -(-len(part) // 10)].mean()) for part in parts)
+    places = tuple(rounds.tolist())
+    lines = (Line("median, quartiles", 0, places, median, quarter, three), Line("worst tenth", 1, places, worst))
+    step = max(1, len(places) // 500)
+    title = " ".join(["nodes:", metric.title, what]).strip()
+    return LineChart(f"{name}_over_nodes", title, "round", metric.axis_title, tuple(thinned(e, step) for e in lines))
+
+
+def _worst_first(values: NDArray[np.float64], metric: Metric) -> NDArray[np.float64]:
+    return values[::-1] if metric.better == "down" else values
+
+
+def _ranked(rows: Sequence[Row], name: str, metric: Metric, what: str) -> StackedBars | LineChart:
+    table = _columns(rows, name)
+    last = table["round"] == table["round"][-1]
+    order = np.argsort(table["value"][last], kind="stable")
+    order = order[::-1] if metric.better == "down" else order
+    if len(order) > MOST_BARS:
+        order = order[np.linspace(0, len(order) - 1, MOST_BARS).astype(int)]
+    values, nodes, before = (table[key][last][order] for key in ("value", "partition", "before"))
+    places, heights = tuple(range(1, len(order) + 1)), tuple(values.tolist())
+    key, title = f"{name}_by_node", " ".join(["nodes of the last round:", metric.title, what]).strip()
+    if values.min() < 0:  # there is no bar below nothing
+        return LineChart(key, title, "rank", metric.axis_title, (Line(metric.title, 0, places, heights),))
+    marks = tuple(before.tolist()) if np.isfinite(before).all() else ()
+    layer = AFTER if what.startswith(AFTER) else "value"
+    return StackedBars(
+        key, title, metric.axis_title, places, {layer: heights}, marks, "before local training" if marks else "",
+        x_title="nodes, the worst first", names=tuple(f"node {node:.0f}" for node in nodes),
+    )  # fmt: skip

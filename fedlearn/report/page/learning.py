@@ -1,0 +1,140 @@
+"""Curves: one chart a metric, by round; the script draws it by bytes or time, smoothed, on a log axis, in groups.
+
+Without the script there are the curves by round. For it the section holds what every run has measured, once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from fedlearn.metrics import Spread
+from fedlearn.report.charts import learning as charts
+from fedlearn.report.charts.kinds import LineChart
+from fedlearn.report.numbers import byte_unit, plain
+from fedlearn.report.page.figures import figure, legend, line_class
+from fedlearn.report.points import PHASES, Point, differing, metrics_of, shown
+from fedlearn.report.stored import StoredRun
+
+AXES = {"rounds": "rounds", "bytes": "bytes", "seconds": "time"}
+TOOLS = (
+    '<div class="tools"><span class="switch">{axes}</span>'
+    '<label>smoothing <input type="range" name="smooth" min="0" max="0.95" step="0.05" value="0"></label>'
+    '<label><input type="checkbox" name="logy"> log value</label>'
+    '<label><input type="checkbox" name="logx"> log axis</label></div>'
+)
+
+
+def heading(runs: Sequence[StoredRun]) -> str:
+    """Return the heading with its tools, which never change: a hand that is on them is not disturbed."""
+    if not any(len(run.rounds) > 1 for run in runs):
+        return ""
+    checked = {"rounds": " checked"}
+    labels = "".join(
+        f'<label><input type="radio" name="axis" value="{axis}"{checked.get(axis, "")}><span>{word}</span></label>'
+        for axis, word in AXES.items()
+    )
+    return f"<h2>Learning</h2>{TOOLS.format(axes=labels)}"
+
+
+def curves(points: Sequence[Point]) -> str:
+    """Return the curves of all that is measured, but of how it is spread over nodes."""
+    runs = [run for point in points for run in point.runs]
+    hidden = spread_names(runs)
+    return grid_of(points, [chart for chart in charts.curves(points, by=["rounds"]) if _metric_of(chart) not in hidden])
+
+
+def spread_names(runs: Sequence[StoredRun]) -> dict[str, str]:
+    """Return the columns that say how the headline is spread over nodes: name -> title."""
+    metrics = metrics_of(runs)
+    found = Spread(metrics.headline).metrics if metrics.headline is not None else ()
+    return {metric.name: metric.title for metric in found if metric.name in metrics.columns}
+
+
+def grid_of(points: Sequence[Point], drawn: Sequence[LineChart], *, note: str = "", parted: float | None = None) -> str:
+    """Return charts of points beside each other, with the data that the script draws them from.
+
+    Parameters
+    ----------
+    note
+        A line above them.
+    parted
+        The round in which two runs part: the script marks it.
+    """
+    if not drawn:
+        return ""
+    if any(len(point.runs) > 1 for point in points):
+        note = "Lines are means over seeds, bands reach from the lowest to the highest. " + note
+    said = f'<p class="note">{escape(note.strip())}</p>' if note else ""
+    names = legend([(point.label, line_class(point.slot)) for point in points])
+    figures = "".join(figure(chart, metric=_metric_of(chart)) for chart in drawn)
+    measured = data_of(points, [_metric_of(chart) for chart in drawn])
+    data = json.dumps(measured | ({"parted": parted} if parted else {}), separators=(",", ":"))
+    return f'{said}<div class="names">{names}</div><div class="grid-3" data-curves="{escape(data)}">{figures}</div>'
+
+
+def _metric_of(chart: LineChart) -> str:
+    return chart.key.removesuffix("_by_round")
+
+
+def data_of(points: Sequence[Point], metrics: Sequence[str]) -> dict[str, Any]:
+    """Return what the script draws from: of each run where its rounds lie on each axis, and what was measured."""
+    runs = [run for point in points for run in point.runs]
+    divisor, unit = byte_unit(max((run.total("bytes_up") for run in runs), default=0))
+    step = max(1, -(-sum(len(run.rounds) for run in runs) // charts.MOST_PLACES))
+    names = differing(runs)
+    return {
+        "unit": unit,
+        "metrics": list(metrics),
+        "runs": [
+            {
+                "name": run.name,
+                "point": point.label,
+                "slot": point.slot,
+                "done": run.status == "completed",
+                "settings": {name: shown(run.settings.get(name)) for name in names},
+                **_places(run, _kept(run, metrics, step), divisor),
+                "values": [_short(_column(run, metric), _kept(run, metrics, step)) for metric in metrics],
+            }
+            for point in points
+            for run in point.runs
+        ],
+    }
+
+
+def _kept(run: StoredRun, metrics: Sequence[str], step: int) -> list[int]:
+    """Return which rounds are drawn: all of them, or every step-th that has measured anything, and the last."""
+    if step == 1:
+        return list(range(len(run.rounds)))
+    evaluated = [m.name for m in run.metrics.evaluated] or list(metrics)
+    full = [place for place, row in enumerate(run.rounds) if any(row.get(name) is not None for name in evaluated)]
+    return sorted({*full[::step], *full[-1:]})
+
+
+def _places(run: StoredRun, kept: Sequence[int], divisor: float) -> dict[str, list[float | None]]:
+    sent = np.cumsum([row.get("bytes_up") or 0.0 for row in run.rounds]) / divisor
+    spent = np.cumsum([sum(row.get(f"{phase}_seconds") or 0.0 for phase in PHASES) for row in run.rounds])
+    rounds = [row.get("round_number") for row in run.rounds]
+    return {
+        "rounds": [plain(rounds[place]) for place in kept],
+        "bytes": _short(sent.tolist(), kept),
+        "seconds": _short(spent.tolist(), kept),
+    }
+
+
+def _column(run: StoredRun, metric: str) -> list[float | None]:
+    return [row.get(metric) for row in run.rounds]
+
+
+def _short(values: Sequence[float | None], kept: Sequence[int]) -> list[float | None]:
+    """Return some of the values in five digits; a whole number without a point."""
+    return [None if (value := values[place]) is None else _five_digits(value) for place in kept]
+
+
+def _five_digits(value: float) -> float:
+    short = float(f"{value:.5g}")
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short

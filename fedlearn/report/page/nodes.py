@@ -1,0 +1,52 @@
+"""What single nodes have measured: five figures, the spread by round, the nodes of the last round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from fedlearn.metrics import Spread
+from fedlearn.report.charts.learning import curves
+from fedlearn.report.charts.nodes import over_nodes
+from fedlearn.report.numbers import number
+from fedlearn.report.page.figures import figure
+from fedlearn.report.page.learning import grid_of, spread_names
+from fedlearn.report.points import Point
+from fedlearn.report.stored import StoredRun, node_rows
+
+SHORT = ("mean by examples", "mean, each node alike", "worst tenth", "deviation", "Jain index")
+HOW = (
+    "Each node measures on examples of its own. Worst tenth: the mean over the worst tenth of the nodes. Jain index: 1 "
+    "where all nodes are alike, 1 / n where one has all."
+)
+
+
+def nodes(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
+    """Return the section: of one run its nodes, of several how what counts first is spread over theirs."""
+    inside = _of_one(runs[0]) if len(runs) == 1 else _of_several(runs, points)
+    return f"<h2>Nodes</h2>{inside}" if inside else ""
+
+
+def _of_one(run: StoredRun) -> str:
+    rows, problem = node_rows(run)
+    said = f'<p class="problem">{escape(problem)}</p>' if problem else ""
+    drawn = "".join(figure(chart) for chart in over_nodes(rows, run.metrics)) if rows else ""
+    return f'{_figures(run)}{said}<div class="grid-3">{drawn}</div>' if drawn or said else ""
+
+
+def _figures(run: StoredRun) -> str:
+    headline = run.metrics.headline
+    if headline is None or not (names := spread_names([run])):
+        return ""
+    values = [run.latest(metric.name) for metric in Spread(headline).metrics if metric.name in names]
+    cells = "".join(
+        f"<div><dt>{escape(title)}</dt><dd>{number(value)}</dd></div>"
+        for title, value in zip(SHORT, values, strict=False)
+    )
+    return f'<div class="tiles small">{cells}</div><p class="note">{escape(headline.title)} on nodes. {HOW}</p>'
+
+
+def _of_several(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
+    names = spread_names(runs)
+    drawn = [chart for chart in curves(points, by=["rounds"]) if chart.key.removesuffix("_by_round") in names]
+    return grid_of(points, drawn, note=HOW)

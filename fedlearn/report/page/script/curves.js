@@ -1,0 +1,144 @@
+// Curves, drawn as svg.py draws them: over another axis, smoothed, of some of the runs, in other groups.
+const WIDTH = 400, HEIGHT = 232, LEFT = 46, TOP = 10, INNER_WIDTH = 342, INNER_HEIGHT = 186; // as in svg.py
+const STEPS = [1, 2, 2.5, 5, 10, 100, 1000]; // as in axes.py
+const WIDE = 10; // times more bytes than another line: beyond it their axis is logarithmic
+
+function written(value) {
+  const short = (each) => String(Number(each.toPrecision(4)));
+  for (const [unit, letter, least] of [[1e9, "G", 1e9], [1e6, "M", 1e6], [1e3, "k", 1e4]]) {
+    if (Math.abs(value) >= least) return short(value / unit) + letter;
+  }
+  return short(value);
+}
+
+function axisOf(values, { count = 5, fromZero = false, tight = false, whole = false }) {
+  let low = Math.min(...values, ...(fromZero ? [0] : [])), high = Math.max(...values, ...(fromZero ? [0] : []));
+  if (high - low <= 1e-12 * Math.max(Math.abs(high), 1)) {
+    const margin = Math.abs(high) > 1e-9 ? Math.abs(high) * 0.1 : 0.5;
+    [low, high] = [fromZero ? low : low - margin, high + margin];
+  }
+  const rough = (high - low) / (count - 1), power = 10 ** Math.floor(Math.log10(rough));
+  const step = STEPS.map((digit) => digit * power).find((each) => each >= rough * (1 - 1e-9) && (!whole || each >= 1));
+  const first = Math.floor(low / step + 1e-9), last = Math.ceil(high / step - 1e-9);
+  let ticks = Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+  if (tight) ticks = ticks.filter((tick) => low <= tick && tick <= high);
+  else [low, high] = [ticks[0], ticks[ticks.length - 1]];
+  return { low, high, ticks, log: false, place: (value) => (value - low) / (high - low) };
+}
+
+function logAxisOf(values) {
+  const low = Math.min(...values) / 1.5, high = Math.max(...values) * 1.5, ticks = [];
+  for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
+    ticks.push(...[1, 2, 5].map((digit) => digit * 10 ** power));
+  }
+  const inside = ticks.filter((tick) => low <= tick && tick <= high);
+  const tens = inside.filter((tick) => Math.abs(Math.log10(tick) % 1) < 1e-9);
+  const place = (value) => Math.log(value / low) / Math.log(high / low);
+  return { low, high, ticks: inside.length > 7 ? tens : inside, log: true, place };
+}
+
+function smoothed(values, weight) { // a mean with weights that fade, without a pull towards zero at the beginning
+  let sum = 0, all = 0;
+  return values.map((value) => {
+    sum = weight * sum + (1 - weight) * value;
+    all = weight * all + (1 - weight);
+    return sum / all;
+  });
+}
+
+// Groups of runs that share a line: those of a point, of one value of a setting, or each its own ("*").
+function groupsOf(data, by) {
+  const groups = new Map();
+  for (const run of data.runs) {
+    const label = by === "*" ? run.name : by ? `${by}=${run.settings[by]}` : run.point;
+    if (!groups.has(label)) groups.set(label, { label, slot: by ? groups.size : run.slot, runs: [] });
+    groups.get(label).runs.push(run);
+  }
+  return [...groups.values()];
+}
+
+// The mean of a group over its runs, as far as all have come, and the lowest and the highest.
+function lineOf(group, place, axis) {
+  const done = group.runs.filter((run) => run.done), counted = done.length ? done : group.runs;
+  const tables = counted.map((run) => run[axis].flatMap((x, i) => {
+    const y = run.values[place][i];
+    return x === null || y === null || y === undefined ? [] : [[x, y]];
+  }));
+  const length = Math.min(...tables.map((table) => table.length));
+  if (!tables.length || !length) return null;
+  const rows = Array.from({ length }, (_, i) => tables.map((table) => table[i]));
+  const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
+  const ys = rows.map((row) => row.map(([, y]) => y));
+  const several = tables.length > 1;
+  return {
+    label: group.label,
+    slot: group.slot,
+    x: rows.map((row) => mean(row.map(([x]) => x))),
+    y: ys.map(mean),
+    low: several ? ys.map((each) => Math.min(...each)) : [],
+    high: several ? ys.map((each) => Math.max(...each)) : [],
+  };
+}
+
+function kept(line, isKept) {
+  const places = line.x.flatMap((_, i) => (isKept(i) ? [i] : []));
+  const of = (values) => (values.length ? places.map((i) => values[i]) : []);
+  return { ...line, x: of(line.x), y: of(line.y), low: of(line.low), high: of(line.high), raw: of(line.raw || []) };
+}
+
+function draw(svg, data, choice, isShown) {
+  const place = data.metrics.indexOf(svg.dataset.metric);
+  const groups = groupsOf(data, choice.group).map((group) => ({ ...group, runs: group.runs.filter((run) => isShown(run.name)) }));
+  let lines = groups.flatMap((group) => (group.runs.length ? [lineOf(group, place, choice.axis)] : [])).filter(Boolean);
+  if (choice.smooth) {
+    lines = lines.map((line) => ({
+      ...line, raw: line.y, y: smoothed(line.y, choice.smooth), low: smoothed(line.low, choice.smooth), high: smoothed(line.high, choice.smooth),
+    }));
+  }
+  if (choice.logy) lines = lines.map((line) => kept(line, (i) => line.y[i] > 0 && !(line.low[i] <= 0) && !(line.raw && line.raw[i] <= 0)));
+  if (choice.logx) lines = lines.map((line) => kept(line, (i) => line.x[i] > 0));
+  lines = lines.filter((line) => line.x.length);
+  svg.replaceChildren();
+  delete svg.dataset.hover;
+  if (!lines.length) {
+    svg.append(shape("text", { x: LEFT, y: 100, class: "tick" }, choice.logy ? "nothing above zero to draw" : "no run is chosen"));
+    return;
+  }
+  const title = { rounds: "round", bytes: `${data.unit} uploaded`, seconds: "seconds" }[choice.axis];
+  const xs = lines.flatMap((line) => line.x), ys = lines.flatMap((line) => [...line.y, ...line.low, ...line.high, ...(line.raw || [])]);
+  const ends = lines.map((line) => line.x[line.x.length - 1]), byRound = choice.axis === "rounds";
+  const wide = choice.axis === "bytes" && Math.min(...xs) > 0 && Math.max(...ends) > WIDE * Math.min(...ends);
+  const x = choice.logx || wide ? logAxisOf(xs) : axisOf(xs, { count: 6, tight: true, whole: byRound, fromZero: !byRound });
+  const y = choice.logy ? logAxisOf(ys) : axisOf(ys, {});
+  const px = (value) => (LEFT + x.place(value) * INNER_WIDTH).toFixed(1), py = (value) => (TOP + (1 - y.place(value)) * INNER_HEIGHT).toFixed(1);
+  svg.append(...frame(x, y, px, py, title));
+  if (data.parted && byRound && x.low <= data.parted && data.parted <= x.high) {
+    svg.append(shape("path", { class: "parted", d: `M${px(data.parted)} ${TOP}v${INNER_HEIGHT}` }));
+  }
+  const path = (as, bs) => as.map((a, i) => `${px(a)} ${py(bs[i])}`).join("L");
+  for (const line of lines.filter((each) => each.low.length)) {
+    const back = path([...line.x].reverse(), [...line.low].reverse());
+    svg.append(shape("path", { class: `band ${colour(line.slot)}`, d: `M${path(line.x, line.high)}L${back}Z` }));
+  }
+  for (const line of lines) {
+    if (line.raw && line.raw.length > 1) svg.append(shape("path", { class: `line raw ${colour(line.slot)}`, d: `M${path(line.x, line.raw)}` }));
+    if (line.x.length > 1) svg.append(shape("path", { class: `line ${colour(line.slot)}`, d: `M${path(line.x, line.y)}` }));
+    else svg.append(shape("circle", { class: `dot ${colour(line.slot)}`, cx: px(line.x[0]), cy: py(line.y[0]), r: 4 }));
+  }
+  const hover = { kind: "line", frame: [LEFT, TOP, INNER_WIDTH, INNER_HEIGHT], x: title, domain: [x.low, x.high], log: x.log };
+  svg.dataset.hover = JSON.stringify({ ...hover, lines: lines.map((line) => [line.label, line.slot, line.x, line.y]) });
+}
+
+function frame(x, y, px, py, title) {
+  const base = TOP + INNER_HEIGHT, rules = y.ticks.map((tick) => `M${LEFT} ${py(tick)}h${INNER_WIDTH}`).join("");
+  return [
+    shape("path", { class: "grid", d: rules }),
+    ...y.ticks.map((tick) => shape("text", { x: LEFT - 7, y: Number(py(tick)) + 3.8, class: "tick end" }, written(tick))),
+    ...x.ticks.map((tick) => shape("text", { x: px(tick), y: base + 15, class: "tick mid" }, written(tick))),
+    shape("text", { x: LEFT + INNER_WIDTH, y: base + 30, class: "tick end" }, title),
+  ];
+}
+
+function colour(slot) {
+  return `c${slot % 8} d${Math.floor(slot / 8) % 3}`;
+}

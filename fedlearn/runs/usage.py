@@ -1,0 +1,49 @@
+"""What a run takes of its machine: processor time and memory of this process and of those that it has started.
+
+Read from /proc, so that nothing has to be installed; where there is none, nothing is known.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+PROC = Path("/proc")
+PPID, UTIME, CSTIME = 1, 11, 14  # fields of /proc/PID/stat behind the name: parent; own and waited-for time
+
+
+def cpu_seconds() -> float | None:
+    """Return the processor time so far, in seconds, over all cores; with that of children that have ended."""
+    family = _family()
+    ticks = sum(sum(map(int, fields[UTIME : CSTIME + 1])) for fields in family.values())
+    return ticks / os.sysconf("SC_CLK_TCK") if family else None
+
+
+def memory_bytes() -> int | None:
+    """Return the proportional set size, in bytes: memory that several processes share counts once."""
+    kilobytes = [size for process in _family() if (size := _pss(process)) is not None]
+    return 1024 * sum(kilobytes) if kilobytes else None
+
+
+def _family() -> dict[int, list[str]]:
+    """Return the fields of /proc/PID/stat of this process and of all below it."""
+    stats: dict[int, list[str]] = {}
+    with suppress(OSError):
+        for path in PROC.iterdir():
+            if path.name.isdecimal():
+                with suppress(OSError, IndexError, UnicodeDecodeError):  # it has just ended
+                    stats[int(path.name)] = (path / "stat").read_text().rpartition(")")[2].split()
+    family = {os.getpid()} & stats.keys()
+    while new := {process for process, fields in stats.items() if int(fields[PPID]) in family} - family:
+        family |= new
+    return {process: stats[process] for process in family}
+
+
+def _pss(process: int) -> int | None:
+    """Return a process's proportional set size in kB."""
+    with suppress(OSError, ValueError):
+        for line in (PROC / str(process) / "smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+    return None
