@@ -331,7 +331,7 @@ MENDS = (
         "contracts/test_foreign_strategies.py::test_same_seed_gives_the_same_bytes",
     ),
     Mend(
-        "U3", "fedlearn/report/charts.py",
+        "U3", "fedlearn/report/charts/learning.py",
         "if len(placed) < 2 or max(x for _, x, _ in placed) <= EQUAL * min(x for _, x, _ in placed):",
         "if len(placed) < 2:",
         "unit/report/test_charts.py::test_bytes_that_are_alike_to_one_in_a_hundred_have_bought_nothing",
