@@ -15,6 +15,7 @@ sys.path.insert(0, str(HERE.parent))
 
 project = "fedlearn"
 author = "the fedlearn authors"
+copyright = author
 release = metadata.version("fedlearn")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "generated"]

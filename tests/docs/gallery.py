@@ -20,7 +20,7 @@ GALLERY = ROOT / "docs" / "gallery"
 FIGURES = {  # page -> the file that is its figure, in the folder in which it has run
     "scaffold": "page/figures/mse_by_round.svg",
     "fedper": "page/figures/accuracy_nodes_equal_by_round.svg",
-    "ditto": "page/figures/accuracy_nodes_worst_by_round.svg",
+    "ditto": "page/figures/accuracy_nodes_equal_by_round.svg",
     "geometric_median": "page/figures/accuracy_by_round.svg",
     "codec": "page/figures/accuracy_by_bytes.svg",
     "lstm_by_author": "page/figures/perplexity_by_round.svg",
