@@ -47,8 +47,12 @@ class Keeping(Protocol):
         """Return what all nodes keep between rounds."""
         ...
 
+    def changed_node_states(self) -> bytes:
+        """Return what those nodes keep, or that they keep nothing, that keep something else than at the last call."""
+        ...
+
     def restore_node_states(self, data: bytes) -> None:
-        """Put it back, after a resume."""
+        """Put it back, with what has changed since appended to it, after a resume."""
         ...
 
 

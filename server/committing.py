@@ -130,9 +130,12 @@ def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
     run.typical = _typical_after(run, reporting)
     run.nodes.append(rows_of(run, reporting, measures, at))
     run.events.flush()  # what a commit says of the log must be there
-    states = run.exchange.node_states()
     memory = {**run.strategy.memory(), **run.draws.memory()}
-    run.store.save(step.state, memory, record, node_states=states, seconds=run.seconds, typical=run.typical)
+    run.store.save(
+        step.state, memory, record,
+        changed_nodes=run.exchange.changed_node_states(), all_nodes=run.exchange.node_states,
+        seconds=run.seconds, typical=run.typical,
+    )  # fmt: skip
     row = record.as_row()
     run.events.write("committed", attempt=at.attempt, round=row.pop("round_number"), **row)
 

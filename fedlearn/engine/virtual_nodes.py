@@ -8,11 +8,9 @@ from __future__ import annotations
 import logging
 import math
 import os
-import struct
 import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -22,13 +20,12 @@ from fedlearn import flower, wire
 from fedlearn.errors import CheckpointError, said
 from fedlearn.exchange import Offers
 from fedlearn.flower import ErrorCode, Run
+from fedlearn.runs.memories import packed, unpacked
 
 FIRST_NODE_ID = 2  # Flower's server is node 1
 ClientCall = Callable[[Message, Context], Message]
 
 log = logging.getLogger(__name__)
-
-_ENTRY = struct.Struct("<QI")  # node id, length of what it keeps
 
 
 def partition_of(node_id: int) -> int:
@@ -139,6 +136,7 @@ class VirtualNodes(Grid):
         self.num_nodes = num_nodes
         self.settings = settings
         self.kept: MutableMapping[int, bytes] = {}
+        self._changed: set[int] = set()  # nodes, since the last commit
         self.replies: dict[str, Message] = {}
         self._run = flower.empty_run()
 
@@ -202,36 +200,40 @@ class VirtualNodes(Grid):
     def keep(self, kept: Mapping[int, bytes]) -> None:
         """Take over what nodes keep now."""
         for node_id, data in kept.items():
+            if self.kept.get(node_id, b"") == data:
+                continue
             if data:
                 self.kept[node_id] = data
-            elif node_id in self.kept:
+            else:
                 del self.kept[node_id]
+            self._changed.add(node_id)
 
     def node_states(self) -> bytes:
         """Return what all nodes keep, sorted by node id."""
-        return b"".join(_ENTRY.pack(node, len(data)) + data for node, data in sorted(self.kept.items()))
+        return packed(sorted(self.kept.items()))
+
+    def changed_node_states(self) -> bytes:
+        """Return what those nodes keep, sorted by node id, that keep something else than at the last call."""
+        changed, self._changed = self._changed, set()
+        return packed((node_id, self.kept.get(node_id, b"")) for node_id in sorted(changed))
 
     def restore_node_states(self, data: bytes) -> None:
-        """Give the nodes back what `node_states` returned.
+        """Give the nodes back what `node_states` returned, and what `changed_node_states` did after that.
 
         Raises
         ------
         CheckpointError
-            If it cannot have returned that.
+            If they cannot have returned that.
         """
         self.kept.clear()
-        start = 0
-        with suppress(struct.error):  # of what ends within an entry
-            while start < len(data):
-                node_id, length = _ENTRY.unpack_from(data, start)
-                start += _ENTRY.size
-                self.kept[node_id] = data[start : start + length]
-                start += length
-        if self.node_states() != data:
+        self._changed.clear()
+        try:
+            self.kept.update(unpacked(data))
+        except ValueError:
             raise CheckpointError(
                 "what the nodes keep cannot be read back from the checkpoint: put back the file that was written, or "
                 "begin another run"
-            )
+            ) from None
 
 
 class PromptNodes(VirtualNodes):

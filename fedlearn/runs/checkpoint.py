@@ -18,7 +18,8 @@ runs/NAME/
 Each file is written aside, synced, and renamed into place. `checkpoint.json` is renamed last: until then the one
 before it stands, with the files it names, which are removed only afterwards. The history is not written anew: a round
 is appended and synced, and `checkpoint.json` says how many bytes count; what a kill has cut short lies behind them, and
-the next round is written over it. It says the same of the files that others append to (`APPENDED`).
+the next round is written over it. So it is with what nodes keep (`memories.py`), and with the files that others append
+to (`APPENDED`).
 
 Whoever changes a stored file by hand is told so when the run is resumed. A checksum is no signature: it is not made
 against those who recompute it, and they, too, get at most one line.
@@ -33,7 +34,7 @@ import io
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,8 @@ from fedlearn.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.runs.appended import Appended, Written
 from fedlearn.runs.history import COLUMNS, History, RoundRecord
 from fedlearn.runs.manifest import Manifest, Setting, first_difference
+from fedlearn.runs.memories import NAME as NODES_NAME
+from fedlearn.runs.memories import MemoryFile
 from fedlearn.runs.reading import open_within
 from fedlearn.state import Array, State
 
@@ -161,7 +164,7 @@ class RunStore:
         self.metrics = metrics
         self.state: State = {}
         self.memory: Mapping[str, Array] = {}
-        self.node_states = b""
+        self.node_states = b""  # as loaded; the engine has it from then on
         self.typical: Typical | None = None
         self.history = History(metrics=metrics)
         self.model_sha256 = ""
@@ -173,6 +176,7 @@ class RunStore:
         self._history_bytes = 0
         self._history_sha256 = hashlib.sha256()
         self._table_bytes = -1  # of metrics.csv as it was last written
+        self._memories = MemoryFile()
         self._appended = {name: Appended(folder / name) for name in APPENDED}
         self._written: dict[str, Written] = {}
 
@@ -197,7 +201,7 @@ class RunStore:
             )
         self._check_appended({}, 0)
         with storing(self.folder):
-            self._write(state, {}, b"", History(metrics=self.metrics), None)
+            self._write(state, {}, History(metrics=self.metrics), None, MemoryFile())
 
     def save(
         self,
@@ -205,7 +209,8 @@ class RunStore:
         memory: Mapping[str, Array],
         record: RoundRecord,
         *,
-        node_states: bytes,
+        changed_nodes: bytes = b"",
+        all_nodes: Callable[[], bytes] = bytes,
         seconds: float,
         typical: Typical | None = None,
     ) -> None:
@@ -215,8 +220,9 @@ class RunStore:
         ----------
         memory
             What the strategy carries from round to round.
-        node_states
-            What the nodes keep between rounds, where the engine holds it for them.
+        changed_nodes, all_nodes
+            What the nodes keep between rounds, where the engine holds it for them: what has changed since the commit
+            before, and a function that returns all of it (`memories.packed`).
         seconds
             How long the run has taken so far, over all its sessions.
         typical
@@ -229,7 +235,8 @@ class RunStore:
         """
         self.seconds, self.typical = seconds, typical
         with storing(self.folder):
-            self._write(state, memory, node_states, self.history.plus(record), record)
+            memories = self._with_memories(len(self.history.rounds) + 1, changed_nodes, all_nodes)
+            self._write(state, memory, self.history.plus(record), record, memories)
 
     def load(self) -> None:
         """Read the stored checkpoint, and take away what a kill has left beside it.
@@ -245,22 +252,23 @@ class RunStore:
         self._check_settings(manifest)
         self._check_data(manifest)
         number = manifest.rounds
-        names = (_state_name(number), _memory_name(number), _nodes_name(number))
-        if names[0] not in manifest.files or not manifest.files.keys() <= {*names}:
+        nodes = next((name for name in manifest.files if NODES_NAME.fullmatch(name)), "")
+        names = (_state_name(number), _memory_name(number))
+        if names[0] not in manifest.files or not manifest.files.keys() <= {*names, nodes}:
             raise CheckpointError(f"{self.folder / CHECKPOINT} names other files than those of round {number}")
         written = self._read(HISTORY, manifest.history_sha256, first=manifest.history_bytes)
         history = History.of(_records(written, self.folder / HISTORY), self.metrics)
         if len(history.rounds) != number:
             raise CheckpointError(f"{self.folder / HISTORY} holds {len(history.rounds)} rounds instead of {number}")
-        data = {
-            name: self._read(name, digest, size=manifest.sizes.get(name)) for name, digest in manifest.files.items()
-        }
-        state, *memory = (self._unpack(name, data[name]) for name in names[:2] if name in data)
+        files, sizes = manifest.files, manifest.sizes
+        data = {name: self._read(name, files[name], size=sizes.get(name)) for name in names if name in files}
+        state, *memory = (self._unpack(name, data[name]) for name in names if name in data)
         if sorted(state) != sorted(manifest.parameters):
             raise CheckpointError(f"{self.folder / CHECKPOINT} names other parameters than {names[0]} holds")
         self.state = {name: state[name] for name in manifest.parameters}
         self.memory = memory[0] if memory else {}
-        self.node_states = data.get(names[2], b"")
+        self.node_states = self._read(nodes, files[nodes], first=sizes.get(nodes)) if nodes else b""
+        self._memories = MemoryFile.of(nodes, self.node_states, whole=manifest.nodes_whole)
         self.history, self.seconds, self.model_sha256 = history, manifest.seconds, manifest.files[names[0]]
         self.typical = manifest.typical
         self._history_bytes, self._history_sha256 = len(written), hashlib.sha256(written)
@@ -268,7 +276,7 @@ class RunStore:
         self._check_best()
         self._check_appended(manifest.appended, number)
         with storing(self.folder):
-            self._clear({*data})
+            self._clear({*data, nodes})
             self._publish(data[names[0]], None)
 
     def _check_settings(self, manifest: Manifest) -> None:
@@ -357,17 +365,15 @@ class RunStore:
         self,
         state: State,
         memory: Mapping[str, Array],
-        node_states: bytes,
         history: History,
         record: RoundRecord | None,
+        memories: MemoryFile,
     ) -> None:
         number = len(history.rounds)
         packed = pack_state(state)
         data = {_state_name(number): packed}
         if memory:
             data[_memory_name(number)] = pack_state(memory)
-        if node_states:
-            data[_nodes_name(number)] = node_states
         for name, content in data.items():
             write_atomically(self.folder / name, content)
         line = json.dumps(record.as_row()).encode() + b"\n" if record is not None else b""
@@ -375,6 +381,9 @@ class RunStore:
         whole = self._history_sha256.copy()
         whole.update(line)
         sizes = {name: len(content) for name, content in data.items()}
+        files = {name: sha256(content) for name, content in data.items()}
+        if memories.name:
+            sizes[memories.name], files[memories.name] = memories.size, memories.sha256
         is_best = record is not None and record is history.best
         if is_best:
             self._best_sha256, self._best_size = sha256(packed), len(packed)
@@ -384,7 +393,8 @@ class RunStore:
             rounds=number,
             history_bytes=self._history_bytes + len(line),
             history_sha256=whole.hexdigest(),
-            files={name: sha256(content) for name, content in data.items()},
+            files=files,
+            nodes_whole=memories.whole,
             parameters=list(state),
             seconds=round(self.seconds, 3),
             settings=self._settings,
@@ -395,11 +405,25 @@ class RunStore:
             appended=self._written,
         )
         write_atomically(self.folder / CHECKPOINT, manifest.packed())
-        self.state, self.memory, self.node_states, self.history = state, memory, node_states, history
-        self._history_bytes, self._history_sha256 = manifest.history_bytes, whole
+        self.state, self.memory, self.node_states, self.history = state, memory, b"", history
+        self._history_bytes, self._history_sha256, self._memories = manifest.history_bytes, whole, memories
         self.model_sha256 = manifest.files[_state_name(number)]
-        self._clear({*data})
+        self._clear({*files})
         self._publish(packed, record)
+
+    def _with_memories(self, number: int, changed: bytes, all_nodes: Callable[[], bytes]) -> MemoryFile:
+        """Write what nodes keep after a round, beside or behind what the checkpoint names; return its file."""
+        before = self._memories
+        if not changed:
+            return before
+        if before.takes(changed):
+            write_from(self.folder / before.name, before.size, changed)
+            return before.plus(changed)
+        data, name = all_nodes(), _nodes_name(number)
+        if not data:
+            return MemoryFile()
+        write_atomically(self.folder / name, data)
+        return MemoryFile.of(name, data, whole=len(data))
 
     def _clear(self, names: set[str]) -> None:
         """Remove the files of the round before, and what a kill has left behind."""

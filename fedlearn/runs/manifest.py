@@ -58,6 +58,8 @@ class Manifest:
         The fingerprint of the data set; empty where nobody said.
     appended
         How much of the files that others append to had been written, by name.
+    nodes_whole
+        How long the file of what nodes keep was when it was last written as a whole.
     """
 
     rounds: Annotated[int, Field(ge=0)]
@@ -73,6 +75,7 @@ class Manifest:
     format: int = FORMAT
     typical: Typical | None = None
     appended: dict[str, Written] = field(default_factory=dict)
+    nodes_whole: Annotated[int, Field(ge=0)] = 0
 
     def packed(self) -> bytes:
         """Return the file's content."""

@@ -128,6 +128,20 @@ def test_what_nodes_keep_goes_through_a_checkpoint(grid, ask):
     assert grid.node_states() == b""
 
 
+def test_what_has_changed_is_told_once_and_restored_behind_the_rest(grid, ask):
+    grid.send_and_receive([ask(7), ask(3)])
+    first = grid.changed_node_states()
+    assert first == grid.node_states() != b""
+    assert grid.changed_node_states() == b""
+    grid.send_and_receive([ask(7), ask(3, "forget")])
+    later, whole = grid.changed_node_states(), grid.node_states()
+    grid.restore_node_states(first + later)
+    assert grid.node_states() == whole
+    assert grid.changed_node_states() == b""
+    told = answers(grid.send_and_receive([ask(7), ask(3)]))
+    assert (told[7]["calls"], told[3]["calls"]) == (3, 1)
+
+
 def test_a_node_may_forget_what_it_has_kept(grid, ask):
     grid.send_and_receive([ask(7)])
     grid.send_and_receive([ask(7, "forget")])

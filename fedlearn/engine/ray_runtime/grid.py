@@ -73,6 +73,11 @@ class RunnerGrid(VirtualNodes):
         self._mailbox.wait_until_empty()
         return super().node_states()
 
+    def changed_node_states(self) -> bytes:
+        """Return what those keep that keep something else, likewise."""
+        self._mailbox.wait_until_empty()
+        return super().changed_node_states()
+
     def close(self) -> None:
         """End all runners; messages that wait are forgotten."""
         self._mailbox.close()
