@@ -29,7 +29,7 @@ import typer
 ROOT = Path(__file__).parents[2]
 CODE = ("fedlearn", "server", "client", "strategies", "experiments", "tests", "docs")
 FILES = ("pyproject.toml", "docker-compose.yml", "README.md")
-LONGEST = 240  # seconds that a test may take; without its mend it may hang
+LONGEST = 120  # seconds that a test may take; without its mend it may hang
 PASSED, FAILED = 0, 1  # exit codes of pytest; others say that it could not run the test
 
 
