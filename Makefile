@@ -8,6 +8,9 @@ PARALLEL ?= -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: simulate test test-all lint docs clean
 
+# Tests start many processes: what one of them has compiled, the others need not compile again.
+test test-all: export PYTHONDONTWRITEBYTECODE =
+
 simulate: .venv/installed
 	$(BIN)/python -m fedlearn.simulate --clients 100 $(ARGS)
 
@@ -15,7 +18,7 @@ test: .venv/installed-dev
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 test-all: .venv/installed-dev
-	$(BIN)/python -m pytest $(PARALLEL) -m "" $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) -m "" --hypothesis-profile long $(ARGS)
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -10,8 +10,10 @@ from hypothesis import settings
 
 from fedlearn import flower
 
-settings.register_profile("fedlearn", max_examples=60, deadline=None, derandomize=True, database=None)
-settings.load_profile("fedlearn")
+EXAMPLES = {"short": 20, "long": 60}  # of each property: `make test`, `make test-all`
+for profile, examples in EXAMPLES.items():
+    settings.register_profile(profile, max_examples=examples, deadline=None, derandomize=True, database=None)
+settings.load_profile("short")
 
 
 @pytest.fixture(scope="session", autouse=True)

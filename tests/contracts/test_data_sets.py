@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,14 @@ import pytest
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import DATASETS, from_arrays, load_dataset, partition_table
 from fedlearn.errors import SettingError
+from tests.unit.data.conftest import CifarFiles
 
 FOLDER = os.environ.get("FEDLEARN_DATA", "")
 # Those that are looked for in the data folder; all others are bundled, and must load without it and without a download.
 FILES = {"cifar10": "cifar10/train.parquet", "california": "california_housing.parquet", "adult": "adult.parquet"}
 NAMES = [name for name in DATASETS if not name.startswith("auto")]
+LONG = {"cifar10"}  # decodes 60,000 images
+FEW = "cifar10, few of its images"
 
 
 def made(name, shape, kind, *, targets="classes", groups=None, **said):
@@ -47,14 +51,28 @@ OWN = {
 }
 
 
-@pytest.fixture(scope="module", params=[*NAMES, *OWN])
-def found(request):
+PARAMS = [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in (*NAMES, FEW, *OWN)]
+
+
+@pytest.fixture(scope="module", params=PARAMS)
+def load(request, tmp_path_factory):
+    """Return the function that loads it."""
     name = request.param
     if name in OWN:
-        return OWN[name](name)
+        return partial(OWN[name], name)
+    if name == FEW:
+        folder = tmp_path_factory.mktemp("data")
+        for part, number in (("train", 100), ("test", 30)):
+            CifarFiles().write(folder / "cifar10" / f"{part}.parquet", [each % 10 for each in range(number)])
+        return partial(load_dataset, "cifar10", str(folder))
     if name in FILES and not (Path(FOLDER) / FILES[name]).exists():
         pytest.skip(f"FEDLEARN_DATA does not hold {FILES[name]}")
-    return load_dataset(name, "", offline=True)
+    return partial(load_dataset, name, "", offline=True)
+
+
+@pytest.fixture(scope="module")
+def found(load):
+    return load()
 
 
 def rows_of(examples):
@@ -106,8 +124,8 @@ def test_training_and_test_rows_are_apart(found):
     assert shared <= TWICE.get(found.name, 0) * len(found.test)
 
 
-def test_loading_it_again_gives_the_same_bytes(found):
-    again = OWN[found.name](found.name) if found.name in OWN else load_dataset(found.name, "")
+def test_loading_it_again_gives_the_same_bytes(load, found):
+    again = load()
     assert again.fingerprint == found.fingerprint
     assert rows_of(again.test.at(slice(0, 50))) == rows_of(found.test.at(slice(0, 50)))
     assert len(again.train) == len(found.train)

@@ -27,6 +27,8 @@ SETTINGS = {
 FITTING = {"sgd": "cnn", "tree": "dp-forest"}  # learner -> a model that it can improve; any other: a torch module
 CASES = [(FITTING.get(learner, "cnn"), learner) for learner in LEARNERS]
 CASES += [(model, "") for model in MODELS if model not in FITTING.values()]  # with its own learner
+CASES += [(f"{images.__name__}:Small", "")]  # has running means, as resnet18 has
+LONG = {"resnet18"}
 
 
 @cache
@@ -60,7 +62,9 @@ def bytes_of(fit):
     return {name: array.tobytes() for name, array in fit.arrays.items()}, fit.num_examples, fit.metrics
 
 
-@pytest.fixture(params=CASES, ids="-".join)
+@pytest.fixture(
+    params=[pytest.param(case, id="-".join(case), marks=[pytest.mark.long] * (case[0] in LONG)) for case in CASES]
+)
 def made(request):
     return partial(Case, *request.param)
 

@@ -59,7 +59,7 @@ def test_there_is_a_model_for_every_kind_of_data():
 def test_a_model_learns_and_is_reproducible(name, data):
     dataset = DATA[data]
     settings = {
-        "training.local_epochs": 20,
+        "training.local_epochs": 5,
         "training.batch_size": 20,
         "training.lr": 0.01,
         "training.optimizer": "adam",

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
+from fedlearn.cli import main
 from fedlearn.engine import ENGINES, processes
 from fedlearn.engine.embedded import forkserver
 from fedlearn.models.presets import settings_from
@@ -131,6 +132,20 @@ def parent_of_workers() -> None:
 def run_to_the_end(settings: dict[str, Any], engine: str, folder: Path) -> Run:
     ENGINES.load(engine)(settings_from({**CHEAP, **settings, "engine.name": engine, "out": str(folder)}))
     return Run(folder)
+
+
+def end_of(*arguments: object) -> int:
+    """Run a command of ``fedlearn`` in this process, which has imported everything; return its exit code."""
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as end:
+        patch.setattr(sys, "path", [*sys.path])  # where a command adds the current folder
+        main(list(map(str, arguments)))
+    return end.value.code
+
+
+def resumed(run: Run) -> Run:
+    """Go on with a run by the command, in this process."""
+    assert end_of("simulate", "--quiet", "--resume", run.folder) == 0
+    return run
 
 
 @pytest.fixture

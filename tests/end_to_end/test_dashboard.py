@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.end_to_end.chromium import WIDTHS, Visit, headless
-from tests.end_to_end.conftest import CHEAP, PATIENCE, PLUGINS, ROOT, wait_until
+from tests.end_to_end.conftest import CHEAP, PATIENCE, PLUGINS, ROOT, Run, end_of, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -69,17 +69,19 @@ def test_round_1_is_shown_while_round_2_goes_on(browser, start, tmp_path):
         assert "in round 1" in visit.page.inner_text("#results")
         assert visit.page.inner_text("#link") == "connected"
         visit.assert_calm()
+    stream = urllib.request.urlopen(f"{url}stream", timeout=PATIENCE)
     os.kill(process.pid, signal.SIGINT)
     for visit in visits:
         visit.waits_for("body", "the run has ended")
         assert "interrupted" in visit.page.inner_text("#head")
         visit.assert_calm()
+    assert stream.read().endswith(b"event: end\ndata:\n\n")
     assert process.wait(PATIENCE) == 130
     assert not page_process.is_running()
 
 
 def test_the_finished_state_stays_on_an_open_page(browser, start, tmp_path):
-    process, url = simulate(start, tmp_path / "run", {})
+    process, url = simulate(start, tmp_path / "run", {"engine.name": "inline"})
     visit = Visit(browser, url)
     visit.waits_for("body", "the run has ended")
     assert process.wait(PATIENCE) == 0
@@ -105,7 +107,13 @@ def test_a_page_that_lost_its_server_finds_the_next_one(browser, start, execute)
     visit.waits_for("body", "3 rounds")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "kill"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGKILL, id="kill"),
+        pytest.param(signal.SIGINT, id="ctrl-c", marks=pytest.mark.long),  # in round 2: see above
+    ],
+)
 def test_nothing_is_left_of_a_page_when_its_run_is_gone(start, tmp_path, number):
     process, url = simulate(start, tmp_path / "run", FAULTY, FAULTS="hang:3:1")
     (page_process,) = pages_of(process)
@@ -117,10 +125,11 @@ def test_nothing_is_left_of_a_page_when_its_run_is_gone(start, tmp_path, number)
     wait_until(lambda: not page_process.is_running(), "the page's process")
 
 
-def test_a_page_changes_no_byte_of_the_model(start, tmp_path, undisturbed):
-    process, _ = simulate(start, tmp_path / "run", {})
-    assert process.wait(PATIENCE) == 0
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["model_sha256"] == undisturbed().sha
+def test_a_page_changes_no_byte_of_the_model(tmp_path, undisturbed, capsys):
+    sets = [f"--set={key}={value}" for key, value in CHEAP.items()]
+    assert end_of("simulate", "--dashboard", "0", "--out", tmp_path / "run", *sets) == 0
+    assert re.search(r"live page: http://\S+", capsys.readouterr().out)
+    assert Run(tmp_path / "run").sha == undisturbed().sha
 
 
 def test_ctrl_c_ends_a_dashboard_at_once_with_streams_open(start, undisturbed):

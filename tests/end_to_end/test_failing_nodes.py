@@ -8,6 +8,7 @@ import time
 import pytest
 
 from fedlearn.errors import RunFailed, UsageError
+from tests.end_to_end.conftest import end_of
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +52,13 @@ def test_a_round_whose_nodes_all_kill_their_workers_is_abandoned(execute, faults
     assert time.monotonic() - begin < 30
 
 
-@pytest.mark.parametrize("partitions", [(1,), (0, 3, 4)], ids=["one", "more than there are workers"])
+@pytest.mark.parametrize(
+    "partitions",
+    [
+        pytest.param((0, 3, 4), id="more than there are workers"),
+        pytest.param((1,), id="one", marks=pytest.mark.long),
+    ],
+)
 def test_a_node_that_hangs_costs_itself_only(execute, faults, partitions):
     faults(" ".join(f"raise:{partition}:1" for partition in partitions))
     raised = execute(FAULTY, engine="inline")
@@ -92,9 +99,9 @@ def test_a_model_that_cannot_be_loaded_is_one_line_of_usage(execute, engine):
         assert "\n" not in str(error.value)
 
 
-def test_the_command_says_in_one_line_that_a_model_cannot_be_loaded(command):
-    started = command({"model.name": "nowhere:model"})
-    assert started.process.wait(60) == 2
-    said = started.process.stderr.read().strip()
+def test_the_command_says_in_one_line_that_a_model_cannot_be_loaded(capfd, tmp_path):
+    arguments = ["--dataset", "digits", "--clients", "4", "--out", tmp_path / "run", "--model", "nowhere:model"]
+    assert end_of("simulate", "--quiet", *arguments) == 2
+    said = capfd.readouterr().err.strip()
     assert "model.name = 'nowhere:model'" in said
     assert "\n" not in said

@@ -134,7 +134,7 @@ def test_a_resumed_run_cannot_raise_its_budget(execute):
 
 
 def test_killed_between_turns_it_resumes_to_the_same_bytes(command, execute, undisturbed):
-    killed = command(RELAY)
+    killed = command({**RELAY, "engine.name": "inline"})
     while killed.run.committed < 3 and killed.process.poll() is None:
         time.sleep(0.002)
     killed.signal(signal.SIGKILL)

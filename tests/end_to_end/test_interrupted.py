@@ -13,9 +13,16 @@ FAULTY = {"model.name": "faulty:model", "clients": 6, "rounds.cohort": 0}
 SOON = 10.0  # seconds, on a busy machine; it would hang for ever otherwise
 
 
-@pytest.mark.parametrize("group", [True, False], ids=["terminal", "main-process-only"])
-@pytest.mark.parametrize("faults", ["hang:3:2", "hang:evaluate:*"], ids=["training", "evaluation"])
-def test_interrupted_it_ends_soon_and_resumes_to_the_same_bytes(in_the_middle, execute, undisturbed, group, faults):
+@pytest.mark.parametrize(
+    ("faults", "group"),
+    [
+        pytest.param("hang:3:2", True, id="training-terminal"),
+        pytest.param("hang:evaluate:*", False, id="evaluation-main-process-only"),
+        pytest.param("hang:3:2", False, id="training-main-process-only", marks=pytest.mark.long),
+        pytest.param("hang:evaluate:*", True, id="evaluation-terminal", marks=pytest.mark.long),
+    ],
+)
+def test_interrupted_it_ends_soon_and_resumes_to_the_same_bytes(in_the_middle, execute, undisturbed, faults, group):
     interrupted = in_the_middle(FAULTY, faults)
     assert interrupted.signal(signal.SIGINT, group=group) < SOON
     time.sleep(0.2)  # multiprocessing's resource tracker sees the end of the others, and ends

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import wait_until
+from .conftest import end_of, resumed, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -22,8 +22,12 @@ GONE_WITHIN = 5.0  # seconds; takes one on an idle machine
 
 @pytest.mark.parametrize(
     ("faults", "committed"),
-    [("hang:0:1", 0), ("hang:3:2", 1), ("hang:5:3", 2), ("hang:evaluate:*", 0)],
-    ids=["first-round", "middle", "last-round", "evaluation"],
+    [
+        pytest.param("hang:3:2", 1, id="middle"),
+        pytest.param("hang:evaluate:*", 0, id="evaluation"),  # of round 1
+        pytest.param("hang:0:1", 0, id="first-round", marks=pytest.mark.long),
+        pytest.param("hang:5:3", 2, id="last-round", marks=pytest.mark.long),  # what is owed is killed there, too
+    ],
 )
 def test_killed_in_the_middle_of_a_round_it_resumes_to_the_same_bytes(
     in_the_middle, execute, undisturbed, place, faults, committed
@@ -40,10 +44,10 @@ def test_killed_in_the_middle_of_a_round_it_resumes_to_the_same_bytes(
     assert list(place.iterdir()) == []
     wait_until(lambda: set(Path("/dev/shm").iterdir()) <= shared_memory, "shared memory without names to be left")
     assert killed.run.committed == committed
-    resumed, reference = execute(FAULTY, out=killed.run.folder), undisturbed(FAULTY)
-    assert resumed.sha == reference.sha
-    assert resumed.summary["accuracy"] == reference.summary["accuracy"]
-    assert [e["committed"] for e in resumed.events_of("started")] == [0, committed]
+    run, reference = execute(FAULTY, out=killed.run.folder), undisturbed(FAULTY)
+    assert run.sha == reference.sha
+    assert run.summary["accuracy"] == reference.summary["accuracy"]
+    assert [e["committed"] for e in run.events_of("started")] == [0, committed]
 
 
 def test_a_run_resumes_on_another_engine_and_with_other_workers(in_the_middle, execute, undisturbed):
@@ -57,24 +61,24 @@ def test_what_nodes_owe_survives_a_kill(in_the_middle, execute, undisturbed):
     owing = {**FAULTY, "compression.codec": "residual,top-k:0.05,quantize:4", "compression.send": "update"}
     killed = in_the_middle(owing, "hang:3:3")
     killed.signal(signal.SIGKILL)
-    resumed = execute(owing, out=killed.run.folder)
-    assert resumed.sha == undisturbed(owing).sha
+    run = execute(owing, out=killed.run.folder)
+    assert run.sha == undisturbed(owing).sha
     forgetful = {**owing, "compression.codec": "top-k:0.05,quantize:4"}
-    assert resumed.sha != undisturbed(forgetful).sha
+    assert run.sha != undisturbed(forgetful).sha
 
 
 def test_a_run_killed_at_random_moments_again_and_again_ends_with_the_same_bytes(command, undisturbed):
     settings = {"rounds.total": 6, "compression.codec": "drop"}
     rng = random.Random(7)
     killed = command(settings)
-    for goal in (0, 2, 4):
+    for goal in (1, 3):
         while killed.run.committed < goal and killed.process.poll() is None:
             time.sleep(0.002)
         time.sleep(rng.uniform(0, 0.1))
         killed.signal(signal.SIGKILL)
-        killed = command(resume=killed.run.folder)
-    assert killed.process.wait(60) == 0
-    assert killed.run.sha == undisturbed(settings).sha
+        if goal == 1:
+            killed = command(resume=killed.run.folder)
+    assert resumed(killed.run).sha == undisturbed(settings).sha
 
 
 def test_killed_before_anything_is_stored_it_starts_anew_in_the_same_folder(command, undisturbed):
@@ -83,13 +87,10 @@ def test_killed_before_anything_is_stored_it_starts_anew_in_the_same_folder(comm
         time.sleep(0.001)
     killed.signal(signal.SIGKILL)
     (killed.run.folder / "checkpoint.json").unlink(missing_ok=True)  # had it come that far
-    resumed = command(resume=killed.run.folder)
-    assert resumed.process.wait(60) == 0
-    assert resumed.run.sha == undisturbed().sha
+    assert resumed(killed.run).sha == undisturbed().sha
 
 
-def test_two_runs_do_not_share_a_folder(in_the_middle, command):
+def test_two_runs_do_not_share_a_folder(in_the_middle, capsys):
     running = in_the_middle(FAULTY, "hang:3:1")
-    second = command(resume=running.run.folder)
-    assert second.process.wait(60) == 2
-    assert "another process is running in this folder" in second.process.stderr.read()
+    assert end_of("simulate", "--resume", running.run.folder) == 2
+    assert "another process is running in this folder" in capsys.readouterr().err

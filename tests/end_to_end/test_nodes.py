@@ -92,6 +92,14 @@ def test_a_sample_of_nodes_measures_and_only_when_an_evaluation_is_due(execute):
     assert [row["accuracy_nodes"] == "" for row in table_of(run)] == [True, False]
 
 
+def test_a_resumed_run_has_the_rows_of_one_that_was_never_stopped(execute):
+    settings = {**ALL, "rounds.total": 3}
+    stopped = execute({**settings, "rounds.total": 1}, engine="inline")
+    whole, again = execute(settings, engine="inline"), execute(settings, engine="inline", out=stopped.folder)
+    assert again.sha == whole.sha
+    assert (again.folder / "nodes.csv").read_text() == (whole.folder / "nodes.csv").read_text()
+
+
 @pytest.mark.long
 def test_a_killed_run_ends_with_the_rows_of_one_that_was_not(command, execute):
     settings = {**ALL, "rounds.total": 6}

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from fedlearn.errors import SettingError
-from tests.end_to_end.conftest import wait_until
+from tests.end_to_end.conftest import resumed, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -44,9 +44,7 @@ def test_own_data_and_model_survive_a_kill(execute, command):
     started = command(OWN)
     wait_until(lambda: started.run.committed >= 1 or started.process.poll() is not None, "a round")
     started.signal(signal.SIGKILL)
-    again = command(resume=started.run.folder)
-    assert again.process.wait(60) == 0
-    assert again.run.sha == whole.sha
+    assert resumed(started.run).sha == whole.sha
 
 
 def test_a_row_from_outside_brings_data_strategy_rounds_and_metric_along(execute):

@@ -21,7 +21,7 @@ from fedlearn.compression.identity import Identity
 from fedlearn.errors import SettingError, UsageError
 from fedlearn.report.comparing import compared
 from strategies.fedavg import FedAvg
-from tests.end_to_end.conftest import PLUGINS, ROOT, Run, wait_until
+from tests.end_to_end.conftest import PLUGINS, ROOT, Run, end_of, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -29,6 +29,7 @@ SMALL = {
     "clients": 10, "rounds": 2, "cohort": 5, "local_epochs": 1, "workers": 2, "progress": False,
     "settings": {"rounds.backoff": 0.0, "rounds.max_attempts": 2},
 }  # fmt: skip
+INLINE = {**SMALL, "engine": "inline"}  # where it is not the engine that is looked at
 BY_NAME = {
     "clients": 10, "data.dataset": "writers:load", "model.name": "letters:Letters", "training.lr": 0.2,
 }  # fmt: skip
@@ -101,7 +102,13 @@ def test_objects_make_the_same_bytes_as_their_names(by_the_command, letters, wri
     assert isinstance(run.model(), Net)
 
 
-@pytest.mark.parametrize("from_file", [True, False], ids=["script", "standard-input"])
+@pytest.mark.parametrize(
+    "from_file",
+    [
+        pytest.param(False, id="standard-input"),
+        pytest.param(True, id="script", marks=pytest.mark.long),  # as below, where it is interrupted
+    ],
+)
 def test_script_without_a_guard_makes_the_same_bytes(by_the_command, tmp_path, from_file):
     text = script(tmp_path / "run")
     (tmp_path / "script.py").write_text(text)
@@ -136,13 +143,25 @@ def test_resume_with_other_code_is_refused_and_with_the_same_goes_on(tmp_path):
 
         return Net
 
-    first = fedlearn.run(data="writers:load", model=net(62), out=tmp_path / "run", **SMALL)
+    first = fedlearn.run(data="writers:load", model=net(62), out=tmp_path / "run", **INLINE)
     with pytest.raises(SettingError, match="was begun with other code: 'object:Net-") as error:
         fedlearn.run(resume=first, model=net(63), rounds=3, progress=False)
     assert "\n" not in str(error.value)
     again = fedlearn.run(resume=first, model=net(62), rounds=3, progress=False)
     assert again.summary["rounds"] == 3
     assert len(again.history) == 3
+
+
+def test_command_repeats_and_resumes_a_run_of_objects_in_this_process(letters, writers, tmp_path):
+    class Net(letters):
+        pass
+
+    first = fedlearn.run(data=writers, model=Net, out=tmp_path / "run", **SMALL)
+    again = tmp_path / "again"
+    assert end_of("simulate", "--quiet", "--config", first.folder / "settings.toml", "--out", again) == 0
+    assert Run(again).sha == first.sha256
+    assert end_of("simulate", "--quiet", "--resume", first.folder, "--rounds", 3) == 0
+    assert Run(first.folder).summary["rounds"] == 3
 
 
 @pytest.mark.long
@@ -182,7 +201,7 @@ def test_learner_strategy_and_codec_can_be_objects(letters, tmp_path):
         fedlearn.run(**given, engine=engine, out=tmp_path / engine, **SMALL) for engine in ("inline", "embedded")
     ]  # fmt: skip
     assert runs[0].sha256 == runs[1].sha256
-    plain = fedlearn.run(data="writers:load", model=letters, out=tmp_path / "plain", **SMALL)
+    plain = fedlearn.run(data="writers:load", model=letters, out=tmp_path / "plain", **INLINE)
     assert plain.sha256 != runs[0].sha256
     assert sorted(path.name.partition("-")[0] for path in (tmp_path / "inline" / "objects").iterdir()) == [
         "Halved", "Plain", "Slower",
@@ -195,7 +214,7 @@ def test_looking_at_a_run_never_unpickles(letters, tmp_path):
     class Net(letters):
         pass
 
-    run = fedlearn.run(data="writers:load", model=Net, out=tmp_path / "run", **SMALL)
+    run = fedlearn.run(data="writers:load", model=Net, out=tmp_path / "run", **INLINE)
     (stored,) = (run.folder / "objects").iterdir()
     hostile = pickle.dumps(_Touch(str(mark)))
     stored.write_bytes(fedlearn.objects._with_header(hostile))
@@ -231,7 +250,7 @@ def test_refused_run_leaves_no_folder(letters, tmp_path, monkeypatch):
 
 
 def test_what_a_run_shows_is_html_of_its_own(tmp_path):
-    run = fedlearn.run(data="writers:load", model="letters:Letters", out=tmp_path / "run", **SMALL)
+    run = fedlearn.run(data="writers:load", model="letters:Letters", out=tmp_path / "run", **INLINE)
     parser = HTMLParser()
     parser.feed(run._repr_html_())
     assert run.sha256 in run._repr_html_()
@@ -240,7 +259,8 @@ def test_what_a_run_shows_is_html_of_its_own(tmp_path):
 
 
 def test_inference_needs_the_run_folder_alone(tmp_path):
-    run = fedlearn.run(data="digits", clients=4, rounds=1, local_epochs=1, progress=False, out=tmp_path / "run")
+    given = {**INLINE, "clients": 4, "rounds": 1}
+    run = fedlearn.run(data="digits", **given, out=tmp_path / "run")
     digits = fedlearn.data.load_dataset("digits", "")
     before = torch.get_num_threads()
     model, inputs = run.model(), run.inputs(digits.test.inputs)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from itertools import product
 
 import pytest
@@ -13,7 +11,7 @@ from fedlearn.engine import ENGINES
 from fedlearn.models.presets import settings_from
 from fedlearn.report.writing import write_report
 from tests.end_to_end.chromium import WIDTHS, Visit, headless
-from tests.end_to_end.conftest import CHEAP, ROOT, Run
+from tests.end_to_end.conftest import CHEAP, Run, end_of
 
 pytestmark = pytest.mark.slow
 
@@ -46,10 +44,9 @@ def report(tmp_path):
     return report
 
 
-def test_the_command_says_where_the_page_is(runs, tmp_path):
-    command = [sys.executable, "-m", "fedlearn", "report", str(runs[0]), "--out", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == (f"{tmp_path / 'index.html'}\n", "")
+def test_the_command_says_where_the_page_is(runs, tmp_path, capsys):
+    assert end_of("report", runs[0], "--out", tmp_path) == 0
+    assert capsys.readouterr() == (f"{tmp_path / 'index.html'}\n", "")
 
 
 def test_a_page_is_calm_on_a_desk_and_on_a_phone(browser, report, runs):
@@ -86,7 +83,8 @@ def test_a_hostile_run_does_nothing_in_the_browser(browser, report, runs, tmp_pa
 
 
 def test_the_report_of_a_forest_shows_its_error(browser, report, execute):
-    run = execute({"model.name": "dp-forest", "data.dataset": "diabetes", "clients": 4, "rounds.total": 1})
+    forest = {"model.name": "dp-forest", "data.dataset": "diabetes", "clients": 4, "rounds.total": 1}
+    run = execute(forest, engine="inline")
     visit = Visit(browser, report(run.folder), width=WIDTHS[1])
     visit.assert_calm()
     assert f"{run.summary['mae']:.4f}" in visit.page.inner_text("#results")

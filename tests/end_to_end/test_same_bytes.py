@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from fedlearn.engine.embedded.engine import WarmEngine
+from fedlearn.models.presets import settings_from
+from tests.end_to_end.conftest import CHEAP, Run
+from tests.unit.data.conftest import CifarFiles
 
 pytestmark = pytest.mark.slow
 
@@ -39,11 +45,19 @@ VARIANTS = {
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def engines() -> Iterator[dict[int, WarmEngine]]:
+    """By number of workers, which serve one run after another: to start them takes longer than such a run."""
+    with WarmEngine() as one, WarmEngine() as two, WarmEngine() as three:
+        yield {1: one, 2: two, 3: three}
+
+
 @pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS)
-def test_every_engine_makes_the_same_model(execute, undisturbed, settings):
+def test_every_engine_makes_the_same_model(engines, undisturbed, tmp_path, settings):
     reference = undisturbed(settings)
-    for workers in (1, 2, 3):
-        run = execute({**settings, "engine.workers": workers})
+    for workers, engine in engines.items():
+        run = Run(tmp_path / str(workers))
+        engine(settings_from({**CHEAP, **settings, "engine.workers": workers, "out": str(run.folder)}))
         assert run.sha == reference.sha
         for name in ("accuracy", "loss", "rounds", "bytes_up", "bytes_down", "bytes_protocol"):
             assert run.summary[name] == reference.summary[name], name
@@ -72,12 +86,21 @@ def test_every_engine_logs_the_same_events_but_for_their_order(execute, undistur
     assert told(execute()) == told(undisturbed())
 
 
+CIFAR10 = {
+    "data.dataset": "cifar10", "clients": 500, "rounds.cohort": 3, "rounds.total": 1, "compression.codec": "drop",
+}  # fmt: skip
+
+
+def test_images_of_cifar10_make_the_same_model_on_every_engine(execute, tmp_path):
+    for part, number in (("train", 500), ("test", 20)):
+        CifarFiles().write(tmp_path / "cifar10" / f"{part}.parquet", [each % 10 for each in range(number)])
+    settings = {**CIFAR10, "data.dir": str(tmp_path)}
+    assert execute(settings).sha == execute(settings, engine="inline").sha
+
+
+@pytest.mark.long
 def test_cifar10_makes_the_same_model_on_every_engine(execute, undisturbed):
     data = os.environ.get("FEDLEARN_DATA", "")
     if not (Path(data) / "cifar10" / "train.parquet").exists():
         pytest.skip("FEDLEARN_DATA does not hold cifar10/train.parquet")
-    settings = {
-        "data.dataset": "cifar10", "clients": 500, "rounds.cohort": 3, "rounds.total": 1,
-        "compression.codec": "drop",
-    }  # fmt: skip
-    assert execute(settings).sha == undisturbed(settings).sha
+    assert execute(CIFAR10).sha == undisturbed(CIFAR10).sha

@@ -307,17 +307,38 @@ def test_broken_file_is_an_error_that_names_it(data_dir, cache, files, spoil, sa
 REAL = os.environ.get("FEDLEARN_DATA", "")
 
 
-@pytest.mark.slow  # decodes 60,000 images, about 6 s
-@pytest.mark.skipif(
+needs_the_real_thing = pytest.mark.skipif(
     not (Path(REAL) / "cifar10" / "train.parquet").is_file() or not REAL,
     reason="FEDLEARN_DATA does not hold cifar10/train.parquet",
 )
+
+
+def assert_scaled_by(constants, images):
+    scaled = images / 255.0
+    np.testing.assert_allclose(scaled.mean(axis=(0, 1, 2)), constants.mean, atol=0.01)
+    np.testing.assert_allclose(scaled.std(axis=(0, 1, 2)), constants.std, atol=0.01)
+
+
+@needs_the_real_thing
+def test_a_part_of_the_real_thing(tmp_path):
+    (tmp_path / "cifar10").mkdir()
+    for part, number in (("train", 2_000), ("test", 100)):
+        with pq.ParquetFile(Path(REAL) / "cifar10" / f"{part}.parquet") as file:
+            first = next(file.iter_batches(number))
+            pq.write_table(pa.Table.from_batches([first]), tmp_path / "cifar10" / f"{part}.parquet")
+    found = cifar10.load(str(tmp_path))
+    assert (len(found.train), len(found.test)) == (2_000, 100)
+    assert set(found.train.labels) == set(range(10))
+    assert_scaled_by(found, found.train.inputs)
+
+
+@pytest.mark.slow  # decodes 60,000 images, about 6 s
+@pytest.mark.long
+@needs_the_real_thing
 def test_the_real_thing(own_cache, monkeypatch):
     monkeypatch.setenv("FEDLEARN_CACHE", str(own_cache))  # decoded once for all tests that read it
     found = cifar10.load(REAL)
     assert (len(found.train), len(found.test)) == (50_000, 10_000)
     assert list(np.bincount(found.train.labels)) == [5_000] * 10
     assert list(np.bincount(found.test.labels)) == [1_000] * 10
-    scaled = found.train.inputs[::10] / 255.0
-    np.testing.assert_allclose(scaled.mean(axis=(0, 1, 2)), found.mean, atol=0.01)
-    np.testing.assert_allclose(scaled.std(axis=(0, 1, 2)), found.std, atol=0.01)
+    assert_scaled_by(found, found.train.inputs[::10])
