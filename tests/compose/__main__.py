@@ -35,7 +35,7 @@ def up(
 ) -> None:
     """Start all services, print what happens and what the job says, and exit as the job does."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    folder = folder or Path(tempfile.mkdtemp(prefix="compose-"))
+    folder = folder.resolve() if folder else Path(tempfile.mkdtemp(prefix="compose-"))
     given = dict(one.partition("=")[::2] for one in sets or [])
     variables = {**os.environ, "CLIENTS": str(clients), **given}
     why_not = "asked for" if plain else namespaces.why_not()
