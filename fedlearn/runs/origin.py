@@ -26,11 +26,11 @@ def command_line(words: Sequence[str] | None = None) -> str:
     --------
     >>> command_line(["/opt/venv/bin/python3", "/opt/venv/bin/fedlearn", "simulate", "--clients", "10"])
     'fedlearn simulate --clients 10'
-    >>> command_line(["/usr/bin/python3", "train.py", "a b"])
+    >>> command_line(["python3", "train.py", "a b"])
     "python3 train.py 'a b'"
     """
     python, *rest = words if words is not None else sys.orig_argv or [""]
-    if rest and Path(rest[0]).parent == Path(python).parent and not rest[0].startswith("-"):
+    if rest and Path(rest[0]).is_absolute() and Path(rest[0]).parent == Path(python).parent:
         python, *rest = rest  # a command that was installed beside the interpreter
     if FLOWER in Path(python).name or any(FLOWER in Path(word).name.partition(".")[0] for word in rest[:3]):
         return ""
@@ -39,7 +39,10 @@ def command_line(words: Sequence[str] | None = None) -> str:
 
 @lru_cache(maxsize=64)
 def commit_of(folder: Path) -> str | None:
-    """Return the git commit that a folder is at, ``-dirty`` behind it where tracked files differ; None without one."""
+    """Return the git commit that a folder was at when a process first asked, which is when it had loaded its code.
+
+    ``-dirty`` stands behind it where tracked files differ. None outside of a repository.
+    """
     describe = ["git", "-c", "core.fsmonitor=false", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         done = subprocess.run(

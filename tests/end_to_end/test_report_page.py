@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from itertools import product
 
@@ -68,6 +69,66 @@ def test_the_numbers_are_shown_under_the_pointer(browser, report, runs):
     assert float(visit.page.locator("#hint em").inner_text()) == pytest.approx(accuracy, rel=1e-4)
     visit.page.mouse.move(1, 1)
     assert visit.page.locator("#hint").is_hidden()
+
+
+def legend_of(visit):
+    return visit.page.locator("#curves .legend li").all_inner_texts()
+
+
+def lines_of(visit):
+    """Return the names of the lines of the first chart, and its horizontal axis."""
+    hover = json.loads(visit.page.locator("#curves svg").first.get_attribute("data-hover"))
+    return [line[0] for line in hover["lines"]], hover
+
+
+def test_a_chart_has_rounds_bytes_and_time(browser, report, runs):
+    visit = Visit(browser, report(runs[0]))
+    run = Run(runs[0])
+    for word, end in (("rounds", 2), ("bytes", run.summary["bytes_up"] / 1e6), ("time", None)):
+        visit.page.locator(".switch span", has_text=word).click()
+        _, hover = lines_of(visit)
+        assert end is None or hover["lines"][0][2][-1] == pytest.approx(end, rel=1e-3)
+    assert (hover["x"], visit.page.locator("#curves h3").first.inner_text()) == ("seconds", "accuracy by time")
+    visit.page.locator("[name=logy]").check()
+    visit.page.locator("[name=logx]").check()
+    assert lines_of(visit)[1]["log"]
+    visit.page.locator("[name=smooth]").fill("0.9")
+    assert visit.page.locator("#curves svg").first.locator(".raw").count() == 1
+    visit.assert_calm()
+
+
+def test_runs_are_chosen_found_and_grouped(browser, report, runs):
+    visit = Visit(browser, report(*runs))
+    assert lines_of(visit)[0] == legend_of(visit) == ["identity", "drop"]
+    visit.page.locator("tr[data-run=drop] input").uncheck()
+    assert lines_of(visit)[0] == legend_of(visit) == ["identity"]
+    assert visit.page.locator("#rounds details:visible").count() == 1
+    visit.page.locator("[name=all]").check()
+    visit.page.locator("[name=filter]").fill("codec=drop")
+    assert lines_of(visit)[0] == ["drop"] and visit.page.locator("tr[data-run]:visible").count() == 1
+    visit.page.locator("[name=filter]").fill("")
+    visit.page.locator("[name=group]").select_option("compression.codec")
+    assert legend_of(visit) == ["compression.codec=identity", "compression.codec=drop"]
+    visit.page.locator("table.runs th", has_text="codec").click()
+    assert visit.page.locator("tr[data-run]").first.get_attribute("data-run") == "drop"
+    visit.assert_calm()
+
+
+def test_without_a_script_the_curves_by_round_are_there(browser, report, runs):
+    page = browser.new_page(java_script_enabled=False)
+    page.goto(report(runs[0]))
+    assert page.locator("#curves svg path.line").count() == 3
+    assert page.locator(".tools").first.is_hidden()
+
+
+def test_two_runs_are_compared_on_a_page(browser, runs, tmp_path):
+    command = [sys.executable, "-m", "fedlearn", "compare", *map(str, runs), "--html", str(tmp_path / "two.html")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    visit = Visit(browser, (tmp_path / "two.html").as_uri())
+    assert done.stdout == f"{tmp_path / 'two.html'}\n"
+    assert legend_of(visit) == ["A identity", "B drop", "they part in round 1"]
+    assert "compression.codec" in visit.page.inner_text("#unlike")
+    visit.assert_calm()
 
 
 def test_a_hostile_run_does_nothing_in_the_browser(browser, report, runs, tmp_path):

@@ -41,7 +41,7 @@ def _every_run(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
     pick = '<th class="pick"><input type="checkbox" name="all" checked aria-label="all of these runs"></th>'
     rows = "".join(_row(run, table.columns, cells, notes=notes) for run, cells in zip(runs, table.rows, strict=True))
     head = f"<thead><tr>{pick}{heads}</tr></thead>"
-    return f'<div class="wide"><table class="runs">{head}<tbody>{rows}</tbody></table></div>'
+    return f'<div class="wide held"><table class="runs">{head}<tbody>{rows}</tbody></table></div>'
 
 
 def _head(column: Column) -> str:

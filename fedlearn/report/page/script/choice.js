@@ -16,6 +16,7 @@ function apply() {
     row.classList.toggle("off", unchosen.has(row.dataset.run));
     row.querySelector("input").checked = !unchosen.has(row.dataset.run);
   }
+  for (const all of document.querySelectorAll("[name=all]")) all.checked = !rows.some((row) => unchosen.has(row.dataset.run));
   for (const part of document.querySelectorAll("[data-of]")) part.hidden = !isShown(part.dataset.of);
   for (const table of new Set(rows.map((row) => row.closest("table")))) sort(table);
   for (const control of document.querySelectorAll(".tools [name]")) {

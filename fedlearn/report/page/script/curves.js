@@ -27,14 +27,16 @@ function axisOf(values, { count = 5, fromZero = false, tight = false, whole = fa
 }
 
 function logAxisOf(values) {
-  const low = Math.min(...values) / 1.5, high = Math.max(...values) * 1.5, ticks = [];
+  const least = Math.min(...values), most = Math.max(...values), room = Math.max(1.02, (most / least) ** 0.06);
+  const low = least / room, high = most * room, ticks = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
     ticks.push(...[1, 2, 5].map((digit) => digit * 10 ** power));
   }
   const inside = ticks.filter((tick) => low <= tick && tick <= high);
   const tens = inside.filter((tick) => Math.abs(Math.log10(tick) % 1) < 1e-9);
   const place = (value) => Math.log(value / low) / Math.log(high / low);
-  return { low, high, ticks: inside.length > 7 ? tens : inside, log: true, place };
+  const few = inside.length < 3 ? axisOf([low, high], { tight: true }).ticks.filter((tick) => tick > 0) : inside;
+  return { low, high, ticks: inside.length > 7 ? tens : few, log: true, place };
 }
 
 function smoothed(values, weight) { // a mean with weights that fade, without a pull towards zero at the beginning
