@@ -120,6 +120,11 @@ def prepare(run_config: Mapping[str, Any]) -> None:
         partitions_of(config)
 
 
+def trial(settings: Mapping[str, Any], state: State) -> None:
+    """Make the learner: what is wrong with it or its options is said before the first round, not by every node."""
+    _learner(from_flower(settings))
+
+
 @per_run
 def _learner(config: RunConfig) -> Learner:
     model = loaded(config)[1]

@@ -14,17 +14,21 @@ import click
 import typer
 
 from fedlearn.commands.audit import audit
+from fedlearn.commands.new import new
 from fedlearn.commands.report import DEFAULT_PORT, compare, dashboard, report
 from fedlearn.commands.run import run
+from fedlearn.commands.runs import runs
 from fedlearn.commands.settings import settings
 from fedlearn.commands.shared import INTERRUPTED, Interrupted
 from fedlearn.commands.simulate import EXAMPLES, simulate
 from fedlearn.commands.submit import submit
+from fedlearn.commands.sweep import EXAMPLES as SWEEPS
+from fedlearn.commands.sweep import sweep
 from fedlearn.errors import FedlearnError, RunFailed, printable, said
 
 LONGEST_LINE = 2000  # letters of an error
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich", no_args_is_help=True)
+app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", no_args_is_help=True)
 
 
 def _tell_version(asked: bool) -> None:
@@ -43,7 +47,8 @@ def fedlearn(
 
 
 app.command(epilog=EXAMPLES)(simulate)
-for _command in (run, report, compare, dashboard, submit, settings, audit):
+app.command(epilog=SWEEPS)(sweep)
+for _command in (runs, report, compare, dashboard, new, run, settings, submit, audit):
     app.command()(_command)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from fedlearn import objects
 from fedlearn.errors import FedlearnError, SettingError, quoted, said
 from fedlearn.own_packages import NAMES
+from fedlearn.tracebacks import told
 
 ELSEWHERE = {"fedprox": "fedavg with training.proximal_mu above 0"}  # names that others have for settings of ours
 
@@ -64,7 +65,7 @@ def load_plugin(setting: str, reference: str) -> Any:
     except (ImportError, AttributeError, ValueError) as error:
         raise SettingError(setting, reference, f"it cannot be loaded: {said(error)}{_own_file(reference)}") from error
     except (Exception, SystemExit) as error:  # of the module's own code
-        raise SettingError(setting, reference, f"it cannot be loaded: {_raised(error)}") from error
+        raise SettingError(setting, reference, f"it cannot be loaded: {said(told(error))}") from error
 
 
 def call_plugin(setting: str, reference: str, plugin: Callable[..., Any], *given: Any, **named: Any) -> Any:
@@ -74,17 +75,7 @@ def call_plugin(setting: str, reference: str, plugin: Callable[..., Any], *given
     except (FedlearnError, OSError):
         raise
     except (Exception, SystemExit) as error:
-        raise SettingError(setting, reference, f"it cannot be used here: {_raised(error)}") from error
-
-
-def _raised(error: BaseException) -> str:
-    """Return what was raised, and where in whose file."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    code = trace.tb_frame.f_code.co_filename if trace is not None else ""
-    where = f" ({Path(code).name}, line {trace.tb_lineno})" if trace is not None and code != __file__ else ""
-    return f"{type(error).__name__}: {said(error)}{where}"
+        raise SettingError(setting, reference, f"it cannot be used here: {said(told(error))}") from error
 
 
 def _own_file(reference: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedlearn.config import from_flower, to_flower
+from fedlearn.config import RunConfig, from_flower, to_flower
 from fedlearn.data.cache import checked
 from fedlearn.errors import SettingError
 from fedlearn.metrics import Metric, Metrics, Spread
@@ -59,12 +59,15 @@ def main(grid: Grid, context: Context) -> None:
         if store.exists:
             folder.check_settings(config)
             store.load()
+            _check_rounds(config, store, folder)
             folder.write_settings(config)
             strategy.remember(draws.remember(store.memory))
             exchange.restore_node_states(store.node_states)
         else:
             was_begun = folder.has_settings
             exchange.compute("fedlearn.models.loaded:trial", {}, [()])
+            if exchange.is_virtual:  # elsewhere a learner may be known to the nodes alone
+                exchange.compute("client.app:trial", {}, [()])
             folder.write_settings(config)  # first: a folder with a state can then always be resumed
             (state,) = exchange.compute("fedlearn.models.loaded:initial_state", {}, [()])
             check_parcels(strategy, state)
@@ -83,6 +86,16 @@ def main(grid: Grid, context: Context) -> None:
         with _summarized(run, folder):
             schedule.run()
             write_confusions(run, traits.spec)
+
+
+def _check_rounds(config: RunConfig, store: RunStore, folder: RunFolder) -> None:
+    """Refuse to end a run earlier than it has come."""
+    committed = len(store.history.rounds)
+    if config.rounds.total < committed:
+        raise SettingError(
+            "rounds.total", config.rounds.total,
+            f"the run in {folder.path} has {committed} rounds: ask for more of them, or leave it out",
+        )  # fmt: skip
 
 
 def with_columns(of_model: Metrics, of_strategy: tuple[Metric, ...], *, on_nodes: bool) -> Metrics:

@@ -25,6 +25,7 @@ from fedlearn.config.schema import StrategySettings
 from fedlearn.errors import FedlearnError, RunFailed, SettingError, said
 from fedlearn.registry import load_plugin
 from fedlearn.state import Array, Sends, State, Update, UpdateKind
+from fedlearn.tracebacks import told
 from strategies.attributes import Attributes
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
@@ -129,7 +130,7 @@ class PlainFlower(RoundStrategy[Collected]):
             raise
         except Exception as error:
             name = type(self.strategy).__name__
-            raise RunFailed(f"strategy {name}: {type(error).__name__}: {' '.join(str(error).split())}") from error
+            raise RunFailed(f"strategy {name}: {' '.join(told(error).split())}") from error
 
 
 def _made(make: Callable[..., Any], given: str | Mapping[str, Any], *, setting: str, name: str) -> Strategy:

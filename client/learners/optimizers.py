@@ -21,11 +21,11 @@ from fedlearn.registry import Registry
 Update = Callable[[list[Tensor]], None]
 """Changes the parameters in place by their gradients, which it may overwrite."""
 
-OURS = "sgd"
+OURS = "sgd"  # as the table below has it
 OPTIMIZERS = Registry(
     "training.optimizer",
     {
-        OURS: "client.learners.optimizers:sgd",
+        "sgd": "client.learners.optimizers:sgd",
         "adam": "torch.optim:Adam",
         "adamw": "torch.optim:AdamW",
         "adagrad": "torch.optim:Adagrad",

@@ -14,9 +14,9 @@ from typing import Any
 
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
-from experiments.sweeps.results import PlannedPoint, points_of
 from fedlearn.report.charts.axes import log_axis_of
 from fedlearn.report.charts.plots import drawn, log_axis, whole_ticks
+from fedlearn.sweeps.results import PlannedPoint, points_of
 
 PLAIN = "1"  # the label of the runs that send everything
 

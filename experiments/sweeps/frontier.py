@@ -14,12 +14,12 @@ from pathlib import Path
 
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
-from experiments.sweeps.results import PlannedPoint, points_of
 from fedlearn.report.charts.axes import log_axis_of
 from fedlearn.report.charts.learning import front_of
 from fedlearn.report.charts.plots import PALETTE, drawn, log_axis
 from fedlearn.report.points import Spread
 from fedlearn.report.stored import Row
+from fedlearn.sweeps.results import PlannedPoint, points_of
 
 PLAIN = "identity"  # the label of the runs that the others are compared with
 NEARLY = 0.95  # share of the plain run's last accuracy that is to be reached

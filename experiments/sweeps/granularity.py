@@ -15,7 +15,7 @@ from pathlib import Path
 
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
-from experiments.sweeps.results import points_of
+from fedlearn.sweeps.results import points_of
 
 
 def draw(results: Results, folder: Path) -> None:

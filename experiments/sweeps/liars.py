@@ -23,7 +23,6 @@ import numpy as np
 from client.learners.base import LocalFit, LocalTask
 from client.learners.sgd import SGD
 from experiments.sweeps.command import Results, experiment
-from experiments.sweeps.results import PlannedPoint, points_of
 from fedlearn.config import RunConfig
 from fedlearn.data import cifar10
 from fedlearn.data.base import Dataset
@@ -32,6 +31,7 @@ from fedlearn.models.torch_model import TorchModel
 from fedlearn.report.tables import Table
 from fedlearn.runs.checkpoint import write_atomically
 from fedlearn.state import Array, State
+from fedlearn.sweeps.results import PlannedPoint, points_of
 
 LIAR = 0  # its partition
 EXAMPLES = 10_000_000  # the most that gate.max_examples lets through

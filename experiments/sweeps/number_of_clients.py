@@ -13,8 +13,8 @@ from pathlib import Path
 
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
-from experiments.sweeps.results import PlannedPoint, points_of
 from fedlearn.report.charts.plots import drawn, log_axis
+from fedlearn.sweeps.results import PlannedPoint, points_of
 
 
 def draw(results: Results, folder: Path) -> None:

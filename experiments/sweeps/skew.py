@@ -12,8 +12,8 @@ from pathlib import Path
 
 from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
-from experiments.sweeps.results import points_of
 from fedlearn.report.charts.plots import drawn
+from fedlearn.sweeps.results import points_of
 
 CODEC = "compression.codec"
 

@@ -10,7 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
+from fedlearn.commands.completing import names_like
 from fedlearn.config.load import described
+from fedlearn.config.names import names_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,16 @@ class Flag:
         """
         text, default = described(self.setting)
         shown = f"{text} \\[default: {default}]" if default != "" else text
-        option = typer.Option(self.name, metavar=self.metavar, help=shown, rich_help_panel=self.panel)
+        complete = names_like(self.setting) if names_of(self.setting) else None
+        option = typer.Option(
+            self.name, metavar=self.metavar, help=shown, rich_help_panel=self.panel, autocompletion=complete
+        )
         keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
         return inspect.Parameter(self.parameter, keyword, default=None, annotation=Annotated[str | None, option])
 
 
-def with_flags(flags: Sequence[Flag]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that puts flags before a command's own options.
+def with_flags(flags: Sequence[Flag], *, first: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that puts flags before a command's own options, or behind them.
 
     The command's first parameter gets the settings that were given: dotted name -> text.
     """
@@ -59,7 +64,8 @@ def with_flags(flags: Sequence[Flag]) -> Callable[[Callable[..., None]], Callabl
 
         signature = inspect.signature(command, eval_str=True)
         _, *own = signature.parameters.values()
-        parameters = [*(flag.as_option() for flag in flags), *own]
+        ours = [flag.as_option() for flag in flags]
+        parameters = [*ours, *own] if first else [*own, *ours]
         flagged.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return flagged
 

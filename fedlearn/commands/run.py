@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -36,7 +35,6 @@ def run(
     from fedlearn.engine.embedded.flower_app import run_app
     from fedlearn.flower.apps import read_app
 
-    logging.getLogger("flwr").propagate = False  # it prints its lines itself
     found = read_app(app, run_config or ())
     _say(
         f"{found.name}: {found.server} and {found.client} on {clients} nodes, seed {seed}; rounds and strategy are the "

@@ -3,18 +3,111 @@
 from __future__ import annotations
 
 import json
+import textwrap
+from typing import Annotated
 
+import typer
+from rich.console import Console
+
+from fedlearn.commands.completing import settings_like
+from fedlearn.commands.simulate import FLAGS
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.config.load import described
+from fedlearn.config.load import described, meant_by, setting_names
+from fedlearn.config.names import field_of, names_of
+from fedlearn.errors import UsageError, said
+
+BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+NARROWEST = 40  # columns
 
 
-def settings() -> None:
-    """List every setting with its default and meaning; the list is a file that --config reads."""
+def settings(
+    key: Annotated[
+        str,
+        typer.Argument(
+            metavar="[KEY]", help="A setting, a table of settings, or the last word of one; all unless given.",
+            autocompletion=settings_like, show_default=False,
+        ),
+    ] = "",
+) -> None:  # fmt: skip
+    """Say what can be set, without KEY as a file that --config reads.
+
+    KEY is a setting, a table of settings, or the last word of one: its meaning, default, range and flag are told.
+    """
+    if not key:
+        _list(setting_names())
+        return
+    names = _named(key.strip())
+    if len(names) == 1:
+        _tell(names[0])
+    else:
+        _list(names)
+
+
+def _named(key: str) -> list[str]:
+    """Return the settings that a key names: one, those of a table, or those that end in it."""
+    names = setting_names()
+    key = {flag.name.removeprefix("--"): flag.setting for flag in FLAGS}.get(key, key)
+    found = [key] if key in names else [name for name in names if name.startswith(f"{key}.")]
+    found = found or [name for name in names if name.rpartition(".")[2] == key]
+    if not found:
+        near = meant_by(key)
+        hint = f"did you mean {near}?" if near else "fedlearn settings lists them"
+        raise UsageError(f"{said(key)}: there is no such setting; {hint}")
+    return found
+
+
+def _list(names: list[str]) -> None:
+    """Print settings as a TOML file with their meanings behind them."""
     table = ""
-    for name, value in to_flower(RunConfig()).items():
+    defaults = to_flower(RunConfig())
+    for name in names:
         section, _, key = name.rpartition(".")
         if section != table:
             table = section
             print(f"\n[{section}]")
-        shown = str(value).lower() if isinstance(value, bool) else json.dumps(value)
-        print(f"{key} = {shown}  # {described(name)[0]}")
+        print(f"{key} = {_written(defaults[name])}  # {described(name)[0]}")
+
+
+def _written(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else json.dumps(value)
+
+
+def _tell(name: str) -> None:
+    """Print all that is known of one setting."""
+    text, default = described(name)
+    table, _, key = name.rpartition(".")
+    flag = next((f"{flag.name} {flag.metavar}" for flag in FLAGS if flag.setting == name), "")
+    in_file = f"{key} = {_written(default)}" + (f" below [{table}]" if table else "")
+    facts = {
+        "default": _written(default),
+        "allowed": _allowed(name),
+        "flag": flag,
+        "or": f"--set {name}=VALUE; in a file for --config: {in_file}",
+    }
+    width = max(min(Console().width, 100), NARROWEST)
+    print(f"{name}\n{textwrap.fill(text, width, initial_indent='  ', subsequent_indent='  ')}\n")
+    for fact, value in facts.items():
+        if value:
+            print(textwrap.fill(value, width, initial_indent=f"  {fact:8} ", subsequent_indent=" " * 11))
+
+
+def _allowed(name: str) -> str:
+    """Return the type and the range of a setting, or its words.
+
+    >>> _allowed("training.lr"), _allowed("compression.keep_ratio"), _allowed("compression.send")
+    ('a number above 0', 'a number above 0 to 1', 'weights or update')
+    """
+    names = names_of(name)
+    field = field_of(name)
+    if name.endswith(("options", "steps", "mods")) or field.annotation not in KINDS:
+        return " or ".join(names) if field.annotation not in KINDS else ""
+    bounds = [
+        f"{word} {bound:,}" if isinstance(bound, int) else f"{word} {bound:g}"
+        for attribute, word in BOUNDS.items()
+        for each in field.metadata
+        if (bound := getattr(each, attribute, None)) is not None
+    ]
+    if names:
+        return f"{', '.join(names)}; or module:name"
+    return " ".join([KINDS[field.annotation], *bounds])

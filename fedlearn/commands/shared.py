@@ -13,12 +13,13 @@ from rich.table import Table
 
 from fedlearn import objects
 from fedlearn.config import RunConfig, config_from, flat_from_file
-from fedlearn.errors import FedlearnError, UsageError, printable, said
+from fedlearn.errors import FedlearnError, RunFailed, UsageError, printable, said
 from fedlearn.runs.reading import check_path, cleaned
+from fedlearn.tracebacks import keep, told
 
 WRITTEN_BEFORE_THE_START = {
     ".lock", "events.jsonl", "settings.toml", "environment.json", "data.json", "checkpoint.json", "metrics.csv",
-    "checkpoint", "model.safetensors", "tensorboard",
+    "checkpoint", "model.safetensors", "tensorboard", "tracebacks.txt",
 }  # fmt: skip
 INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 
@@ -63,6 +64,10 @@ def resumable(folder: Path, *, is_new: bool = True) -> Iterator[None]:
     except UsageError:
         _take_away(folder, is_new=is_new)
         raise
+    except (FedlearnError, OSError):
+        raise
+    except Exception as error:  # of a plugin, or a bug of ours
+        raise RunFailed(f"{told(error)}{keep(error, _short(folder))}") from error
 
 
 def _is_begun(folder: Path) -> bool:
@@ -105,9 +110,9 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
             table.add_row("privacy spent", f"{metric.title} {value:g} per record ({summary.get('neighboring')})")
         elif (best := summary.get(f"best_{metric.name}")) is not None:
             best_round = f"(best {number(best)} in round {summary['best_round']})"
-            table.add_row(escape(metric.title), f"[bold green]{number(value)}[/] {best_round}")
+            table.add_row(escape(metric.axis_title), f"[bold green]{number(value)}[/] {best_round}")
         else:
-            table.add_row(escape(metric.title), number(value))
+            table.add_row(escape(metric.axis_title), number(value))
     table.add_row("data", escape(f"{summary['dataset']}, {summary['clients']} clients"))
     table.add_row("rounds", f"{summary['rounds']} in {summary['seconds']:.1f} s")
     if summary["compression_ratio"]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from fedlearn.commands.completing import assignments_like, names_like
 from fedlearn.commands.flags import Flag, with_flags
 from fedlearn.commands.shared import result_table, resumable, run_settings
 from fedlearn.config import RunConfig, flat_from_assignments
-from fedlearn.errors import RunFailed
+from fedlearn.config.names import names_of
+from fedlearn.errors import RunFailed, printable
 from fedlearn.registry import call_plugin
 
 EXAMPLES = """\
@@ -53,7 +55,7 @@ FLAGS = (
 
 @with_flags(FLAGS)
 def simulate(
-    given: dict[str, str],
+    given: dict[str, Any],
     resume: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Go on with the run in this folder.", rich_help_panel=RUNNING),
@@ -66,7 +68,7 @@ def simulate(
         list[str] | None,
         typer.Option(
             "--set", metavar="KEY=VALUE", help="Any setting by its dotted name; may be repeated. "
-            "fedlearn settings lists them.", rich_help_panel=RUNNING,
+            "fedlearn settings lists them.", rich_help_panel=RUNNING, autocompletion=assignments_like,
         ),
     ] = None,
     dashboard: Annotated[
@@ -78,7 +80,10 @@ def simulate(
     ] = None,
     log: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Also log to tensorboard or mlflow; repeatable.", rich_help_panel=RUNNING),
+        typer.Option(
+            metavar="NAME", help=f"Also log to {' or '.join(names_of('--log'))}; repeatable.", rich_help_panel=RUNNING,
+            autocompletion=names_like("--log"),
+        ),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.", rich_help_panel=RUNNING)] = False,
     as_json: Annotated[
@@ -89,8 +94,19 @@ def simulate(
 
     Without any flag: the CIFAR-10 CNN on 100 clients, 20 of them in each of 20 rounds.
     """
-    settings = run_settings(given | flat_from_assignments(set_ or []), config, resume)
-    _run(settings, is_new=resume is None, show=not (quiet or as_json), as_json=as_json, page=dashboard, log=log or [])
+    given = given | flat_from_assignments(set_ or [])
+    settings = run_settings(given, config, resume)
+    show = not (quiet or as_json)
+    if show:
+        _say_what_is_in_vain(given, settings)
+    _run(settings, is_new=resume is None, show=show, as_json=as_json, page=dashboard, log=log or [])
+
+
+def _say_what_is_in_vain(given: dict[str, Any], settings: RunConfig) -> None:
+    from fedlearn.commands.unread import unread
+
+    for line in unread(given, settings):
+        typer.echo(f"note: {printable(line)}", err=True)
 
 
 def _run(settings: RunConfig, *, is_new: bool, show: bool, as_json: bool, page: str | None, log: list[str]) -> None:

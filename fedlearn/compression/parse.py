@@ -24,6 +24,8 @@ def parse_chain(text: str, settings: CompressionSettings, table: Registry) -> Co
     if len(words) == 1 and not hasattr(kinds[0][0], "role"):
         if not hasattr(kinds[0][0], "from_settings"):
             raise SettingError(table.setting, text, "it is neither a codec nor a stage of one")
+        if kinds[0][1]:
+            raise SettingError(table.setting, text, f"{words[0].removesuffix(':' + kinds[0][1])!r} takes no argument")
         codec: Codec = call_plugin(table.setting, text, kinds[0][0].from_settings, settings)
         return codec
     stages: dict[Role, tuple[str, Stage]] = {}

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fedlearn.config.names import TABLES, field_of, names_of
 from fedlearn.config.options import allowed_by, as_text
 from fedlearn.config.schema import RunConfig, Settings
 from fedlearn.errors import SettingError, UsageError, said
@@ -156,17 +157,19 @@ def setting_names(settings: type[Settings] = RunConfig, prefix: str = "") -> lis
 def described(name: str) -> tuple[str, object]:
     """Return a setting's meaning and its default.
 
+    Where the meaning has "{names}", the names of its table stand there that it does not mention itself; else they
+    follow it.
+
     >>> described("training.batch_size")
     ('Examples in one SGD step.', 100)
     """
-    settings: type[Settings] = RunConfig
-    *tables, key = name.split(".")
-    for table in tables:
-        kind = settings.model_fields[table].annotation
-        assert isinstance(kind, type)
-        settings = kind
-    field = settings.model_fields[key]
-    return (field.description or "").replace("\n", " "), field.default
+    field = field_of(name)
+    text = (field.description or "").replace("\n", " ")
+    names = names_of(name) if name in TABLES else ()
+    others = ", ".join(each for each in names if not re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text))
+    if "{names}" in text or not others:
+        return text.replace("{names}", others), field.default
+    return f"{text} Also: {others}.", field.default
 
 
 def meant_by(name: str) -> str:
@@ -181,6 +184,8 @@ def meant_by(name: str) -> str:
         return OTHER_NAMES[last]
     same = [each for each in names if each.rpartition(".")[2] == last]
     close = same or get_close_matches(name[:100], names, n=1, cutoff=0.6)
+    if not close and (other := get_close_matches(last, OTHER_NAMES, n=1, cutoff=0.8)):
+        return OTHER_NAMES[other[0]]
     close = close or get_close_matches(last, [each.rpartition(".")[2] for each in names], n=1, cutoff=0.75)
     return next((each for each in names if close and each in (close[0], f"{each.rpartition('.')[0]}.{close[0]}")), "")
 

@@ -1,7 +1,8 @@
 """Every setting of a run: its type, default, unit, range and meaning.
 
 This is the one place where settings are declared. The command line, TOML files and Flower's run config all fill
-this schema (`load.py`, `flower.py`); an unknown key or a value out of range is an error that names the setting.
+this schema (`load.py`, `flower.py`); an unknown key or a value out of range is an error that names the setting. Names
+of plugins are not repeated here: `load.described` puts those of the table in place of "{names}", or behind the text.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class RoundSettings(Settings):
     total: Annotated[int, Field(ge=1)] = 20
     """How many rounds to commit."""
     schedule: str = "synchronous"
-    """In which order the phases go: synchronous, or module:Class."""
+    """In which order the phases go: {names}, or module:Class."""
     cohort: Annotated[int, Field(ge=0)] = 20
     """Goal count: nodes wanted in each round; 0 takes every node. Never more than there are nodes."""
     invited: Annotated[int, Field(ge=0)] = 0
@@ -64,8 +65,8 @@ class DataSettings(Settings):
     """Images: cifar10, digits; texts: topics; tables for tree models: california, diabetes, adult, or a .toml file that
     describes one. Your own: a folder of pictures with one folder for each class; a .csv or .parquet file (say
     data.options.target=COLUMN), .npz, or .json in LEAF's form; hub:NAME of the Hugging Face Hub; module:callable.
-    auto: CIFAR-10 or, where it can be neither found nor downloaded, digits; for tree models california, else diabetes,
-    and adult for classifiers."""
+    auto: CIFAR-10 or, where it can be neither found nor downloaded, digits; for tree models california, else diabetes
+    (auto-regression), and adult for classifiers."""
     options: Options = ""
     """The data set's own, keyword parameters of what reads it: target, inputs, groups of a table, size of pictures."""
     dir: str = ""
@@ -73,8 +74,8 @@ class DataSettings(Settings):
     adult.parquet; else the variable FEDLEARN_DATA."""
     partition: str = "iid"
     """iid (equal random shares), dirichlet (skewed labels), pathological (few classes a node), shard (label shards),
-    natural (each node one group of the data set, as a writer), linear, square, exponential (uneven sizes) or another of
-    fedlearn/data/partitioning.py; a .csv or .json file that says the node of each example; or module:name of a
+    natural (each node one group of the data set, as a writer), linear, square, exponential (uneven sizes),
+    {names}; a .csv or .json file that says the node of each example; or module:name of a
     function or of a partitioner of flwr-datasets."""
     partition_options: Options = ""
     """The partition's own, keyword parameters of its partitioner or function, as group_size of grouped-natural-id."""
@@ -101,7 +102,7 @@ class ModelSettings(Settings):
     dp-forest, dp-relay, dp-classifier, dp-random-forest, pf-forest on tables; or module:name of a torch.nn.Module, its
     class, or a function that returns one."""
     loss: str = ""
-    """What a torch module makes smaller: cross-entropy, next-token, mse, mae, huber, or module:name of a function
+    """What a torch module makes smaller: {names}, or module:name of a function
     (outputs, targets) or an Objective; empty takes what goes with the data."""
     options: Options = ""
     """The model's own: of trees, parameters of the estimator in fedlearn.trees; of a module:callable, its keyword
@@ -112,7 +113,7 @@ class TrainingSettings(Settings):
     """How a node learns."""
 
     learner: str = ""
-    """What improves the state on a node: sgd, tree, or module:Class; empty takes the model's own."""
+    """What improves the state on a node: {names}, or module:Class; empty takes the model's own."""
 
     local_epochs: Annotated[int, Field(ge=1)] = 5
     """Passes over the node's examples in one round."""
@@ -126,7 +127,7 @@ class TrainingSettings(Settings):
     lr_decay: NonNegative = 0.1
     """inverse: how fast the learning rate falls; 0 keeps it constant."""
     optimizer: str = "sgd"
-    """What takes a step, and begins anew in each round: sgd, adam, adamw, adagrad, rmsprop, or module:Class of a
+    """What takes a step, and begins anew in each round: {names}, or module:Class of a
     torch.optim.Optimizer."""
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """sgd: momentum; starts from zero in each round."""
@@ -180,8 +181,8 @@ class StrategySettings(Settings):
     """How reports become the next state."""
 
     name: str = "fedavg"
-    """fedavg, fedavgm, fedadam, median, trimmed-mean, or module:Class of any Flower strategy; tree models take
-    forest_union, dp-relay takes relay, unless another is given."""
+    """{names}, or module:Class of any Flower strategy; tree models take forest_union, dp-relay takes relay, unless
+    another is given."""
     weighting: Literal["examples", "uniform"] = "examples"
     """Weight of a node in a mean: its number of examples, or one."""
     steps: Steps = ""

@@ -51,7 +51,10 @@ def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: st
         if name not in DATASETS and is_path(name):
             return from_path(name, data_dir, given)
         loaded = DATASETS.load(name)
-        if not isinstance(loaded, Dataset | TableDataset):
+        if isinstance(loaded, Dataset | TableDataset):
+            if given:
+                raise SettingError("data.options", given, f"{name} is a data set already: it takes none")
+        else:
             needed = options_for(loaded, given, setting="data.options", reserved=("data_dir",))
             loaded = call_plugin("data.dataset", name, loaded, data_dir, **needed)
     if not isinstance(loaded, Dataset | TableDataset):

@@ -59,7 +59,11 @@ SCHEMES = ("iid", "dirichlet", "pathological", "shard", "natural")  # made here,
 PARTITIONS = Registry(
     "data.partition",
     {
-        **dict.fromkeys(SCHEMES, "fedlearn.data.flower_partitioners:partitions"),
+        "iid": "fedlearn.data.flower_partitioners:partitions",
+        "dirichlet": "fedlearn.data.flower_partitioners:partitions",
+        "pathological": "fedlearn.data.flower_partitioners:partitions",
+        "shard": "fedlearn.data.flower_partitioners:partitions",
+        "natural": "fedlearn.data.flower_partitioners:partitions",
         "linear": "flwr_datasets.partitioner:LinearPartitioner",
         "square": "flwr_datasets.partitioner:SquarePartitioner",
         "exponential": "flwr_datasets.partitioner:ExponentialPartitioner",
@@ -168,6 +172,9 @@ def partition_table(dataset: AnyDataset, settings: DataSettings, *, num_partitio
     name = settings.partition
     if name in SCHEMES and json.loads(settings.partition_options or "{}"):
         allowed = f"{name} has none; data.alpha, data.classes_per_node and data.shards_per_node are settings"
+        raise SettingError("data.partition_options", settings.partition_options, allowed)
+    if is_map(name) and json.loads(settings.partition_options or "{}"):
+        allowed = "a file that says who has what takes none"
         raise SettingError("data.partition_options", settings.partition_options, allowed)
     if name in SCHEMES or is_map(name):
         rows, offsets = _of_labels(dataset, settings, num_partitions, seed)

@@ -50,6 +50,7 @@ class InlineGrid(PromptNodes):
 def run(config: RunConfig) -> None:
     """Run to the end in this process."""
     flower.enter_run()
+    flower.log_as_we_do()
     config = prepared(config)
     settings = to_flower(config)
     grid = InlineGrid(load_client_app(), config.clients, settings)

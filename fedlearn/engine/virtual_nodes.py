@@ -16,7 +16,7 @@ from typing import Any
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedlearn import flower, wire
+from fedlearn import flower, tracebacks, wire
 from fedlearn.errors import CheckpointError, said
 from fedlearn.exchange import Offers
 from fedlearn.flower import ErrorCode, Run
@@ -45,7 +45,7 @@ def run_node(
         reply = handled(client_app, message, context)
         return reply, kept_in(context)
     except Exception as error:
-        return _failed(message, error), kept
+        return _failed(message, error, str(settings.get("out", ""))), kept
 
 
 def context_of(node_id: int, kept: bytes, *, num_nodes: int, settings: dict[str, Any]) -> Context:
@@ -81,29 +81,26 @@ def handled(client_app: ClientCall, message: Message, context: Context) -> Messa
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return _failed(message, error)
+        return _failed(message, error, str(context.run_config.get("out", "")))
     finally:
         if os.getpid() != process:
             os._exit(1)
 
 
-_traced: set[tuple[str, str, int]] = set()  # errors whose traceback this process has logged: kind, file, line
+_told: set[tuple[str, str, int]] = set()  # errors that this process has logged: kind, file, line
 
 
-def _failed(message: Message, error: BaseException) -> Message:
-    """Return the error of a node that is being handled; of those that fail alike, one traceback is logged."""
+def _failed(message: Message, error: BaseException, folder: str) -> Message:
+    """Return the error of a node that is being handled; of those that fail alike, the first is logged."""
     node_id = message.metadata.dst_node_id
-    name = type(error).__name__
-    try:
-        reason = f"{name}: {error}"
-    except Exception:  # of its own `__str__`
-        reason = name
+    reason = tracebacks.told(error)
     last = traceback.extract_tb(error.__traceback__)[-1]
-    kind = (name, last.filename, last.lineno or 0)
-    trace = error if kind not in _traced else None
-    _traced.add(kind)
-    about = (node_id, partition_of(node_id), message.metadata.message_type)
-    log.error("node=%d partition=%d type=%s: %s", *about, said(reason), exc_info=trace)
+    kind = (type(error).__name__, last.filename, last.lineno or 0)
+    if kind not in _told:
+        _told.add(kind)
+        about = (node_id, partition_of(node_id), message.metadata.message_type)
+        kept = tracebacks.keep(error, folder)
+        log.error("node=%d partition=%d type=%s: %s%s", *about, said(reason), kept, exc_info=None if kept else error)
     return error_reply(message, ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason)
 
 

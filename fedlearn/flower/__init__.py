@@ -18,6 +18,7 @@ from flwr.serverapp.strategy.strategy_utils import aggregate_metricrecords
 from flwr.supercore.run import Run  # `Grid.run` must return one
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedlearn.flower.logs import log_as_we_do, log_by_itself
 from fedlearn.flower.messages import (
     RUN_ID,
     SERVER_NODE_ID,
@@ -50,6 +51,8 @@ __all__ = [
     "filled",
     "forget_pending",
     "from_bytes",
+    "log_as_we_do",
+    "log_by_itself",
     "received",
     "records_of",
     "reply_from",

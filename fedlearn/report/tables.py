@@ -16,7 +16,16 @@ from rich.console import Console
 from rich.markup import escape as escape_markup
 from rich.table import Table as RichTable
 
-from fedlearn.report.numbers import number, plain, ratio, seconds, size
+from fedlearn.report.numbers import (
+    number,
+    plain,
+    ratio,
+    ratio_spread,
+    seconds,
+    seconds_spread,
+    size,
+    size_spread,
+)
 from fedlearn.report.points import (
     Measure,
     Point,
@@ -47,13 +56,18 @@ class Column:
     title: str
     form: Callable[[Any], str] = str
     numeric: bool = True
+    spread_form: Callable[[float, float], str] | None = None  # of a mean and its deviation, in one unit
 
     def text(self, cell: object) -> str:
         """Return a cell for people: a dash where it is empty, mean ± deviation of a `Spread`."""
         if cell is None:
             return "-"
         if isinstance(cell, Spread):
-            return self.form(cell.mean) + (f" ± {self.form(cell.sd)}" if cell.sd is not None else "")
+            if cell.sd is None:
+                return self.form(cell.mean)
+            if self.spread_form is not None:
+                return self.spread_form(cell.mean, cell.sd)
+            return f"{self.form(cell.mean)} ± {self.form(cell.sd)}"
         return self.form(cell)
 
 
@@ -190,10 +204,10 @@ def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
             measures.append((column, partial(best_value, metric=metric)))
     return [
         *measures,
-        (Column("bytes_up", "uploaded", size), lambda run: run.total("bytes_up")),
-        (Column("compression_ratio", "smaller", ratio), compression_ratio),
-        (Column("bytes_down", "downloaded", size), lambda run: run.total("bytes_down")),
-        (Column("seconds", "time", seconds), seconds_of),
+        (Column("bytes_up", "uploaded", size, spread_form=size_spread), lambda run: run.total("bytes_up")),
+        (Column("compression_ratio", "smaller", ratio, spread_form=ratio_spread), compression_ratio),
+        (Column("bytes_down", "downloaded", size, spread_form=size_spread), lambda run: run.total("bytes_down")),
+        (Column("seconds", "time", seconds, spread_form=seconds_spread), seconds_of),
     ]
 
 

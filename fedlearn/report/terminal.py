@@ -8,9 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -18,6 +19,9 @@ from rich.text import Text
 
 from fedlearn.report.numbers import number, size
 from fedlearn.runs.log import Event, RunView, following
+
+GAP = 2  # columns between what stands side by side
+SHORTEST_BAR, LONGEST_BAR = 4, 24
 
 
 def headline(view: RunView) -> str:
@@ -53,50 +57,101 @@ def drawing(view: RunView, now: float) -> RenderableType:
     if view.about.get("notice"):
         parts.append(Text(view.about["notice"], style="bold yellow"))
     if view.rows:
-        parts.append(_table(view))
-    parts.append(_status(view, now))
+        parts.append(_Rounds(view))
+    parts.append(_Status(view, now))
     if view.warning:
         parts.append(Text(view.warning, style="yellow"))
     return Group(*parts)
 
 
-def _table(view: RunView) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    measured, averaged = view.measured, view.times_smaller(view.rows[-1]) is not None
-    metrics = view.metrics_of(measured)
-    bold = metrics.best_by
-    smaller = ["smaller"] if averaged else []
-    for title in ("round", "reported", *(metrics.of(name).title for name in measured), "upload", *smaller, "seconds"):
-        table.add_column(title, justify="right")
-    for row in view.rows:
-        reported = f"{row['reported']}/{row['cohort']}"
-        table.add_row(
-            str(row["round"]),
-            reported if row["reported"] == row["cohort"] else f"[yellow]{reported}[/]",
-            *(f"[bold green]{number(row[name])}[/]" if name == bold else number(row[name]) for name in measured),
-            size(row["bytes_up"]),
-            *([f"{view.times_smaller(row):.1f}x"] if averaged else []),
-            f"{_seconds(row):.1f}",
-        )
-    return table
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """One column of the table of rounds: its title and its cells, no wider than they are."""
+
+    title: str
+    cells: tuple[Text, ...]
+
+    @property
+    def width(self) -> int:
+        return max(len(self.title), *map(len, self.cells))
 
 
-def _status(view: RunView, now: float) -> Table:
-    """Return the line with the bar: which round, which phase, how many nodes, how long still."""
-    done = sum(view.nodes.values())
-    text = f"round {view.round_number}/{view.rounds}  {view.phase}" if view.round_number else view.phase
-    if view.attempt > 1:
-        text += f" (attempt {view.attempt})"
-    if view.cohort:
-        text += f"  {done}/{view.cohort} nodes"
-        text += "".join(f", {count} {fate}" for fate, count in view.nodes.items() if count and fate != "reported")
-    left = view.seconds_left(now)
-    eta = "" if left is None else f"ETA {int(left) // 60}:{int(left) % 60:02d}"
-    share = done / view.cohort if view.cohort and view.phase in ("reporting", "evaluation") else 0.0
-    line = Table.grid(padding=(0, 2))
-    total = max(view.rounds, 1)
-    line.add_row(ProgressBar(total, min(view.committed + share, total), width=24), Text(text), Text(eta, style="cyan"))
-    return line
+@dataclass(frozen=True, slots=True)
+class _Rounds:
+    """The last rounds, a line each; where not all columns have room, those that matter least are left out."""
+
+    view: RunView
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        columns = self._columns()
+        metrics = self.view.metrics_of(self.view.measured)
+        measured = [metric.name for metric in metrics.by_interest]
+        by_interest = ["round", metrics.best_by, "reported", "upload", "seconds", *measured, *columns]
+        kept: list[str] = []
+        for name in dict.fromkeys(name for name in by_interest if name in columns):  # the first are kept
+            widths = [columns[each].width for each in (*kept, name)]
+            if sum(widths) + GAP * (len(widths) - 1) <= options.max_width:
+                kept.append(name)
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, GAP, 0, 0))
+        shown = [column for name, column in columns.items() if name in kept]
+        for column in shown:
+            table.add_column(column.title, justify="right", no_wrap=True)
+        for row in zip(*(column.cells for column in shown), strict=True):
+            table.add_row(*row)
+        yield table
+
+    def _columns(self) -> dict[str, _Shown]:
+        """Return the columns from left to right, by name."""
+        view, rows = self.view, self.view.rows
+        measured, averaged = view.measured, view.times_smaller(view.rows[-1]) is not None
+        metrics = view.metrics_of(measured)
+        columns = {
+            "round": _Shown("round", tuple(Text(str(row["round"])) for row in rows)),
+            "reported": _Shown("reported", tuple(map(_reported, rows))),
+        }
+        for name in measured:
+            style = "bold green" if name == metrics.best_by else ""
+            columns[name] = _Shown(
+                metrics.of(name).axis_title, tuple(Text(number(row[name]), style=style) for row in rows)
+            )
+        columns["upload"] = _Shown("upload", tuple(Text(size(row["bytes_up"])) for row in rows))
+        if averaged:
+            columns["smaller"] = _Shown("smaller", tuple(Text(f"{view.times_smaller(row):.1f}x") for row in rows))
+        columns["seconds"] = _Shown("seconds", tuple(Text(f"{_seconds(row):.1f}") for row in rows))
+        return columns
+
+
+def _reported(row: Event) -> Text:
+    return Text(f"{row['reported']}/{row['cohort']}", style="" if row["reported"] == row["cohort"] else "yellow")
+
+
+@dataclass(frozen=True, slots=True)
+class _Status:
+    """The line with the bar: which round, which phase, how many nodes, how long still."""
+
+    view: RunView
+    now: float
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        view = self.view
+        done = sum(view.nodes.values())
+        text = f"round {view.round_number}/{view.rounds}  {view.phase}" if view.round_number else view.phase
+        if view.attempt > 1:
+            text += f" (attempt {view.attempt})"
+        if view.cohort:
+            text += f"  {done}/{view.cohort} nodes"
+            text += "".join(f", {count} {fate}" for fate, count in view.nodes.items() if count and fate != "reported")
+        left = view.seconds_left(self.now)
+        eta = "" if left is None else f"ETA {int(left) // 60}:{int(left) % 60:02d}"
+        share = done / view.cohort if view.cohort and view.phase in ("reporting", "evaluation") else 0.0
+        total = max(view.rounds, 1)
+        room = options.max_width - len(text) - len(eta) - 2 * GAP
+        cells: list[RenderableType] = [Text(text, no_wrap=True, overflow="ellipsis"), Text(eta, style="cyan")]
+        if room >= SHORTEST_BAR:
+            cells.insert(0, ProgressBar(total, min(view.committed + share, total), width=min(room, LONGEST_BAR)))
+        line = Table.grid(padding=(0, GAP))
+        line.add_row(*cells)
+        yield line
 
 
 def _seconds(row: Event) -> float:

@@ -40,7 +40,10 @@ def test_a_node_that_raises_fails_with_its_reason(execute, faults):
     faults("raise:4:1 quit:5:2")
     runs = [execute(FAULTY), execute(FAULTY, engine="inline")]
     for run in runs:
-        assert failed(run) == {(1, 4): "RuntimeError: the disk is full", (2, 5): "SystemExit: no more"}
+        assert failed(run) == {
+            (1, 4): "RuntimeError in faulty.py:28: the disk is full",
+            (2, 5): "SystemExit in faulty.py:38: no more",
+        }
     assert runs[0].sha == runs[1].sha
 
 

@@ -15,13 +15,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from experiments.sweeps.__main__ import main
 from experiments.sweeps.command import CONFIGS
-from experiments.sweeps.plan import Plan
-from experiments.sweeps.running import run_sweep
+from fedlearn.cli import main
 from fedlearn.config import config_from
 from fedlearn.engine.embedded.engine import WarmEngine
 from fedlearn.errors import RunFailed, UsageError
+from fedlearn.sweeps.plan import Plan
+from fedlearn.sweeps.running import run_sweep
 
 from .conftest import CHEAP, ROOT, Run, wait_until
 
@@ -54,7 +54,8 @@ def start(tmp_path):
         command = [
             sys.executable,
             "-m",
-            "experiments.sweeps",
+            "fedlearn",
+            "sweep",
             tmp_path / "plan.toml",
             "--out",
             tmp_path / "killed",
@@ -132,7 +133,7 @@ def test_run_that_fails_does_not_end_the_others(tmp_path, capfd):
     plan = Plan("T", (1,), CHEAP, {"lr": {"wild": {"training.lr": 1e30}, "calm": {}}})
     (tmp_path / "plan.toml").write_text(plan.to_toml())
     with pytest.raises(SystemExit) as end:
-        main([str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out")])
+        main(["sweep", str(tmp_path / "plan.toml"), "--out", str(tmp_path / "out")])
     assert end.value.code == 1
     said = capfd.readouterr().err
     assert "1 of 2 runs failed: lr=wild,seed=1: " in said
@@ -150,7 +151,7 @@ def test_run_that_fails_does_not_end_the_others(tmp_path, capfd):
 )
 def test_what_cannot_be_asked_for_ends_with_2_and_one_line(arguments, message, capsys, tmp_path):
     with pytest.raises(SystemExit) as end:
-        main([*arguments, "--out", str(tmp_path / "out")])
+        main(["sweep", *arguments, "--out", str(tmp_path / "out")])
     assert end.value.code == 2
     said = capsys.readouterr().err
     assert message in said

@@ -43,6 +43,7 @@ class WarmEngine:
     def __call__(self, config: RunConfig) -> None:
         """Run to the end; results lie in the run folder."""
         flower.enter_run()
+        flower.log_as_we_do()
         start(config.model.name)
         config = prepared(config)
         settings = to_flower(config)

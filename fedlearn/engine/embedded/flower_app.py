@@ -82,6 +82,7 @@ def run_app(app: FlowerApp, *, clients: int, seed: int, workers: int = 0) -> App
     clock = WallClock()
     begun = clock.now()
     flower.enter_run()
+    flower.log_by_itself()
     start()
     with seeded_globals(seed_for(seed, purpose=IMPORTING)):
         server_app = load_app(app.server, ServerApp, folder=app.folder)

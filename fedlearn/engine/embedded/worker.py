@@ -72,8 +72,10 @@ def _die_with_the_engine() -> None:
 
 def _client_app(begin: Begin) -> ClientCall:
     if not begin.app_folder:
+        flower.log_as_we_do()
         objects.look_in(begin.settings.get("out", ""))
         return load_client_app(begin.client_app)
+    flower.log_by_itself()
     current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # its data loaders may start processes
     return load_seeded_client(begin.client_app, folder=Path(begin.app_folder), seed=begin.seed)
 

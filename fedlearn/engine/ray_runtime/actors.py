@@ -81,6 +81,7 @@ class ClientActor:
 def _client_app(folder: str) -> ClientCall:
     """Return what an actor calls with a message: the client app, of which every exception is a reply."""
     flower.enter_run()
+    flower.log_as_we_do()
     objects.look_in(folder)
     app = load_client_app()
     return lambda message, context: handled(app, message, context)

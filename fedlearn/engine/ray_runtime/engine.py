@@ -13,6 +13,7 @@ from fedlearn.engine.ray_runtime.grid import RunnerGrid
 def run_on_ray(config: RunConfig) -> None:
     """Run to the end; on any way out the actors are ended, and the cluster if it is ours."""
     flower.enter_run()
+    flower.log_as_we_do()
     config = prepared(config)
     settings = to_flower(config)
     with connected(config.engine):

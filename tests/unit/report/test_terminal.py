@@ -62,3 +62,27 @@ def test_the_drawing_has_a_column_for_each(measured, plain_bytes, titles):
     header = console.file.getvalue().splitlines()[1]
     assert [header.index(title) for title in titles] == sorted(header.index(title) for title in titles)
     assert ("smaller" in header) == bool(plain_bytes)
+
+
+def lines_at(width, measured=NEURAL):
+    view, row = view_of(measured, 1000)
+    for number in range(2, 5):
+        view.take({**row, "round": number, "bytes_up": 1_250_000 * number})
+    view.take({"time": 1.0, "event": "configured", "cohort": 20, "round": 4, "attempt": 1})
+    console = Console(file=io.StringIO(), width=width)
+    console.print(drawing(view, 2.0))
+    return console.file.getvalue().rstrip("\n").split("\n")
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 120])
+def test_a_round_is_one_line_in_a_narrow_terminal(width):
+    lines = lines_at(width)
+    assert len(lines) == 1 + 1 + 4 + 1  # what is run, titles, rounds, how far it is
+    assert max(map(len, lines)) <= width
+
+
+def test_what_matters_least_is_left_out_first():
+    assert " ".join(lines_at(80)[1].split()) == "round reported train loss loss accuracy upload smaller seconds"
+    assert " ".join(lines_at(60)[1].split()) == "round reported loss accuracy upload smaller seconds"
+    assert " ".join(lines_at(40)[1].split()) == "round reported accuracy upload"
+    assert "3.75 MB" in lines_at(40)[4]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
-from experiments.sweeps.plan import Plan, Run
-from experiments.sweeps.results import Result, write_tables
 from fedlearn.config import RunConfig
 from fedlearn.engine import ENGINES
 from fedlearn.engine.embedded.engine import WarmEngine
@@ -20,8 +18,8 @@ from fedlearn.errors import RunFailed, UsageError
 from fedlearn.metrics import KNOWN, declared
 from fedlearn.runs.checkpoint import CHECKPOINT, write_atomically
 from fedlearn.runs.folder import RunFolder
-
-console = Console(highlight=False, soft_wrap=True)
+from fedlearn.sweeps.plan import Plan, Run
+from fedlearn.sweeps.results import Result, write_tables
 
 
 def run_sweep(plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambda run: True) -> list[Result]:
@@ -100,4 +98,19 @@ def _tell(result: Result, count: str, seconds_left: float) -> None:
     score = f"{metrics.best_by} {value:.4f}" if value is not None else ""
     what = score if result.completed else f"[red]failed: {escape(summary['reason'])}[/]"
     left = f", about {seconds_left / 60:.0f} min left" if seconds_left >= 30 else ""
-    console.print(f"{count:>7} {result.run.name}  {what}  [dim]{summary['seconds']:.1f} s{left}[/]")
+    Console(highlight=False, soft_wrap=True).print(
+        f"{count:>7} {result.run.name}  {what}  [dim]{summary['seconds']:.1f} s{left}[/]"
+    )
+
+
+def refuse_failures(results: Sequence[Result]) -> None:
+    """Raise RunFailed, with the first reason, where a run has failed."""
+    failed = [result for result in results if not result.completed]
+    if failed:
+        first = f"{failed[0].run.name}: {failed[0].summary['reason']}"
+        raise RunFailed(f"{len(failed)} of {len(results)} runs failed: {first}; the same command tries them again")
+
+
+def minutes_of(results: Sequence[Result]) -> float:
+    """Return how long all runs together have taken."""
+    return sum(float(result.summary["seconds"]) for result in results) / 60

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from experiments.sweeps.command import CONFIGS
-from experiments.sweeps.plan import Plan
 from fedlearn.errors import UsageError
+from fedlearn.sweeps.plan import Plan
 
 PLAN = """
 title = "T"
@@ -69,9 +69,9 @@ def test_axes_of_a_plan_are_not_set_from_outside(plan_of):
     plan = plan_of(PLAN)
     assert {run.config.rounds.total for run in plan.with_other(base={"rounds.total": 3}).runs()} == {3}
     assert {run.seed for run in plan.with_other(base={}, seeds=[5]).runs()} == {5}
-    with pytest.raises(UsageError, match=r"^--set training.lr: the sweep sets it itself on its axis training.lr$"):
+    with pytest.raises(UsageError, match=r"^training.lr: the sweep sets it itself on its axis training.lr$"):
         plan.with_other(base={"training.lr": 1.0})
-    with pytest.raises(UsageError, match=r"^--set seed: the sweep sets it itself$"):
+    with pytest.raises(UsageError, match=r"^seed: the sweep sets it itself$"):
         plan.with_other(base={"seed": 1})
 
 

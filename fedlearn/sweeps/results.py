@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from experiments.sweeps.plan import Run
 from fedlearn.report.numbers import plain
 from fedlearn.report.points import Point, Spread
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Column, Table
 from fedlearn.runs.checkpoint import write_atomically
 from fedlearn.runs.folder import SUMMARY
+from fedlearn.sweeps.plan import Run
 
 FIRST = ("status", "rounds")
 LAST = ("bytes_up", "bytes_down", "compression_ratio", "model_sha256", "reason")

@@ -37,8 +37,8 @@ from typing import Any, Self
 import tomli_w
 
 from fedlearn.compression import load_codec
-from fedlearn.config import RunConfig
-from fedlearn.errors import UsageError
+from fedlearn.config import RunConfig, flat_from_assignments
+from fedlearn.errors import UsageError, said
 from fedlearn.models.presets import settings_from
 
 TAKEN = ("run", "seed", "seeds", "round", "status", "reason")
@@ -125,12 +125,34 @@ class Plan:
 
     def with_other(self, *, base: Flat, seeds: Sequence[int] = ()) -> Self:
         """Return the plan with some settings of all its runs replaced, and other seeds if any are given."""
-        varied = {name: axis for axis, labels in self.axes.items() for flat in labels.values() for name in flat}
         for name in base:
-            if name in varied or name in ("seed", "out"):
-                axis = f" on its axis {varied[name]}" if name in varied else ""
-                raise UsageError(f"--set {name}: the sweep sets it itself{axis}")
+            if name in self.varying or name in ("seed", "out"):
+                axis = f" on its axis {self.varying[name]}" if name in self.varying else ""
+                raise UsageError(f"{name}: the sweep sets it itself{axis}")
         return replace(self, base={**self.base, **base}, seeds=tuple(seeds) or self.seeds)
+
+    @property
+    def varying(self) -> dict[str, str]:
+        """The settings that are not the same in all runs, and the axis of each."""
+        return {name: axis for axis, labels in self.axes.items() for flat in labels.values() for name in flat}
+
+    def varied(self, axes: Sequence[str]) -> Self:
+        """Return the plan with an axis for each ``KEY=VALUE,VALUE``, in place of its own of that name.
+
+        Values that hold a comma are given as a TOML list: ``compression.codec=["identity","drop:0.1,eden"]``.
+        """
+        more: dict[str, Mapping[str, Flat]] = {}
+        for axis in axes:
+            setting, equals, text = axis.partition("=")
+            setting, text = setting.strip(), text.strip()
+            if not equals or not setting or not text:
+                raise UsageError(
+                    f"--vary {said(axis)}: write it as key=value,value, for example --vary training.lr=0.1,0.05"
+                )
+            if setting in more:
+                raise UsageError(f"--vary {said(axis)}: {said(setting)} is varied twice")
+            more[setting] = {str(value): {setting: value} for value in _values_of(text)}
+        return replace(self, axes={**self.axes, **more})
 
     def chosen(self, choices: Sequence[str]) -> Callable[[Run], bool]:
         """Return whether a run has, on every axis that `choices` name as ``AXIS=LABEL``, one of the labels named."""
@@ -207,6 +229,18 @@ def flat_from(tree: Mapping[str, Any]) -> dict[str, Any]:
         inner = flat_from(value) if isinstance(value, dict) else None
         flat |= {f"{name}.{key}": entry for key, entry in inner.items()} if inner is not None else {name: value}
     return flat
+
+
+def _values_of(text: str) -> list[Any]:
+    """Return the values of an axis.
+
+    >>> _values_of("1,0.5"), _values_of('["drop:0.1,eden", "sign"]')
+    ([1, 0.5], ['drop:0.1,eden', 'sign'])
+    """
+    listed = flat_from_assignments([f"value={text}"])["value"]
+    if isinstance(listed, list):
+        return listed
+    return [flat_from_assignments([f"value={each}"])["value"] for each in text.split(",")]
 
 
 def _check_keys(tree: Mapping[str, Any], allowed: Sequence[str], *, within: str = "") -> None:

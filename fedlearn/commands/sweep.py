@@ -1,0 +1,172 @@
+"""``fedlearn sweep``: many runs, one for each choice of settings and each seed."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from fedlearn.commands.completing import assignments_like
+from fedlearn.commands.flags import with_flags
+from fedlearn.commands.shared import Interrupted
+from fedlearn.commands.simulate import FLAGS
+from fedlearn.config import flat_from_assignments, flat_from_file
+from fedlearn.errors import UsageError, printable, said
+from fedlearn.runs.reading import check_path
+
+if TYPE_CHECKING:
+    from fedlearn.sweeps.plan import Plan
+    from fedlearn.sweeps.results import Result
+
+EXAMPLES = """\
+Examples:
+
+fedlearn sweep --dataset digits --compression drop --vary compression.keep_ratio=1,0.5,0.1 --seeds 1,2,3
+
+fedlearn sweep --vary 'compression.codec=["identity","drop:0.1,eden"]' --vary training.lr=0.05,0.1
+
+fedlearn sweep plan.toml --quick"""
+
+SWEEP = "Sweep"
+OF_ALL_RUNS = tuple(flag for flag in FLAGS if flag.setting not in ("seed", "out"))  # which differ from run to run
+
+
+@with_flags(OF_ALL_RUNS, first=False)
+def sweep(
+    given: dict[str, str],
+    plan: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[PLAN.toml]", help="Base settings, axes and seeds in a file; flags win over its base settings.",
+            show_default=False,
+        ),
+    ] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=V1,V2", help="An axis: a setting and its values; may be repeated, and all are combined. "
+            "Values with commas as a TOML list: KEY=\\[\"a,b\",\"c\"].", rich_help_panel=SWEEP,
+            autocompletion=assignments_like,
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(metavar="N,N", help="Each point is run with each seed \\[default: 1].", rich_help_panel=SWEEP),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Where; goes on with what it holds \\[default: runs/NAME of the plan].",
+            rich_help_panel=SWEEP,
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Settings of all runs as TOML; flags win over it.", rich_help_panel=SWEEP),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="AXIS=LABEL", help="Run these points now; may be repeated.", rich_help_panel=SWEEP),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="What the plan's \\[quick] table says.", rich_help_panel=SWEEP)
+    ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Any setting, of all runs.", rich_help_panel=SWEEP,
+            autocompletion=assignments_like,
+        ),
+    ] = None,
+) -> None:  # fmt: skip
+    """Run every combination of some settings with every seed, in one warm engine, and report on them.
+
+    PLAN.toml holds base settings, axes and seeds; without it, flags say all.
+    The folder gets runs.csv, rounds.csv and points.csv (means and deviations over seeds), a page, and the run folders.
+    Whatever had stopped it, the same command goes on with it; more seeds or values may be added.
+    """
+    from fedlearn.report.writing import write_report
+    from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
+
+    planned = _plan_of(
+        plan, config, given | flat_from_assignments(set_ or []), vary or [], _numbers(seeds), quick=quick
+    )
+    folder = out or Path("runs") / _name_of(plan, planned, quick=quick)
+    check_path(folder, "--out")
+    try:
+        results = run_sweep(planned, folder, wanted=planned.chosen(only or []))
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted; the same command goes on from here") from None
+    if any(result.completed for result in results):
+        Console(highlight=False).print(_table(results))
+        page, _ = write_report([folder])
+        print(printable(f"results in {folder}, page {page}; {minutes_of(results):.1f} minutes of running"))
+    refuse_failures(results)
+
+
+def _plan_of(
+    file: Path | None, config: Path | None, given: dict[str, Any], vary: list[str], seeds: list[int], *, quick: bool
+) -> Plan:  # fmt: skip
+    from fedlearn.sweeps.plan import Plan
+
+    if file is None and quick:
+        raise UsageError("--quick is what a plan says of itself: name the plan's file")
+    planned = Plan.from_file(file, quick=quick) if file is not None else Plan("", (1,), {}, {})
+    planned = planned.varied(vary)
+    of_one_run = ("seed", "out", *planned.varying)
+    base = {name: value for name, value in _from_file(config).items() if name not in of_one_run}
+    planned = planned.with_other(base=base | given, seeds=seeds)
+    if not planned.axes and len(planned.seeds) == 1:
+        raise UsageError(
+            "nothing varies: add --vary KEY=VALUE,VALUE or --seeds N,N, or name a plan; one run is simulate's"
+        )
+    list(planned.runs())  # says what is wrong with any of them
+    return planned
+
+
+def _from_file(config: Path | None) -> dict[str, Any]:
+    return flat_from_file(config) if config is not None else {}
+
+
+def _numbers(text: str | None) -> list[int]:
+    try:
+        return [int(each) for each in text.split(",")] if text is not None else []
+    except ValueError:
+        raise UsageError(f"--seeds {said(text)}: write whole numbers with commas between them, as 1,2,3") from None
+
+
+def _name_of(file: Path | None, plan: Plan, *, quick: bool) -> str:
+    """Return the folder's name: the file's, else one that the same flags give again, whatever the seeds."""
+    if file is not None:
+        return file.stem + ("-quick" if quick else "")
+    asked = json.dumps([dict(plan.base), {axis: dict(labels) for axis, labels in plan.axes.items()}], default=str)
+    return f"sweep-{blake2b(asked.encode(), digest_size=4).hexdigest()}"
+
+
+def _table(results: list[Result]) -> Table:
+    """Return one row a point: what it is judged by and what it sent, means over seeds."""
+    from fedlearn.metrics import KNOWN, declared
+    from fedlearn.report.numbers import number, size
+    from fedlearn.sweeps.results import points_of
+
+    points = points_of(results)
+    summary = points[0].runs[0].summary
+    metrics = declared(summary.get("metrics")) or KNOWN
+    shown = [metric for metric in metrics.results if isinstance(summary.get(metric.name), int | float)][:2]
+    table = Table(title="means over seeds", title_justify="left", title_style="bold")
+    for axis in points[0].labels:
+        table.add_column(escape(axis), overflow="fold")
+    for title in ("seeds", *(metric.axis_title for metric in shown), "upload"):
+        table.add_column(escape(title), justify="right")
+    for point in points:
+        spreads = [point.over_seeds(metric.name) for metric in shown]
+        scores = [number(mean) + (f" ± {number(sd)}" if sd is not None else "") for mean, sd in spreads]
+        upload = size(point.over_seeds("bytes_up").mean)
+        table.add_row(*map(escape, point.labels.values()), str(len(point.runs)), *scores, upload)
+    return table

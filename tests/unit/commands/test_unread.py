@@ -1,0 +1,53 @@
+"""What was given in vain is said; what is used is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedlearn.commands.unread import READERS, unread
+from fedlearn.config.load import setting_names
+from fedlearn.models.presets import settings_from
+
+
+def lines(**given):
+    flat = {name.replace("__", "."): value for name, value in given.items()}
+    return list(unread(flat, settings_from(flat)))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"clients": 4, "rounds__cohort": 50}, "rounds.cohort = 50 is more than there are: all 4 clients take part"),
+        ({"compression__keep_ratio": 0.5}, "compression.keep_ratio = 0.5 has no effect: it is for a codec that drops"),
+        ({"compression__keep_ratio": 0.5, "compression__codec": "drop:0.1"}, "names no share itself"),
+        ({"data__alpha": 0.1}, "it is for data.partition = 'dirichlet'"),
+        ({"privacy__epsilon": 2.0}, "it is for a private model"),
+        ({"training__lr": 0.1, "model__name": "dp-forest"}, "it is for a model of torch"),
+        ({"training__momentum": 0.5, "training__optimizer": "adamw"}, "it is for training.optimizer = 'sgd'"),
+        ({"engine__address": "a:1"}, "it is for engine.name = 'ray'"),
+    ],
+)
+def test_what_has_no_effect_is_one_line(given, said):
+    (line,) = lines(**given)
+    assert said in line
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"clients": 4},  # the default cohort of 20 was not asked for
+        {"clients": 4, "rounds__cohort": 4},
+        {"compression__keep_ratio": 0.5, "compression__codec": "drop"},
+        {"compression__keep_ratio": 0.5, "compression__codec": "residual,top-k", "compression__send": "update"},
+        {"compression__keep_ratio": 0.5, "compression__codec": "my.lab:Codec"},
+        {"privacy__epsilon": 2.0, "model__name": "dp-forest"},
+        {"privacy__epsilon": 2.0, "training__learner": "my.lab:PrivateSGD"},
+        {"training__lr": 0.1, "training__lr_decay": 0.0, "training__momentum": 0.0},
+    ],
+)
+def test_what_is_used_is_not_said(given):
+    assert lines(**given) == []
+
+
+def test_every_reader_reads_a_setting_that_there_is():
+    assert {reader.setting for reader in READERS} <= set(setting_names())

@@ -1,0 +1,54 @@
+"""The place in the user's code, whoever was called from there; and the whole traceback in the run folder."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fedlearn.errors import RunFailed
+from fedlearn.tracebacks import keep, place_of, told
+
+
+def raised(call):
+    with pytest.raises(Exception) as caught:
+        call()
+    return caught.value
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """Return the function of a user's file that calls what it is given."""
+    names = {}
+    source = "def call(function, *given):\n    return function(*given)\n"
+    exec(compile(source, str(tmp_path / "mine.py"), "exec"), names)
+    return names["call"]
+
+
+def test_the_place_is_the_users_line_even_where_a_library_raises(mine):
+    error = raised(lambda: mine(json.loads, "{"))
+    assert place_of(error) == "mine.py:2"
+    assert told(error).startswith("JSONDecodeError in mine.py:2: Expecting")
+
+
+def test_an_error_of_our_own_code_names_no_place_of_a_users():
+    assert place_of(ValueError("never raised")) == ""
+    assert told(RunFailed("it ended")) == "RunFailed: it ended"
+
+
+def test_an_error_that_cannot_be_written_is_its_name():
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    assert told(Mute()) == "Mute"
+
+
+def test_tracebacks_are_kept_where_a_run_is_and_nowhere_else(mine, tmp_path):
+    error = raised(lambda: mine(json.loads, "{"))
+    assert keep(error, tmp_path) == ""
+    assert keep(error, "") == ""
+    (tmp_path / "events.jsonl").touch()
+    assert keep(error, tmp_path) == f"; traceback in {tmp_path / 'tracebacks.txt'}"
+    keep(error, tmp_path)
+    assert (tmp_path / "tracebacks.txt").read_text().count("mine.py") == 2
