@@ -121,11 +121,10 @@ def test_without_a_script_the_curves_by_round_are_there(browser, report, runs):
     assert page.locator(".tools").first.is_hidden()
 
 
-def test_two_runs_are_compared_on_a_page(browser, runs, tmp_path):
-    command = [sys.executable, "-m", "fedlearn", "compare", *map(str, runs), "--html", str(tmp_path / "two.html")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+def test_two_runs_are_compared_on_a_page(browser, runs, tmp_path, capsys):
+    assert end_of("compare", *runs, "--html", tmp_path / "two.html") == 0
+    assert capsys.readouterr() == (f"{tmp_path / 'two.html'}\n", "")
     visit = Visit(browser, (tmp_path / "two.html").as_uri())
-    assert done.stdout == f"{tmp_path / 'two.html'}\n"
     assert legend_of(visit) == ["A identity", "B drop", "they part in round 1"]
     assert "compression.codec" in visit.page.inner_text("#unlike")
     visit.assert_calm()
