@@ -65,7 +65,10 @@ def test_every_engine_makes_the_same_model(engines, undisturbed, tmp_path, setti
 
 @pytest.mark.parametrize("strategy", ["fedavg", "flwr.serverapp.strategy:FedAvg"])
 def test_a_state_that_is_shrunk_for_its_way_takes_fewer_bytes_and_still_teaches(undisturbed, strategy):
-    settings = {"rounds.total": 4, "training.local_epochs": 5, "compression.send": "update", "strategy.name": strategy}
+    settings = {
+        "model.name": "linear", "rounds.total": 4, "training.local_epochs": 5, "compression.send": "update",
+        "strategy.name": strategy,
+    }  # fmt: skip
     whole = undisturbed(settings).summary
     shrunk = undisturbed({**settings, "compression.downlink": "rotate,quantize:8"}).summary
     assert whole["bytes_down"] / shrunk["bytes_down"] > 3.8
