@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple, Self
 
@@ -121,7 +121,7 @@ def raised_alike(reasons: Sequence[str]) -> bool:
 class Typical:
     """What an ordinary report of a cohort is like: medians, which less than half of the nodes cannot move far.
 
-    Of two middle ones it is the lower.
+    Of two middle norms it is the upper, as honest ones may be of two kinds; of two numbers of examples the lower.
 
     Parameters
     ----------
@@ -141,6 +141,14 @@ class Typical:
         >>> Typical.of([NodeReport(i, Fate.REPORTED, n, norm=n / 10) for i, n in enumerate([10, 30, 10**7])])
         Typical(norm=3.0, num_examples=30)
         """
-        middle = (len(reports) - 1) // 2
-        norm = sorted(report.norm for report in reports)[middle]
-        return cls(norm if math.isfinite(norm) else 0.0, sorted(report.num_examples for report in reports)[middle])
+        norm = sorted(report.norm for report in reports)[len(reports) // 2]
+        num_examples = sorted(report.num_examples for report in reports)[(len(reports) - 1) // 2]
+        return cls(norm if math.isfinite(norm) else 0.0, num_examples)
+
+    def faded(self, before: Self, share: float) -> Self:
+        """Return it with a usual norm that has fallen by no more than so much since another cohort.
+
+        >>> Typical(1.0, 10).faded(Typical(8.0, 20), 0.5), Typical(5.0, 10).faded(Typical(8.0, 20), 0.5)
+        (Typical(norm=4.0, num_examples=10), Typical(norm=5.0, num_examples=10))
+        """
+        return replace(self, norm=max(self.norm, share * before.norm))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from fedlearn.cohort import At, Fate, Typical, needed_of
+from fedlearn.cohort import At, Fate, NodeReport, Typical, needed_of
 from fedlearn.folding import STATE
 from fedlearn.metrics import Measured
 from fedlearn.runs.history import RoundRecord
 from fedlearn.state import Sends, UpdateKind
 from server.collecting import Collected
-from server.limits import FEWEST, measured, too_far
+from server.limits import FEWEST, measured, too_far, typical_after
 from server.phases.evaluation import evaluate, is_due
 from server.phases.measuring import measured_on_nodes, rows_of, spread_of
 from server.phases.reporting import Reporting, tell
@@ -63,7 +65,7 @@ def judged_anew(run: ServerRun, reporting: Reporting, at: At) -> str:
         if 2 * refused > len(reports):
             reason = f"{refused} of {len(reports)} reports are unlike those of the last round"
     if reason:
-        run.typical = Typical.of(reports)
+        run.typical = _typical_after(run, reports)
         reason += ": the round is run again, and judged by what was typical of this attempt"
     return reason
 
@@ -127,7 +129,9 @@ def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
         evaluation_seconds=run.clock.now() - begin,
         measured={**run.store.metrics.combined(reporting.reports, before), **scores, **step.measured},
     )
-    run.typical = _typical_after(run, reporting)
+    counted = [report for report in reporting.reports if report.fate is Fate.REPORTED]
+    if run.kind is not UpdateKind.ENSEMBLE and len(counted) >= FEWEST:
+        run.typical = _typical_after(run, counted)
     run.nodes.append(rows_of(run, reporting, measures, at))
     run.events.flush()  # what a commit says of the log must be there
     memory = {**run.strategy.memory(), **run.draws.memory()}
@@ -140,10 +144,10 @@ def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
     run.events.write("committed", attempt=at.attempt, round=row.pop("round_number"), **row)
 
 
-def _typical_after(run: ServerRun, reporting: Reporting) -> Typical | None:
-    """Return what the next round's reports are compared with: what was typical of those that now count."""
-    counted = [report for report in reporting.reports if report.fate is Fate.REPORTED]
-    return run.typical if run.kind is UpdateKind.ENSEMBLE or len(counted) < FEWEST else Typical.of(counted)
+def _typical_after(run: ServerRun, reports: Sequence[NodeReport]) -> Typical:
+    """Return what the next reports are compared with: a strategy that asks for more than the state goes by the past."""
+    asks_for_more = bool(run.answers)
+    return typical_after(run.typical, reports, clients=run.config.clients, goes_by_what_nodes_keep=asks_for_more)
 
 
 def _evaluated(run: ServerRun, step: Step, reporting: Reporting, at: At) -> Measured:

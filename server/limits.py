@@ -1,7 +1,8 @@
 """How large a report may be beside those of its cohort: the length of its change, and its share of the weight.
 
 Reports are added up as they come, so no report can be compared with those that come after it. It is compared with what
-was typical of the last committed round (`Typical`). Where nothing is known yet, the server looks at the whole cohort
+was typical of the last committed round (`Typical`), or of those before where strategies keep something at the nodes
+(`typical_after`). Where nothing is known yet, the server looks at the whole cohort
 afterwards (`server.committing`).
 """
 
@@ -17,6 +18,7 @@ FEWEST = 3  # reports; of two nobody can say which is unusual
 FEWEST_SHARING = 5  # reports; in a smaller cohort an honest node may well hold nearly all examples
 
 LARGER = 10  # times the usual change, for a node of as many times the median of examples
+KEPT = 0.9  # of the usual norm at least, while each node is asked once, where nodes go by what they were asked before
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,27 @@ class Limits:
             allowed = f"allowed is {gate.max_share:g} (gate.max_share)"
             return f"share-too-large: {num_examples} examples would be {share:.4f} of the weight, {allowed}"
         return ""
+
+
+def typical_after(
+    before: Typical | None, reports: Sequence[NodeReport], *, clients: int, goes_by_what_nodes_keep: bool
+) -> Typical:
+    """Return what the next round's reports are compared with, after these.
+
+    Parameters
+    ----------
+    before
+        What these were compared with.
+    clients
+        How many nodes there are.
+    goes_by_what_nodes_keep
+        What a node sends depends on when it was asked last, as with control variates: there changes become smaller from
+        round to round, and that of a node that was not asked for long, or never, is as large as they were then.
+    """
+    typical = Typical.of(reports)
+    if before is None or not goes_by_what_nodes_keep:
+        return typical
+    return typical.faded(before, KEPT ** (len(reports) / clients))
 
 
 def measured(reports: Sequence[NodeReport]) -> list[NodeReport]:

@@ -180,7 +180,7 @@ MENDS = (
     Mend(
         "C2", "fedlearn/runs/manifest.py",
         "if held is None or hashlib.sha256(held[2]).hexdigest().encode() != held[1]:", "if held is None:",
-        f"{STORED}::test_c1_c2_spoiled_folder_is_read_as_it_was_or_named_in_one_line",
+        f"{STORED}::test_c2_value_in_the_checkpoint_that_was_changed_is_named",
     ),
     Mend(
         "C2", "fedlearn/runs/checkpoint.py",

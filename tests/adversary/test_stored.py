@@ -247,6 +247,21 @@ def test_c2_forged_history_with_right_checksums_is_one_line(sound, tmp_path, col
         assert value in fitting[column]
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [('"seconds": 4.5', '"seconds": 5.5'), ('"typical": null', '"typical": {"norm": 1.0, "num_examples": 9}')],
+)
+def test_c2_value_in_the_checkpoint_that_was_changed_is_named(sound, tmp_path, before, after):
+    """One that fits, and that nothing else could find: the next round would be judged by it."""
+    folder = tmp_path / "run"
+    shutil.copytree(sound[0], folder)
+    text = (folder / CHECKPOINT).read_text()
+    assert text.count(before) == 1
+    (folder / CHECKPOINT).write_text(text.replace(before, after))
+    with pytest.raises(CheckpointError, match=r"checkpoint\.json is damaged or was changed by hand"):
+        read_back(folder)
+
+
 def test_c2_manifest_that_is_far_too_large_is_not_read(sound, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(sound[0], folder)

@@ -51,12 +51,13 @@ def test_a_guest_that_was_killed_resumes_to_the_same_bytes(command, execute, set
 
 
 def test_scaffold_converges_to_the_optimum_that_fedavg_misses(execute):
-    # Each node has an optimum of its own, so honest changes differ by far more than where all learn one task.
-    settings = {"rounds.total": 150, "evaluation.every": 150, "gate.max_ratio": 0}
-    fedavg = execute({**QUADRATICS, **settings, "rounds.cohort": 0}, engine="inline").summary["gap"]
-    scaffold = execute({**SCAFFOLD, **settings}, engine="inline").summary["gap"]
-    assert fedavg > 0.05
-    assert scaffold < 1e-6
+    settings = {"rounds.total": 150, "evaluation.every": 150}
+    fedavg = execute({**QUADRATICS, **settings, "rounds.cohort": 0}, engine="inline")
+    scaffold = execute({**SCAFFOLD, **settings}, engine="inline")
+    assert fedavg.summary["gap"] > 0.05
+    assert scaffold.summary["gap"] < 1e-6
+    # Each node has an optimum of its own, and one that was not asked for long has far to go: none is taken for a liar.
+    assert not [run for run in (fedavg, scaffold) if run.events_of("refused") or run.events_of("too-far")]
 
 
 def test_a_strategy_says_which_learner_its_nodes_must_have(execute):

@@ -6,7 +6,7 @@ import pytest
 
 from fedlearn.cohort import Fate, NodeReport, Typical
 from fedlearn.config.schema import GateSettings
-from server.limits import Limits, measured, too_far
+from server.limits import Limits, measured, too_far, typical_after
 
 USUAL = Typical(2.0, 100)
 
@@ -55,11 +55,35 @@ def test_where_nothing_changes_any_change_is_let_in():
     assert limits_of(typical=Typical(0.0, 100)).why_not(5.0, 100) == ""
 
 
-def test_what_is_typical_is_the_lower_median_whatever_less_than_half_say():
+def test_what_is_typical_is_a_median_whatever_less_than_half_say():
     honest = [(1.0, 100), (2.0, 200), (3.0, 300), (4.0, 400)]
-    assert Typical.of(reports_of(*honest)) == Typical(2.0, 200)
+    assert Typical.of(reports_of(*honest)) == Typical(3.0, 200)
     assert Typical.of(reports_of(*honest, *[(1e38, 10**7)] * 3)) == Typical(4.0, 400)
     assert Typical.of(reports_of(*honest, *[(0.0, 1)] * 3)) == Typical(1.0, 100)
+
+
+def test_honest_nodes_of_two_kinds_in_equal_numbers_are_compared_with_those_that_go_further():
+    """As in a federation of steep and flat losses; by the lower of two middle ones a third of them went too far."""
+    assert too_far(reports_of(*[(0.15, 10)] * 3, *[(0.89, 10)] * 3), GateSettings()) == {}
+
+
+def usual_after(*norms, clients, asks_for_more=True):
+    typical = None
+    for norm in norms:
+        reports = reports_of(*[(norm, 10)] * 5)
+        typical = typical_after(typical, reports, clients=clients, goes_by_what_nodes_keep=asks_for_more)
+    return typical.norm
+
+
+def test_where_nodes_go_by_what_they_keep_the_usual_norm_falls_slowly_by_the_share_of_nodes_that_was_asked():
+    assert usual_after(8.0, 1.0, clients=5) == pytest.approx(8 * 0.9)
+    assert usual_after(8.0, 1.0, clients=50) == pytest.approx(8 * 0.9**0.1)
+    assert usual_after(8.0, *[1.0] * 50, clients=5) == 1.0
+    assert usual_after(1.0, 8.0, clients=50) == 8.0
+
+
+def test_elsewhere_only_the_last_round_counts():
+    assert usual_after(8.0, 1.0, clients=50, asks_for_more=False) == 1.0
 
 
 def test_a_median_that_is_not_finite_is_no_measure():
