@@ -62,7 +62,7 @@ def test_a_node_that_does_not_exist_gets_no_message_id(grid, ask):
 def test_a_node_that_raises_answers_with_its_error(grid, ask):
     replies = list(grid.send_and_receive([ask(3, "raise"), ask(4)]))
     assert codes(replies) == {3: 2, 4: 0}
-    assert next(r.error.reason for r in replies if r.has_error()) == "ValueError: no"
+    assert next(r.error.reason for r in replies if r.has_error()) == "ValueError in small_app.py:42: no"
 
 
 def test_a_client_that_answers_with_nothing_has_failed(grid):
@@ -80,7 +80,11 @@ def test_a_client_that_answers_with_what_cannot_be_sent_has_failed(grid, ask):
 
 @pytest.mark.parametrize(
     ("action", "reason"),
-    [("raise-unspeakable", "_Unspeakable"), ("leave", "GeneratorExit: "), ("keep-the-unsayable", "ValueError: ")],
+    [
+        ("raise-unspeakable", "_Unspeakable in small_app.py:56"),
+        ("leave", "GeneratorExit in small_app.py:60"),
+        ("keep-the-unsayable", "ValueError: "),
+    ],
 )
 def test_whatever_a_client_raises_is_its_own_failure(grid, ask, action, reason):
     replies = list(grid.send_and_receive([ask(3, action), ask(4)]))

@@ -69,8 +69,8 @@ def test_clients_that_die_or_raise_fail_alone_and_the_model_is_the_one_of_every_
     assert addresses == {"127.0.0.1"}
     assert failed(started.run) == {
         (1, 2): "the Ray actor that ran it died (SYSTEM_ERROR)",
-        (1, 4): "RuntimeError: the disk is full",
-        (2, 5): "SystemExit: no more",
+        (1, 4): "RuntimeError in faulty.py:28: the disk is full",
+        (2, 5): "SystemExit in faulty.py:38: no more",
     }
     monkeypatch.setenv("FAULTS", "raise:2:1 raise:4:1 raise:5:2")
     reference = execute(ON_RAY, engine="inline")
