@@ -96,11 +96,11 @@ class PrivacyAccountant:
         is_secure: bool = False,
         fixed_parts: bool = False,
     ) -> None:
-        """Book what mechanisms on disjoint parts of the data cost together.
+        """Book what mechanisms on disjoint parts of the data cost together: the maximum.
 
-        A record that is added or removed lies in one part: the maximum. A record that is *replaced* leaves one part
-        and may enter another: the two largest add up, unless ``fixed_parts``, that is unless the part of a record is
-        fixed by something that replacing does not change, as its row number.
+        A record that is added or removed lies in one part. A record that is *replaced* may leave one part and enter
+        another, whose sizes then change: what a mechanism loses when one of n records is replaced says nothing of
+        that. So with an account in replaced records the parts must be fixed.
 
         Parameters
         ----------
@@ -113,22 +113,60 @@ class PrivacyAccountant:
         is_secure : bool, default=False
             Whether the noise to be drawn is secure.
         fixed_parts : bool, default=False
-            Whether replacing a record leaves it in its part.
+            Whether a record's part is fixed by something that replacing it does not change, as its row number.
 
         Raises
         ------
         BudgetExceeded
             If they do not fit together; nothing is booked.
+        ValueError
+            If the account counts in replaced records and the parts are not fixed.
         """
-        largest = sorted((float(epsilon) for epsilon in epsilons), reverse=True)[:2]
-        if not largest or not largest[-1] >= 0 or math.isnan(sum(largest)):
+        costs = [float(epsilon) for epsilon in epsilons]
+        if not costs or not all(cost >= 0 for cost in costs):
             raise ValueError(f"epsilons for {what}: must be at least one number, each 0 or more")
-        moves = self.relation is NeighboringRelation.REPLACE and not fixed_parts
-        self.spend(sum(largest) if moves else largest[0], what=what, level=level, is_secure=is_secure)
+        if self.relation is NeighboringRelation.REPLACE and not fixed_parts:
+            raise ValueError(
+                f"{what}: a replaced record may move to another part, which these epsilons do not cover; "
+                "say fixed_parts=True if it cannot, or open an account in records added or removed"
+            )
+        self.spend(max(costs), what=what, level=level, is_secure=is_secure)
+
+    def require(self, relation: NeighboringRelation, unit: PrivacyUnit, *, by: str) -> None:
+        """Accept in silence whoever counts as this account does.
+
+        Parameters
+        ----------
+        relation, unit : NeighboringRelation, PrivacyUnit
+            In what the epsilons count that are to be booked.
+        by : str
+            What is to spend them, in words.
+
+        Raises
+        ------
+        ValueError
+            If the account counts in something else: its epsilon would be said to hold where it does not.
+        """
+        for ours, theirs in ((self.relation, relation), (self.unit, unit)):
+            if ours is not theirs:
+                raise ValueError(
+                    f"accountant: counts in {ours.value!r}, {by} in {theirs.value!r}: open an account of that kind"
+                )
+
+    def __copy__(self) -> PrivacyAccountant:
+        """Return the account itself: a copy would be a second budget."""
+        return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PrivacyAccountant:
         """Return the account itself: an estimator that scikit-learn clones spends from the same budget, not another."""
         return self
+
+    def __reduce__(self) -> Any:
+        """Refuse: what another process books on its copy, as one of ``n_jobs``, nobody would see here."""
+        raise TypeError(
+            "an account cannot be pickled, as a copy would be a second budget: fit in one process (n_jobs=1), and "
+            "before storing an estimator, estimator.set_params(accountant=None)"
+        )
 
     def would_exceed(self, epsilon: float) -> bool:
         """Whether booking epsilon would go over the budget."""

@@ -20,10 +20,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from fedlearn.errors import BudgetExceeded
-from fedlearn.privacy import Noise, PrivacyAccountant, secure_noise, seeded_noise
+from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, PrivacyUnit, secure_noise, seeded_noise
 from fedlearn.trees.binning import MISSING
 from fedlearn.trees.classes.counting import ONE, CodedRecords, IntArray
-from fedlearn.trees.classes.encoding import Encoding
+from fedlearn.trees.classes.encoding import Encoding, positions
 from fedlearn.trees.classes.shares import Line
 from fedlearn.trees.drawing import Drawable, Words
 from fedlearn.trees.nodes import NodeTable
@@ -55,9 +55,10 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         Parameters
         ----------
         X : array-like or DataFrame of shape (n, features)
-            Declared categories, or numbers with declared bins; None or NaN = missing.
+            Declared categories, or numbers with declared bins; None, NaN and what was not declared = missing. There may
+            be no row at all.
         y : array-like of shape (n,)
-            Labels, each one of the declared classes.
+            Labels; a row whose label is none of the declared classes is left out.
 
         Returns
         -------
@@ -152,7 +153,10 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
     def _ask_accountant(self) -> None:
         """Refuse before the data is touched if the account does not cover this fit."""
         cost = self._costs(self._reasons_against())
-        if self.accountant is not None and self.accountant.would_exceed(cost):
+        if self.accountant is None:
+            return
+        self.accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a private tree")
+        if self.accountant.would_exceed(cost):
             raise BudgetExceeded(type(self).__name__, epsilon=cost, remaining=self.accountant.remaining)
 
     def _reasons_against(self) -> list[str]:
@@ -181,11 +185,12 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         return X, np.asarray(y)
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        """Return X if it is a DataFrame, else as an array; its values are not looked at beyond finite or not."""
+        """Return X if it is a DataFrame, else as an array; its values are not looked at."""
         if hasattr(X, "iloc"):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
-        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite="allow-nan")
+        fewest = 1 if self.bounds_from_data else 0
+        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=fewest)
 
     def _encoding(self, X: Any) -> Encoding:
         if self.categories is None and self.bins is None and self.bounds_from_data:
@@ -193,18 +198,22 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         return Encoding.declare(self.n_features_in_, categories=self.categories, bins=self.bins, names=self._names())
 
     def _classes(self, y: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
-        """Return the classes in order, and (n,) the position of each label."""
-        classes = np.unique(y if self.classes is None else np.asarray(list(self.classes)))
-        labels = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-        if not (classes[labels] == y).all():
-            raise ValueError("y has a label that is not among the declared classes")
+        """Return the classes in order, and (n,) the position of each label, -1 where it is none of them."""
+        if self.classes is None:
+            classes, labels = np.unique(y, return_inverse=True)
+        else:
+            classes = np.unique(np.asarray(list(self.classes)))
+            labels = positions(y, tuple(classes.tolist())).astype(np.int64)
+            labels[labels == MISSING] = -1
         return classes, labels
 
     def _records(self, X: Any, labels: IntArray, encoding: Encoding, parts: np.random.Generator) -> CodedRecords:
         codes = encoding.encode(X)
+        kept = labels >= 0
         if self.missing == "drop":
-            complete = np.logical_and.reduce([column != MISSING for column in codes.T])
-            codes, labels = codes[complete], labels[complete]
+            kept &= np.logical_and.reduce([column != MISSING for column in codes.T])
+        if not kept.all():
+            codes, labels = codes[kept], labels[kept]
         # Each record draws its part by itself: parts of fixed sizes would move other records when one is removed.
         tree = (
             parts.integers(self._num_parts(), size=len(labels)) if self._num_parts() > 1 else np.full(len(labels), -1)

@@ -119,8 +119,8 @@ class Encoding:
         column: Any, categories: tuple[object, ...] | int | None, edges: tuple[float, ...] | None
     ) -> NDArray[np.uint8]:
         if isinstance(categories, tuple):
-            return _positions(column, categories)
-        numbers = _numbers(column)
+            return positions(column, categories)
+        numbers = _numbers(column, else_missing=True)
         missing = np.isnan(numbers)
         if edges is not None:
             codes = np.searchsorted(np.asarray(edges), numbers, side="left")
@@ -153,25 +153,38 @@ def columns_of(X: Any) -> list[Any]:
     return list(np.asarray(X).T)
 
 
-def _positions(column: Any, categories: tuple[object, ...]) -> NDArray[np.uint8]:
-    """Return the position of each value among the categories."""
+def positions(column: Any, categories: tuple[object, ...]) -> NDArray[np.uint8]:
+    """Return the position of each value among the categories, `MISSING` where it is none of them."""
     if hasattr(column, "cat") or hasattr(column, "factorize"):  # a pandas Series
         codes, distinct = column.factorize()  # missing values have the code -1
-        table = np.append(_positions(np.asarray(distinct, object), categories), np.uint8(MISSING))
+        table = np.append(positions(np.asarray(distinct, object), categories), np.uint8(MISSING))
         return np.asarray(table[codes])
     if column.dtype != object:
         distinct, codes = np.unique(column, return_inverse=True)
-        return np.asarray(_positions(distinct.astype(object), categories)[codes])
+        return np.asarray(positions(distinct.astype(object), categories)[codes])
     position = {category: code for code, category in enumerate(categories)}
     return np.array([MISSING if _is_missing(v) else position.get(v, MISSING) for v in column.tolist()], np.uint8)
 
 
-def _numbers(column: Any) -> NDArray[np.float64]:
-    if hasattr(column, "to_numpy"):
-        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    if column.dtype == object:
-        return np.array([np.nan if _is_missing(value) else float(value) for value in column.tolist()])
-    return np.asarray(column, np.float64)
+def _numbers(column: Any, *, else_missing: bool = False) -> NDArray[np.float64]:
+    """Return the column as numbers; what is none raises ValueError, or counts as missing."""
+    try:
+        if hasattr(column, "to_numpy"):
+            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+        if column.dtype != object:
+            return np.asarray(column, np.float64)
+        return np.array([np.nan if _is_missing(value) else float(value) for value in column.tolist()], np.float64)
+    except (TypeError, ValueError):
+        if not else_missing:
+            raise
+    return np.array([_number(value) for value in column.tolist()], np.float64)
+
+
+def _number(value: Any) -> float:
+    try:
+        return np.nan if _is_missing(value) else float(value)
+    except (TypeError, ValueError):
+        return np.nan
 
 
 def _is_missing(value: object) -> bool:

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
-from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, geometric
+from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, PrivacyUnit, geometric
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.domain import Domain
 from fedlearn.trees.drawing import Drawable
@@ -52,9 +52,10 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         Parameters
         ----------
         X : array-like or DataFrame of shape (rows, features)
-            NaN = missing; categorical features hold their codes 0 .. k - 1.
+            NaN = missing; categorical features hold their codes 0 .. k - 1. Values outside the bounds are clipped. There
+            may be no row at all.
         y : array-like of shape (rows,)
-            Values outside the target bounds are clipped.
+            Values outside the target bounds are clipped; a row whose target is NaN is left out.
 
         Returns
         -------
@@ -85,11 +86,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         self._check_parameters()
         cost = self._cost()
         accountant = PrivacyAccountant(cost) if self.accountant is None else self.accountant
-        if accountant.relation is not NeighboringRelation.ADD_REMOVE:
-            raise ValueError(
-                f"accountant: counts in {accountant.relation.value!r}; a private tree counts in "
-                f"{NeighboringRelation.ADD_REMOVE.value!r}: open an account of that kind"
-            )
+        accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a private tree")
         ask_for(cost, accountant, what=type(self).__name__)
         if self.bounds_from_data:
             accountant.spend(math.inf, what=NOT_DECLARED)
@@ -129,17 +126,30 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
             raise ValueError("target_bounds: none declared; pass (low, high) from public knowledge")
 
     def _training_set(self, X: ArrayLike, y: ArrayLike, parts: ArrayLike | None) -> TrainingSet:
-        table, target = validate_data(
-            self, X, y, dtype=np.float64, ensure_all_finite=self._finite(), y_numeric=True, ensure_min_samples=1
-        )
-        target = np.asarray(target, np.float64)
+        table, target = self._checked(X, y)
         domain = self._domain(table, target)
         table = np.where((domain.categories > 0) & ((table < 0) | (table >= domain.categories)), np.nan, table)
         grid = Grid.of(domain, candidates=self.candidates)
         training = TrainingSet(table, target, domain, grid, checked_parts(parts, len(table)))
+        kept = ~np.isnan(target)
         if self.missing == "drop":
-            return training.where(np.asarray(~np.isnan(table).any(axis=1)))
-        return training
+            kept &= ~np.isnan(table).any(axis=1)
+        return training if kept.all() else training.where(kept)
+
+    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return X and y as arrays; only their form is looked at, as an error would tell of a record."""
+        if y is None:
+            raise ValueError("y is None: this regressor requires y to be passed, but the target y is None")
+        is_total = self.__sklearn_tags__().input_tags.allow_nan  # what is as printed is not
+        table = validate_data(
+            self, X, dtype=np.float64, ensure_all_finite=not is_total, ensure_min_samples=0 if is_total else 1
+        )
+        target = np.asarray(column_or_1d(y, warn=True), np.float64)
+        if not is_total:
+            assert_all_finite(target, input_name="y")
+        if len(table) != len(target):
+            raise ValueError(f"X has {len(table)} rows and y {len(target)} targets: they must be as many")
+        return np.asarray(table), target
 
     def _domain(self, X: FloatArray, y: FloatArray) -> Domain:
         names = self._names()

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
 
 import pytest
 from hypothesis import given
@@ -30,11 +32,11 @@ def test_parallel_composition_takes_the_maximum(epsilons):
     assert len(accountant.spent.lines) == 1
 
 
-@given(epsilons=EPSILONS)
-def test_a_replaced_record_can_change_two_parts(epsilons):
+def test_parts_that_a_replaced_record_can_leave_are_refused():
     accountant = PrivacyAccountant(1000.0, NeighboringRelation.REPLACE)
-    accountant.spend_parallel(epsilons, what="cells of a histogram")
-    assert accountant.spent.epsilon == sum(sorted(epsilons, reverse=True)[:2])
+    with pytest.raises(ValueError, match="fixed_parts=True"):
+        accountant.spend_parallel([0.0, 0.0], what="sizes of parts")
+    assert not accountant.spent.lines
 
 
 def test_a_replaced_record_stays_in_its_part_where_parts_are_fixed():
@@ -129,7 +131,7 @@ def test_one_insecure_line_makes_the_whole_insecure():
 def test_a_stored_account_goes_on_where_it_was(budget):
     accountant = PrivacyAccountant(budget, NeighboringRelation.REPLACE, PrivacyUnit.NODE)
     accountant.spend(0.5, what="root split", level=0, is_secure=True)
-    accountant.spend_parallel([0.1, 0.2], what="children", level=1)
+    accountant.spend_parallel([0.1, 0.2], what="shards", level=1, fixed_parts=True)
     stored = json.loads(json.dumps(accountant.to_dict(), allow_nan=False))
     restored = PrivacyAccountant.from_dict(stored)
     assert restored.spent == accountant.spent
@@ -142,3 +144,22 @@ def test_an_account_that_was_tampered_with_is_refused():
     accountant.spend(1.0, what="all")
     with pytest.raises(ValueError, match="more than the stored budget"):
         PrivacyAccountant.from_dict({**accountant.to_dict(), "budget": 0.5})
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_spends_from_the_same_budget(copied):
+    accountant = PrivacyAccountant(1.0)
+    copied(accountant).spend(0.4, what="query")
+    assert accountant.spent.epsilon == 0.4
+
+
+def test_an_account_does_not_leave_its_process():
+    with pytest.raises(TypeError, match="second budget"):
+        pickle.dumps(PrivacyAccountant(1.0))
+
+
+@pytest.mark.parametrize("kind", [{"relation": NeighboringRelation.REPLACE}, {"unit": PrivacyUnit.NODE}])
+def test_what_counts_in_something_else_is_refused(kind):
+    accountant = PrivacyAccountant(1.0, **kind)
+    with pytest.raises(ValueError, match="open an account of that kind"):
+        accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a private tree")

@@ -60,9 +60,41 @@ def test_input_of_the_wrong_form_costs_nothing():
     X, y = examples()
     with pytest.raises(ValueError, match="400 rows and y 399"):
         made("edprf same", accountant=accountant).fit(X, y[:-1])
-    with pytest.raises(ValueError, match="not among the declared classes"):
-        made("edprf same", accountant=accountant, classes=["no"]).fit(X, y)
     assert accountant.remaining == 1.0
+
+
+@pytest.mark.parametrize("kind", [{"relation": NeighboringRelation.REPLACE}, {"unit": PrivacyUnit.NODE}])
+@pytest.mark.parametrize("name", NAMES)
+def test_an_account_that_counts_in_something_else_is_refused(name, kind):
+    with pytest.raises(ValueError, match="open an account of that kind"):
+        made(name, accountant=PrivacyAccountant(10.0, **kind)).fit(Untouchable(), Untouchable())
+
+
+@pytest.mark.parametrize("missing", ["wp", "drop"])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_record_can_make_a_fit_fail(name, missing):
+    X, y = examples(60)
+    X[0], y = [np.inf, -np.inf, np.nan], y.astype(object)
+    y[1:4] = "not declared", None, np.nan
+    model = made(name, missing=missing)
+    assert np.isfinite(model.fit(X, y).predict_proba(X)).all()
+    assert np.isfinite(model.fit(X[:0], y[:0]).predict_proba(X)).all()
+
+
+def test_text_where_numbers_were_declared_counts_as_missing():
+    X, y = examples(60)
+    written = X.astype(object)
+    written[0, 0], X[0, 0] = "HIV-positive since 2019", np.nan
+    np.testing.assert_array_equal(
+        made("tree laplace").fit(written, y).table_.value, made("tree laplace").fit(X, y).table_.value
+    )
+
+
+def test_a_row_whose_label_is_not_declared_is_left_out():
+    X, y = examples(60)
+    y = np.where(np.arange(60) < 5, "neither", y)
+    whole, rest = made("tree laplace").fit(X, y), made("tree laplace").fit(X[5:], y[5:])
+    np.testing.assert_array_equal(whole.table_.value, rest.table_.value)
 
 
 @pytest.mark.parametrize("name", NAMES)
