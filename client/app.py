@@ -8,6 +8,7 @@ from typing import Any
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
+from client.discretion import NOT_MEASURED, Withheld, discreet, is_private
 from client.guests import guests
 from client.learners import LEARNERS
 from client.learners.base import Learner, LocalTask
@@ -17,7 +18,6 @@ from client.node import NodeStatus, examples_of, examples_to_test, partition_id_
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data.cache import checked
-from fedlearn.errors import UsageError
 from fedlearn.metrics import AFTER, BEFORE, TEST_EXAMPLES
 from fedlearn.models.loaded import loaded
 from fedlearn.registry import call_plugin
@@ -26,15 +26,17 @@ from fedlearn.state import State
 app = ClientApp()
 
 
-@app.query("ready", mods=[stored_at_home])
+@app.query("ready", mods=[discreet, stored_at_home])
 def ready(message: Message, context: Context) -> Message:
     """Say whether this node can take part in the round that is being selected.
 
-    A node that answers is not training, so whatever it was active in is over.
+    A node that answers is not training, so whatever it was active in is over. One whose examples are private does not
+    even say that it has none.
     """
     NodeStatus.of(context).keep(context, active=False)
-    if len(examples_of(context)):
-        why_not = _learner(from_flower(context.run_config)).why_not(memory_of(context))
+    config = from_flower(context.run_config)
+    if is_private(config) or len(examples_of(context)):
+        why_not = _learner(config).why_not(memory_of(context))
     else:
         why_not = "it has no examples"
     return wire.ready_answer(message, partition_id=partition_id_of(context), why_not=why_not)
@@ -48,7 +50,7 @@ def round_over(message: Message, context: Context) -> Message:
     return Message(RecordDict(), reply_to=message)
 
 
-@app.train(mods=[stored_at_home, boxed, expand, active_while_training, compress, guests])
+@app.train(mods=[discreet, stored_at_home, boxed, expand, active_while_training, compress, guests])
 def train(message: Message, context: Context) -> Message:
     """Improve the state on this node's examples."""
     config = from_flower(context.run_config)
@@ -80,8 +82,7 @@ def train(message: Message, context: Context) -> Message:
 
 def _measures_while_training(config: RunConfig, round_number: int) -> bool:
     """Return whether the node measures the states before and after it trains; never where its examples are private."""
-    is_private = loaded(config)[1].metrics.privacy_loss is not None
-    return bool(config.evaluation.nodes) and config.is_evaluated(round_number) and not is_private
+    return bool(config.evaluation.nodes) and config.is_evaluated(round_number) and not is_private(config)
 
 
 def _measured(context: Context, state: State, when: str) -> dict[str, float]:
@@ -91,21 +92,20 @@ def _measured(context: Context, state: State, when: str) -> dict[str, float]:
     return {TEST_EXAMPLES: len(examples), **{f"{name}_{when}": value for name, value in means.items()}}
 
 
-@app.evaluate(mods=[stored_at_home, boxed])
+@app.evaluate(mods=[discreet, stored_at_home, boxed])
 def evaluate(message: Message, context: Context) -> Message:
     """Evaluate the state on what this node keeps for it, or on the examples that it trains on.
 
     A private model is not: no budget covers what it would say of them.
     """
     config = from_flower(context.run_config)
-    _, model = loaded(config)
-    if model.metrics.privacy_loss is not None:
-        raise UsageError(f"model {config.model.name!r} keeps its examples private: a node never measures it on them")
+    if is_private(config):
+        raise Withheld(NOT_MEASURED)
     examples = examples_to_test(context)
     if not len(examples):
         return wire.metrics_report(message, {}, 0)
     state = _learner(config).personal(wire.read_state(message.content), memory_of(context))
-    result = model.evaluate(state, examples)
+    result = loaded(config)[1].evaluate(state, examples)
     return wire.metrics_report(message, result.means, result.count)
 
 

@@ -11,7 +11,7 @@ and in the run's table; a refused report leaves the model as it is, and the roun
 | ``wrong-round``, ``wrong-attempt`` | it answers another instruction |
 | ``wrong-node`` | it claims another place in the cohort than the one it was given |
 | ``wrong-seed`` | its codec drew other entries than the run's seed gives this node |
-| ``wrong-count`` | the number of examples is not a whole number from 1 to ``gate.max_examples`` |
+| ``wrong-count`` | the number of examples is not a whole number from 1 to ``gate.max_examples`` (1 if nodes hide it) |
 | ``wrong-kind`` | it sends weights where the change is expected, or the reverse |
 | ``wrong-names``, ``wrong-shape``, ``wrong-dtype`` | the payload does not fit the model |
 | ``wrong-positions`` | the entries that it says it sends are none of the model |
@@ -50,6 +50,7 @@ from fedlearn.errors import Refused, said
 from fedlearn.flower import ErrorCode
 from fedlearn.folding import STATE, FoldPlan, Verdict
 from fedlearn.metrics import Metric
+from fedlearn.models import model_spec
 from fedlearn.models.base import Ensemble
 from fedlearn.models.loaded import loaded
 from fedlearn.seeding import downlink_seed, parcel_seed, report_seed
@@ -77,6 +78,8 @@ class ReportGate:
         self._config = config
         self._run_seed = config.seed
         self._limits = config.gate
+        hides_sizes = model_spec(config.model.name).is_private and not config.privacy.public_sizes
+        self._most_examples = 1 if hides_sizes else config.gate.max_examples
         self._sends = Sends(config.compression.send)
         self._codec = load_codec(config.compression)
         self._parcels = {
@@ -138,8 +141,8 @@ class ReportGate:
         self._check_place(content, member)
         wire.check_seal(content)
         num_examples = wire.read_num_examples(content)
-        if not 1 <= num_examples <= self._limits.max_examples:
-            allowed = f"from 1 to {self._limits.max_examples}"
+        if not 1 <= num_examples <= self._most_examples:
+            allowed = f"from 1 to {self._most_examples}"
             raise Refused("wrong-count", f"{num_examples} examples, allowed are {allowed}")
         if self._plan.kind is UpdateKind.ENSEMBLE:
             update, norm = self._members(content), 0.0

@@ -55,8 +55,8 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         Parameters
         ----------
         X : array-like or DataFrame of shape (n, features)
-            Declared categories, or numbers with declared bins; None, NaN and what was not declared = missing. There may
-            be no row at all.
+            Declared categories, or numbers with declared bins; None, NaN and what was not declared = missing. No row at
+            all is allowed.
         y : array-like of shape (n,)
             Labels; a row whose label is none of the declared classes is left out.
 

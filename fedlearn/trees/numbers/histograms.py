@@ -40,7 +40,9 @@ class Rows:
 
 
 def pairs_of(unit_target: NDArray[np.float64]) -> Pairs:
-    """Return (rows, 2) the fixed-point pair (1 - y, y) of targets y in [0, 1]."""
+    """Return (rows, 2) the fixed-point pair (1 - y, y) of targets y in [0, 1]; others would weigh too much."""
+    if not ((unit_target >= 0) & (unit_target <= 1)).all():
+        raise ValueError("unit_target: must be in [0, 1]")
     ones = np.rint(unit_target * UNIT).astype(np.int32)
     return np.stack([UNIT - ones, ones], axis=1)
 

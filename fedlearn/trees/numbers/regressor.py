@@ -52,8 +52,8 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         Parameters
         ----------
         X : array-like or DataFrame of shape (rows, features)
-            NaN = missing; categorical features hold their codes 0 .. k - 1. Values outside the bounds are clipped. There
-            may be no row at all.
+            NaN = missing; categorical features hold their codes 0 .. k - 1. Values outside the bounds are clipped. No
+            row at all is allowed.
         y : array-like of shape (rows,)
             Values outside the target bounds are clipped; a row whose target is NaN is left out.
 

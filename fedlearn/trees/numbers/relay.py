@@ -108,6 +108,17 @@ def relay_value_bounds(domain: Domain, *, is_first: bool) -> tuple[float, float]
     return (low, high) if is_first else (-step, step)
 
 
+def _check_received(ensemble: NodeTable, domain: Domain) -> None:
+    """Refuse what is no sum of relay trees: who sent it may wish a record to count for more than it does.
+
+    A value that is no number would be a residual that is none, and residuals are what a record weighs.
+    """
+    bounds = [relay_value_bounds(domain, is_first=is_first) for is_first in (True, False)]
+    rounding = 1e-9 * (domain.target_bounds[1] - domain.target_bounds[0])
+    low, high = min(low for low, _ in bounds) - rounding, max(high for _, high in bounds) + rounding
+    ensemble.validate(num_features=domain.num_features, value_bounds=(low, high))
+
+
 def center_of(domain: Domain) -> float:
     """Return the middle of the target bounds, from which the first residuals are counted."""
     return sum(domain.target_bounds) / 2
@@ -377,6 +388,8 @@ class RelayTurn(PrivateRegressor):
     def _grow(
         self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
     ) -> NodeTable:
+        if self.ensemble is not None:
+            _check_received(self.ensemble, training.domain)
         n, epsilon = released_number(
             training, epsilon=self.epsilon, declared=self.n_declared, accountant=accountant, noise=noise
         )

@@ -164,7 +164,7 @@ def test_a_node_that_has_grown_its_trees_is_never_ready_again():
     assert set(kept) == {"account"}
     assert wire.read_ready_answer(node.hears(asked)) == (3, "budget spent: 1 of epsilon 1")
     again = node.hears(instruction(forest, 2))  # a server that asks for more all the same
-    assert again.error.reason.startswith("BudgetExceeded: ")
+    assert again.error.reason == "Withheld: budget-spent"
     assert flower.from_bytes(node.kept)["memory"] == kept
 
 
@@ -194,7 +194,42 @@ def test_a_node_of_a_private_model_measures_nothing_whoever_asks():
     arrays = wire.pack_arrays(initial_state(node.settings, {}))
     reply = node.hears(wire.evaluation(5, arrays, round_number=1, ttl=60.0))
     assert reply.has_error()
-    assert "keeps its examples private" in reply.error.reason
+    assert reply.error.reason == "Withheld: private-model"
     message = Message(RecordDict({wire.ARRAYS: arrays}), 5, "train")
     report = node.hears(wire.with_instruction(message, Instruction(1, 1, 2), ttl=60.0))
     assert set(wire.only(report.content, MetricRecord)) == {wire.NUM_EXAMPLES, "epsilon"}
+
+
+SECRET = "HIV-positive since 2019"
+
+
+@pytest.fixture
+def table_with_a_secret(tmp_path):
+    """The data set of one node: a table whose last cell is none of the declared numbers."""
+    table = tmp_path / "patients.csv"
+    table.write_text(f"age,stay\n30,1\n50,{SECRET}\n")
+    declared = 'data = "patients.csv"\ntarget = "stay"\ntarget_bounds = [0, 9]\nbounds = {age = [0, 99]}\n'
+    (tmp_path / "patients.toml").write_text(declared)
+    return str(tmp_path / "patients.toml")
+
+
+@pytest.mark.parametrize("asked", ["ready", "train", "evaluate"])
+def test_no_cell_leaves_a_private_node_in_an_error(asked, table_with_a_secret, caplog):
+    node = OneNode(**{"model.name": "dp-forest", "data.dataset": table_with_a_secret, "clients": 4})
+    forest = initial_state(to_flower(config_from(FLAT | {"model.name": "dp-forest", "data.dataset": "diabetes"})), {})
+    message = {
+        "ready": wire.ready_query(5, round_number=1, attempt=1, ttl=60.0),
+        "train": instruction(forest),
+        "evaluate": wire.evaluation(5, wire.pack_arrays(forest), round_number=1, ttl=60.0),
+    }[asked]
+    reply = node.hears(message)
+    assert reply.error.reason == "Withheld: data-unreadable"
+    assert SECRET in caplog.text  # its own log has it
+
+
+def test_a_private_node_without_examples_does_as_one_with_examples():
+    settings = {"model.name": "dp-forest", "clients": 4, "data.partition": "dirichlet", "data.alpha": 0.01}
+    node = OneNode(**settings, **{"data.dataset": "diabetes"})
+    node.app = load_client_app()
+    ready = wire.read_ready_answer(node.hears(wire.ready_query(5, round_number=1, attempt=1, ttl=60.0)))
+    assert ready == (3, "")

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, Message, RecordDict
+from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
 import server.gate
 from fedlearn import flower, wire
@@ -163,3 +163,16 @@ def test_a_relay_tree_beyond_its_step_is_refused_though_the_target_reaches_as_fa
     assert again.report.fate is Fate.REPORTED, again.report.reason
     beyond = verdict_of(settings, dense, dense, round_number=2)
     assert beyond.report.reason.startswith("bad-value: ")
+
+
+@pytest.mark.parametrize(("public_sizes", "fate"), [(False, Fate.REFUSED), (True, Fate.REPORTED)])
+def test_a_node_that_hides_its_size_has_one_vote(public_sizes, fate):
+    settings = settings_of(**{"privacy.public_sizes": public_sizes})
+    state = initial_state(settings, {})
+    reply = report_of(settings, state)
+    wire.only(reply.content, MetricRecord)[wire.NUM_EXAMPLES] = 2
+    wire.seal(reply.content)
+    plan = plan_for("strategies.collected:Collected", state, settings=settings, kind=UpdateKind.ENSEMBLE, at=At(1, 1))
+    report = ReportGate(plan).check(reply, Member(NODE, PARTITION, 0), RecordDict()).report
+    assert report.fate is fate
+    assert fate is Fate.REPORTED or report.reason == "wrong-count: 2 examples, allowed are from 1 to 1"

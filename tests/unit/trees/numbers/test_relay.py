@@ -3,8 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedlearn.trees import DPRelayForest, RelayTurn
+from fedlearn.privacy import PrivacyAccountant
+from fedlearn.trees import DPRelayForest, MalformedTree, NodeTable, RelayTurn
 from fedlearn.trees.nodes import level_of_nodes
+from fedlearn.trees.numbers.histograms import pairs_of
 from fedlearn.trees.numbers.randomness import part_sources
 from fedlearn.trees.numbers.relay import add_turn, grow_relay_tree, relay_plan, relay_predict, relay_value_bounds
 
@@ -53,3 +55,25 @@ def test_a_turn_is_the_tree_that_the_relay_adds(data):
     assert low <= turn.table_.value.min() <= turn.table_.value.max() <= high
     both = relay_predict(add_turn(first.table_, turn.table_), X, turn.domain_)
     assert np.abs(both - y).mean() < np.abs(first.predict(X) - y).mean()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("value", np.nan), ("value", np.inf), ("value", 5.0), ("feature", 4), ("first_child", 10**6), ("weight", np.nan)],
+)
+def test_an_ensemble_that_no_relay_has_made_is_refused_before_anything_is_spent(data, column, value):
+    X, y = data
+    first = RelayTurn(**SEEDED).fit(X, y).table_.to_arrays()
+    first[column] = np.array(first[column])
+    first[column][0] = value
+    accountant = PrivacyAccountant(1.0)
+    turn = RelayTurn(ensemble=NodeTable.from_arrays(first), accountant=accountant, **SEEDED)
+    with pytest.raises(MalformedTree):
+        turn.fit(X, y)
+    assert accountant.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("target", [np.nan, np.inf, -0.1, 1.1])
+def test_no_record_weighs_more_than_one(target):
+    with pytest.raises(ValueError, match=r"\[0, 1\]"):
+        pairs_of(np.array([0.5, target]))

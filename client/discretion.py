@@ -1,0 +1,60 @@
+"""What a node says of its failures where its examples are nobody's business: one of few fixed words.
+
+The text of an error may hold what a cell held, and the server writes it down. So a node of a private model, or one that
+holds its own data, says one of the words below, or a reason of `fedlearn.errors.Refused`. The rest stands in its own
+log. Whether it fails may depend on its examples only where its data cannot be read at all.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from flwr.app import Context, Message
+
+from fedlearn.config import RunConfig, from_flower
+from fedlearn.errors import BudgetExceeded, FedlearnError, Refused
+from fedlearn.flower import ClientAppCallable
+from fedlearn.models import model_spec
+from fedlearn.models.loaded import loaded
+
+log = logging.getLogger("fedlearn.node")
+
+BUDGET_SPENT = "budget-spent"
+DATA_UNREADABLE = "data-unreadable"
+NODE_FAILED = "node-failed"
+NOT_MEASURED = "private-model"
+
+
+class Withheld(FedlearnError):
+    """A failure of which a node says only a word, which tells nothing about its examples."""
+
+
+def is_private(config: RunConfig) -> bool:
+    """Return whether nodes keep all about their examples to themselves but what their budget pays for."""
+    return model_spec(config.model.name).is_private or loaded(config)[1].metrics.privacy_loss is not None
+
+
+def discreet(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """Say a word instead of an error's text, if the node has something to keep to itself; a mod, the outermost."""
+    config = from_flower(context.run_config)
+    if not (is_private(config) or context.node_config.get("own-data")):
+        return call_next(message, context)
+    try:
+        loaded(config)
+    except Exception as error:
+        raise _withheld(DATA_UNREADABLE, error) from None
+    try:
+        return call_next(message, context)
+    except Withheld:
+        raise
+    except BudgetExceeded as error:
+        raise _withheld(BUDGET_SPENT, error) from None
+    except Refused as error:  # of what the server sent
+        raise _withheld(error.reason, error) from None
+    except Exception as error:
+        raise _withheld(NODE_FAILED, error) from None
+
+
+def _withheld(word: str, error: Exception) -> Withheld:
+    log.error("said to the server %r: %s", word, error, exc_info=error)
+    return Withheld(word)
