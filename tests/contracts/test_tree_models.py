@@ -121,7 +121,7 @@ def test_a_node_spends_its_whole_budget_once(model):
 def test_what_was_spent_stays_spent_when_the_fit_fails(model):
     class Broken(Examples):
         def at(self, rows):
-            return Examples(np.empty((0, 3)), self.targets[:0])  # no estimator takes no rows
+            return Examples(np.empty((3, 0)), self.targets[:3])  # no estimator takes no features
 
     learner, memory = learner_of(model), NodeMemory()
     train = dataset(model.schema).train
