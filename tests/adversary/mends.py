@@ -309,12 +309,6 @@ MENDS = (
         "adversary/test_command_lines.py::test_f3_line_is_refused_in_one_line_and_leaves_nothing",
     ),
     Mend(
-        "F3", "fedlearn/registry.py",
-        "        if lacks := [attribute for attribute in self._asks if not hasattr(found, attribute)]:",
-        "        if lacks := []:",
-        "adversary/test_command_lines.py::test_f3_object_of_the_wrong_kind_is_named",
-    ),
-    Mend(
         "F4", "fedlearn/report/serving.py",
         "return host if port.isdecimal() else header", 'return header.partition(":")[0]',
         f"{PAGES}::test_f4_page_answers_to_the_addresses_that_it_prints_and_no_other",
