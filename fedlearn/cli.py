@@ -98,6 +98,8 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     except OSError as error:
         where = f"{said(error.filename)}: " if error.filename is not None else ""
         _end(f"error: {where}{error.strerror or type(error).__name__}", RunFailed.exit_code)
+    if code == INTERRUPTED:  # so typer says it, where no command has begun to listen
+        _end("interrupted", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -191,7 +191,15 @@ def _table(path: Path, why: str) -> pd.DataFrame:
 
     if not path.is_file():
         raise UsageError(f"{path}: it is not there: {why}")
-    return pd.read_csv(path, float_precision="round_trip")  # the numbers of the file, to the last digit
+    return pd.read_csv(path, dtype=str).apply(_numbers)
+
+
+def _numbers(column: pd.Series) -> pd.Series:
+    """Return a column as numbers if it holds numbers, to the last digit, which not every pandas reads from a file."""
+    for kind in ("int64", "float64"):
+        with suppress(ValueError, TypeError):
+            return column.astype(kind)
+    return column
 
 
 @contextmanager

@@ -22,8 +22,8 @@ from fedlearn.sweeps.plan import Run
 FIRST = ("status", "rounds")
 LAST = ("bytes_up", "bytes_down", "compression_ratio", "model_sha256", "reason")
 NOT_HERE = (
-    "seed", "seconds", "dataset", "dataset_notice", "model", "metrics", "clients", "bytes_protocol", "noise_notice",
-    *LAST,
+    "seed", "seconds", "cpu_seconds", "memory_bytes", "dataset", "dataset_notice", "model", "metrics", "clients",
+    "bytes_protocol", "noise_notice", *LAST,
 )  # fmt: skip
 """Parts of a summary that are settings, or no result, or stand elsewhere in the row."""
 

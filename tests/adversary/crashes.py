@@ -49,7 +49,10 @@ LONGEST = 200  # seconds that one run may take before it counts as hanging
 SHOWN = 10
 LONGEST_EVENT = 1 << 16  # bytes
 NEVER = 0
-TIMES = ("seconds", "seconds_per_round", "history_bytes", "appended")  # the log has the time of each event
+TIMES = (
+    "seconds", "cpu_seconds", "memory_bytes", "seconds_per_round", "history_bytes", "appended",
+)  # fmt: skip
+"""Of a summary and a checkpoint: what differs from run to run. The log has the time of each event."""
 
 
 def runs() -> dict[str, dict[str, Any]]:
