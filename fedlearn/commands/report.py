@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from fedlearn.commands.shared import INTERRUPTED
 from fedlearn.errors import printable
 
 DEFAULT_PORT = "8765"
@@ -62,4 +64,7 @@ def dashboard(
     run_folders(runs)  # says what is missing
     listener = listening(port, flag="--port")
     typer.echo(f"{url_of(listener)}  (Ctrl-C to end)")
-    serve(runs, listener)
+    try:
+        serve(runs, listener)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)  # its usual end: there is nothing to say
