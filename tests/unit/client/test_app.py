@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 
+from client.discretion import Withheld
 from client.node import NodeStatus
 from fedlearn import flower, wire
 from fedlearn.cohort import Fate, Instruction, Member
@@ -225,6 +226,14 @@ def test_no_cell_leaves_a_private_node_in_an_error(asked, table_with_a_secret, c
     reply = node.hears(message)
     assert reply.error.reason == "Withheld: data-unreadable"
     assert SECRET in caplog.text  # its own log has it
+
+
+def test_no_cell_leaves_a_node_with_own_data_whatever_it_trains(table_with_a_secret, caplog):
+    settings = to_flower(config_from(FLAT | {"model.name": "linear", "data.dataset": table_with_a_secret}))
+    context = Context(1, 5, {"partition-id": 3, "own-data": "hospital"}, RecordDict(), settings)
+    with pytest.raises(Withheld, match=r"^data-unreadable$"):
+        load_client_app()(flower.with_id(wire.ready_query(5, round_number=1, attempt=1, ttl=60.0)), context)
+    assert SECRET in caplog.text
 
 
 def test_a_private_node_without_examples_does_as_one_with_examples():
