@@ -1,9 +1,9 @@
 """How large a report may be beside those of its cohort: the length of its change, and its share of the weight.
 
-Reports are added up as they come, so no report can be compared with those that come after it. It is compared with what
-was typical of the last committed round (`Typical`), or of those before where strategies keep something at the nodes
-(`typical_after`). Where nothing is known yet, the server looks at the whole cohort
-afterwards (`server.committing`).
+Reports are added up as they come, so no report can be compared with those that come after it. It is compared with
+what was typical of the last committed round (`Typical`), or of those before where strategies keep something at the
+nodes (`typical_after`). Where nothing is known yet, the server looks at the whole cohort afterwards
+(`server.committing`).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import typer
 
 from fedlearn.commands.completing import assignments_like
 from fedlearn.config import flat_from_assignments
-from fedlearn.config.load import meant_by, setting_names
+from fedlearn.config.load import hint_at, setting_names
 from fedlearn.errors import UsageError, said
 
 if TYPE_CHECKING:
@@ -72,9 +72,7 @@ def _condition(text: str) -> Callable[[StoredRun], bool]:
 
 def _check_setting(name: str, flag: str) -> None:
     if name not in setting_names():
-        near = meant_by(name)
-        hint = f"; did you mean {near}?" if near else ""
-        raise UsageError(f"{flag} {said(name)}: there is no such setting{hint}")
+        raise UsageError(f"{flag} {said(name)}: there is no such setting{hint_at(name)}")
 
 
 def _order(name: str) -> Callable[[StoredRun], Any]:

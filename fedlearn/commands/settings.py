@@ -12,7 +12,7 @@ from rich.console import Console
 from fedlearn.commands.completing import settings_like
 from fedlearn.commands.simulate import FLAGS
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.config.load import described, meant_by, setting_names
+from fedlearn.config.load import described, hint_at, setting_names
 from fedlearn.config.names import field_of, names_of
 from fedlearn.errors import UsageError, said
 
@@ -51,9 +51,8 @@ def _named(key: str) -> list[str]:
     found = [key] if key in names else [name for name in names if name.startswith(f"{key}.")]
     found = found or [name for name in names if name.rpartition(".")[2] == key]
     if not found:
-        near = meant_by(key)
-        hint = f"did you mean {near}?" if near else "fedlearn settings lists them"
-        raise UsageError(f"{said(key)}: there is no such setting; {hint}")
+        hint = hint_at(key) or "; fedlearn settings lists them"
+        raise UsageError(f"{said(key)}: there is no such setting{hint}")
     return found
 
 

@@ -15,7 +15,7 @@ from fedlearn import objects
 from fedlearn.config import RunConfig, config_from, flat_from_file
 from fedlearn.errors import FedlearnError, RunFailed, UsageError, printable, said
 from fedlearn.runs.reading import check_path, cleaned
-from fedlearn.tracebacks import keep, told
+from fedlearn.tracebacks import told
 
 WRITTEN_BEFORE_THE_START = {
     ".lock", "events.jsonl", "settings.toml", "environment.json", "data.json", "checkpoint.json", "metrics.csv",
@@ -67,6 +67,8 @@ def resumable(folder: Path, *, is_new: bool = True) -> Iterator[None]:
     except (FedlearnError, OSError):
         raise
     except Exception as error:  # of a plugin, or a bug of ours
+        from fedlearn.runs.kept_tracebacks import keep
+
         raise RunFailed(f"{told(error)}{keep(error, _short(folder))}") from error
 
 

@@ -172,12 +172,18 @@ def described(name: str) -> tuple[str, object]:
     return f"{text} Also: {others}.", field.default
 
 
-def meant_by(name: str) -> str:
-    """Return the setting that somebody may have meant by a name that is none; empty where nothing is near.
+def hint_at(name: str) -> str:
+    """Return what to say behind "there is no such setting"; empty where no name of a setting is near.
 
-    >>> meant_by("learning_rate"), meant_by("training.learning_rate"), meant_by("lr"), meant_by("zzz")
-    ('training.lr', 'training.lr', 'training.lr', '')
+    >>> hint_at("learning_rate"), hint_at("training.learning_rate"), hint_at("zzz")
+    ('; did you mean training.lr?', '; did you mean training.lr?', '')
     """
+    near = _meant_by(name)
+    return f"; did you mean {near}?" if near else ""
+
+
+def _meant_by(name: str) -> str:
+    """Return the setting that somebody may have meant by a name that is none; empty where nothing is near."""
     names = setting_names()
     last = name.rpartition(".")[2][:100].lower()
     if last in OTHER_NAMES:
@@ -202,7 +208,5 @@ def _first_error(error: ValidationError, source: str) -> SettingError:
             name, first["input"], f"it is a table of settings: did you mean {OTHER_NAMES[name]}?{where}"
         )
     if first["type"] == "extra_forbidden":
-        near = meant_by(name)
-        hint = f"; did you mean {near}?" if near else ""
-        return SettingError(name, first["input"], f"there is no such setting{hint}{where}")
+        return SettingError(name, first["input"], f"there is no such setting{hint_at(name)}{where}")
     return SettingError(name, first["input"], f"{allowed_by(error)}{where}")

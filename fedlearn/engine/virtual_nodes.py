@@ -16,11 +16,13 @@ from typing import Any
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedlearn import flower, tracebacks, wire
+from fedlearn import flower, wire
 from fedlearn.errors import CheckpointError, said
 from fedlearn.exchange import Offers
 from fedlearn.flower import ErrorCode, Run
+from fedlearn.runs.kept_tracebacks import keep
 from fedlearn.runs.memories import packed, unpacked
+from fedlearn.tracebacks import told
 
 FIRST_NODE_ID = 2  # Flower's server is node 1
 ClientCall = Callable[[Message, Context], Message]
@@ -93,13 +95,13 @@ _told: set[tuple[str, str, int]] = set()  # errors that this process has logged:
 def _failed(message: Message, error: BaseException, folder: str) -> Message:
     """Return the error of a node that is being handled; of those that fail alike, the first is logged."""
     node_id = message.metadata.dst_node_id
-    reason = tracebacks.told(error)
+    reason = told(error)
     last = traceback.extract_tb(error.__traceback__)[-1]
     kind = (type(error).__name__, last.filename, last.lineno or 0)
     if kind not in _told:
         _told.add(kind)
         about = (node_id, partition_of(node_id), message.metadata.message_type)
-        kept = tracebacks.keep(error, folder)
+        kept = keep(error, folder)
         log.error("node=%d partition=%d type=%s: %s%s", *about, said(reason), kept, exc_info=None if kept else error)
     return error_reply(message, ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason)
 

@@ -1,4 +1,4 @@
-"""The place in the user's code, whoever was called from there; and the whole traceback in the run folder."""
+"""The place in the user's code, whoever was called from there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fedlearn.errors import RunFailed
-from fedlearn.tracebacks import keep, place_of, told
+from fedlearn.tracebacks import place_of, told
 
 
 def raised(call):
@@ -42,13 +42,3 @@ def test_an_error_that_cannot_be_written_is_its_name():
             raise RuntimeError
 
     assert told(Mute()) == "Mute"
-
-
-def test_tracebacks_are_kept_where_a_run_is_and_nowhere_else(mine, tmp_path):
-    error = raised(lambda: mine(json.loads, "{"))
-    assert keep(error, tmp_path) == ""
-    assert keep(error, "") == ""
-    (tmp_path / "events.jsonl").touch()
-    assert keep(error, tmp_path) == f"; traceback in {tmp_path / 'tracebacks.txt'}"
-    keep(error, tmp_path)
-    assert (tmp_path / "tracebacks.txt").read_text().count("mine.py") == 2
