@@ -6,16 +6,19 @@ BIN := .venv/bin
 # A file's tests stay together in one process, in order; the files that take longest come first.
 PARALLEL ?= -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: simulate test test-all lint docs clean
+.PHONY: simulate test test-slow test-all lint docs clean
 
 # Tests start many processes: what one of them has compiled, the others need not compile again.
-test test-all: export PYTHONDONTWRITEBYTECODE =
+test test-slow test-all: export PYTHONDONTWRITEBYTECODE =
 
 simulate: .venv/installed
 	$(BIN)/python -m fedlearn.simulate --clients 100 $(ARGS)
 
 test: .venv/installed-dev
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+test-slow: .venv/installed-dev
+	$(BIN)/python -m pytest $(PARALLEL) -m "slow and not long and not network" $(ARGS)
 
 test-all: .venv/installed-dev
 	$(BIN)/python -m pytest $(PARALLEL) -m "" --hypothesis-profile long $(ARGS)

@@ -6,6 +6,8 @@ import io
 import subprocess
 import sys
 
+import pytest
+
 from tests.adversary import crashes
 
 KILLS = 12
@@ -34,6 +36,7 @@ def output_of(*command):
     return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_a_file_operation_resumes_to_the_same_bytes():
     ended = output_of("-m", "tests.adversary.crashes", "--points", str(KILLS))
     assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -43,6 +46,7 @@ def test_a_run_killed_at_a_file_operation_resumes_to_the_same_bytes():
     assert all(int(operations) > 200 for _, operations, *_ in rows)
 
 
+@pytest.mark.slow
 def test_a_resume_that_forgets_what_nodes_keep_is_found():
     assert "model.safetensors is other" in output_of("-c", FORGETFUL).stdout
 

@@ -19,7 +19,7 @@ PAGE = ROOT / "docs" / "tutorials" / "first_ten_minutes.md"
 COMMAND = [sys.executable, "-P", "-c", "from fedlearn.cli import main; main()"]  # as the script `fedlearn` starts
 CAPTION = re.compile(r":caption: (\S+)\n\n")
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.long
 
 
 class Notebook:

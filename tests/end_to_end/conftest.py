@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from multiprocessing import forkserver as python_forkserver
@@ -34,6 +34,12 @@ CHEAP = {
     "clients": 12, "rounds.total": 2, "rounds.cohort": 5, "rounds.backoff": 0.0, "rounds.max_attempts": 2,
     "data.dataset": "digits", "training.local_epochs": 1, "engine.workers": 2,
 }  # fmt: skip
+
+
+def some_slow(variants: dict[str, Any], quick: Collection[str]) -> list[Any]:
+    """Return parameters of a test of which those that are not quick are `slow`."""
+    marks = {name: () if name in quick else pytest.mark.slow for name in variants}
+    return [pytest.param(each, id=name, marks=marks[name]) for name, each in variants.items()]
 
 
 def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> None:

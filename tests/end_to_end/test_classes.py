@@ -25,6 +25,7 @@ def test_rounds_that_are_not_evaluated_count_nothing(execute):
     assert shares(results) == pytest.approx([run.summary["accuracy"], run.summary["best_accuracy"]])
 
 
+@pytest.mark.slow
 def test_workers_count_what_one_process_counts(execute):
     results = [read_classes(execute(engine=engine).folder) for engine in ("inline", "embedded")]
     assert results[0] == results[1]

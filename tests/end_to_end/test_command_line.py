@@ -13,8 +13,6 @@ from fedlearn.cli import main
 
 from .conftest import CHEAP, ROOT
 
-pytestmark = pytest.mark.slow
-
 TINY = [f"--set={name}={value}" for name, value in CHEAP.items()]
 
 
@@ -50,17 +48,20 @@ def refused(tmp_path, monkeypatch, capsys):
 FLOWERS = ["simulate", *TINY, "--strategy", "flwr.serverapp.strategy:FedTrimmedAvg"]
 
 
+@pytest.mark.slow
 def test_quiet_is_quiet_with_flowers_strategies_too(fedlearn):
     done = fedlearn(*FLOWERS, "--quiet")
     assert (done.stdout, done.stderr) == ("", "")
 
 
+@pytest.mark.slow
 def test_flowers_lines_are_there_once_and_without_colour_where_they_are_asked_for(fedlearn):
     said = fedlearn(*FLOWERS, "--quiet", FLWR_LOG_LEVEL="INFO").stderr
     assert said.count("configure_train: Sampled") == 2  # one a round
     assert "\x1b" not in said
 
 
+@pytest.mark.slow
 def test_a_run_is_not_ended_earlier_than_it_has_come(fedlearn):
     fedlearn("simulate", *TINY, "--out", "run", "--quiet")
     said = fedlearn("simulate", "--resume", "run", "--rounds", "1", code=2).stderr
@@ -69,6 +70,7 @@ def test_a_run_is_not_ended_earlier_than_it_has_come(fedlearn):
     assert json.loads(fedlearn("simulate", "--resume", "run", "--rounds", "3", "--json").stdout)["rounds"] == 3
 
 
+@pytest.mark.slow
 def test_what_is_clamped_is_said(fedlearn):
     said = fedlearn("simulate", *TINY, "--cohort", "50", "--set", "rounds.cohort=50", "--set", "rounds.total=1").stderr
     assert said == "note: rounds.cohort = 50 is more than there are: all 12 clients take part in each round\n"
@@ -117,6 +119,7 @@ class Broken(FedAvg):
 '''
 
 
+@pytest.mark.slow
 def test_a_learner_that_raises_is_a_few_lines_that_name_the_place(fedlearn, tmp_path):
     (tmp_path / "mine.py").write_text(PLUGIN)
     done = fedlearn("simulate", *TINY, "--set=training.learner=mine:Wrong", "--out", "run", code=1)
@@ -127,6 +130,7 @@ def test_a_learner_that_raises_is_a_few_lines_that_name_the_place(fedlearn, tmp_
     assert 'mine.py", line 12, in fit' in (tmp_path / "run" / "tracebacks.txt").read_text()
 
 
+@pytest.mark.slow
 def test_a_strategy_that_raises_is_one_line_that_names_the_place(fedlearn, tmp_path):
     (tmp_path / "mine.py").write_text(PLUGIN)
     done = fedlearn("simulate", *TINY, "--strategy", "mine:Broken", "--out", "run", code=1)
@@ -134,6 +138,7 @@ def test_a_strategy_that_raises_is_one_line_that_names_the_place(fedlearn, tmp_p
     assert "line 17, in next_state" in (tmp_path / "run" / "tracebacks.txt").read_text()
 
 
+@pytest.mark.slow
 def test_a_sweep_of_flags_goes_on_and_reports(fedlearn, tmp_path):
     sweep = ["sweep", *TINY, "--compression", "drop", "--vary", "compression.keep_ratio=1,0.5", "--seeds", "1,2"]
     said = fedlearn(*sweep, COLUMNS="80").stdout

@@ -15,7 +15,7 @@ from tests.compose import namespaces
 from tests.compose.container import Container
 from tests.compose.federation import Federation, flat, why_not
 
-pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+pytestmark = [pytest.mark.network, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 START = 300.0  # seconds for a federation to be up on a loaded machine
 PATIENCE = 300.0  # seconds for a run

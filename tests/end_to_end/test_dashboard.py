@@ -17,8 +17,6 @@ import pytest
 from tests.end_to_end.chromium import WIDTHS, Visit, headless
 from tests.end_to_end.conftest import CHEAP, PATIENCE, PLUGINS, ROOT, Run, end_of, wait_until
 
-pytestmark = pytest.mark.slow
-
 FAULTY = {"model.name": "faulty:model", "clients": 6, "rounds.cohort": 0, "rounds.total": 3}
 
 
@@ -60,6 +58,7 @@ def pages_of(process):
     return [child for child in children if "fedlearn.report.dashboard" in child.cmdline()]
 
 
+@pytest.mark.slow
 def test_round_1_is_shown_while_round_2_goes_on(browser, start, tmp_path):
     process, url = simulate(start, tmp_path / "run", FAULTY, FAULTS="hang:3:2")
     (page_process,) = pages_of(process)
@@ -80,6 +79,7 @@ def test_round_1_is_shown_while_round_2_goes_on(browser, start, tmp_path):
     assert not page_process.is_running()
 
 
+@pytest.mark.slow
 def test_the_finished_state_stays_on_an_open_page(browser, start, tmp_path):
     process, url = simulate(start, tmp_path / "run", {"engine.name": "inline"})
     visit = Visit(browser, url)
@@ -93,6 +93,7 @@ def test_the_finished_state_stays_on_an_open_page(browser, start, tmp_path):
     visit.assert_calm()
 
 
+@pytest.mark.slow
 def test_a_page_that_lost_its_server_finds_the_next_one(browser, start, execute):
     run = execute(engine="inline")
     first, url = start("dashboard", run.folder, "--port", "0")
@@ -107,6 +108,7 @@ def test_a_page_that_lost_its_server_finds_the_next_one(browser, start, execute)
     visit.waits_for("body", "3 rounds")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number",
     [

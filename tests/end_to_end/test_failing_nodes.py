@@ -10,8 +10,6 @@ import pytest
 from fedlearn.errors import RunFailed, UsageError
 from tests.end_to_end.conftest import end_of
 
-pytestmark = pytest.mark.slow
-
 FAULTY = {"model.name": "faulty:model", "clients": 8, "rounds.cohort": 0, "rounds.quorum": 0.5}
 
 
@@ -58,7 +56,7 @@ def test_a_round_whose_nodes_all_kill_their_workers_is_abandoned(execute, faults
 @pytest.mark.parametrize(
     "partitions",
     [
-        pytest.param((0, 3, 4), id="more than there are workers"),
+        pytest.param((0, 3, 4), id="more than there are workers", marks=pytest.mark.slow),
         pytest.param((1,), id="one", marks=pytest.mark.long),
     ],
 )

@@ -15,7 +15,7 @@ import pytest
 from tests.compose import namespaces
 from tests.compose.federation import Federation, Submitted, why_not
 
-pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+pytestmark = [pytest.mark.network, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 long = pytest.mark.long
 
 START = 300.0  # seconds for a federation to be up on a loaded machine

@@ -13,8 +13,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("fedlearn", "server", "client", "strategies")
 
-pytestmark = pytest.mark.slow
-
 
 def tracked_files() -> list[str]:
     """Return what a fresh clone would hold: tracked files, and new ones that git does not ignore."""

@@ -12,8 +12,6 @@ import pytest
 
 APP = Path(__file__).parent / "plugins" / "foreign_app"
 
-pytestmark = pytest.mark.slow
-
 
 def ran(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "fedlearn", "run", *map(str, arguments)]
@@ -27,6 +25,7 @@ def said(output: str) -> tuple[str, str]:
     return result, sha
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_bytes_with_any_number_of_workers(tmp_path):
     runs = [ran(APP, "--clients", 6, "--seed", 5, "--workers", workers, cwd=tmp_path) for workers in (1, 2)]
     assert [run.returncode for run in runs] == [0, 0], runs[0].stderr + runs[1].stderr

@@ -17,9 +17,7 @@ from fedlearn.seeding import seed_for
 from fedlearn.trees import Domain, DPEnsembleTree, union
 from fedlearn.trees.numbers.randomness import sources
 from fedlearn.trees.numbers.relay import add_turn, grow_relay_tree, relay_plan
-from tests.end_to_end.conftest import Run
-
-pytestmark = pytest.mark.slow
+from tests.end_to_end.conftest import Run, some_slow
 
 UNION = {
     "model.name": "dp-forest", "data.dataset": "diabetes", "strategy.name": "forest_union", "clients": 7,
@@ -39,7 +37,7 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize("settings", some_slow(VARIANTS, ["union", "relay"]))
 def test_every_engine_makes_the_same_forest(execute, undisturbed, settings):
     reference = undisturbed(settings)
     for workers in (1, 2):
@@ -103,6 +101,7 @@ def test_the_relay_is_that_of_the_library_on_the_same_shards_in_the_same_order(e
         np.testing.assert_array_equal(found[name], np.nan_to_num(array), err_msg=name)
 
 
+@pytest.mark.slow
 def test_secure_noise_makes_another_forest_each_time(execute):
     secure = {**UNION, "privacy.noise": "secure", "clients": 2}
     first, again = execute(secure), execute(secure)
@@ -119,6 +118,7 @@ def test_a_node_takes_one_turn_and_is_not_ready_for_another(execute):
     assert set(refusals.values()) == {"budget spent: 1 of epsilon 1"}
 
 
+@pytest.mark.slow
 def test_the_budget_stays_spent_across_a_resume(execute):
     run = execute(UNION)
     with pytest.raises(RunFailed, match=r"only 0 nodes were ready .*; first reason: budget spent: 1 of epsilon 1"):
@@ -127,6 +127,7 @@ def test_the_budget_stays_spent_across_a_resume(execute):
     assert run.summary["epsilon"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_resumed_run_cannot_raise_its_budget(execute):
     run = execute(UNION)
     with pytest.raises(SettingError, match=r"privacy\.epsilon = 2\.0: the run in .* was begun with 1\.0"):

@@ -11,8 +11,6 @@ import pytest
 
 from fedlearn.errors import SettingError
 
-pytestmark = pytest.mark.slow
-
 PLUGINS = Path(__file__).parent / "plugins"
 LONGEST = 70  # lines
 
@@ -40,6 +38,7 @@ def test_a_guest_makes_the_same_bytes_on_every_engine(execute, settings):
     assert execute(settings).sha == execute(settings, engine="inline").sha
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", GUESTS.values(), ids=GUESTS)
 def test_a_guest_that_was_killed_resumes_to_the_same_bytes(command, execute, settings):
     killed = command({**settings, "engine.name": "inline"})

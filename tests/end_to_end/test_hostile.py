@@ -18,7 +18,7 @@ import pytest
 from tests.adversary.hostile_requests import KINDS, PARTITION, Attacker, attack
 from tests.compose.federation import Federation, why_not
 
-pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+pytestmark = [pytest.mark.network, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 START = 300.0  # seconds for a federation to be up on a loaded machine
 PATIENCE = 3000.0  # seconds for a run under attack

@@ -7,8 +7,6 @@ import time
 
 import pytest
 
-pytestmark = pytest.mark.slow
-
 FAULTY = {"model.name": "faulty:model", "clients": 6, "rounds.cohort": 0}
 SOON = 10.0  # seconds, on a busy machine; it would hang for ever otherwise
 
@@ -17,7 +15,7 @@ SOON = 10.0  # seconds, on a busy machine; it would hang for ever otherwise
     ("faults", "group"),
     [
         pytest.param("hang:3:2", True, id="training-terminal"),
-        pytest.param("hang:evaluate:*", False, id="evaluation-main-process-only"),
+        pytest.param("hang:evaluate:*", False, id="evaluation-main-process-only", marks=pytest.mark.slow),
         pytest.param("hang:3:2", False, id="training-main-process-only", marks=pytest.mark.long),
         pytest.param("hang:evaluate:*", True, id="evaluation-terminal", marks=pytest.mark.long),
     ],

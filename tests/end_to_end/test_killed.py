@@ -11,8 +11,6 @@ import pytest
 
 from .conftest import end_of, resumed, wait_until
 
-pytestmark = pytest.mark.slow
-
 FAULTY = {
     "model.name": "faulty:model", "clients": 6, "rounds.cohort": 0, "rounds.total": 3,
     "compression.codec": "drop", "strategy.name": "fedavgm",
@@ -24,7 +22,7 @@ GONE_WITHIN = 5.0  # seconds; takes one on an idle machine
     ("faults", "committed"),
     [
         pytest.param("hang:3:2", 1, id="middle"),
-        pytest.param("hang:evaluate:*", 0, id="evaluation"),  # of round 1
+        pytest.param("hang:evaluate:*", 0, id="evaluation", marks=pytest.mark.slow),  # of round 1
         pytest.param("hang:0:1", 0, id="first-round", marks=pytest.mark.long),
         pytest.param("hang:5:3", 2, id="last-round", marks=pytest.mark.long),  # what is owed is killed there, too
     ],
@@ -50,6 +48,7 @@ def test_killed_in_the_middle_of_a_round_it_resumes_to_the_same_bytes(
     assert [e["committed"] for e in run.events_of("started")] == [0, committed]
 
 
+@pytest.mark.slow
 def test_a_run_resumes_on_another_engine_and_with_other_workers(in_the_middle, execute, undisturbed):
     killed = in_the_middle({**FAULTY, "engine.workers": 1}, "hang:3:2")
     killed.signal(signal.SIGKILL)
@@ -57,6 +56,7 @@ def test_a_run_resumes_on_another_engine_and_with_other_workers(in_the_middle, e
     assert execute(FAULTY, engine="inline", out=killed.run.folder).sha == undisturbed(FAULTY).sha
 
 
+@pytest.mark.slow
 def test_what_nodes_owe_survives_a_kill(in_the_middle, execute, undisturbed):
     owing = {**FAULTY, "compression.codec": "residual,top-k:0.05,quantize:4", "compression.send": "update"}
     killed = in_the_middle(owing, "hang:3:3")
@@ -67,6 +67,7 @@ def test_what_nodes_owe_survives_a_kill(in_the_middle, execute, undisturbed):
     assert run.sha != undisturbed(forgetful).sha
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_random_moments_again_and_again_ends_with_the_same_bytes(command, undisturbed):
     settings = {"rounds.total": 6, "compression.codec": "drop"}
     rng = random.Random(7)
@@ -81,6 +82,7 @@ def test_a_run_killed_at_random_moments_again_and_again_ends_with_the_same_bytes
     assert resumed(killed.run).sha == undisturbed(settings).sha
 
 
+@pytest.mark.slow
 def test_killed_before_anything_is_stored_it_starts_anew_in_the_same_folder(command, undisturbed):
     killed = command()
     while not (killed.run.folder / "settings.toml").exists():

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
-pytestmark = pytest.mark.slow
-
 
 def test_ten_thousand_nodes_start_their_first_round_soon(execute):
     begin = time.time()

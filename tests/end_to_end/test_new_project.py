@@ -12,8 +12,6 @@ import pytest
 
 from .conftest import ROOT
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def shell(tmp_path):
@@ -31,6 +29,7 @@ def shell(tmp_path):
     return shell
 
 
+@pytest.mark.slow
 def test_every_command_of_its_readme_runs(shell, tmp_path):
     assert "cd my-study\nfedlearn simulate --config settings.toml" in shell("fedlearn new my-study")
     project = tmp_path / "my-study"

@@ -12,8 +12,6 @@ from fedlearn.errors import SettingError
 from fedlearn.runs.nodes import read_nodes
 from tests.end_to_end.conftest import wait_until
 
-pytestmark = pytest.mark.slow
-
 ALL = {
     "evaluation.nodes": 12,
     "data.node_test_share": 0.25,
@@ -92,6 +90,7 @@ def test_a_sample_of_nodes_measures_and_only_when_an_evaluation_is_due(execute):
     assert [row["accuracy_nodes"] == "" for row in table_of(run)] == [True, False]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_rows_of_one_that_was_never_stopped(execute):
     settings = {**ALL, "rounds.total": 3}
     stopped = execute({**settings, "rounds.total": 1}, engine="inline")
@@ -114,6 +113,7 @@ def test_a_killed_run_ends_with_the_rows_of_one_that_was_not(command, execute):
     assert (again.run.folder / "nodes.csv").read_text() == (whole.folder / "nodes.csv").read_text()
 
 
+@pytest.mark.slow
 def test_what_a_node_keeps_for_itself_is_what_it_measures_and_never_leaves_it(execute, undisturbed):
     personal = execute(FEDPER)
     assert personal.sha == undisturbed(FEDPER).sha

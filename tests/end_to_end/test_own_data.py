@@ -9,8 +9,6 @@ import pytest
 from fedlearn.errors import SettingError
 from tests.end_to_end.conftest import resumed, wait_until
 
-pytestmark = pytest.mark.slow
-
 OWN = {
     "data.dataset": "writers:load", "model.name": "letters:Letters", "model.options.width": 12, "clients": 10,
     "data.partition": "natural", "rounds.total": 4, "training.lr": 0.2,
@@ -39,6 +37,7 @@ def test_images_of_28_pixels_and_62_classes_make_the_same_model_on_every_engine(
     assert run.sha == first.setdefault(model, run.sha)
 
 
+@pytest.mark.slow
 def test_own_data_and_model_survive_a_kill(execute, command):
     whole = execute(OWN, engine="inline")
     started = command(OWN)

@@ -13,8 +13,6 @@ import pytest
 import fedlearn
 from tests.end_to_end.conftest import ROOT, Run, end_of
 
-pytestmark = pytest.mark.slow
-
 OWN = {
     "server.py": 'raise SystemExit("the server of the user was imported")',
     "client.py": "NAME = 'mine'",
@@ -62,6 +60,7 @@ def in_the_folder(folder):
     return in_the_folder
 
 
+@pytest.mark.slow
 def test_call_and_command_make_the_same_run_among_files_of_these_names(in_the_folder, folder):
     called = in_the_folder("script.py")
     assert (called.returncode, called.stderr) == (0, "")

@@ -23,8 +23,6 @@ from fedlearn.report.comparing import compared
 from strategies.fedavg import FedAvg
 from tests.end_to_end.conftest import PLUGINS, ROOT, Run, end_of, wait_until
 
-pytestmark = pytest.mark.slow
-
 SMALL = {
     "clients": 10, "rounds": 2, "cohort": 5, "local_epochs": 1, "workers": 2, "progress": False,
     "settings": {"rounds.backoff": 0.0, "rounds.max_attempts": 2},
@@ -119,6 +117,7 @@ def test_script_without_a_guard_makes_the_same_bytes(by_the_command, tmp_path, f
     assert Run(tmp_path / "run").sha == by_the_command.sha
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_the_line_that_goes_on_and_so_it_does(by_the_command, tmp_path):
     (tmp_path / "script.py").write_text(script(tmp_path / "run"))
     started = python(["script.py"], cwd=tmp_path, env={"MARK": str(tmp_path / "mark")}, start_new_session=True)
@@ -208,6 +207,7 @@ def test_learner_strategy_and_codec_can_be_objects(letters, tmp_path):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_looking_at_a_run_never_unpickles(letters, tmp_path):
     mark = tmp_path / "was-run"
 

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'fedlearn[ray]'")
 
-pytestmark = [pytest.mark.slow, pytest.mark.network]
+pytestmark = pytest.mark.network
 
 ON_RAY = {
     "engine.name": "ray", "model.name": "faulty:model", "clients": 8, "rounds.cohort": 0, "rounds.quorum": 0.5,

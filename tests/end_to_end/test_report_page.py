@@ -14,8 +14,6 @@ from fedlearn.report.writing import write_report
 from tests.end_to_end.chromium import WIDTHS, Visit, headless
 from tests.end_to_end.conftest import CHEAP, Run, end_of
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def browser():
@@ -50,6 +48,7 @@ def test_the_command_says_where_the_page_is(runs, tmp_path, capsys):
     assert capsys.readouterr() == (f"{tmp_path / 'index.html'}\n", "")
 
 
+@pytest.mark.slow
 def test_a_page_is_calm_on_a_desk_and_on_a_phone(browser, report, runs):
     url = report(*runs)
     for width, scheme in product(WIDTHS, ("light", "dark")):
@@ -60,6 +59,7 @@ def test_a_page_is_calm_on_a_desk_and_on_a_phone(browser, report, runs):
         assert visit.page.locator("#pareto circle").count() == 2
 
 
+@pytest.mark.slow
 def test_the_numbers_are_shown_under_the_pointer(browser, report, runs):
     visit = Visit(browser, report(runs[0]))
     box = visit.page.locator("#curves svg").first.bounding_box()
@@ -81,6 +81,7 @@ def lines_of(visit):
     return [line[0] for line in hover["lines"]], hover
 
 
+@pytest.mark.slow
 def test_a_chart_has_rounds_bytes_and_time(browser, report, runs):
     visit = Visit(browser, report(runs[0]))
     run = Run(runs[0])
@@ -114,6 +115,7 @@ def test_runs_are_chosen_found_and_grouped(browser, report, runs):
     visit.assert_calm()
 
 
+@pytest.mark.slow
 def test_without_a_script_the_curves_by_round_are_there(browser, report, runs):
     page = browser.new_page(java_script_enabled=False)
     page.goto(report(runs[0]))

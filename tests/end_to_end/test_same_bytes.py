@@ -10,10 +10,8 @@ import pytest
 
 from fedlearn.engine.embedded.engine import WarmEngine
 from fedlearn.models.presets import settings_from
-from tests.end_to_end.conftest import CHEAP, Run
+from tests.end_to_end.conftest import CHEAP, Run, some_slow
 from tests.unit.data.conftest import CifarFiles
-
-pytestmark = pytest.mark.slow
 
 VARIANTS = {
     "plain": {},
@@ -43,6 +41,7 @@ VARIANTS = {
     "flowers-own-strategy": {"strategy.name": "flwr.serverapp.strategy:FedAvg"},
     "evaluated-by-nodes": {"evaluation.where": "nodes"},
 }  # fmt: skip
+QUICK = ("plain", "chain", "residual-kept", "state-shrunk", "flowers-own-strategy")  # each part of a round in one
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +51,7 @@ def engines() -> Iterator[dict[int, WarmEngine]]:
         yield {1: one, 2: two, 3: three}
 
 
-@pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize("settings", some_slow(VARIANTS, QUICK))
 def test_every_engine_makes_the_same_model(engines, undisturbed, tmp_path, settings):
     reference = undisturbed(settings)
     for workers, engine in engines.items():

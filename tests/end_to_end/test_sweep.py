@@ -25,8 +25,6 @@ from fedlearn.sweeps.running import run_sweep
 
 from .conftest import CHEAP, ROOT, Run, wait_until
 
-pytestmark = pytest.mark.slow
-
 TABLES = ("runs.csv", "rounds.csv", "points.csv")
 WITHOUT_FIGURES = ("liars", "limits")
 SENT = {"all": {}, "half": {"compression.codec": "drop", "compression.keep_ratio": 0.5}}
@@ -70,6 +68,7 @@ def start(tmp_path):
         process.communicate()
 
 
+@pytest.mark.slow
 def test_runs_in_one_engine_have_the_bytes_that_each_has_alone(reference, undisturbed):
     runs = list(PLAN.runs())
     for run in (runs[1], runs[-2]):
@@ -92,6 +91,7 @@ def test_workers_stay_from_run_to_run_and_go_with_one_that_fails(tmp_path):
     assert len(fourth & first) < len(first)
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_it_ends_with_the_same_tables(reference, start, tmp_path):
     rng = random.Random(3)
     killed = tmp_path / "killed"
@@ -159,6 +159,7 @@ def test_what_cannot_be_asked_for_ends_with_2_and_one_line(arguments, message, c
     assert not list(tmp_path.glob("out/runs/*"))
 
 
+@pytest.mark.slow
 def test_interrupted_it_says_how_to_go_on(start, tmp_path):
     process = start()
     wait_until(lambda: (tmp_path / "killed" / "runs.csv").exists(), "the first run")
@@ -170,6 +171,7 @@ def test_interrupted_it_says_how_to_go_on(start, tmp_path):
 EXPERIMENTS = sorted(path.stem for path in CONFIGS.glob("*.toml") if path.stem != "compose")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if name in WITHOUT_FIGURES else []) for name in EXPERIMENTS]
 )

@@ -6,6 +6,7 @@ import time
 from multiprocessing.connection import Connection
 
 import numpy as np
+import pytest
 
 from fedlearn import wire
 from tests.contracts.test_grids import answers, codes
@@ -79,6 +80,7 @@ def usage_of(grid, ask, size, rounds):
     return max((answer["descriptors"], answer["mappings"]) for answer in told.values())
 
 
+@pytest.mark.slow
 def test_workers_keep_neither_descriptors_nor_memory_of_earlier_batches(embedded, ask):
     before = usage_of(embedded, ask, 1000, 12)  # every slot of a worker has been written
     assert usage_of(embedded, ask, 1000, 30) == before

@@ -207,6 +207,7 @@ def test_workers_and_their_descriptors_are_gone_after_close(pool_of):
     assert descriptors() == before
 
 
+@pytest.mark.slow
 def test_replaced_workers_leave_no_descriptor(pool_of):
     pool = pool_of(1)
     counts = []

@@ -33,6 +33,7 @@ def test_every_cell_is_a_run_that_the_schema_accepts_and_no_two_are_alike():
             assert config.strategy.name == ("relay" if cell.model == "dp-relay" else "forest_union")
 
 
+@pytest.mark.slow
 def test_runs_are_stored_once_and_the_table_is_their_mean(tmp_path, diabetes, monkeypatch):
     out = tmp_path / "runs.csv"
     main([*SMALL, "--out", str(out)])
@@ -51,6 +52,7 @@ def test_runs_are_stored_once_and_the_table_is_their_mean(tmp_path, diabetes, mo
     assert rows_of(tmp_path / "runs.diabetes.table.csv") == table
 
 
+@pytest.mark.slow
 def test_a_lost_row_is_run_again_to_the_same_result(tmp_path, diabetes):
     out = tmp_path / "runs.csv"
     one = [*SMALL[:-1], "1", "--out", str(out)]

@@ -20,6 +20,7 @@ def cells():
     return [Cell(column, 4.0, 1, trees=3) for column in COLUMNS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", cells(), ids=COLUMNS)
 def test_cell_depends_on_nothing_but_its_name_and_the_seed(cell, data):
     errors = cross_validate(cell, *data, seed=1)
