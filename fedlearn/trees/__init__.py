@@ -7,10 +7,15 @@ from fedlearn.trees.nodes import MalformedTree, NodeTable, union
 from fedlearn.trees.numbers.regression import DPEnsembleTree, DPRegressionForest, DPRegressionTree
 from fedlearn.trees.numbers.relay import DPRelayForest, RelayTurn
 from fedlearn.trees.numbers.voted import DPVotedForest
+from fedlearn.trees.sums.boosted import DPBoostingClassifier, DPBoostingRegressor
+from fedlearn.trees.sums.naive_bayes import DPNaiveBayes
 
 __all__ = [
+    "DPBoostingClassifier",
+    "DPBoostingRegressor",
     "DPClassificationTree",
     "DPEnsembleTree",
+    "DPNaiveBayes",
     "DPRandomForestClassifier",
     "DPRegressionForest",
     "DPRegressionTree",

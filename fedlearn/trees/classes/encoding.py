@@ -49,8 +49,8 @@ class Encoding:
         names: Sequence[str] | None = None,
     ) -> Encoding:
         """Return the declared encoding; every feature needs categories or bins, by name or position."""
-        listed = _by_position(categories, num_features, names, "categories")
-        edges = _by_position(bins, num_features, names, "bins")
+        listed = by_position(categories, num_features, names, "categories")
+        edges = by_position(bins, num_features, names, "bins")
         for feature in range(num_features):
             name = feature if names is None else names[feature]
             if (listed[feature] is None) == (edges[feature] is None):
@@ -120,7 +120,7 @@ class Encoding:
     ) -> NDArray[np.uint8]:
         if isinstance(categories, tuple):
             return positions(column, categories)
-        numbers = _numbers(column, else_missing=True)
+        numbers = numbers_of(column, else_missing=True)
         missing = np.isnan(numbers)
         if edges is not None:
             codes = np.searchsorted(np.asarray(edges), numbers, side="left")
@@ -166,7 +166,7 @@ def positions(column: Any, categories: tuple[object, ...]) -> NDArray[np.uint8]:
     return np.array([MISSING if _is_missing(v) else position.get(v, MISSING) for v in column.tolist()], np.uint8)
 
 
-def _numbers(column: Any, *, else_missing: bool = False) -> NDArray[np.float64]:
+def numbers_of(column: Any, *, else_missing: bool = False) -> NDArray[np.float64]:
     """Return the column as numbers; what is none raises ValueError, or counts as missing."""
     try:
         if hasattr(column, "to_numpy"):
@@ -193,13 +193,14 @@ def _is_missing(value: object) -> bool:
 
 def _is_numeric(column: Any) -> bool:
     try:
-        _numbers(column)
+        numbers_of(column)
     except (TypeError, ValueError):
         return False
     return True
 
 
-def _by_position(declared: Features | None, num_features: int, names: Sequence[str] | None, what: str) -> list[Any]:
+def by_position(declared: Features | None, num_features: int, names: Sequence[str] | None, what: str) -> list[Any]:
+    """Return what is declared of each feature, by name or position or one for each; None where nothing is."""
     found: list[Any] = [None] * num_features
     if declared is None:
         return found

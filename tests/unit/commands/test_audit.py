@@ -7,6 +7,7 @@ from fedlearn.privacy import audit_cases
 from fedlearn.trees.as_printed import audits as printed_audits
 from fedlearn.trees.classes import audits as class_audits
 from fedlearn.trees.numbers import audits
+from fedlearn.trees.sums import audits as sums_audits
 
 BUG = audits.PLANTED_BUGS["planted: half the noise on the sums"]
 SOUND = audits.TREE_CASES["tree, noisy sums"]
@@ -28,6 +29,7 @@ def only(monkeypatch):
         for module, name, cases in (
             (audit_cases, "MECHANISM_CASES", {}), (audits, "TREE_CASES", claims), (audits, "PLANTED_BUGS", bugs),
             (class_audits, "CLASS_TREE_CASES", {}), (class_audits, "CLASS_PLANTED_BUGS", {}),
+            (sums_audits, "SUMS_CASES", {}), (sums_audits, "SUMS_PLANTED_BUGS", {}),
             (printed_audits, "PRINTED_CLAIMS", {}),
         ):  # fmt: skip
             monkeypatch.setattr(module, name, cases)

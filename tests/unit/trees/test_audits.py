@@ -6,9 +6,10 @@ from fedlearn.privacy.audit import Verdict, audit_everything
 from fedlearn.trees.as_printed.audits import PRINTED_CLAIMS
 from fedlearn.trees.classes.audits import CLASS_PLANTED_BUGS, CLASS_TREE_CASES
 from fedlearn.trees.numbers.audits import PLANTED_BUGS, TREE_CASES
+from fedlearn.trees.sums.audits import SUMS_CASES, SUMS_PLANTED_BUGS
 
-SOUND = TREE_CASES | CLASS_TREE_CASES
-BUGS = PLANTED_BUGS | CLASS_PLANTED_BUGS | PRINTED_CLAIMS
+SOUND = TREE_CASES | CLASS_TREE_CASES | SUMS_CASES
+BUGS = PLANTED_BUGS | CLASS_PLANTED_BUGS | SUMS_PLANTED_BUGS | PRINTED_CLAIMS
 
 
 @pytest.mark.parametrize("name", SOUND)

@@ -1,0 +1,58 @@
+"""Sums over the cells of partitions, in whole numbers, in numba."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.trees.sums.losses import UNIT
+from fedlearn.trees.sums.partitions import Partitions
+from fedlearn.trees.sums.views import Codes
+
+Pairs = NDArray[np.int32]
+
+
+def cell_sums(codes: Codes, partitions: Partitions, partition: int, pairs: Pairs) -> NDArray[np.int64]:
+    """Return (cells, columns of `pairs`) their sums over each cell. One record adds its row, once."""
+    out = np.zeros((int(partitions.cells[partition]), pairs.shape[1]), np.int64)
+    _add(partitions.cell_of(partition, codes), pairs, out)
+    return out
+
+
+def unbalance(
+    codes: Codes, partitions: Partitions, wanted: NDArray[np.int64], pairs: Pairs, outputs: int
+) -> NDArray[np.float64]:
+    """Return (wanted,) of each partition the sum over its cells of ``|sum of gradients|``, in records.
+
+    Adding or removing a record changes one cell's sums of gradients, by at most UNIT in the L1 norm: each number
+    changes by at most 1, up or down. The numbers are whole multiples of 1 / UNIT below 2^53: exact in float64.
+    """
+    out = np.zeros(len(wanted), np.int64)
+    gradients = np.ascontiguousarray(pairs[:, :outputs])
+    table = np.column_stack([partitions.views, partitions.shifts, partitions.strides, partitions.cells])[wanted]
+    _unbalance(codes, table, gradients, out)
+    return out / UNIT
+
+
+@numba.njit(cache=True)
+def _add(cell, pairs, out):  # type: ignore[no-untyped-def]
+    for row in range(pairs.shape[0]):
+        for column in range(pairs.shape[1]):
+            out[cell[row], column] += pairs[row, column]
+
+
+@numba.njit(cache=True)
+def _unbalance(codes, table, gradients, out):  # type: ignore[no-untyped-def]
+    sums = np.empty((table[:, 5].max(), gradients.shape[1]), np.int64)
+    for each in range(table.shape[0]):
+        a, b, shift, other, stride, cells = table[each]
+        sums[:cells] = 0
+        first, second = codes[a], codes[max(b, 0)]
+        for row in range(gradients.shape[0]):
+            cell = np.int64(first[row]) >> shift
+            if b >= 0:
+                cell += stride * (np.int64(second[row]) >> other)
+            for column in range(gradients.shape[1]):
+                sums[cell, column] += gradients[row, column]
+        out[each] = np.abs(sums[:cells]).sum()

@@ -1,0 +1,36 @@
+"""How boosting spends epsilon: the rule, and how it was found, are in the README of this folder."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+START_SHARE = 0.02  # of epsilon, for the sums that say how many records there are and where to start
+CHOICE_SHARE = 0.3  # of a round, for the choice of its partition; the rest is for its sums
+ROUNDS_AT_THOUSAND = 1.85  # rounds where epsilon * records is 1000
+ROUNDS_POWER = 0.7
+MOST_ROUNDS = 100
+PAIRS_A_ROUND = 20  # drawn without data; more take longer, and make the choice harder
+
+
+@dataclass(frozen=True, slots=True)
+class BoostPlan:
+    """Rounds, and what each of them may spend."""
+
+    rounds: int
+    choice: float  # epsilon of a round's choice
+    sums: float  # epsilon of a round's sums
+
+
+def plan_for(epsilon: float, n: float, rounds: int | None = None) -> BoostPlan:
+    """Return the plan for what is left of epsilon after the start, and a published number of records.
+
+    >>> plan_for(1.0, 20_000).rounds
+    15
+    """
+    if rounds is None:
+        wanted = ROUNDS_AT_THOUSAND * (epsilon * max(n, 1.0) / 1000) ** ROUNDS_POWER
+        rounds = MOST_ROUNDS if math.isinf(epsilon) else round(wanted)
+        rounds = min(max(rounds, 1), MOST_ROUNDS)
+    each = epsilon / max(rounds, 1)
+    return BoostPlan(rounds, CHOICE_SHARE * each, (1 - CHOICE_SHARE) * each)
