@@ -1,0 +1,143 @@
+"""Where the ledger of a node's own data lies: in a folder of the node's owner, over all runs and servers.
+
+```text
+FOLDER/
+├── NAME.ledger               a line for each booking and each publication, only ever appended to
+├── NAME.head                 how many lines there are at least, and their running checksum: a file that was cut is known
+├── NAME.published/SHA256     what was published, to be sent again
+└── NAME.lock                 held by who spends, until what he publishes is kept
+```
+
+A line is synced before the head that counts it is written: a crash leaves at most sound lines that no head counts. Who
+puts back both files as they were, from a copy, has the node forget what it has spent since: a folder cannot know that.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from fedlearn.errors import UsageError, quoted
+from fedlearn.privacy.ledger import LedgerDamaged, check_of, lines_in
+from fedlearn.runs.checkpoint import write_atomically
+
+SUFFIX = ".ledger"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class LedgerFile:
+    """The files of one data set's ledger; a `fedlearn.privacy.ledger.Storage`.
+
+    Parameters
+    ----------
+    folder
+        Of the node's owner; made if it is not there.
+    name
+        What the owner calls the data: letters, digits, dots, dashes.
+
+    Raises
+    ------
+    UsageError
+        If no file can be called so.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"data name {quoted(name)}: letters, digits, dots, dashes and underscores, at most 100")
+        self.name = name
+        self.path = folder / f"{name}{SUFFIX}"
+        self._head = folder / f"{name}.head"
+        self._lock = folder / f"{name}.lock"
+        self._published = folder / f"{name}.published"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until nobody else spends, and let nobody else do so in the block; a process that dies lets go."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._lock.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def read(self) -> bytes:
+        """Return all lines; nothing where there is no ledger yet."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            self._check(b"")
+            return b""
+        with file:
+            fcntl.flock(file, fcntl.LOCK_SH)  # a line and the head that counts it are seen together
+            lines = file.read()
+            self._check(lines)
+        return lines
+
+    def append(self, lines: bytes) -> None:
+        """Append lines and sync them, then count them in the head; where that fails they are taken back."""
+        with open(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            before = file.read()
+            try:
+                _write(file, lines)
+            except OSError:
+                with suppress(OSError):
+                    file.truncate(len(before))
+                raise
+            if not before:
+                _sync(self.path.parent)
+            whole = before + lines
+            write_atomically(self._head, json.dumps({"lines": lines_in(whole), "check": check_of(whole)}).encode())
+
+    def keep(self, sha256: str, answer: bytes) -> None:
+        """Keep the bytes of an answer."""
+        write_atomically(self._published / sha256, answer)
+
+    def kept(self, sha256: str) -> bytes:
+        """Return the bytes of an answer, or nothing where they are gone."""
+        try:
+            return (self._published / sha256).read_bytes()
+        except OSError:
+            return b""
+
+    def _check(self, lines: bytes) -> None:
+        """Refuse lines of which some are gone that the head has counted."""
+        try:
+            head = json.loads(self._head.read_bytes())
+            counted, check = int(head["lines"]), str(head["check"])
+        except FileNotFoundError:
+            if lines_in(lines) > 2:  # what the first call writes: a crash may have left it without a head
+                raise LedgerDamaged(1, f"and all others are counted by {self._head.name}, which is missing") from None
+            return
+        except (ValueError, TypeError, KeyError):
+            raise LedgerDamaged(1, f"and all others are counted by {self._head.name}, which is damaged") from None
+        found = lines_in(lines)
+        if found < counted:
+            raise LedgerDamaged(found + 1, f"is missing: {counted} were written")
+        upto = b"".join(lines.splitlines(keepends=True)[:counted])
+        if check_of(upto) != check:
+            raise LedgerDamaged(counted, f"is not the one that {self._head.name} names")
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return the names of the data that a folder has ledgers of, those without lines left included."""
+    found = {path.stem for suffix in (SUFFIX, ".head") for path in folder.glob(f"*{suffix}")}
+    return sorted(name for name in found if _NAME.fullmatch(name))
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    while data:
+        data = data[file.write(data) :]
+    os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
