@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from flwr.app import Context, Message, RecordDict
@@ -11,11 +12,13 @@ from flwr.clientapp import ClientApp
 from client.discretion import NOT_MEASURED, Withheld, discreet, is_private
 from client.guests import guests
 from client.learners import LEARNERS
-from client.learners.base import Learner, LocalTask
-from client.memory import keep, memory_of, stored_at_home
+from client.learners.base import Learner, LocalFit, LocalTask
+from client.ledger import Purse
+from client.memory import NodeMemory, keep, memory_of, stored_at_home
 from client.mods import active_while_training, boxed, compress, expand
 from client.node import NodeStatus, examples_of, examples_to_test, partition_id_of, partitions_of
-from fedlearn import wire
+from client.policy import governed
+from fedlearn import flower, wire
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data.cache import checked
 from fedlearn.metrics import AFTER, BEFORE, TEST_EXAMPLES
@@ -26,7 +29,7 @@ from fedlearn.state import State
 app = ClientApp()
 
 
-@app.query("ready", mods=[discreet, stored_at_home])
+@app.query("ready", mods=[governed, discreet, stored_at_home])
 def ready(message: Message, context: Context) -> Message:
     """Say whether this node can take part in the round that is being selected.
 
@@ -35,11 +38,22 @@ def ready(message: Message, context: Context) -> Message:
     """
     NodeStatus.of(context).keep(context, active=False)
     config = from_flower(context.run_config)
-    if is_private(config) or len(examples_of(context)):
-        why_not = _learner(config).why_not(memory_of(context))
-    else:
+    memory = memory_of(context)
+    why_not = _learner(config).why_not(memory)
+    if is_private(config):
+        why_not = why_not or _why_not_published(message, context, memory)
+    elif not len(examples_of(context)):
         why_not = "it has no examples"
     return wire.ready_answer(message, partition_id=partition_id_of(context), why_not=why_not)
+
+
+def _why_not_published(message: Message, context: Context, memory: NodeMemory) -> str:
+    """Return why a node of a private model has nothing to answer in the round that is being selected."""
+    asked = int(wire.read_config(message.content).get("round_number", 1))  # type: ignore[arg-type]
+    try:
+        return _purse(context, memory).why_not(asked)
+    except Withheld as refusal:
+        return str(refusal)
 
 
 @app.query("round_over")
@@ -50,7 +64,7 @@ def round_over(message: Message, context: Context) -> Message:
     return Message(RecordDict(), reply_to=message)
 
 
-@app.train(mods=[discreet, stored_at_home, boxed, expand, active_while_training, compress, guests])
+@app.train(mods=[governed, discreet, stored_at_home, boxed, expand, active_while_training, compress, guests])
 def train(message: Message, context: Context) -> Message:
     """Improve the state on this node's examples."""
     config = from_flower(context.run_config)
@@ -65,24 +79,44 @@ def train(message: Message, context: Context) -> Message:
         memory=memory,
         parcels={name: wire.unpack_arrays(record) for name, record in wire.parcels_of(message.content).items()},
     )
-    learner, state = _learner(config), wire.read_state(message.content)
-    measured: dict[str, float] = {}
-    if _measures_while_training(config, task.round_number):
-        measured |= _measured(context, learner.personal(state, memory), BEFORE)
+    state = wire.read_state(message.content)
     try:
-        fit = learner.fit(state, task)
+        if not is_private(config):
+            return _report(message, _fit(context, state, task))
+        report = _purse(context, memory).once(
+            state, task, lambda: flower.to_bytes(_report(message, _learner(config).fit(state, task)).content)
+        )
+        return Message(flower.from_bytes(report), reply_to=message)
     finally:
         keep(context, memory)  # what a fit has spent is spent, even if it failed
-    if measured:
-        # Measuring loads the node's own state where the fit's arrays may lie: without a copy, that would be sent.
-        fit = fit.replaced({name: array.copy() for name, array in fit.arrays.items()})
-        measured |= _measured(context, learner.personal(fit.arrays, memory), AFTER)
-    return wire.dense_report(message, fit.arrays, {**fit.metrics, **measured}, fit.num_examples, fit.parcels)
+
+
+def _purse(context: Context, memory: NodeMemory) -> Purse:
+    config = from_flower(context.run_config)
+    return Purse(context, memory, cost=_learner(config).cost(config.privacy.epsilon))
+
+
+def _report(message: Message, fit: LocalFit) -> Message:
+    return wire.dense_report(message, fit.arrays, fit.metrics, fit.num_examples, fit.parcels)
+
+
+def _fit(context: Context, state: State, task: LocalTask) -> LocalFit:
+    """Return what the learner makes of the state, with what both measure on the node, where that is asked for."""
+    config = from_flower(context.run_config)
+    learner = _learner(config)
+    if not _measures_while_training(config, task.round_number):
+        return learner.fit(state, task)
+    measured = _measured(context, learner.personal(state, task.memory), BEFORE)
+    fit = learner.fit(state, task)
+    # Measuring loads the node's own state where the fit's arrays may lie: without a copy, that would be sent.
+    fit = fit.replaced({name: array.copy() for name, array in fit.arrays.items()})
+    measured |= _measured(context, learner.personal(fit.arrays, task.memory), AFTER)
+    return replace(fit, metrics={**fit.metrics, **measured})
 
 
 def _measures_while_training(config: RunConfig, round_number: int) -> bool:
-    """Return whether the node measures the states before and after it trains; never where its examples are private."""
-    return bool(config.evaluation.nodes) and config.is_evaluated(round_number) and not is_private(config)
+    """Return whether the node measures the states before and after it trains."""
+    return bool(config.evaluation.nodes) and config.is_evaluated(round_number)
 
 
 def _measured(context: Context, state: State, when: str) -> dict[str, float]:
@@ -92,7 +126,7 @@ def _measured(context: Context, state: State, when: str) -> dict[str, float]:
     return {TEST_EXAMPLES: len(examples), **{f"{name}_{when}": value for name, value in means.items()}}
 
 
-@app.evaluate(mods=[discreet, stored_at_home, boxed])
+@app.evaluate(mods=[governed, discreet, stored_at_home, boxed])
 def evaluate(message: Message, context: Context) -> Message:
     """Evaluate the state on what this node keeps for it, or on the examples that it trains on.
 

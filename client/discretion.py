@@ -16,10 +16,12 @@ from fedlearn.errors import BudgetExceeded, FedlearnError, Refused
 from fedlearn.flower import ClientAppCallable
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import loaded
+from fedlearn.privacy.ledger import LedgerDamaged
 
 log = logging.getLogger("fedlearn.node")
 
 BUDGET_SPENT = "budget-spent"
+LEDGER_DAMAGED = "ledger-damaged"
 DATA_UNREADABLE = "data-unreadable"
 NODE_FAILED = "node-failed"
 NOT_MEASURED = "private-model"
@@ -49,6 +51,8 @@ def discreet(message: Message, context: Context, call_next: ClientAppCallable) -
         raise
     except BudgetExceeded as error:
         raise _withheld(BUDGET_SPENT, error) from None
+    except LedgerDamaged as error:
+        raise _withheld(LEDGER_DAMAGED, error) from None
     except Refused as error:  # of what the server sent
         raise _withheld(error.reason, error) from None
     except Exception as error:

@@ -34,7 +34,7 @@ class NodeMemory:
     Parameters
     ----------
     texts
-        Name -> text, as ``{"account": "{...}"}``.
+        Name -> text, as ``{"ledger": "{...}"}``.
     arrays
         Name -> named arrays, as ``{"residual": {"fc1.weight": ...}}``; each is read-only: put others in its place.
     """

@@ -14,6 +14,7 @@ import click
 import typer
 
 from fedlearn.commands.audit import audit
+from fedlearn.commands.ledger import ledger
 from fedlearn.commands.new import new
 from fedlearn.commands.report import DEFAULT_PORT, compare, dashboard, report
 from fedlearn.commands.run import run
@@ -48,7 +49,7 @@ def fedlearn(
 
 app.command(epilog=EXAMPLES)(simulate)
 app.command(epilog=SWEEPS)(sweep)
-for _command in (runs, report, compare, dashboard, new, run, settings, submit, audit):
+for _command in (runs, report, compare, dashboard, new, run, settings, submit, audit, ledger):
     app.command()(_command)
 
 

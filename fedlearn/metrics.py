@@ -276,9 +276,10 @@ class Metrics:
         """
         return {metric.name: _combined(metric, reports, before) for metric in self.reported}
 
-    def within(self, budget: float) -> Metrics:
-        """Return the same, of which no node can report a privacy loss above a budget."""
-        return replace(self, reported=tuple(replace(m, high=budget) if m.is_privacy_loss else m for m in self.reported))
+    def within(self, budget: float, *, note: str = "") -> Metrics:
+        """Return the same, of which no node can report a privacy loss above a budget; `note` says what it counts in."""
+        limited = (replace(m, high=budget, note=note or m.note) if m.is_privacy_loss else m for m in self.reported)
+        return replace(self, reported=tuple(limited))
 
     def of_other_loss(self) -> Metrics:
         """Return the same with a loss of which nobody knows how small it can be."""

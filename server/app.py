@@ -26,6 +26,7 @@ from server.exchange import Exchange
 from server.fitting import check_fitting, check_parcels
 from server.run import ServerRun
 from server.schedules import SCHEDULES, Schedule
+from server.spending import promised
 from server.summary import noise_notice, plain_bytes, write_confusions, write_summary
 from strategies import load_strategy
 
@@ -53,7 +54,7 @@ def main(grid: Grid, context: Context) -> None:
         (traits,) = exchange.compute("fedlearn.models.loaded:traits", {}, [()])
         assert isinstance(traits, Traits)
         check_fitting(config, traits, strategy)
-        of_model = traits.metrics.within(config.privacy.epsilon)
+        of_model = traits.metrics.within(promised(config).epsilon, note=f"spent; {promised(config).relation}")
         measured = with_columns(of_model, strategy.metrics, on_nodes=bool(config.evaluation.nodes))
         store = RunStore(folder.path, measured, kept_settings(config), data=traits.fingerprint)
         if store.exists:

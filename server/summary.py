@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from fedlearn import wire
-from fedlearn.config import RunConfig
 from fedlearn.data.base import DataSpec
 from fedlearn.runs.classes import ClassResults, write_classes
-from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.folder import EVENTS, RunFolder
 from fedlearn.runs.history import History
 from fedlearn.runs.usage import memory_bytes
 from fedlearn.state import Layout, State, UpdateKind
 from server.run import ServerRun
+from server.spending import promised, spent_by_partition
 
 SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"
 SECURE_MODS = "what client.mods draw no seed gives: not reproducible"
 
 
 def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str) -> None:
-    """Write what came of the run, however it ended; all numbers are of committed rounds."""
+    """Write what came of the run, however it ended; all numbers but what was spent are of committed rounds."""
     config, history = run.config, run.store.history
     bytes_up = sum(record.bytes_up for record in history.rounds)
     uploads = sum(record.uploads for record in history.rounds)
@@ -31,7 +31,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             "dataset_notice": config.data.notice,
             "model": config.model.name,
             **_scores(history),
-            **_privacy(history, config),
+            **_privacy(run),
             **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
             "metrics": history.metrics.to_plain(),
             "rounds": len(history.rounds),
@@ -80,15 +80,20 @@ def _scores(history: History) -> dict[str, object]:
     }
 
 
-def _privacy(history: History, config: RunConfig) -> dict[str, object]:
-    """Return what a record has lost, of models that count it."""
-    loss = history.metrics.privacy_loss
+def _privacy(run: ServerRun) -> dict[str, object]:
+    """Return what a record has lost, of models that count it: by all reports that came, of abandoned attempts, too."""
+    loss, rounds = run.store.metrics.privacy_loss, run.store.history.rounds
     if loss is None:
         return {}
+    run.events.flush()
+    most = promised(run.config)
+    spent = spent_by_partition(run.store.folder / EVENTS, loss.name, most=most.epsilon)
+    committed = rounds[-1].measured.get(loss.name) if rounds else None
     return {
-        loss.name: history.rounds[-1].measured.get(loss.name) if history.rounds else None,
-        "neighboring": "add or remove one record",
-        "noise": "seeded" if config.privacy.noise == "seeded" else "secure",
+        loss.name: max((each for each in (*spent.values(), committed) if each is not None), default=None),
+        "nodes_spent": len(spent),
+        "neighboring": most.relation.value,
+        "noise": "secure" if most.is_secure else "seeded",
         "noise_notice": "",
     }
 

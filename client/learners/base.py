@@ -103,6 +103,13 @@ class Learner(Protocol):
         """Return the state that the node itself would use, and measures: what it keeps for itself, in its place."""
         return state
 
+    def cost(self, budget: float) -> float:
+        """Return what one fit of a private model costs of the run's budget, in epsilon: all of it, unless it says less.
+
+        The node's ledger books it before `fit` is called, and calls `fit` once for each question of the server.
+        """
+        return budget
+
     def why_not(self, memory: NodeMemory) -> str:
         """Return why the node cannot learn any more, empty if it can; `memory` is that of its tasks."""
         return ""

@@ -1,7 +1,6 @@
 """A node's private trees: grown once, on the node's own examples, with the whole of its budget.
 
-The node keeps its account between messages, and across resumes; it is asked before the data is touched, by the
-estimator. A node whose budget is spent says so when it is asked whether it is ready.
+The node's ledger has booked the budget before (`client.ledger`); what the estimator spends of it is counted once more.
 
 What the report says beside the trees is public: what was spent, and 1 as the number of examples, as the true one is
 the business of the records, unless ``privacy.public_sizes`` says that everybody knows it.
@@ -9,21 +8,15 @@ the business of the records, unless ``privacy.public_sizes`` says that everybody
 
 from __future__ import annotations
 
-import json
-
 from client.learners.base import Learner, LocalFit, LocalTask
-from client.memory import NodeMemory
 from fedlearn.config import RunConfig
 from fedlearn.config.options import options_for
 from fedlearn.data.base import Examples
 from fedlearn.metrics import EPSILON
 from fedlearn.models.forest import ForestModel, state_of
-from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit
+from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit, largest_loss
 from fedlearn.seeding import seed_for
 from fedlearn.state import State
-
-ACCOUNT = "account"
-"""Under this name the node keeps its account, as JSON."""
 
 
 class TreeLearner(Learner):
@@ -48,29 +41,14 @@ class TreeLearner(Learner):
         options_for(cls, config.training.options, setting="training.options", reserved=("model", "config"))
         return cls(model, config)
 
-    def why_not(self, memory: NodeMemory) -> str:
-        """Return "budget spent" where the account does not cover another tree."""
-        account = self.account(memory)
-        if not account.would_exceed(self.privacy.epsilon):
-            return ""
-        return f"budget spent: {account.spent.epsilon:g} of epsilon {account.budget:g}"
-
     def fit(self, state: State, task: LocalTask) -> LocalFit:
-        """Return the node's own trees; the account in the task's memory is charged, whatever happens then."""
-        account = self.account(task.memory)
+        """Return the node's own trees, for which the node's ledger has paid; they say what it has booked."""
         examples = task.train.at(task.indices)
-        try:
-            trees = self.grown(state, examples, task, account)
-        finally:
-            task.memory.texts[ACCOUNT] = json.dumps(account.to_dict())
-        num_examples = len(examples) if self.privacy.public_sizes else 1
-        return LocalFit(trees, num_examples, {EPSILON.name: account.spent.epsilon})
-
-    def account(self, memory: NodeMemory) -> PrivacyAccountant:
-        """Return the node's account; a new one where it has none."""
-        if ACCOUNT in memory.texts:
-            return PrivacyAccountant.from_dict(json.loads(memory.texts[ACCOUNT]))
-        return PrivacyAccountant(self.privacy.epsilon, NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD)
+        account = PrivacyAccountant(self.privacy.epsilon, NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD)
+        trees = self.grown(state, examples, task, account)
+        public_sizes = self.privacy.public_sizes
+        loss = largest_loss(account.budget, public_sizes=public_sizes, is_secure=self.noise == "secure")
+        return LocalFit(trees, len(examples) if public_sizes else 1, {EPSILON.name: loss.epsilon})
 
     def grown(self, state: State, examples: Examples, task: LocalTask, account: PrivacyAccountant) -> State:
         """Return the trees that are to be sent."""

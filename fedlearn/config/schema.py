@@ -158,7 +158,8 @@ class PrivacySettings(Settings):
     """secure: protects, never twice the same. seeded: same seed, same bytes, protects nobody. auto: seeded in a
     simulation, secure elsewhere."""
     public_sizes: bool = False
-    """Everybody knows how many examples a node holds: trees are weighed by it, and no budget goes to estimating it."""
+    """Everybody knows how many examples a node holds: trees are weighed by it, and no budget goes to estimating it.
+    Results then say 2 epsilon, for a record that is replaced."""
 
 
 class CompressionSettings(Settings):

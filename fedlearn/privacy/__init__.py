@@ -1,7 +1,7 @@
 """Differential privacy: budgets, the accountant, noise, mechanisms. The auditor is ``fedlearn.privacy.audit``."""
 
 from fedlearn.privacy.accountant import PrivacyAccountant
-from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine
+from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine, largest_loss
 from fedlearn.privacy.mechanisms import exponential, geometric, laplace, noisy_quantile, permute_and_flip
 from fedlearn.privacy.noise import Noise, secure_noise, seeded_noise
 
@@ -15,6 +15,7 @@ __all__ = [
     "exponential",
     "geometric",
     "laplace",
+    "largest_loss",
     "noisy_quantile",
     "permute_and_flip",
     "secure_noise",

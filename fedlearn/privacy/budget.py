@@ -163,6 +163,30 @@ class PrivacySpent:
         return f"epsilon = {self.epsilon:g} ({self.relation.value}; unit: {self.unit.value}{warning})"
 
 
+def largest_loss(epsilon: float, *, public_sizes: bool, is_secure: bool) -> PrivacySpent:
+    """Return what a record loses at most by answers that cost epsilon if a record is added or removed.
+
+    Where everybody knows how many records there are, two data sets of which one has a record more can be told apart by
+    that alone: only to *replace* a record has a meaning then, and it costs epsilon twice.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of all answers together, in nats; 0 or more.
+    public_sizes : bool
+        Whether everybody knows how many records there are.
+    is_secure : bool
+        Whether the noise comes from secure randomness.
+
+    Examples
+    --------
+    >>> print(largest_loss(1.0, public_sizes=True, is_secure=True))
+    epsilon = 2 (replace one record; unit: record)
+    """
+    loss = PrivacySpent(epsilon, NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, is_secure)
+    return loss.under(NeighboringRelation.REPLACE) if public_sizes else loss
+
+
 def as_plain(epsilon: float) -> float | str:
     """Return epsilon as JSON can hold it."""
     return "inf" if math.isinf(epsilon) else epsilon

@@ -3,7 +3,7 @@
 ```text
 FOLDER/
 ├── NAME.ledger               a line for each booking and each publication, only ever appended to
-├── NAME.head                 how many lines there are at least, and their running checksum: a file that was cut is known
+├── NAME.head                 how many lines there are at least, and their running checksum
 ├── NAME.published/SHA256     what was published, to be sent again
 └── NAME.lock                 held by who spends, until what he publishes is kept
 ```
@@ -66,10 +66,12 @@ class LedgerFile:
 
     def read(self) -> bytes:
         """Return all lines; nothing where there is no ledger yet."""
+        is_counted = self._head.exists()  # it is written after the first line: so looked at before
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
-            self._check(b"")
+            if is_counted:
+                self._check(b"")
             return b""
         with file:
             fcntl.flock(file, fcntl.LOCK_SH)  # a line and the head that counts it are seen together
@@ -79,8 +81,9 @@ class LedgerFile:
 
     def append(self, lines: bytes) -> None:
         """Append lines and sync them, then count them in the head; where that fails they are taken back."""
-        with open(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "r+b", buffering=0) as file:
+        with self.path.open("a+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
             before = file.read()
             try:
                 _write(file, lines)

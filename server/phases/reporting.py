@@ -112,6 +112,7 @@ class _Intake:
         self._reports: dict[int, NodeReport] = {}
         self._events = events
         self._where = fold.plan.at.where
+        self._losses = {name for name, metric in fold.plan.metrics.items() if metric.is_privacy_loss}
 
     @property
     def missing(self) -> int:
@@ -127,6 +128,8 @@ class _Intake:
             detail["bytes"] = report.bytes_up
         if report.num_examples:
             detail |= {"examples": report.num_examples, "norm": float(f"{report.norm:.6g}")}
+        # What a node has spent is spent, whatever becomes of the attempt.
+        detail |= {name: value for name, value in report.metrics.items() if name in self._losses}
         self._events.write(report.fate, **self._where, node=member.node_id, partition=member.partition_id, **detail)
 
     def take_block(self, result: BlockResult) -> None:

@@ -9,8 +9,7 @@ from client.learners.base import LocalTask
 from client.learners.tree import TreeLearner
 from client.memory import NodeMemory
 from fedlearn.config import RunConfig, config_from
-from fedlearn.data.base import Examples
-from fedlearn.errors import BudgetExceeded, SettingError
+from fedlearn.errors import SettingError
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.base import NOTHING, Ensemble
 from fedlearn.models.forest import ForestClassifier, empty_state
@@ -108,32 +107,15 @@ def test_noise_is_secure_unless_somebody_said_seeded(model):
     assert TreeLearner(model, RunConfig()).noise == "secure"
 
 
-def test_a_node_spends_its_whole_budget_once(model):
-    learner, memory = learner_of(model), NodeMemory()
-    state = model.initial_state(seed=1)
-    assert learner.why_not(memory) == ""
-    learner.fit(state, task_of(model, memory=memory))
-    assert learner.why_not(memory) == "budget spent: 0.5 of epsilon 0.5"
-    with pytest.raises(BudgetExceeded):
-        learner.fit(state, task_of(model, memory=memory))
-
-
-def test_what_was_spent_stays_spent_when_the_fit_fails(model):
-    class Broken(Examples):
-        def at(self, rows):
-            return Examples(np.empty((3, 0)), self.targets[:3])  # no estimator takes no features
-
-    learner, memory = learner_of(model), NodeMemory()
-    train = dataset(model.schema).train
-    task = LocalTask(Broken(train.inputs, train.targets), np.arange(3), 1, 1, 0, {}, memory)
-    with pytest.raises(ValueError):
-        learner.fit(model.initial_state(seed=1), task)
-    assert "account" in memory.texts
+def test_a_fit_costs_the_whole_budget_of_a_run(model):
+    assert learner_of(model).cost(EPSILON) == EPSILON
 
 
 def test_public_sizes_are_reported(model):
     learner = learner_of(model, **{"privacy.public_sizes": True})
-    assert learner.fit(model.initial_state(seed=1), task_of(model)).num_examples == 100
+    fit = learner.fit(model.initial_state(seed=1), task_of(model))
+    assert fit.num_examples == 100
+    assert fit.metrics == {"epsilon": pytest.approx(2 * EPSILON)}  # of a replaced record: all know how many there are
 
 
 @pytest.mark.parametrize("name", sorted({"dp-forest", *CLASSIFIERS}))

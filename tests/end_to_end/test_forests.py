@@ -147,6 +147,45 @@ def test_killed_between_turns_it_resumes_to_the_same_bytes(command, execute, und
     assert len(turns) == len(set(turns))
 
 
+HICCUP = {**UNION, "model.name": "faulty_forest:FOREST", "clients": 5, "rounds.max_attempts": 2}
+
+
+def test_a_private_run_survives_two_of_five_nodes_failing_once_and_spends_no_more(
+    execute, undisturbed, tmp_path, monkeypatch
+):
+    reference = undisturbed(HICCUP)
+    monkeypatch.setenv("ONCE", str(tmp_path))
+    monkeypatch.setenv("FAULTS", "kill:1:1 kill:3:1")
+    run = execute(HICCUP)
+    assert run.sha == reference.sha
+    assert [(e["attempts"], e["reported"]) for e in run.events_of("committed")] == [(2, 5)]
+    assert (run.summary["epsilon"], run.summary["nodes_spent"]) == (1.0, 5)
+    reports = {}
+    for event in run.events_of("reported"):
+        reports.setdefault(event["partition"], []).append((event["bytes"], event["epsilon"]))
+    assert {partition: len(each) for partition, each in reports.items()} == {0: 2, 1: 1, 2: 2, 3: 1, 4: 2}
+    assert all(len(set(each)) == 1 and each[0][1] == 1.0 for each in reports.values())
+
+
+@pytest.mark.long  # in short: tests/unit/server/test_spending.py
+def test_what_abandoned_attempts_have_published_is_in_the_summary(execute, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAULTS", "kill:1:1 kill:3:1")
+    with pytest.raises(RunFailed, match="3 of 5 nodes reported, quorum is 4"):
+        execute({**HICCUP, "privacy.noise": "secure"}, out=tmp_path / "run")
+    run = Run(tmp_path / "run")
+    reported = run.events_of("reported")
+    assert len(reported) == 3 * 2  # attempts
+    assert len({(event["partition"], event["bytes"]) for event in reported}) == 3
+    assert (run.summary["rounds"], run.summary["epsilon"], run.summary["nodes_spent"]) == (0, 1.0, 3)
+
+
+def test_where_sizes_are_public_a_record_is_replaced_and_loses_twice_as_much(execute):
+    run = execute({**UNION, "privacy.public_sizes": True})
+    assert (run.summary["epsilon"], run.summary["neighboring"]) == (2.0, "replace one record")
+    (declared,) = [each for each in run.summary["metrics"]["reported"] if each["name"] == "epsilon"]
+    assert (declared["high"], declared["note"]) == (2.0, "spent; replace one record")
+
+
 def test_a_strategy_that_averages_is_refused_before_round_1(execute):
     with pytest.raises(SettingError, match="produces ensembles: use 'forest_union'"):
         execute({**UNION, "strategy.name": "fedavg"})

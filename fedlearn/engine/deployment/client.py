@@ -9,6 +9,7 @@ with a secret that is made anew each time.
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import secrets
@@ -22,10 +23,13 @@ import time
 from pathlib import Path
 from types import FrameType
 
+from fedlearn.config.policy import Policy
 from fedlearn.engine.deployment.claims import Claim, claim
 from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.processes import free_port
-from fedlearn.errors import FedlearnError
+from fedlearn.errors import FedlearnError, UsageError
+from fedlearn.privacy.ledger import Ledger, LedgerDamaged
+from fedlearn.runs.ledgers import LedgerFile
 
 PAUSES = (2.0, 3.0, 5.0, 10.0)  # seconds before a process that has died again and again is started once more
 LONG = 60.0  # seconds after which a process that dies is no longer one that dies again and again
@@ -82,6 +86,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.insecure and _speaks_tls(options.superlink):
         sys.exit(f"error: {options.superlink} speaks TLS: give --root-certificates in place of --insecure")
     try:
+        privacy = _privacy_config(options)
         ours = claim(options.keys, options.claims, partition_id=options.partition)
     except FedlearnError as error:
         sys.exit(f"error: {error}")
@@ -90,7 +95,7 @@ def main(arguments: list[str] | None = None) -> None:
         secret = Path(folder, "secret")
         secret.touch(mode=0o600)
         secret.write_bytes(secrets.token_bytes(32))
-        _keep_alive(_services(options, ours, secret))
+        _keep_alive(_services(options, ours, secret, privacy))
 
 
 def _keep_alive(services: list[Service]) -> None:
@@ -109,11 +114,11 @@ def _keep_alive(services: list[Service]) -> None:
             service.wait(until=end)
 
 
-def _services(options: argparse.Namespace, ours: Claim, secret: Path) -> list[Service]:
+def _services(options: argparse.Namespace, ours: Claim, secret: Path, privacy: str) -> list[Service]:
     port = free_port()
     supernode = [
         "--superlink", options.superlink, "--isolation", "process", "--host", "127.0.0.1", "--port", str(port),
-        "--superexec-auth-secret-file", str(secret), "--node-config", _node_config(options, ours),
+        "--superexec-auth-secret-file", str(secret), "--node-config", _node_config(options, ours, privacy),
     ]  # fmt: skip
     if options.insecure:
         supernode += ["--insecure"]
@@ -127,11 +132,40 @@ def _services(options: argparse.Namespace, ours: Claim, secret: Path) -> list[Se
     return [Service("supernode", supernode), Service("executor", executor)]
 
 
-def _node_config(options: argparse.Namespace, ours: Claim) -> str:
+def _node_config(options: argparse.Namespace, ours: Claim, privacy: str) -> str:
     settings = [f"partition-id={ours.partition_id}", f"num-partitions={ours.num_partitions}"]
     settings += ["own-data=true"] if options.own_data else []
     settings += [f'memory="{options.memory.resolve()}"'] if options.memory else []
-    return " ".join(settings)
+    return " ".join([*settings, privacy]).strip()
+
+
+def _privacy_config(options: argparse.Namespace) -> str:
+    """Return where the node's ledger lies and what its owner allows, as a part of Flower's node config.
+
+    Raises
+    ------
+    UsageError
+        If something is missing or cannot be meant.
+    """
+    given = {name: getattr(options, name) for name in Policy.model_fields}
+    if options.ledger is None:
+        named = [name for name, value in given.items() if value is not None] + ["policy"] * bool(options.policy)
+        if named:
+            flag = named[0].replace("_", "-")
+            raise UsageError(f"--{flag}: what a node allows binds it by its ledger: say --ledger FOLDER")
+        if options.own_data:
+            log.warning("no --ledger: private models are refused, as nothing would count what they spend")
+        return ""
+    policy = Policy.of_file(options.policy, **given)
+    name = options.data_name or Path(os.environ.get("FEDLEARN_DATA") or ".").resolve().name
+    ledger = Ledger(LedgerFile(options.ledger, name))
+    if options.own_data:
+        try:
+            log.info("%s has spent %s of %g", name, ledger.spent(), policy.largest_epsilon)
+        except LedgerDamaged as error:
+            raise UsageError(f"{options.ledger}: the ledger of {name}: {error}: put a copy back") from None
+    entries = {"ledger": str(options.ledger.resolve()), "data-name": name, **policy.as_node_config()}
+    return " ".join(f"{key}={json.dumps(value)}" for key, value in entries.items())
 
 
 def _speaks_tls(address: str) -> bool:
@@ -164,6 +198,19 @@ def _options(arguments: list[str]) -> argparse.Namespace:
                         help="FEDLEARN_DATA holds this node's own data: use all, not one of many shares.")  # fmt: skip
     parser.add_argument("--memory", type=Path, metavar="FOLDER",
                         help="Where what a node keeps, as privacy spent, outlasts client and server.")  # fmt: skip
+    parser.add_argument("--ledger", type=Path, metavar="FOLDER",
+                        help="Where it stands what the data have paid for, over all runs and servers.")  # fmt: skip
+    parser.add_argument("--data-name", metavar="NAME",
+                        help="What the data are called there; else as the folder in FEDLEARN_DATA.")  # fmt: skip
+    parser.add_argument("--policy", type=Path, metavar="FILE",
+                        help="TOML file of what the owner allows, by the names of the flags below.")  # fmt: skip
+    parser.add_argument("--largest-epsilon", type=float, metavar="X", help="In all, over all runs and servers.")
+    parser.add_argument("--epsilon-of-a-run", type=float, metavar="X", help="Of one run; else as much as in all.")
+    parser.add_argument("--least-records", type=int, metavar="N", help="With fewer, which this says, it takes no part.")
+    parser.add_argument("--models", metavar="NAME,...", help="That may be trained; else fedlearn's private ones.")
+    parser.add_argument("--seeded-noise", action="store_true", default=None, help="Noise may protect nobody.")
+    parser.add_argument("--public-sizes", action="store_true", default=None,
+                        help="The number of records may be published; each epsilon then counts double.")  # fmt: skip
     parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Of the gRPC health service.")
     return parser.parse_args(arguments)
 

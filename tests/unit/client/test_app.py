@@ -155,14 +155,16 @@ def test_a_report_is_freed_with_its_last_reader_not_when_python_looks_for_cycles
         gc.enable()
 
 
-def test_a_node_that_has_grown_its_trees_is_never_ready_again():
+def test_a_node_that_has_grown_its_trees_is_ready_for_no_other_round():
     node = OneNode(**{"model.name": "dp-forest", "data.dataset": "diabetes", "privacy.noise": "seeded"})
     forest = initial_state(node.settings, {})
     asked = wire.ready_query(5, round_number=1, attempt=1, ttl=60.0)
     assert wire.read_ready_answer(node.hears(asked)) == (3, "")
     assert not node.hears(instruction(forest)).has_error()
     kept = flower.from_bytes(node.kept)["memory"]
-    assert set(kept) == {"account"}
+    assert set(kept) == {"ledger"}
+    assert wire.read_ready_answer(node.hears(asked)) == (3, "")  # for a question that it has answered
+    asked = wire.ready_query(5, round_number=2, attempt=1, ttl=60.0)
     assert wire.read_ready_answer(node.hears(asked)) == (3, "budget spent: 1 of epsilon 1")
     again = node.hears(instruction(forest, 2))  # a server that asks for more all the same
     assert again.error.reason == "Withheld: budget-spent"

@@ -125,7 +125,7 @@ def test_a_file_whose_lines_were_all_written_anew_is_not_the_one_that_the_head_n
     for number in range(3):
         ledger(other).once(asked(f"other{number}", f"run{number}"), lambda: b"no", budget=1.0)
     (three / "patients.ledger").write_bytes((other / "patients.ledger").read_bytes())
-    with pytest.raises(LedgerDamaged, match="line 7 is not the one that patients.head names"):
+    with pytest.raises(LedgerDamaged, match=r"line 7 is not the one that patients\.head names"):
         ledger(three).spent()
 
 

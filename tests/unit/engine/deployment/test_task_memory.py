@@ -16,6 +16,8 @@ from fedlearn.engine.deployment.task import start_task
 from fedlearn.flower import runtime
 from fedlearn.models.loaded import initial_state
 from fedlearn.models.presets import settings_from
+from fedlearn.privacy.ledger import Ledger
+from fedlearn.runs.ledgers import LedgerFile
 
 NODE, PARTITION = 7, 1
 SETTINGS = to_flower(
@@ -37,7 +39,7 @@ def handled(monkeypatch, tmp_path):
             SimpleNamespace(fab_id="", fab_version=""),
             SimpleNamespace(content=b"", hash_str=""),
         )
-        answer = tmp_path / "answer"
+        answer = tmp_path / f"answer-{os.getpid()}"
 
         def push(client, reply, context):
             assert not ("memory" in context.state and "memory" in node_config)  # at home, or with the SuperNode
@@ -67,6 +69,18 @@ def handled(monkeypatch, tmp_path):
     return handled
 
 
+def in_a_child(work):
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        work()
+        code = 0
+    finally:
+        os._exit(code)
+
+
 def ready_query():
     return flower.with_id(wire.ready_query(NODE, round_number=2, attempt=1, ttl=60.0))
 
@@ -90,6 +104,23 @@ def test_a_budget_that_was_spent_in_one_task_is_spent_in_the_next(handled, tmp_p
     assert "feature" in wire.unpack_arrays(handled(instruction(), **home).content[wire.ARRAYS])
     assert why_not(handled(ready_query(), **home)) == "budget spent: 1 of epsilon 1"
     assert why_not(handled(ready_query(), settings={**SETTINGS, "out": "/runs/second"}, **home)) == ""
+
+
+def test_two_tasks_at_once_on_one_ledger_send_the_same_bytes_and_spend_once(handled, tmp_path):
+    """The second comes while the first has booked and not yet published: it waits for it."""
+    ledger = {"ledger": str(tmp_path / "ledger"), "data-name": "patients", "own-data": True, "largest-epsilon": 5.0}
+    (tmp_path / "sent").mkdir()
+
+    def ask(number):
+        reply = handled(instruction(), **ledger)
+        (tmp_path / "sent" / str(number)).write_bytes(flower.to_bytes(reply.content))
+
+    for pid in [in_a_child(lambda n=number: ask(n)) for number in range(2)]:
+        assert os.waitpid(pid, 0)[1] == 0
+    first, second = (flower.from_bytes(file.read_bytes()) for file in (tmp_path / "sent").iterdir())
+    for key in (wire.ARRAYS, wire.METRICS):
+        assert first[key] == second[key]
+    assert Ledger(LedgerFile(tmp_path / "ledger", "patients")).spent().epsilon == 1.0
 
 
 def test_without_a_home_a_node_forgets_with_its_supernode(handled):

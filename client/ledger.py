@@ -1,0 +1,174 @@
+"""A node's ledger in its client app: what is one question, where the ledger lies, and answering each question once.
+
+With ``node-config ledger`` the ledger lies in that folder, by the name of the data (`fedlearn.runs.ledgers`): it is of
+the node's owner, over all runs and servers. Without, it is a part of the node's memory: in a simulation it travels with
+the run's checkpoint, on a network it is as long-lived as ``node-config memory``, by run folder.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+
+from client.discretion import BUDGET_SPENT, Withheld
+from client.learners.base import LocalTask
+from client.memory import NodeMemory
+from client.node import examples_of, partition_id_of
+from client.policy import NOT_ENOUGH
+from fedlearn.config import RunConfig, from_flower
+from fedlearn.config.policy import Policy
+from fedlearn.privacy import PrivacySpent, largest_loss
+from fedlearn.privacy.ledger import Booking, Ledger
+from fedlearn.runs.ledgers import LedgerFile
+from fedlearn.state import State
+
+LEDGER = "ledger"  # name of the lines among a memory's texts
+PUBLISHED = "published"  # name of the answers among its arrays
+BEFORE_LEDGERS = "account"  # name of what a node kept in its place
+NO_LEDGER = "no-ledger"
+MATTERS = {"clients", "seed", "data", "model", "training", "privacy"}
+"""The settings on which an answer depends; where a run is stored, and how long it is, is none of them."""
+
+
+class InMemory:
+    """The storage of a ledger that is a part of a node's memory."""
+
+    name = ""
+
+    def __init__(self, memory: NodeMemory) -> None:
+        self._memory = memory
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Return a block in which nobody else spends: a memory is of one message at a time."""
+        return nullcontext()
+
+    def read(self) -> bytes:
+        """Return all lines."""
+        return self._memory.texts.get(LEDGER, "").encode()
+
+    def append(self, lines: bytes) -> None:
+        """Append whole lines."""
+        self._memory.texts[LEDGER] = self._memory.texts.get(LEDGER, "") + lines.decode()
+
+    def keep(self, sha256: str, answer: bytes) -> None:
+        """Keep the bytes of an answer."""
+        others = self._memory.arrays.get(PUBLISHED, {})
+        self._memory.arrays[PUBLISHED] = {**others, sha256: np.frombuffer(answer, np.uint8)}
+
+    def kept(self, sha256: str) -> bytes:
+        """Return the bytes of an answer, or nothing where they are gone."""
+        answer = self._memory.arrays.get(PUBLISHED, {}).get(sha256)
+        return b"" if answer is None else answer.tobytes()
+
+
+class Purse:
+    """What one node may spend in one run.
+
+    Parameters
+    ----------
+    cost
+        The epsilon of one answer, if a record is added or removed.
+
+    Raises
+    ------
+    Withheld
+        If the data are the node's own and it has no ledger, or has spent its budget before there were any.
+    """
+
+    def __init__(self, context: Context, memory: NodeMemory, *, cost: float) -> None:
+        config = from_flower(context.run_config)
+        self._ledger = _ledger_of(context, memory)
+        self._config, self._cost = config, cost
+        self._run = run_of(config)
+        self._is_at_home = bool(context.node_config.get("ledger"))
+
+    @property
+    def budget(self) -> float:
+        """The largest loss of a record in this run."""
+        return self._loss(self._config.privacy.epsilon).epsilon
+
+    def why_not(self, round_number: int) -> str:
+        """Return why nothing can be answered in a round; empty where something can, if only what was published."""
+        booking = self._booking("", round_number)
+        if self._ledger.has_answered(self._run, round_number) or self._ledger.covers(booking, budget=self.budget):
+            return ""
+        spent = self._ledger.spent(self._run).epsilon
+        return f"budget spent: {spent:g} of epsilon {self.budget:g}" if spent else BUDGET_SPENT
+
+    def once(self, state: State, task: LocalTask, answer: Callable[[], bytes]) -> bytes:
+        """Return what was published for a question, or pay for it, have it answered and keep the answer.
+
+        Raises
+        ------
+        BudgetExceeded
+            If it was not published, and does not fit.
+        """
+        booking = self._booking(question_of(self._run, state, task), task.round_number)
+        return self._ledger.once(booking, answer, budget=self.budget)
+
+    def _booking(self, question: str, round_number: int) -> Booking:
+        loss = self._loss(self._cost)
+        now = int(time.time()) if self._is_at_home else 0  # in a simulation the same bytes whenever it is run
+        return Booking(
+            question, self._run, self._config.model.name, round_number, loss.epsilon, loss.relation, loss.is_secure, now
+        )
+
+    def _loss(self, epsilon: float) -> PrivacySpent:
+        privacy = self._config.privacy
+        return largest_loss(epsilon, public_sizes=privacy.public_sizes, is_secure=privacy.noise != "seeded")
+
+
+def run_of(config: RunConfig) -> str:
+    """Return the digest of the settings that the questions of a run have in common.
+
+    Two runs that agree in them are one to the ledger: a run folder that was moved, a run that was submitted again.
+    """
+    plain = config.model_dump(mode="json", include=MATTERS)
+    del plain["data"]["notice"]
+    return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def question_of(run: str, state: State, task: LocalTask) -> str:
+    """Return the digest of all that an answer depends on beside data and noise: run, round, node, and what was sent.
+
+    The attempt is no part of it: a round that was abandoned asks the same again.
+    """
+    told = {name: repr(value) for name, value in task.config.items()}
+    digest = sha256(json.dumps([run, task.round_number, task.partition_id, told], sort_keys=True).encode())
+    for parcel, arrays in [("", state), *sorted(task.parcels.items())]:
+        _add(digest.update, parcel, arrays)
+    return digest.hexdigest()
+
+
+def _add(update: Callable[[bytes], None], parcel: str, arrays: Mapping[str, Any]) -> None:
+    for name, array in sorted(arrays.items()):
+        update(json.dumps([parcel, name, array.dtype.str, array.shape]).encode())
+        update(np.ascontiguousarray(array).tobytes())
+
+
+def _ledger_of(context: Context, memory: NodeMemory) -> Ledger:
+    folder = context.node_config.get("ledger")
+    if folder:
+        policy = Policy.of_node(context.node_config)
+        if len(examples_of(context)) < policy.least_records:
+            raise Withheld(NOT_ENOUGH)
+        return Ledger(LedgerFile(Path(str(folder)), _name_of(context)), most=policy.largest_epsilon)
+    if context.node_config.get("own-data"):
+        raise Withheld(NO_LEDGER)
+    if BEFORE_LEDGERS in memory.texts:
+        raise Withheld(BUDGET_SPENT)
+    return Ledger(InMemory(memory))
+
+
+def _name_of(context: Context) -> str:
+    """Return what the data are called: by the owner; a share of data that all nodes have, by its partition, too."""
+    name = str(context.node_config.get("data-name", ""))
+    return name if context.node_config.get("own-data") else f"{name}-{partition_id_of(context)}"

@@ -1,0 +1,79 @@
+"""What a node refuses whatever a server asks, because its owner has said so; the words that it says.
+
+A node with a ledger has a policy (`fedlearn.config.policy`). What is beyond it is refused before anything is loaded, at
+the ready query and at every other message. The words below depend on settings alone; only `NOT_ENOUGH` tells something
+of the data, which the owner has made public by naming a number.
+
+| word | refused because |
+|---|---|
+| ``no-ledger`` | the model is private, the data are the node's own, and it has no ledger |
+| ``policy-unreadable`` | what the owner has said cannot be read |
+| ``model-not-allowed`` | the owner does not allow this model |
+| ``code-not-allowed`` | a learner, mod or data set is named as code |
+| ``epsilon-too-large`` | a run may not spend so much |
+| ``noise-not-secure`` | noise would be seeded |
+| ``sizes-not-public`` | the number of records would be published |
+| ``not-enough-records`` | there are fewer records than the owner asks for |
+| ``budget-spent`` | all that may be spent is spent |
+| ``ledger-damaged`` | the ledger does not hold what was written |
+"""
+
+from __future__ import annotations
+
+import logging
+
+from flwr.app import Context, Message
+
+from client.discretion import Withheld
+from client.node import partition_id_of
+from fedlearn import wire
+from fedlearn.config import RunConfig, from_flower
+from fedlearn.config.policy import Policy
+from fedlearn.errors import UsageError
+from fedlearn.flower import ClientAppCallable
+from fedlearn.models import MODELS
+from fedlearn.privacy import largest_loss
+
+POLICY_UNREADABLE = "policy-unreadable"
+MODEL_NOT_ALLOWED = "model-not-allowed"
+CODE_NOT_ALLOWED = "code-not-allowed"
+EPSILON_TOO_LARGE = "epsilon-too-large"
+NOISE_NOT_SECURE = "noise-not-secure"
+SIZES_NOT_PUBLIC = "sizes-not-public"
+NOT_ENOUGH = "not-enough-records"
+
+log = logging.getLogger("fedlearn.node")
+
+
+def governed(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """Refuse by a word what the node's owner does not allow; a mod, before all others."""
+    if not context.node_config.get("ledger"):
+        return call_next(message, context)
+    try:
+        word = beyond(Policy.of_node(context.node_config), from_flower(context.run_config))
+    except UsageError as error:
+        log.error("%s", error)
+        word = POLICY_UNREADABLE
+    if not word:
+        return call_next(message, context)
+    if message.metadata.message_type == wire.READY_QUERY:
+        return wire.ready_answer(message, partition_id=partition_id_of(context), why_not=word)
+    raise Withheld(word)
+
+
+def beyond(policy: Policy, config: RunConfig) -> str:
+    """Return the word for what a server's settings ask beyond a policy; empty where they are within it."""
+    name = config.model.name
+    if name not in policy.models and (policy.models or name not in MODELS or not MODELS[name].is_private):
+        return MODEL_NOT_ALLOWED
+    if config.training.learner or config.client.mods or ":" in config.data.dataset + config.data.partition:
+        return CODE_NOT_ALLOWED
+    if name in MODELS and not MODELS[name].is_private:
+        return ""
+    privacy = config.privacy
+    if privacy.noise == "seeded" and not policy.seeded_noise:
+        return NOISE_NOT_SECURE
+    if privacy.public_sizes and not policy.public_sizes:
+        return SIZES_NOT_PUBLIC
+    loss = largest_loss(privacy.epsilon, public_sizes=privacy.public_sizes, is_secure=privacy.noise != "seeded")
+    return EPSILON_TOO_LARGE if loss.epsilon > min(policy.most_of_a_run, policy.largest_epsilon) else ""

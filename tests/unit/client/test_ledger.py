@@ -1,0 +1,215 @@
+"""What a node has spent is what an outside observer can count from its messages, whatever a server does."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from flwr.app import Context, Message, MetricRecord, RecordDict
+
+from client.discretion import Withheld
+from client.ledger import run_of
+from fedlearn import flower, wire
+from fedlearn.cohort import Instruction
+from fedlearn.config import config_from, from_flower, to_flower
+from fedlearn.engine.apps import load_client_app
+from fedlearn.engine.inline import InlineGrid
+from fedlearn.engine.virtual_nodes import partition_of
+from fedlearn.models.loaded import initial_state
+from fedlearn.privacy.ledger import Ledger
+from fedlearn.runs.ledgers import LedgerFile, names_in
+from strategies.forest_union import ForestUnion
+
+FOREST = {"clients": 4, "data.dataset": "diabetes", "model.name": "dp-forest", "privacy.noise": "secure", "out": "/a"}
+NODE, PARTITION = 5, 3
+
+
+def settings(**changes):
+    return to_flower(config_from(FOREST | {name.replace("__", "."): value for name, value in changes.items()}))
+
+
+STATE = initial_state(settings(), {})
+
+
+def instruction(state=STATE, *, round_number=1, attempt=1):
+    message = Message(RecordDict({wire.ARRAYS: wire.pack_arrays(state)}), NODE, "train")
+    return wire.with_instruction(message, Instruction(round_number, attempt, 2), ttl=60.0)
+
+
+class Hospital:
+    """A node with data of its own, and an observer of all that it says. Each message finds it without its context."""
+
+    def __init__(self, folder, **policy):
+        about = {"ledger": str(folder), "data-name": "patients", "own-data": True, "largest-epsilon": 2.0}
+        self.about = {"partition-id": PARTITION, **about, **{k.replace("_", "-"): v for k, v in policy.items()}}
+        self.folder = folder
+        self.seen = {}  # what arrays came -> the epsilon that came with them
+
+    def hears(self, message, **changes):
+        context = Context(1, NODE, dict(self.about), RecordDict(), settings(**changes))
+        try:
+            return load_client_app()(flower.with_id(message), context)
+        except Withheld as word:
+            return str(word)
+
+    def ready(self, round_number=1, **changes):
+        reply = self.hears(wire.ready_query(NODE, round_number=round_number, attempt=1, ttl=60.0), **changes)
+        return reply if isinstance(reply, str) else wire.read_ready_answer(reply)[1]
+
+    def trains(self, message=None, **changes):
+        """Return the arrays of its report, or the word that it says instead."""
+        reply = self.hears(message or instruction(), **changes)
+        if isinstance(reply, str):
+            return reply
+        arrays = tuple(packed.data for _, packed in sorted(wire.state_record(reply.content).items()))
+        self.seen[arrays] = wire.only(reply.content, MetricRecord)["epsilon"]
+        return arrays
+
+    @property
+    def ledger(self):
+        return Ledger(LedgerFile(self.folder, "patients"))
+
+
+@pytest.fixture
+def hospital(tmp_path):
+    return Hospital(tmp_path)
+
+
+def test_a_question_that_comes_again_gets_the_same_bytes_at_no_cost(hospital):
+    """An abandoned round, a moved run folder, a node without its context, a run that is submitted again."""
+    first = hospital.trains()
+    assert hospital.ready() == ""
+    again = [hospital.trains(instruction(attempt=attempt), out=out) for attempt in (2, 3) for out in ("/a", "/moved")]
+    again.append(hospital.trains(rounds__total=7))
+    assert set(again) == {first}
+    assert (hospital.ledger.spent().epsilon, sum(hospital.seen.values())) == (1.0, 1.0)
+
+
+def test_another_question_of_the_run_is_refused_and_another_run_is_paid_until_all_is_spent(hospital):
+    hospital.trains()
+    other = {**STATE, "root": np.zeros(1, STATE["root"].dtype)}
+    assert hospital.trains(instruction(other)) == "budget-spent"
+    assert hospital.trains(instruction(round_number=2), out="/moved") == "budget-spent"
+    assert hospital.ready(2, out="/moved") == "budget spent: 1 of epsilon 1"
+    hospital.trains(seed=2)
+    assert (hospital.ledger.spent().epsilon, sum(hospital.seen.values()), len(hospital.seen)) == (2.0, 2.0, 2)
+    assert hospital.ready(seed=3) == hospital.trains(seed=3) == "budget-spent"
+    assert hospital.ready(seed=2) == ""
+    assert (hospital.ledger.spent().epsilon, len(hospital.ledger.bookings())) == (2.0, 2)
+
+
+BEYOND = {
+    "epsilon-too-large": {"privacy.epsilon": 1e6},
+    "noise-not-secure": {"privacy.noise": "seeded"},
+    "sizes-not-public": {"privacy.public_sizes": True},
+    "model-not-allowed": {"model.name": "mlp"},
+    "code-not-allowed": {"training.learner": "client.learners.tree:TreeLearner"},
+}
+
+
+@pytest.mark.parametrize("word", BEYOND)
+def test_what_a_hostile_server_asks_is_refused_by_a_word_and_costs_nothing(hospital, word):
+    hostile = {name.replace(".", "__"): value for name, value in BEYOND[word].items()}
+    assert hospital.ready(**hostile) == word
+    assert hospital.trains(**hostile) == word
+    assert hospital.hears(wire.evaluation(NODE, wire.pack_arrays(STATE), round_number=1, ttl=60.0), **hostile) == word
+    assert names_in(hospital.folder) == []
+
+
+@pytest.mark.parametrize("name", ["data.dataset", "data.partition", "client.mods"])
+def test_code_that_a_server_names_is_not_even_imported(hospital, name):
+    assert hospital.ready(**{name.replace(".", "__"): "no_such_module:thing"}) == "code-not-allowed"
+
+
+def test_what_the_owner_allows_is_done(tmp_path):
+    hospital = Hospital(tmp_path, public_sizes=True, seeded_noise=True, largest_epsilon=4.0, models="dp-forest, cnn")
+    hospital.trains(privacy__public_sizes=True)
+    assert list(hospital.seen.values()) == [2.0]  # the number of records is known: twice, and of replaced ones
+    hospital.trains(privacy__noise="seeded")
+    assert str(hospital.ledger.spent()) == "epsilon = 4 (replace one record; unit: record; not secure: protects nobody)"
+    assert hospital.ready(seed=9) == "budget-spent"
+
+
+@pytest.mark.parametrize(("least", "word"), [(442, "not-enough-records"), (353, "")])
+def test_with_fewer_records_than_the_owner_asks_for_a_node_takes_no_part(tmp_path, least, word):
+    hospital = Hospital(tmp_path, least_records=least)
+    assert hospital.ready() == word
+    assert (hospital.trains() == word) is bool(word)
+    assert names_in(tmp_path) == ([] if word else ["patients"])
+
+
+@pytest.mark.parametrize("policy", [{"largest_epsilon": "much"}, {"least_records": -1}])
+def test_a_policy_that_cannot_be_read_allows_nothing(tmp_path, policy):
+    hospital = Hospital(tmp_path, **policy)
+    assert hospital.ready() == hospital.trains() == "policy-unreadable"
+
+
+def test_without_a_ledger_own_data_are_for_no_private_model(hospital):
+    del hospital.about["ledger"]
+    assert hospital.ready() == hospital.trains() == "no-ledger"
+
+
+def test_a_ledger_that_was_changed_stops_the_node(hospital):
+    hospital.trains()
+    (file,) = hospital.folder.glob("*.ledger")
+    file.write_bytes(file.read_bytes().replace(b'"epsilon": 1.0', b'"epsilon": 0.1'))
+    assert hospital.ready() == hospital.trains() == hospital.trains(seed=2) == "ledger-damaged"
+
+
+def test_under_flowers_own_loop_with_evaluation_the_ledgers_hold_what_was_seen(tmp_path):
+    seen = []
+
+    def client(message, context):
+        about = {"ledger": str(tmp_path), "data-name": f"of-{partition_of(context.node_id)}", "largest-epsilon": 5.0}
+        about |= {"partition-id": partition_of(context.node_id), "own-data": True}
+        here = Context(1, context.node_id, about, RecordDict(), context.run_config)
+        reply = load_client_app()(message, here)
+        seen.append((message.metadata.message_type, reply.content))
+        return reply
+
+    grid = InlineGrid(client, 4, settings())
+    ForestUnion().start(grid=grid, initial_arrays=wire.pack_arrays(STATE), num_rounds=2, timeout=60.0)
+    counted = [float(wire.only(content, MetricRecord)["epsilon"]) for kind, content in seen]
+    assert [kind for kind, _ in seen] == ["train"] * 4  # no evaluation, and no second round
+    assert all(set(wire.only(content, MetricRecord)) == {"num-examples", "epsilon"} for _, content in seen)
+    booked = [Ledger(LedgerFile(tmp_path, name)).spent().epsilon for name in names_in(tmp_path)]
+    assert (sum(counted), sum(booked)) == (4.0, 4.0)
+
+
+class Simulated:
+    """A node whose ledger is a part of what the engine keeps for it."""
+
+    def __init__(self):
+        self.context = Context(1, NODE, {"partition-id": PARTITION}, RecordDict(), settings())
+
+    def trains(self, **about):
+        content = load_client_app()(flower.with_id(instruction(**about)), self.context).content
+        return flower.to_bytes(RecordDict({key: content[key] for key in (wire.ARRAYS, wire.METRICS)}))
+
+
+def test_in_a_simulation_an_abandoned_round_costs_nothing_more():
+    node = Simulated()
+    first = node.trains()
+    assert node.trains(attempt=2) == first
+    lines = str(node.context.state["memory"]["ledger"]).splitlines()
+    assert [json.loads(line.rpartition(" ")[0]).get("kind", "head") for line in lines] == ["head", "spent", "published"]
+    with pytest.raises(Withheld, match="budget-spent"):
+        node.trains(round_number=2)
+
+
+def test_a_node_that_spent_its_budget_before_there_were_ledgers_has_spent_it():
+    node = Simulated()
+    node.context.state["memory"] = flower.filled(wire.read_config({}), {"account": "{}"})
+    with pytest.raises(Withheld, match="budget-spent"):
+        node.trains()
+
+
+def test_a_run_is_told_by_what_an_answer_depends_on():
+    def of(**changes):
+        return run_of(from_flower(settings(**changes)))
+
+    same = [{}, {"out": "/b"}, {"rounds__total": 9}, {"data__notice": "?"}, {"gate__max_depth": 3}]
+    others = [{"seed": 2}, {"privacy__epsilon": 2.0}, {"clients": 5}, {"model__options": '{"candidates": 2}'}]
+    assert len({of(**changes) for changes in same}) == 1
+    assert len({of(**changes) for changes in (same[0], *others)}) == 5

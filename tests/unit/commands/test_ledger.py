@@ -1,0 +1,63 @@
+"""The command that shows and checks ledgers."""
+
+from __future__ import annotations
+
+import pytest
+
+from fedlearn.cli import main
+from fedlearn.privacy import NeighboringRelation
+from fedlearn.privacy.ledger import Booking, Ledger
+from fedlearn.runs.ledgers import LedgerFile
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for number, name in enumerate(["patients", "patients", "staff"]):
+        booking = Booking(
+            f"q{number}", f"run-{number}", "dp-forest", 1, 0.5, NeighboringRelation.ADD_REMOVE, True, time=86400
+        )
+        Ledger(LedgerFile(tmp_path, name)).once(booking, lambda: b"tree", budget=1.0)
+    return tmp_path
+
+
+def command(*arguments):
+    with pytest.raises(SystemExit) as end:
+        main(["ledger", *map(str, arguments)])
+    return end.value.code
+
+
+def test_show_lists_every_booking_and_what_it_comes_to(folder, capsys):
+    assert command("show", folder) == 0
+    said = capsys.readouterr().out
+    assert "epsilon = 1 (add or remove one record; unit: record)" in said
+    assert "epsilon = 0.5 (add or remove one record; unit: record)" in said
+    (first,) = [" ".join(line.split()) for line in said.splitlines() if "run-0" in line]
+    assert first == "1970-01-02 00:00 run-0 dp-forest 1 0.5 add or remove one record secure yes 0.5"
+
+
+def test_check_finds_nothing_wrong_with_what_was_written(folder, capsys):
+    assert command("check", folder) == 0
+    assert "patients.ledger: sound; 2 bookings, 2 published, epsilon = 1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("action", ["show", "check"])
+def test_the_first_bad_line_is_named(folder, action, capsys):
+    file = folder / "patients.ledger"
+    file.write_bytes(file.read_bytes().replace(b"run-1", b"run-9"))
+    assert command(action, folder) == 1
+    error = capsys.readouterr().err
+    assert "patients.ledger: line 4 was changed" in error
+    assert len(error.splitlines()) == 1
+
+
+def test_check_looks_at_the_answers_too(folder, capsys):
+    for answer in (folder / "staff.published").iterdir():
+        answer.write_bytes(b"another")
+    assert command("show", folder) == 0
+    assert command("check", folder) == 1
+    assert "staff.ledger: line 3 names an answer that is gone or was changed" in capsys.readouterr().err
+
+
+def test_a_folder_without_ledgers_is_named(tmp_path, capsys):
+    assert command("show", tmp_path) == 2
+    assert "there is no ledger" in capsys.readouterr().err

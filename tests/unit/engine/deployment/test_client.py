@@ -1,0 +1,65 @@
+"""The client program: what its flags say of ledger and policy reaches the node."""
+
+from __future__ import annotations
+
+import pytest
+from flwr.common.config import parse_config_args
+
+from fedlearn.config.policy import Policy
+from fedlearn.engine.deployment.client import _options, _privacy_config
+from fedlearn.errors import UsageError
+
+NEEDED = ["--superlink", "s:1", "--keys", "keys", "--claims", "claims"]
+
+
+def node_config(*flags):
+    return parse_config_args([_privacy_config(_options([*NEEDED, *map(str, flags)]))])
+
+
+def test_flags_and_file_reach_the_node_and_flags_win(tmp_path):
+    (tmp_path / "policy.toml").write_text('largest_epsilon = 3\nleast_records = 50\nmodels = ["dp-forest", "cnn"]\n')
+    found = node_config(
+        "--ledger", tmp_path / "a ledger", "--data-name", "patients", "--policy", tmp_path / "policy.toml",
+        "--least-records", 80, "--epsilon-of-a-run", 0.5, "--public-sizes",
+    )  # fmt: skip
+    assert found["ledger"] == str(tmp_path / "a ledger")
+    assert found["data-name"] == "patients"
+    assert Policy.of_node(found) == Policy(
+        largest_epsilon=3.0, epsilon_of_a_run=0.5, least_records=80, models=("dp-forest", "cnn"), public_sizes=True
+    )
+
+
+def test_the_data_are_called_as_their_folder_unless_they_have_a_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("FEDLEARN_DATA", str(tmp_path / "ward-7"))
+    assert node_config("--ledger", tmp_path, "--largest-epsilon", 1)["data-name"] == "ward-7"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--ledger L", "largest_epsilon: field required"),
+        ("--ledger L --largest-epsilon 0", "largest_epsilon = 0.0: input should be greater than 0"),
+        ("--ledger L --largest-epsilon inf", "largest_epsilon = inf"),
+        ("--ledger L --largest-epsilon 1 --least-records -2", "least_records = -2"),
+        ("--ledger L --largest-epsilon 1 --data-name ../x", "data name '../x'"),
+        ("--ledger L --policy nowhere.toml", "nowhere.toml"),
+        ("--largest-epsilon 1", "--largest-epsilon: what a node allows binds it by its ledger"),
+        ("--public-sizes", "--public-sizes: what a node allows"),
+        ("--policy p.toml", "--policy: what a node allows"),
+    ],
+)
+def test_what_cannot_be_meant_is_said_at_the_start(flags, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=said.replace(".", r"\.").replace("/", "/")):
+        node_config(*flags.split())
+
+
+def test_a_damaged_ledger_is_said_at_the_start(tmp_path):
+    (tmp_path / "patients.ledger").write_bytes(b"no\n")
+    flags = ["--own-data", "--ledger", tmp_path, "--data-name", "patients", "--largest-epsilon", 1]
+    with pytest.raises(UsageError, match="the ledger of patients: line 1 was changed"):
+        node_config(*flags)
+
+
+def test_without_a_ledger_nothing_is_said_to_the_node():
+    assert node_config("--own-data") == {}
