@@ -9,7 +9,8 @@ of the data, which the owner has made public by naming a number.
 | ``no-ledger`` | the model is private, the data are the node's own, and it has no ledger |
 | ``policy-unreadable`` | what the owner has said cannot be read |
 | ``model-not-allowed`` | the owner does not allow this model |
-| ``code-not-allowed`` | a learner, mod or data set is named as code |
+| ``code-not-allowed`` | a learner, mod, codec, partition or data set is named that may be code |
+| ``data-not-allowed`` | the data set lies outside of the node's data folder: another ledger pays for that |
 | ``epsilon-too-large`` | a run may not spend so much |
 | ``noise-not-secure`` | noise would be seeded |
 | ``sizes-not-public`` | the number of records would be published |
@@ -21,6 +22,7 @@ of the data, which the owner has made public by naming a number.
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 from flwr.app import Context, Message
 
@@ -29,6 +31,8 @@ from client.node import partition_id_of
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower
 from fedlearn.config.policy import Policy
+from fedlearn.data.folder import data_folder
+from fedlearn.data.sources.paths import is_path
 from fedlearn.errors import UsageError
 from fedlearn.flower import ClientAppCallable
 from fedlearn.models import MODELS
@@ -39,8 +43,10 @@ MODEL_NOT_ALLOWED = "model-not-allowed"
 CODE_NOT_ALLOWED = "code-not-allowed"
 EPSILON_TOO_LARGE = "epsilon-too-large"
 NOISE_NOT_SECURE = "noise-not-secure"
+DATA_NOT_ALLOWED = "data-not-allowed"
 SIZES_NOT_PUBLIC = "sizes-not-public"
 NOT_ENOUGH = "not-enough-records"
+NO_CODEC = "identity"
 
 log = logging.getLogger("fedlearn.node")
 
@@ -68,8 +74,12 @@ def beyond(policy: Policy, config: RunConfig) -> str:
         return MODEL_NOT_ALLOWED
     if config.training.learner or config.client.mods or ":" in config.data.dataset + config.data.partition:
         return CODE_NOT_ALLOWED
+    if config.data.dir or not _is_at_home(config.data.dataset):
+        return DATA_NOT_ALLOWED
     if name in MODELS and not MODELS[name].is_private:
         return ""
+    if config.compression.codec != NO_CODEC or config.compression.downlink != NO_CODEC:
+        return CODE_NOT_ALLOWED
     privacy = config.privacy
     if privacy.noise == "seeded" and not policy.seeded_noise:
         return NOISE_NOT_SECURE
@@ -77,3 +87,14 @@ def beyond(policy: Policy, config: RunConfig) -> str:
         return SIZES_NOT_PUBLIC
     loss = largest_loss(privacy.epsilon, public_sizes=privacy.public_sizes, is_secure=privacy.noise != "seeded")
     return EPSILON_TOO_LARGE if loss.epsilon > min(policy.most_of_a_run, policy.largest_epsilon) else ""
+
+
+def _is_at_home(dataset: str) -> bool:
+    """Return whether a data set is one that comes with fedlearn, or lies in the node's data folder, links followed."""
+    if not is_path(dataset):
+        return True
+    folder, _ = data_folder("", wanted=dataset)
+    path = Path(dataset).expanduser()
+    if folder is not None and not path.is_absolute() and not path.exists():  # it is looked for here first
+        path = folder / path
+    return folder is not None and path.resolve().is_relative_to(folder.resolve())

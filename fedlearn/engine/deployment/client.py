@@ -129,6 +129,7 @@ def _services(options: argparse.Namespace, ours: Claim, secret: Path, privacy: s
     if options.health_server_address:
         supernode += ["--health-server-address", options.health_server_address]
     executor = ["--insecure", "--runtime-api-address", f"127.0.0.1:{port}", "--superexec-auth-secret-file", str(secret)]
+    executor += ["--only-our-app"] if options.ledger else []  # another one would not ask the ledger
     return [Service("supernode", supernode), Service("executor", executor)]
 
 

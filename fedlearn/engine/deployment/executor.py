@@ -49,9 +49,10 @@ log = logging.getLogger("executor")
 class Executor:
     """Takes the tasks of a SuperNode or SuperLink, each in a process of its own."""
 
-    def __init__(self, endpoint: Endpoint, *, server: bool) -> None:
+    def __init__(self, endpoint: Endpoint, *, server: bool, only_ours: bool = False) -> None:
         self._endpoint = endpoint
         self._server = server
+        self._only_ours = only_ours
         self._tasks: dict[int, Task] = {}
         self._source = Tasks(endpoint, SERVER_TASK if server else CLIENT_TASK)
         self._away = False
@@ -94,7 +95,7 @@ class Executor:
     def _start(self, token: str) -> Task:
         if self._server:
             return start_server_task(self._endpoint, token)
-        return start_task(self._endpoint, token, self._learned)
+        return start_task(self._endpoint, token, self._learned, only_ours=self._only_ours)
 
     def _acquire(self) -> str:
         try:
@@ -112,7 +113,8 @@ class Executor:
     def _look_after_tasks(self) -> None:
         """Take in what tasks have told, end those that nobody waits for, and answer for the dead."""
         for task in self._tasks.values():
-            if task.hear(self._learned) and self._learned.warm_up():
+            # What is named in settings that nobody has allowed yet is loaded in a task, behind the node's policy.
+            if task.hear(self._learned) and not self._only_ours and self._learned.warm_up():
                 gc.freeze()  # so that children do not copy all pages when they look for garbage
             task.end_if_late()
         self._reap()
@@ -135,7 +137,10 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     options = _options(given)
     start_logging()
-    if moved := available():
+    moved = available()
+    if moved and options.only_our_app:
+        sys.exit(f"error: Flower has moved {moved}: our app cannot be told from a server's; install the flwr that fits")
+    if moved:
         log.warning("Flower has moved %s: running flower-superexec, which starts a Python for every message", moved)
         os.execvp("flower-superexec", ["flower-superexec", *(each for each in given if each != "--server")])
     die_with(options.parent_pid)
@@ -145,7 +150,7 @@ def main(arguments: list[str] | None = None) -> None:
     warm.import_libraries(server=options.server)
     pull_impatiently()  # tasks inherit it
     gc.freeze()
-    executor = Executor(_endpoint(options), server=options.server)
+    executor = Executor(_endpoint(options), server=options.server, only_ours=options.only_our_app)
     log.info("takes the tasks of %s", options.runtime_api_address)
     try:
         executor.run()
@@ -178,6 +183,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--root-certificates", type=Path, metavar="FILE", help="Certificate authority, PEM.")
     parser.add_argument("--superexec-auth-secret-file", type=Path, metavar="FILE", help="The same as over there.")
     parser.add_argument("--server", action="store_true", help="Run server apps of a SuperLink, not clients.")
+    parser.add_argument("--only-our-app", action="store_true", help="Run no app but the one that is installed here.")
     parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Of the gRPC health service.")
     parser.add_argument("--parent-pid", type=int, metavar="PID", help="End when this process ends.")
     options = parser.parse_args(arguments)

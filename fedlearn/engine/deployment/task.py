@@ -23,6 +23,7 @@ from fedlearn.flower.runtime import (
     run_task,
 )
 
+APP_NOT_ALLOWED = "app-not-allowed"
 SHORTEST_LIMIT = 30.0  # seconds that a task always has: the first one of a run loads the data
 
 log = logging.getLogger("executor")
@@ -99,8 +100,8 @@ def start_server_task(endpoint: Endpoint, token: str) -> Task:
     return Task(pid, endpoint, token, read_end, is_server=True)
 
 
-def start_task(endpoint: Endpoint, token: str, learned: warm.Learned) -> Task:
-    """Fork a process that runs a task."""
+def start_task(endpoint: Endpoint, token: str, learned: warm.Learned, *, only_ours: bool = False) -> Task:
+    """Fork a process that runs a task; with `only_ours` it answers by a word where a server brings another app."""
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     pid = os.fork()
@@ -114,6 +115,9 @@ def start_task(endpoint: Endpoint, token: str, learned: warm.Learned) -> Task:
             }  # fmt: skip
             with os.fdopen(write_end, "wb") as pipe:
                 pipe.write(json.dumps(told).encode() + b"\n")
+            if only_ours and not learned.is_nothing_else(given):
+                report_death(endpoint, token, given.message, APP_NOT_ALLOWED)
+                os._exit(0)
             if not is_ours:
                 warm.forget_ours()
 

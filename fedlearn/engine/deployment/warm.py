@@ -5,20 +5,23 @@ from __future__ import annotations
 import io
 import logging
 import sys
+import tomllib
 import zipfile
 from collections.abc import Mapping
 from hashlib import sha256
 from importlib import import_module
+from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import Any
 
-from fedlearn.engine.apps import load_client_app
+from fedlearn.engine.apps import CLIENT_APP, load_client_app
 from fedlearn.engine.processes import PRELOADS, one_thread_each
 from fedlearn.flower.runtime import Input, import_for_server_tasks
 from fedlearn.registry import load_reference
 
 OURS = ("fedlearn", "server", "client", "strategies")
 ROOT = Path(__file__).resolve().parents[3]
+ABOUT = "pyproject.toml"
 PREPARE = "client.app:prepare"
 
 log = logging.getLogger("executor")
@@ -51,6 +54,21 @@ class Learned:
         with zipfile.ZipFile(io.BytesIO(given.fab)) as bundle:
             names = [name for name in bundle.namelist() if name.endswith(".py")]
             return all(self._files.get(name) == sha256(bundle.read(name)).digest() for name in names)
+
+    def is_nothing_else(self, given: Input) -> bool:
+        """Return whether a bundle would run the app that is imported here, and brings no other code along.
+
+        Its bytes are looked at each time: a server says what a bundle's hash is.
+        """
+        with zipfile.ZipFile(io.BytesIO(given.fab)) as bundle:
+            code = [name for name in bundle.namelist() if name.endswith(tuple(all_suffixes()))]
+            if not all(self._files.get(name) == sha256(bundle.read(name)).digest() for name in code):
+                return False
+            try:
+                about = tomllib.loads(bundle.read(ABOUT).decode())
+                return bool(about["tool"]["flwr"]["app"]["components"]["clientapp"] == CLIENT_APP)
+            except (KeyError, ValueError, TypeError):
+                return False
 
     def learn(self, fab_hash: str, *, is_ours: bool, run_config: Mapping[str, Any]) -> bool:
         """Take in what a task has found; return whether there is something to warm up for."""

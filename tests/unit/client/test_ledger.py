@@ -117,6 +117,39 @@ def test_what_a_hostile_server_asks_is_refused_by_a_word_and_costs_nothing(hospi
     assert names_in(hospital.folder) == []
 
 
+@pytest.mark.parametrize("codec", ["no_such_module:Codec", "residual,top-k:0.1"])
+def test_published_trees_go_through_no_codec(hospital, codec):
+    assert hospital.ready(compression__codec=codec) == "code-not-allowed"
+    assert hospital.ready(compression__downlink=codec) == "code-not-allowed"
+
+
+def test_a_server_cannot_have_one_ledger_pay_for_the_data_of_another(hospital, tmp_path, monkeypatch):
+    """A link, a way out, and a file in the folder that the program was started in."""
+    home, other = tmp_path / "patients", tmp_path / "staff"
+    home.mkdir()
+    other.mkdir()
+    (other / "table.toml").touch()
+    (home / "link.toml").symlink_to(other / "table.toml")
+    monkeypatch.chdir(other)
+    monkeypatch.setenv("FEDLEARN_DATA", str(home))
+    for name in (other / "table.toml", "../staff/table.toml", "link.toml", "table.toml", "~/table.toml"):
+        assert hospital.ready(data__dataset=str(name)) == "data-not-allowed", name
+    assert hospital.ready(data__dir=str(other)) == "data-not-allowed"
+    monkeypatch.delenv("FEDLEARN_DATA")
+    assert hospital.ready(data__dataset="elsewhere.toml") == "data-not-allowed"
+
+
+def test_a_table_in_the_nodes_data_folder_is_its_own(hospital, tmp_path, monkeypatch):
+    rows = [f"{age},{age % 7}" for age in range(90)]
+    (tmp_path / "t.csv").write_text("\n".join(["age,stay", *rows]))
+    (tmp_path / "t.toml").write_text(
+        'data = "t.csv"\ntarget = "stay"\ntarget_bounds = [0, 9]\nbounds = {age = [0, 99]}\n'
+    )
+    monkeypatch.setenv("FEDLEARN_DATA", str(tmp_path))
+    for name in ("t.toml", str(tmp_path / "t.toml")):
+        assert hospital.ready(data__dataset=name) == ""
+
+
 @pytest.mark.parametrize("name", ["data.dataset", "data.partition", "client.mods"])
 def test_code_that_a_server_names_is_not_even_imported(hospital, name):
     assert hospital.ready(**{name.replace(".", "__"): "no_such_module:thing"}) == "code-not-allowed"

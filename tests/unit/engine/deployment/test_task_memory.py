@@ -12,6 +12,7 @@ from fedlearn import flower, wire
 from fedlearn.cohort import Instruction
 from fedlearn.config import to_flower
 from fedlearn.engine.apps import load_client_app
+from fedlearn.engine.deployment import task
 from fedlearn.engine.deployment.task import start_task
 from fedlearn.flower import runtime
 from fedlearn.models.loaded import initial_state
@@ -59,9 +60,9 @@ def handled(monkeypatch, tmp_path):
             "flwr_exit": lambda code, **_: os._exit(0),
         }.items():
             monkeypatch.setattr(runtime.clientapp, name, stands_in)
-        task = start_task(runtime.Endpoint("127.0.0.1:1", insecure=True), "token", OURS)
-        assert os.waitpid(task.pid, 0) == (task.pid, 0)
-        os.close(task.pipe)
+        started = start_task(runtime.Endpoint("127.0.0.1:1", insecure=True), "token", OURS)
+        assert os.waitpid(started.pid, 0) == (started.pid, 0)
+        os.close(started.pipe)
         content = flower.from_bytes(answer.read_bytes())
         wire.unbox(content)
         return flower.reply_from(node_id=NODE, message_type="train", reply_to="", content=content, error=None)
@@ -121,6 +122,23 @@ def test_two_tasks_at_once_on_one_ledger_send_the_same_bytes_and_spend_once(hand
     for key in (wire.ARRAYS, wire.METRICS):
         assert first[key] == second[key]
     assert Ledger(LedgerFile(tmp_path / "ledger", "patients")).spent().epsilon == 1.0
+
+
+def test_an_app_that_a_server_brings_along_is_not_even_imported(tmp_path, monkeypatch):
+    given = runtime.Input(b"", "hash", {}, b"message", 60.0)
+    strict = SimpleNamespace(is_ours=lambda given: False, is_nothing_else=lambda given: False)
+
+    def run(endpoint, token, *, on_input):
+        on_input(given)
+        (tmp_path / "ran").touch()
+
+    monkeypatch.setattr(task, "run_task", run)
+    monkeypatch.setattr(task, "report_death", lambda *about: (tmp_path / "said").write_text(about[-1]))
+    started = start_task(runtime.Endpoint("127.0.0.1:1", insecure=True), "token", strict, only_ours=True)
+    assert os.waitpid(started.pid, 0) == (started.pid, 0)
+    os.close(started.pipe)
+    assert (tmp_path / "said").read_text() == "app-not-allowed"
+    assert not (tmp_path / "ran").exists()
 
 
 def test_without_a_home_a_node_forgets_with_its_supernode(handled):

@@ -38,6 +38,27 @@ def test_a_bundle_with_another_byte_or_another_module_is_not(ours):
     assert not Learned().is_ours(given({**ours, "client/new_module.py": b""}))
 
 
+ABOUT = b'[tool.flwr.app.components]\nclientapp = "client.app:app"\n'
+
+
+def test_a_bundle_is_nothing_else_if_it_runs_our_app_and_brings_no_other_code(ours):
+    learned, sound = Learned(), {**ours, "pyproject.toml": ABOUT, "LICENSE": b"", ".info/CONTENT": b""}
+    assert learned.is_nothing_else(given(sound))
+    for change in (
+        {"client/app.py": ours["client/app.py"] + b"\n"},
+        {"evil.py": b""}, {"client/evil.so": b""}, {"client/evil.pyc": b""},
+        {"pyproject.toml": ABOUT.replace(b"client.app:app", b"os:system")}, {"pyproject.toml": b"clientapp ="},
+        {"pyproject.toml": b""}, {"pyproject.toml": b"tool = 3"},
+    ):  # fmt: skip
+        assert not learned.is_nothing_else(given(sound | change)), change
+
+
+def test_a_bundle_that_bears_the_hash_of_ours_is_looked_at_all_the_same(ours):
+    learned = Learned()
+    learned.learn("hash", is_ours=True, run_config={})
+    assert not learned.is_nothing_else(given({**ours, "pyproject.toml": ABOUT, "evil.py": b""}))
+
+
 def test_it_warms_up_once_for_each_settings_of_an_app_of_ours():
     learned = Learned()
     settings = {"clients": 2, "data.dataset": "digits"}
