@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from threading import Timer, main_thread
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 
 
 def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
-    """Run a command and end the process; Ctrl-C is one line even while the commands are still being imported."""
+    sys.unraisablehook = interrupt_again
+    sys.unraisablehook = interrupt_again
     try:
         from fedlearn.cli import main as commands
 
@@ -16,6 +23,14 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
+
+
+def interrupt_again(swallowed: UnraisableHookArgs) -> None:
+    """Interrupt once more where Ctrl-C came in a callback, such as that of an import's lock: Python drops it there."""
+    if issubclass(swallowed.exc_type, KeyboardInterrupt):
+        Timer(0.05, signal.pthread_kill, [main_thread().ident, signal.SIGINT]).start()  # when the callback has ended
+    else:
+        sys.__unraisablehook__(swallowed)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -45,3 +47,27 @@ def test_interrupted_while_it_starts_it_ends_soon_and_quietly(command):
     time.sleep(0.2)  # multiprocessing's resource tracker sees the end of the others, and ends
     assert starting.alive() == []
     assert "Traceback" not in starting.process.stderr.read()
+
+
+IN_A_CALLBACK = """
+import sys, time, types, weakref
+from fedlearn.__main__ import main
+
+def simulate(arguments, program):
+    class Lock:
+        pass
+    lock = Lock()
+    def callback(_):
+        raise KeyboardInterrupt  # as Ctrl-C does there
+    watched = weakref.ref(lock, callback)
+    del lock
+    time.sleep(60)
+
+sys.modules["fedlearn.cli"] = types.SimpleNamespace(main=simulate)
+main()
+"""
+
+
+def test_ctrl_c_that_python_drops_in_a_callback_still_ends_the_command():
+    ended = subprocess.run([sys.executable, "-c", IN_A_CALLBACK], capture_output=True, text=True, timeout=SOON)
+    assert (ended.returncode, ended.stderr) == (130, "interrupted\n")
