@@ -14,7 +14,7 @@ INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 
 
 def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
-    sys.unraisablehook = interrupt_again
+    """Run a command and end the process; Ctrl-C is one line even while the commands are still being imported."""
     sys.unraisablehook = interrupt_again
     try:
         from fedlearn.cli import main as commands
