@@ -2,7 +2,14 @@
 
 from fedlearn.privacy.accountant import PrivacyAccountant
 from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine, largest_loss
-from fedlearn.privacy.mechanisms import exponential, geometric, laplace, noisy_quantile, permute_and_flip
+from fedlearn.privacy.mechanisms import (
+    disjoint_parts,
+    exponential,
+    geometric,
+    laplace,
+    noisy_quantile,
+    permute_and_flip,
+)
 from fedlearn.privacy.noise import Noise, secure_noise, seeded_noise
 
 __all__ = [
@@ -12,6 +19,7 @@ __all__ = [
     "PrivacySpent",
     "PrivacyUnit",
     "SpentLine",
+    "disjoint_parts",
     "exponential",
     "geometric",
     "laplace",

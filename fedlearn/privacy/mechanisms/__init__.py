@@ -4,6 +4,7 @@ from fedlearn.privacy.mechanisms.exponential import exponential
 from fedlearn.privacy.mechanisms.geometric import geometric
 from fedlearn.privacy.mechanisms.laplace import laplace
 from fedlearn.privacy.mechanisms.noisy_quantile import noisy_quantile
+from fedlearn.privacy.mechanisms.parts import disjoint_parts
 from fedlearn.privacy.mechanisms.permute_and_flip import permute_and_flip
 
-__all__ = ["exponential", "geometric", "laplace", "noisy_quantile", "permute_and_flip"]
+__all__ = ["disjoint_parts", "exponential", "geometric", "laplace", "noisy_quantile", "permute_and_flip"]

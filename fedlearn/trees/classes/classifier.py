@@ -20,7 +20,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from fedlearn.errors import BudgetExceeded
-from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, PrivacyUnit, secure_noise, seeded_noise
+from fedlearn.privacy import (
+    NeighboringRelation,
+    Noise,
+    PrivacyAccountant,
+    PrivacyUnit,
+    disjoint_parts,
+    secure_noise,
+    seeded_noise,
+)
 from fedlearn.trees.binning import MISSING
 from fedlearn.trees.classes.counting import ONE, CodedRecords, IntArray
 from fedlearn.trees.classes.encoding import Encoding, positions
@@ -79,8 +87,8 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         self._book(self._reasons_against(), len(encoding.sizes))
         seeds = np.random.SeedSequence(int(check_random_state(self.random_state).randint(2**31))).spawn(3)
         is_secure = self.noise == "secure"
-        # Who knows which part a record was in could tell a missing record by the shift of all that follow it: the parts
-        # of real data are drawn afresh and forgotten. Structure drawn without data may be known.
+        # The parts of real data are drawn afresh and forgotten (`disjoint_parts`); structure drawn without data may be
+        # known.
         parts = np.random.default_rng() if is_secure else np.random.default_rng(seeds[2])
         records = self._records(X, labels, encoding, parts)
         noise = secure_noise() if is_secure else seeded_noise(seeds[0])
@@ -214,10 +222,8 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
             kept &= np.logical_and.reduce([column != MISSING for column in codes.T])
         if not kept.all():
             codes, labels = codes[kept], labels[kept]
-        # Each record draws its part by itself: parts of fixed sizes would move other records when one is removed.
-        tree = (
-            parts.integers(self._num_parts(), size=len(labels)) if self._num_parts() > 1 else np.full(len(labels), -1)
-        )
+        count = self._num_parts()
+        tree = disjoint_parts(len(labels), count=count, rng=parts) if count > 1 else np.full(len(labels), -1)
         of_class = self._class_weights()
         weights = of_class[labels] if (of_class < ONE).any() else np.full(len(labels), ONE)
         return CodedRecords(codes, labels, weights, tree, encoding.sizes, len(self.classes_))

@@ -5,9 +5,18 @@ slots 2 s and 2 s + 1 of the next level. Rows of one slot lie together (`Rows.st
 rows fills the histogram of one node after the other while it stays in the cache, for all trees of a forest at once.
 
 A record is a pair of whole numbers (zeros, ones) = UNIT * w * (1 - y, y) with its weight w and its target y in [0, 1]:
-sums are exact, in any order, and the L1 norm of what a record adds is exactly UNIT * w. A row whose split feature is
-missing goes to both children with half its weight (weight partition), so all pieces of a record together weigh no more
-than UNIT and every sensitivity below holds for records with missing values as well.
+sums are exact, in any order, and the L1 norm of what a record adds is exactly UNIT * w.
+
+Weight partition (WP): a row whose split feature is missing goes to both children with half its weight. At every level
+that would double the pieces of a record that lacks much, so a piece of weight `SMALLEST_PIECE` or less is not halved
+any more: it goes to one child whole. Which one, `_side` says, a function of the piece and its node and of nothing else,
+even over pieces. So
+
+* at most UNIT / SMALLEST_PIECE pieces of a record are on a level, whatever the depth: memory and time are bounded;
+* all pieces of a record together weigh no more than UNIT, as before: every piece goes on whole, or in two halves;
+* whether another record is there moves no piece: neighbors differ by the pieces of the one record.
+
+These two last ones are all that the proofs of the sensitivities need, so they hold for records with missing values too.
 """
 
 from __future__ import annotations
@@ -20,6 +29,9 @@ from numpy.typing import NDArray
 
 UNIT = 2**20
 """Fixed-point weight of one record: targets are rounded to 2^-20, a weight may be halved twenty times."""
+
+SMALLEST_PIECE = UNIT // 16
+"""A piece of a record that weighs no more than this is not halved any further; public."""
 
 Codes = NDArray[np.uint8]
 Pairs = NDArray[np.int32]
@@ -79,10 +91,11 @@ def histogram_by_target(rows: Rows, step: NDArray[np.uint8], steps: int, bins: i
 def route(rows: Rows, feature: NDArray[np.int32], cut: NDArray[np.int64]) -> Rows:
     """Return the rows in the slots of the next level: slot s goes to 2 s if ``code <= cut[s]``, else to 2 s + 1.
 
-    A row whose code is missing is split in two, each with half of its weight (a unit that cannot be halved is lost).
+    A row whose code is missing is split in two, each with half of its weight (a unit that cannot be halved is lost), or
+    goes to one side whole if it is a small piece already.
     """
     start = np.zeros(2 * rows.slots + 1, np.int64)
-    _count_children(rows.codes, rows.start, feature, cut, start)
+    _count_children(rows.codes, rows.pairs, rows.start, feature, cut, start)
     start = np.cumsum(start)
     codes = np.empty((int(start[-1]), rows.codes.shape[1]), np.uint8)
     pairs = np.empty((int(start[-1]), 2), np.int32)
@@ -115,15 +128,42 @@ def _fill_by_target(codes, pairs, step, start, out):  # type: ignore[no-untyped-
                 out[slot, feature, missing if code == 255 else code, step[row]] += weight
 
 
+@numba.njit(cache=True, inline="always")
+def _goes(codes, pairs, row, place, feature, cut):  # type: ignore[no-untyped-def]
+    """Return whether the row goes to the left, and whether to the right."""
+    code = codes[row, feature]
+    if code != 255:
+        return code <= cut, code > cut
+    if pairs[row, 0] + pairs[row, 1] > SMALLEST_PIECE:
+        return True, True
+    is_left = _side(codes, pairs, row, place)
+    return is_left, not is_left
+
+
 @numba.njit(cache=True)
-def _count_children(codes, start, feature, cut, count):  # type: ignore[no-untyped-def]
+def _side(codes, pairs, row, place):  # type: ignore[no-untyped-def]
+    """Return whether a small piece goes to the left: the last bit of a hash of the piece and its node.
+
+    FNV-1a (Fowler, Noll, Vo), then the last steps of MurmurHash3 (Appleby), which make every bit depend on all.
+    """
+    mixed = (np.uint64(14695981039346656037) ^ np.uint64(place)) * np.uint64(1099511628211)
+    mixed = (mixed ^ np.uint64(pairs[row, 1])) * np.uint64(1099511628211)
+    for feature in range(codes.shape[1]):
+        mixed = (mixed ^ np.uint64(codes[row, feature])) * np.uint64(1099511628211)
+    mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
+    mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
+    return (mixed ^ (mixed >> np.uint64(33))) & np.uint64(1) == np.uint64(1)
+
+
+@numba.njit(cache=True)
+def _count_children(codes, pairs, start, feature, cut, count):  # type: ignore[no-untyped-def]
     """Write the number of rows of child c to count[c + 1]."""
     for slot in range(start.shape[0] - 1):
         left = right = 0
         for row in range(start[slot], start[slot + 1]):
-            code = codes[row, feature[slot]]
-            left += code == 255 or code <= cut[slot]
-            right += code > cut[slot]  # the code of the missing is above every cut
+            goes_left, goes_right = _goes(codes, pairs, row, start.shape[0] + slot, feature[slot], cut[slot])
+            left += goes_left
+            right += goes_right
         count[2 * slot + 1] = left
         count[2 * slot + 2] = right
 
@@ -134,15 +174,15 @@ def _move(codes, pairs, start, feature, cut, child_start, new_codes, new_pairs):
     for slot in range(start.shape[0] - 1):
         left, right = child_start[2 * slot], child_start[2 * slot + 1]
         for row in range(start[slot], start[slot + 1]):
-            code = codes[row, feature[slot]]
-            shift = 1 if code == 255 else 0
-            if code == 255 or code <= cut[slot]:
+            goes_left, goes_right = _goes(codes, pairs, row, start.shape[0] + slot, feature[slot], cut[slot])
+            shift = 1 if goes_left and goes_right else 0
+            if goes_left:
                 for f in range(features):
                     new_codes[left, f] = codes[row, f]
                 new_pairs[left, 0] = pairs[row, 0] >> shift
                 new_pairs[left, 1] = pairs[row, 1] >> shift
                 left += 1
-            if code > cut[slot]:
+            if goes_right:
                 for f in range(features):
                     new_codes[right, f] = codes[row, f]
                 new_pairs[right, 0] = pairs[row, 0] >> shift

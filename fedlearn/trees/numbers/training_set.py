@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedlearn.privacy import disjoint_parts
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.domain import Domain
 from fedlearn.trees.numbers.histograms import Rows, arrange, pairs_of
@@ -41,13 +42,11 @@ class TrainingSet:
     def parts(self, count: int, rng: np.random.Generator, *, is_secure: bool) -> NDArray[np.int64]:
         """Return (rows,) the part 0 .. count - 1 of each record: as given, or at random.
 
-        At random means independently of all other records: adding or removing one changes its own part and no other,
-        so mechanisms on the parts compose in parallel. (Parts of exactly equal size would not: they shift by a row
-        when a record comes.) With secure noise the draws are fresh and forgotten: whoever could repeat them would see
-        a missing record by the shift of all that follow it.
+        With secure noise the draws are fresh and forgotten: see `disjoint_parts`, which has the proof.
         """
         if self.given_parts is None:
-            return (np.random.default_rng() if is_secure else rng).integers(count, size=len(self.y))
+            drawn_from = np.random.default_rng() if is_secure else rng
+            return disjoint_parts(len(self.y), count=count, rng=drawn_from)
         if len(self.y) and not 0 <= self.given_parts.min() <= self.given_parts.max() < count:
             raise ValueError(f"parts: must be in 0 .. {count - 1}")
         return self.given_parts

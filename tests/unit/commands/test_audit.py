@@ -1,13 +1,19 @@
 """`fedlearn audit`: claims hold, planted bugs are caught, and the exit code says so."""
 
+import numpy as np
 import pytest
 
 from fedlearn.cli import main
-from fedlearn.privacy import audit_cases
+from fedlearn.models import replays as node_replays
+from fedlearn.privacy import audit_cases, geometric, secure_noise
+from fedlearn.privacy.replay import Pair
 from fedlearn.trees.as_printed import audits as printed_audits
 from fedlearn.trees.classes import audits as class_audits
+from fedlearn.trees.classes import replays as class_replays
 from fedlearn.trees.numbers import audits
+from fedlearn.trees.numbers import replays as number_replays
 from fedlearn.trees.sums import audits as sums_audits
+from fedlearn.trees.sums import replays as sums_replays
 
 BUG = audits.PLANTED_BUGS["planted: half the noise on the sums"]
 SOUND = audits.TREE_CASES["tree, noisy sums"]
@@ -57,6 +63,70 @@ def test_a_claim_that_is_refuted_fails_the_command(capsys, only):
     only(claims={"sums": SOUND, "worse than it claims": BUG}, bugs={})
     assert audit() == 1
     assert "worse than it claims: claimed 1, at least 1." in capsys.readouterr().err
+
+
+@pytest.fixture
+def only_replay(monkeypatch):
+    """Let the command replay this alone."""
+
+    def only_replay(**draws):
+        for module in (class_replays, sums_replays, node_replays):
+            monkeypatch.setattr(module, "REPLAYS", {})
+        monkeypatch.setattr(number_replays, "REPLAYS", draws)
+
+    return only_replay
+
+
+def exactly(*options) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["audit", "--exact", *options])
+    return ended.value.code
+
+
+def counted(epsilon):
+    """Return what draws pairs of one count, of which a loss of 1 is claimed."""
+
+    def draw(rng):
+        return Pair(
+            lambda X, y: geometric([len(y)], epsilon=epsilon, noise=secure_noise()),
+            np.zeros((2, 1)), np.zeros(2), (np.zeros(1), 0.0), 1.0,
+        )  # fmt: skip
+
+    return draw
+
+
+def test_replays_are_shown_with_the_largest_loss_and_the_slips_that_were_found(capsys, only_replay):
+    only_replay(sound=counted(1.0))
+    assert exactly("--pairs", "3") == 0
+    shown = capsys.readouterr().out
+    assert "sound" in shown
+    assert "1.000000" in shown
+    assert "1 of 1" in shown
+
+
+def test_a_loss_that_passes_its_claim_fails_the_command(capsys, only_replay):
+    only_replay(sound=counted(1.0), slipped=counted(1.05))
+    assert exactly("--pairs", "3") == 1
+    assert capsys.readouterr().err == "error: not as it must be: slipped: 1.05 of the claim in 3 pairs\n"
+
+
+def test_a_slip_that_nobody_sees_fails_the_command(capsys, only_replay):
+    only_replay(blind=counted(0.5))
+    assert exactly("--pairs", "3") == 1
+    assert "blind: 0.5 of the claim in 3 pairs, slips not seen: <lambda>" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", [["--exact", "--draws", "5000"], ["--pairs", "5"]])
+def test_what_belongs_to_the_other_audit_is_refused(wrong, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["audit", *wrong])
+    assert wrong[-2] in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_everything_can_be_replayed(capsys):
+    assert exactly("--pairs", "1500") == 0
+    assert "report of a node" in capsys.readouterr().out
 
 
 def test_draws_below_a_thousand_are_refused():

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import chi2
 
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.domain import Domain
-from fedlearn.trees.numbers.histograms import UNIT, arrange, histogram, node_sums, pairs_of, route
+from fedlearn.trees.numbers.histograms import SMALLEST_PIECE, UNIT, arrange, histogram, node_sums, pairs_of, route
 from fedlearn.trees.numbers.splitting import TARGET_STEPS, Cells, choose_at_random, utilities
 from tests.oracles import regression_trees as oracle
 
@@ -73,6 +74,49 @@ def test_the_pieces_of_a_record_never_weigh_more_than_the_record(seed, levels):
         rows = route(rows, np.zeros(rows.slots, np.int32), np.zeros(rows.slots, np.int64))
     assert UNIT - 2 * 2**levels <= node_sums(rows).sum() <= UNIT  # each halving may lose a unit of each part
     assert rows.slots == 2**levels
+
+
+def without_values(rows: int, *, levels: int, features: int = 2, seed: int = 0):
+    """Return the rows of the last level, where no record has any value."""
+    rng = np.random.default_rng(seed)
+    codes = np.full((rows, features), oracle.MISSING, np.uint8)
+    routed = arrange(codes, pairs_of(rng.random(rows)), np.zeros(rows, int), 1)
+    for _ in range(levels):
+        routed = route(routed, np.zeros(routed.slots, np.int32), np.zeros(routed.slots, np.int64))
+    return routed
+
+
+@pytest.mark.parametrize("levels", [4, 5, 12])
+def test_a_record_is_in_few_pieces_however_deep_the_tree(levels):
+    rows = without_values(50, levels=levels)
+    assert len(rows.pairs) == 50 * UNIT // SMALLEST_PIECE
+    assert rows.pairs.sum(axis=1).max() <= SMALLEST_PIECE
+
+
+def test_small_pieces_go_to_either_side_as_often_and_as_independently_as_coins():
+    """Chi-square over the last two of six levels, 8 degrees of freedom more than coins need; false alarm 1e-9."""
+    rows = without_values(4000, levels=6)
+    here = np.diff(rows.start).reshape(-1, 4)  # of each node of level 4, its four grandchildren
+    expected = here.sum(axis=1, keepdims=True) / 4
+    statistic = ((here - expected) ** 2 / expected).sum()
+    assert statistic < chi2.isf(1e-9, here.size * 3 / 4)
+
+
+@given(seed=st.integers(0, 2**32), extra=st.integers(0, 30))
+def test_one_more_record_moves_no_piece_of_any_other(seed, extra):
+    codes, y, _ = random_rows(seed, rows=31, missing=0.8)
+    rng = np.random.default_rng(seed)
+    kept = np.delete(np.arange(31), extra)
+    both = [
+        arrange(codes[some], pairs_of(y[some]), np.zeros(len(some), int), 1) for some in (np.arange(31), kept, [extra])
+    ]
+    for _ in range(8):
+        slots = both[0].slots
+        feature, cut = rng.integers(0, 3, slots).astype(np.int32), rng.integers(0, BINS, slots)
+        both = [route(rows, feature, cut) for rows in both]
+    more, fewer, alone = (node_sums(rows) for rows in both)
+    np.testing.assert_array_equal(more, fewer + alone)
+    assert alone.sum() <= UNIT
 
 
 @pytest.mark.parametrize("criterion", ["vote", "squared", "absolute"])

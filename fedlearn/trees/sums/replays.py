@@ -1,0 +1,74 @@
+"""Which pairs of data sets the exact auditor fits the sums on, and with which options: add or remove one record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.privacy.replay import Draw, Pair, booked_by_lines, made, public_of
+from fedlearn.trees.sums.boosted import DPBoostingClassifier, DPBoostingRegressor
+from fedlearn.trees.sums.naive_bayes import DPNaiveBayes
+
+Options = Callable[[np.random.Generator], dict[str, Any]]
+CLASSES = [0.0, 1.0, 2.0]
+UNDECLARED = 9.0  # a label that is none of the classes
+NUMBERS = np.array([-1.0, -1.0, 0.2, 1.0, 1.0, 7.0])  # the last is beyond its bounds
+PLACES = {"linear": np.array([0.05, 0.95, np.nan]), "log": np.array([0.2, 900.0, np.inf])}
+PAID = {  # rounds pull either way, so that together they lose less than their budget
+    "choose of _rounds": "choices of cells",
+    "_rounds of boost": "sums of cells",
+    "boost of _boost": "number of records and start",
+}
+
+
+def of(estimator: Callable[..., Any], options: Options) -> Draw:
+    """Return what draws pairs for an estimator."""
+
+    def draw(rng: np.random.Generator) -> Pair:
+        domain, columns = _declared(rng)
+        given = domain | options(rng)
+        targets = np.array([*given["classes"], UNDECLARED]) if "classes" in given else NUMBERS
+        X, y = made(rng, columns, targets)
+        record = np.array([rng.choice(column) for column in columns]), float(rng.choice(targets))
+        epsilon = float(rng.choice([0.5, 1.0, 2.0, 8.0]))
+        made_of = partial(estimator, epsilon, **given, random_state=int(rng.integers(2**31)))
+
+        def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
+            return public_of(made_of().fit(X, y))
+
+        at_front = bool(rng.random() < 0.5)
+        return Pair(publish, X, y, record, epsilon, at_front=at_front, booked=booked_by_lines(PAID))
+
+    return draw
+
+
+def _declared(rng: np.random.Generator) -> tuple[dict[str, Any], list[NDArray[np.float64]]]:
+    """Return the domain of one to three features, as parameters, and of each the values that it may have."""
+    kinds = rng.choice(["linear", "log", "codes"], p=[0.2, 0.2, 0.6], size=int(rng.choice([1, 2, 2, 3])))
+    categories = {at: int(rng.integers(1, 4)) for at, kind in enumerate(kinds) if kind == "codes"}
+    columns = [
+        np.append(np.arange(float(categories[at])), np.nan) if at in categories else PLACES[kind]
+        for at, kind in enumerate(kinds)
+    ]
+    bounds = {at: (0.1, 1000.0, "log") if kind == "log" else (0.0, 1.0) for at, kind in enumerate(kinds)}
+    return {"bounds": {at: b for at, b in bounds.items() if at not in categories}, "categories": categories}, columns
+
+
+def _classes(rng: np.random.Generator) -> dict[str, Any]:
+    return {"classes": CLASSES[: int(rng.integers(2, 4))]}
+
+
+def _boosted(rng: np.random.Generator) -> dict[str, Any]:
+    return {"n_rounds": rng.choice(np.array([None, 1, 1, 1, 2, 2, 4], object)), "interactions": bool(rng.random() < 0.5)}
+
+
+REPLAYS: dict[str, Draw] = {
+    "DPBoostingClassifier": of(DPBoostingClassifier, lambda rng: _boosted(rng) | _classes(rng)),
+    "DPBoostingRegressor": of(DPBoostingRegressor, lambda rng: _boosted(rng) | {"target_bounds": (-1.0, 1.0)}),
+    "DPNaiveBayes": of(DPNaiveBayes, _classes),
+}
+"""Of each estimator, what draws a pair; a new estimator is replayed as soon as it stands here."""
