@@ -63,7 +63,10 @@ def _classes(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _boosted(rng: np.random.Generator) -> dict[str, Any]:
-    return {"n_rounds": rng.choice(np.array([None, 1, 1, 1, 2, 2, 4], object)), "interactions": bool(rng.random() < 0.5)}
+    return {
+        "n_rounds": rng.choice(np.array([None, 1, 1, 1, 2, 2, 4], object)),
+        "interactions": bool(rng.random() < 0.5),
+    }
 
 
 REPLAYS: dict[str, Draw] = {
