@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,7 @@ class Federation:
         clients: int = 3,
         started: int | None = None,
         variables: Mapping[str, str] | None = None,
+        overrides: Sequence[Path] = (),
     ) -> None:
         self.runs = folder / "runs"
         self.faults = folder / "faults"
@@ -82,8 +83,10 @@ class Federation:
             "CLIENTS": str(clients), "FEDLEARN_RUNS": str(self.runs), "PLUGINS": str(PLUGINS),
             "FAULTS": str(self.faults), **(variables or {}),
         }  # fmt: skip
-        self.stack: Stack = open_stack(folder, plain=plain, variables=given, overrides=[HERE / "faults.yml"],
-                                       scale={} if started is None else {"client": started})  # fmt: skip
+        self.stack: Stack = open_stack(
+            folder, plain=plain, variables=given, overrides=[HERE / "faults.yml", *overrides],
+            scale={} if started is None else {"client": started},
+        )  # fmt: skip
 
     def up(self) -> None:
         """Start all but the job."""
