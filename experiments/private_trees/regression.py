@@ -22,7 +22,7 @@ import pyarrow.parquet as parquet
 
 from experiments.private_trees.stored_rows import StoredRows
 from fedlearn.seeding import seed_for
-from fedlearn.trees import DPRegressionForest, DPRegressionTree, DPRelayForest, DPVotedForest
+from fedlearn.trees import DPBoostingRegressor, DPRegressionForest, DPRegressionTree, DPRelayForest, DPVotedForest
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 TARGET = "median_house_value"
@@ -41,6 +41,7 @@ PRINTED_FOREST = dict(  # DPMean_Forest, table 3
     zip(EPSILONS, (0.2244, 0.2169, 0.2073, 0.1764, 0.1615, 0.1402, 0.1343, 0.1284, 0.1226), strict=True)
 )
 MODELS: dict[str, Callable[..., Any]] = {
+    "boosting": DPBoostingRegressor,
     "tree": DPRegressionTree,
     "forest": DPRegressionForest,
     "forest-mean": lambda **options: DPRegressionForest(leaf="mean", **options),

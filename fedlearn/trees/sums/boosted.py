@@ -18,7 +18,7 @@ from fedlearn.trees.sums.classifier import PrivateSumsClassifier
 from fedlearn.trees.sums.fitting import PrivateSums
 from fedlearn.trees.sums.losses import LogCosh, Logistic, Loss
 from fedlearn.trees.sums.partitions import Partitions
-from fedlearn.trees.sums.views import Codes
+from fedlearn.trees.sums.views import Codes, Views
 
 WIDTH = 0.1  # of the loss of regression, in widths of the target's bounds
 
@@ -31,18 +31,19 @@ class _Boosting(PrivateSums):
 
     def _boost(
         self,
-        codes: Codes,
+        X: Any,
         target: FloatArray,
         loss: Loss,
         accountant: PrivacyAccountant,
         noise: Noise,
         rng: np.random.Generator,
     ) -> None:
-        self.partitions_ = Partitions.of(self._views_, pairs=self.interactions)
-        self.model_ = boost(
-            codes,
+        self._views_, self.model_ = boost(
+            X,
             target,
-            partitions=self.partitions_,
+            views=self._views_,
+            fine=self._fine(X),
+            pairs=self.interactions,
             loss=loss,
             epsilon=float(self.epsilon),
             rounds=self.n_rounds,
@@ -50,6 +51,10 @@ class _Boosting(PrivateSums):
             noise=noise,
             rng=rng,
         )
+        self.partitions_ = Partitions.of(self._views_, pairs=self.interactions)
+
+    def _fine(self, X: Any) -> Views:
+        return self._declared(X, one_each=True).of_numbers
 
 
 class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
@@ -148,9 +153,9 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
         self.bounds_from_data = bounds_from_data
 
     def _learn(
-        self, codes: Codes, target: FloatArray, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
+        self, X: Any, target: FloatArray, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
     ) -> None:
-        self._boost(codes, target, Logistic(len(self.classes_)), accountant, noise, rng)
+        self._boost(X, target, Logistic(len(self.classes_)), accountant, noise, rng)
 
     def _shares(self, codes: Codes) -> FloatArray:
         return Logistic(len(self.classes_)).shares(self.model_.score(codes, self.partitions_))
@@ -266,9 +271,9 @@ class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
         return np.asarray(low + np.clip(score, 0, 1) * (high - low))
 
     def _learn(
-        self, codes: Codes, target: FloatArray, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
+        self, X: Any, target: FloatArray, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
     ) -> None:
-        self._boost(codes, target, LogCosh(WIDTH), accountant, noise, rng)
+        self._boost(X, target, LogCosh(WIDTH), accountant, noise, rng)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

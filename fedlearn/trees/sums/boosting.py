@@ -8,6 +8,8 @@ arXiv:1012.4763), curvatures that cost nothing, and the rule for the number of r
 *Why it is private*, add or remove one record. Every release sees the records through what was published before.
 
 - *Start*, ``START_SHARE`` of epsilon: sums to which a record adds 1 in the L1 norm; geometric noise.
+- *Bins* of numeric columns, ``SHARE`` of epsilon, where the published number of records says that they are worth it:
+  one histogram for each column, geometric noise (`bins`).
 - *Choice*, one for each round: permute-and-flip on utilities that change by at most 1 (`counting.unbalance`), less a
   penalty for the number of cells, which is public; not monotone.
 - *Sums*, one for each cell: a record lies in one cell, whatever it lacks, and adds a row of L1 norm at most 1 there
@@ -22,17 +24,19 @@ looking at any data.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.privacy import Noise, PrivacyAccountant, geometric, permute_and_flip
 from fedlearn.trees.sums.additive import AdditiveModel, FloatArray, step_of
+from fedlearn.trees.sums.bins import SHARE, are_worth_it, private_edges
 from fedlearn.trees.sums.counting import cell_sums, unbalance
 from fedlearn.trees.sums.losses import UNIT, Loss, pairs_of
 from fedlearn.trees.sums.partitions import Partitions
 from fedlearn.trees.sums.plan import PAIRS_A_ROUND, START_SHARE, BoostPlan, plan_for
-from fedlearn.trees.sums.views import Codes
+from fedlearn.trees.sums.views import Codes, Views
 
 PENALTY = (
     0.6  # of a cell, in standard deviations of the noise on its sum: what noise alone would add to the next utility
@@ -40,25 +44,29 @@ PENALTY = (
 
 
 def boost(
-    codes: Codes,
+    X: Any,
     target: FloatArray,
     *,
-    partitions: Partitions,
+    views: Views,
+    fine: Views,
+    pairs: bool,
     loss: Loss,
     epsilon: float,
     rounds: int | None,
     accountant: PrivacyAccountant,
     noise: Noise,
     rng: np.random.Generator,
-) -> AdditiveModel:
-    """Return the model of records that were checked; books epsilon, all of it, and each share before it is used.
+) -> tuple[Views, AdditiveModel]:
+    """Return views, with private bins if they are worth it, and the model of records that were checked; books epsilon.
 
     Parameters
     ----------
-    codes, target
-        (views, rows) and (rows,).
-    partitions, loss
-        What may be chosen, and what is minimized.
+    X, target
+        (rows, features) and (rows,).
+    views, fine
+        What is declared; the fine grids of numeric columns.
+    pairs, loss
+        Whether two columns may be divided by together, and what is minimized.
     epsilon, rounds
         What is spent, and in how many rounds; None: by the rule.
     accountant
@@ -69,11 +77,21 @@ def boost(
     first = START_SHARE * epsilon
     accountant.spend(first, what="number of records and start", is_secure=noise.is_secure)
     released = in_records(geometric(loss.first_sums(target), sensitivity=UNIT, epsilon=first, noise=noise))
-    start = loss.start(released)
-    plan = plan_for(epsilon - first if math.isfinite(epsilon) else epsilon, float(released.sum()), rounds)
+    n, left = float(released.sum()), _less(epsilon, START_SHARE)
+    if are_worth_it(fine, SHARE * epsilon, n):
+        accountant.spend(SHARE * epsilon, what="bins of numeric columns", is_secure=noise.is_secure)
+        views = views.with_edges(private_edges(fine.encode(X), fine, epsilon=SHARE * epsilon, noise=noise))
+        left = _less(epsilon, START_SHARE + SHARE)
+    plan = plan_for(left, n, rounds)
     for what, each in (("choices of cells", plan.choice), ("sums of cells", plan.sums)):
         accountant.spend(plan.rounds * each, what=f"{what}, {plan.rounds} rounds", is_secure=noise.is_secure)
-    return _rounds(codes, target, start, partitions=partitions, loss=loss, plan=plan, noise=noise, rng=rng)
+    codes, partitions = views.encode(X), Partitions.of(views, pairs=pairs)
+    start = loss.start(released)
+    return views, _rounds(codes, target, start, partitions=partitions, loss=loss, plan=plan, noise=noise, rng=rng)
+
+
+def _less(epsilon: float, share: float) -> float:
+    return epsilon if math.isinf(epsilon) else epsilon * (1 - share)
 
 
 def _rounds(

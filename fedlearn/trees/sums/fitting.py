@@ -66,21 +66,20 @@ class PrivateSums(BaseEstimator):  # type: ignore[misc]
         accountant = self._account()
         noise, rng = sources(self.noise, self.random_state)
         X, y = self._checked_pair(X, y)
-        self._views_ = self._declared(X)
+        self._views_ = self._declared(X, one_each=self.one_each)
         target, kept = self._target(y)
-        codes = self._views_.encode(X)
         if not kept.all():
-            codes, target = np.ascontiguousarray(codes[:, kept]), target[kept]
-        self._learn(codes, target, accountant, noise, rng)
+            X, target = X.iloc[kept] if hasattr(X, "iloc") else X[kept], target[kept]
+        self._learn(X, target, accountant, noise, rng)
         self.notice_ = "; ".join(filter(None, [noise.notice, NOT_DECLARED if self.bounds_from_data else ""]))
         self.privacy_spent_ = accountant.spent
         return self
 
     @abstractmethod
     def _learn(
-        self, codes: Codes, target: FloatArray, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
+        self, X: Any, target: FloatArray, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
     ) -> None:
-        """Keep what is learned of codes (views, rows) and targets (rows,), and book what it costs, before."""
+        """Keep what is learned of X (rows, features) and targets (rows,), and book what it costs, before."""
 
     @abstractmethod
     def _target(self, y: Any) -> tuple[FloatArray, Any]:
@@ -108,15 +107,15 @@ class PrivateSums(BaseEstimator):  # type: ignore[misc]
             accountant.spend(math.inf, what=NOT_DECLARED)
         return accountant
 
-    def _declared(self, X: Any) -> Views:
+    def _declared(self, X: Any, *, one_each: bool) -> Views:
         if self.bounds_from_data and self.bounds is None:
-            return Views.from_data(X, categories=self.categories, names=self._names(), one_each=self.one_each)
+            return Views.from_data(X, categories=self.categories, names=self._names(), one_each=one_each)
         return Views.declare(
             self.n_features_in_,
             bounds=self.bounds,
             categories=self.categories,
             names=self._names(),
-            one_each=self.one_each,
+            one_each=one_each,
         )
 
     def _names(self) -> list[str] | None:

@@ -101,11 +101,11 @@ class DPNaiveBayes(PrivateSumsClassifier):
         self.bounds_from_data = bounds_from_data
 
     def _learn(
-        self, codes: Codes, target: FloatArray, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
+        self, X: Any, target: FloatArray, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
     ) -> None:
         epsilon = float(self.epsilon)
         accountant.spend(epsilon, what="classes by the bins of each feature", is_secure=noise.is_secure)
-        counts = counts_of(codes, target, self._views_, len(self.classes_))
+        counts = counts_of(self._views_.encode(X), target, self._views_, len(self.classes_))
         released = released_counts(counts, self._views_, epsilon=epsilon, noise=noise)
         self.tables_ = tables_of(released, self._views_, 2 * (len(self._views_.sizes) / epsilon) ** 2)
 

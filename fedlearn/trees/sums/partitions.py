@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from fedlearn.trees.sums.views import BINS, Codes, Views
 
-SHIFTS = (1, 2, 3)  # of a grid that stands alone: 16, 8, 4 bins
-PAIR_SHIFTS = (1, 2)  # of two grids; where one of the two is categories, the second and the third
+ALONE = (16, 8, 4)  # bins of a grid that stands alone
+OF_TWO = (16, 8)  # of two grids
+BESIDE_CATEGORIES = (8, 4)  # of a grid and categories
 LARGEST = 320  # cells of a pair
 
 
@@ -39,14 +40,15 @@ class Partitions:
     def of(cls, views: Views, *, pairs: bool = True) -> Partitions:
         """Return all partitions of these views; pairs are of the first views of two columns."""
         numeric = [edges is not None for edges in views.edges]
-        rows = [(view, -1, shift, 0) for view, each in enumerate(numeric) for shift in (SHIFTS if each else (0,))]
+
+        def shift(view: int, bins: int) -> int:
+            return (int(views.sizes[view]) // bins).bit_length() - 1 if numeric[view] else 0
+
+        rows = [(view, -1, shift(view, n), 0) for view, each in enumerate(numeric) for n in (ALONE if each else (1,))]
         singles = len(rows)
-        first = np.flatnonzero(np.diff(views.feature, prepend=-1)).tolist()
-        for a, b in combinations(first, 2) if pairs else ():
-            shifts = (
-                (0,) if not (numeric[a] or numeric[b]) else PAIR_SHIFTS if numeric[a] and numeric[b] else SHIFTS[1:]
-            )
-            rows += [(a, b, shift if numeric[a] else 0, shift if numeric[b] else 0) for shift in shifts]
+        for a, b in combinations(views.firsts, 2) if pairs else ():
+            bins = OF_TWO if numeric[a] and numeric[b] else BESIDE_CATEGORIES if numeric[a] or numeric[b] else (1,)
+            rows += [(a, b, shift(a, n), shift(b, n)) for n in bins]
         table = np.array(rows, np.int64).reshape(-1, 4)
         strides = (views.sizes[table[:, 0]] >> table[:, 2]) + 1
         cells = strides * np.where(table[:, 1] < 0, 1, (views.sizes[table[:, 1]] >> table[:, 3]) + 1)

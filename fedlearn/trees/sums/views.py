@@ -10,8 +10,8 @@ on every coarser grid, too. Codes depend on the declaration and on the value alo
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from fedlearn.trees.classes.encoding import by_position, columns_of, numbers_of,
 from fedlearn.trees.domain import Bounds, Domain, NotPrivateWarning, finite_range
 
 BINS = 32  # of a numeric view; a power of two
+PRIVATE_BINS = 16  # of a view whose bins are private; a power of two
+FINE = 64  # cells of a numeric column that has one view
 TAIL = 4096.0  # a tail's first step is this share of the width, or of as much of it as its bins make
 Codes = NDArray[np.uint8]
 
@@ -117,6 +119,26 @@ class Views:
         of_view = np.array(feature, np.int64), np.array(sizes, np.int64), tuple(edges)
         return cls(*of_view, tuple(listed), domain.low, domain.high, is_declared)
 
+    @property
+    def firsts(self) -> list[int]:
+        """The first view of each column."""
+        return np.flatnonzero(np.diff(self.feature, prepend=-1)).tolist()
+
+    @property
+    def of_numbers(self) -> Views:
+        """The views of numeric columns alone."""
+        kept = np.array([edges is not None for edges in self.edges], np.bool_)
+        edges = tuple(each for each in self.edges if each is not None)
+        return replace(self, feature=self.feature[kept], sizes=self.sizes[kept], edges=edges)
+
+    def with_edges(self, edges: Mapping[int, NDArray[np.float64]]) -> Views:
+        """Return these views with other edges in the first view of each of these columns; they may coincide."""
+        every, sizes = list(self.edges), self.sizes.copy()
+        for view in self.firsts:
+            if (column := int(self.feature[view])) in edges:
+                every[view], sizes[view] = edges[column], len(edges[column]) + 1
+        return replace(self, sizes=sizes, edges=tuple(every))
+
     def encode(self, X: Any) -> Codes:
         """Return (views, rows) codes of X: a DataFrame, or an array of objects or numbers."""
         columns = columns_of(X)
@@ -146,11 +168,11 @@ class Views:
 def _grids(domain: Domain, column: int, *, one_each: bool) -> list[NDArray[np.float64] | None]:
     low, high = float(domain.low[column]), float(domain.high[column])
     if domain.scale[column] == "log":
-        return [np.geomspace(low, high, BINS + 1)[1:-1]]
+        return [np.geomspace(low, high, (FINE if one_each else BINS) + 1)[1:-1]]
     even = np.linspace(low, high, BINS + 1)[1:-1]
     tail = low + np.geomspace((high - low) / TAIL, high - low, BINS)[:-1]
     if one_each:
-        return [np.unique(np.concatenate([even[1::2], tail[1::2]]))]
+        return [np.unique(np.concatenate([even, tail]))]
     return [even, tail]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.trees.sums.partitions import Partitions
-from fedlearn.trees.sums.views import BINS, Views
+from fedlearn.trees.sums.views import FINE, Views
 
 MIXED = {"bounds": {0: (0, 10), 1: (1, 100, "log")}, "categories": {2: ["a", "b", "c"], 3: 2}}
 
@@ -66,4 +66,4 @@ def test_more_categories_than_a_byte_holds_are_refused():
 def test_a_numeric_column_has_one_view_where_one_is_wanted():
     views = Views.declare(2, bounds=(0, 1), categories=None, one_each=True)
     assert views.feature.tolist() == [0, 1]
-    assert (views.sizes <= BINS).all()
+    assert (views.sizes <= FINE).all()
