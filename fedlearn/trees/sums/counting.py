@@ -44,15 +44,37 @@ def _add(cell, pairs, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def _unbalance(codes, table, gradients, out):  # type: ignore[no-untyped-def]
-    sums = np.empty((table[:, 5].max(), gradients.shape[1]), np.int64)
+    """Fill `out`; a partition that is a coarser grid of the one before it is summed from that one's cells."""
+    finer = np.zeros((table[:, 5].max(), gradients.shape[1]), np.int64)
+    sums = np.zeros_like(finer)
     for each in range(table.shape[0]):
-        a, b, shift, other, stride, cells = table[each]
+        a, b, cells = table[each, 0], table[each, 1], table[each, 5]
         sums[:cells] = 0
-        first, second = codes[a], codes[max(b, 0)]
-        for row in range(gradients.shape[0]):
-            cell = np.int64(first[row]) >> shift
-            if b >= 0:
-                cell += stride * (np.int64(second[row]) >> other)
-            for column in range(gradients.shape[1]):
-                sums[cell, column] += gradients[row, column]
+        if each > 0 and table[each - 1, 0] == a and table[each - 1, 1] == b:
+            _pool(finer, table[each - 1], table[each], sums)
+        else:
+            _sum(codes[a], codes[max(b, 0)], table[each], gradients, sums)
         out[each] = np.abs(sums[:cells]).sum()
+        finer, sums = sums, finer
+
+
+@numba.njit(cache=True)
+def _sum(first, second, partition, gradients, sums):  # type: ignore[no-untyped-def]
+    _, b, shift, other, stride, _ = partition
+    for row in range(gradients.shape[0]):
+        cell = np.int64(first[row]) >> shift
+        if b >= 0:
+            cell += stride * (np.int64(second[row]) >> other)
+        for column in range(gradients.shape[1]):
+            sums[cell, column] += gradients[row, column]
+
+
+@numba.njit(cache=True)
+def _pool(finer, of_finer, partition, sums):  # type: ignore[no-untyped-def]
+    _, _, shift_before, other_before, stride_before, cells_before = of_finer
+    _, _, shift, other, stride, _ = partition
+    for cell in range(cells_before):
+        first, second = cell % stride_before, cell // stride_before
+        pooled = (first >> (shift - shift_before)) + stride * (second >> (other - other_before))
+        for column in range(sums.shape[1]):
+            sums[pooled, column] += finer[cell, column]
