@@ -22,6 +22,7 @@ PAID = {  # rounds pull either way, so that together they lose less than their b
     "choose of _rounds": "choices of cells",
     "_rounds of boost": "sums of cells",
     "boost of _boost": "number of records and start",
+    "private_edges of boost": "bins of numeric columns",
 }
 
 
