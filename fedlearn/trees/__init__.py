@@ -7,6 +7,7 @@ from fedlearn.trees.nodes import MalformedTree, NodeTable, union
 from fedlearn.trees.numbers.regression import DPEnsembleTree, DPRegressionForest, DPRegressionTree
 from fedlearn.trees.numbers.relay import DPRelayForest, RelayTurn
 from fedlearn.trees.numbers.voted import DPVotedForest
+from fedlearn.trees.searching import PrivateSearch
 from fedlearn.trees.sums.boosted import DPBoostingClassifier, DPBoostingRegressor
 from fedlearn.trees.sums.naive_bayes import DPNaiveBayes
 
@@ -26,6 +27,7 @@ __all__ = [
     "NodeTable",
     "NotPrivateWarning",
     "PermuteAndFlipForest",
+    "PrivateSearch",
     "RelayTurn",
     "union",
 ]

@@ -88,6 +88,9 @@ def fitted(estimator):
     """Return it, fitted on data with names."""
     X = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (60, 2)), columns=["a", "b"])
     declared = {"noise": "seeded", "random_state": 0}
+    if estimator is trees.PrivateSearch:
+        tree = trees.DPRegressionTree(bounds=(0, 1), target_bounds=(0, 1))
+        return estimator(tree, {"depth": [1]}, **declared).fit(X, X["a"])
     if is_classifier(estimator()):
         declared |= {"categories": [2, 2], "classes": ["no", "yes"]}
     else:

@@ -29,7 +29,12 @@ PLACES = {"linear": np.array([0.05, 0.45, 0.95, -3.0]), "log": np.array([0.1, 3.
 
 
 def declared(rng: np.random.Generator) -> tuple[dict[str, Any], list[np.ndarray[Any, np.dtype[np.float64]]]]:
-    """Return the domain of one to three features, as parameters, and of each feature the values that it may have."""
+    """Return the domain of one to three features, as parameters, and of each feature the values that it may have.
+
+    Often it is the smallest in which a choice can lose all that it may: one feature with two thresholds.
+    """
+    if rng.random() < 0.3:
+        return {"bounds": (0.0, 1.0), "target_bounds": (-1.0, 1.0), "candidates": 2}, [PLACES["linear"]]
     kinds = rng.choice(["linear", "log", "codes"], size=int(rng.choice([1, 1, 2, 3])))
     categories = {at: int(rng.choice([1, 2, 3, 3])) for at, kind in enumerate(kinds) if kind == "codes"}
     values = [np.arange(categories[at] + 1.0) if at in categories else PLACES[kind] for at, kind in enumerate(kinds)]

@@ -48,7 +48,12 @@ def of(estimator: Callable[..., Any], options: Options) -> Draw:
 
 
 def _declared(rng: np.random.Generator) -> tuple[dict[str, Any], list[NDArray[np.float64]]]:
-    """Return the domain of one to three features, as parameters, and of each the values that it may have."""
+    """Return the domain of one to three features, as parameters, and of each the values that it may have.
+
+    Often it is the smallest in which a choice can lose all that it may: two features of two categories.
+    """
+    if rng.random() < 0.3:
+        return {"categories": {0: 2, 1: 2}}, [np.arange(2.0), np.arange(2.0)]
     kinds = rng.choice(["linear", "log", "codes"], p=[0.2, 0.2, 0.6], size=int(rng.choice([1, 2, 2, 3])))
     categories = {at: int(rng.integers(1, 4)) for at, kind in enumerate(kinds) if kind == "codes"}
     columns = [
