@@ -75,8 +75,31 @@ def _boosted(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
+def _crowd_and_stranger(rng: np.random.Generator) -> Pair:
+    """Return a crowd of one class and a record of the other, in its cell of one column and outside of it in another.
+
+    The record pulls one utility up and the other down by nearly 1, which is what a choice loses the most by.
+    """
+    estimator = partial(
+        DPBoostingClassifier, 8.0, n_rounds=1, interactions=False, bounds=None, categories=[2, 2], classes=CLASSES[:2],
+        random_state=int(rng.integers(2**31)),
+    )  # fmt: skip
+
+    def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
+        return public_of(estimator().fit(X, y))
+
+    crowd = int(rng.choice([100, 300, 900]))
+    record = np.array([0.0, 1.0]), 1.0
+    return Pair(publish, np.zeros((crowd, 2)), np.zeros(crowd), record, 8.0, booked=booked_by_lines(PAID))
+
+
+def _of_classes(rng: np.random.Generator) -> Pair:
+    any_pair = of(DPBoostingClassifier, lambda rng: _boosted(rng) | _classes(rng))
+    return _crowd_and_stranger(rng) if rng.random() < 0.05 else any_pair(rng)
+
+
 REPLAYS: dict[str, Draw] = {
-    "DPBoostingClassifier": of(DPBoostingClassifier, lambda rng: _boosted(rng) | _classes(rng)),
+    "DPBoostingClassifier": _of_classes,
     "DPBoostingRegressor": of(DPBoostingRegressor, lambda rng: _boosted(rng) | {"target_bounds": (-1.0, 1.0)}),
     "DPNaiveBayes": of(DPNaiveBayes, _classes),
 }
