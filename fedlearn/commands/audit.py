@@ -13,7 +13,7 @@ from fedlearn.errors import RunFailed, UsageError
 
 def audit(
     draws: Annotated[
-        int | None, typer.Option(min=1000, help="Outputs of each data set (default 100000); more prove more.")
+        int | None, typer.Option(min=1000, help="Outputs of each data set (default 100000, seeded 400000).")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Audit seeded noise; without it the secure one.")] = None,
     exact: Annotated[
@@ -32,7 +32,11 @@ def audit(
         raise UsageError("--draws is for the audit by experiment; --exact takes --pairs")
     if pairs is not None and not exact:
         raise UsageError("--pairs is for --exact; the audit by experiment takes --draws")
-    wrong = _replayed(pairs or 2000, seed or 0) if exact else _measured(draws or 100_000, seed)
+    wrong = (
+        _replayed(pairs or 2000, seed or 0)
+        if exact
+        else _measured(draws or (100_000 if seed is None else 400_000), seed)
+    )
     if wrong:
         raise RunFailed("not as it must be: " + "; ".join(wrong))
 

@@ -1,6 +1,8 @@
 """What the auditor is shown of the classification trees: many one-node trees at once, each on its own copy.
 
-Each pair of data sets differs by one record, on which the step's loss is as large as we know how to make it.
+Each pair of data sets differs by one record, on which the step's loss is as large as we know how to make it. Steps are
+looked at one by one: a split that a record makes likelier leads to a label that it makes less likely, so a whole tree
+loses less than it may, and would hide a bug. Whole trees are what the exact auditor is for (`replays.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ LONE: list[Record] = [(0, 0, 0)]
 # Without the last record both features are as good; with it only the first one tells the classes apart.
 CROWD: list[Record] = [(0, 0, 0)]
 TOLD_APART: list[Record] = [*CROWD, (1, 0, 1)]
+THREE, FOUR = (
+    3 * LONE,
+    4 * LONE,
+)  # for the exponential mechanism: the other label gets rarer, and the loss nears its claim
 INCOMPLETE: list[Record] = [(MISSING, MISSING, 0)]  # goes to both children, with half its weight each
 
 
@@ -43,8 +49,13 @@ def copies(records: list[Record], trees: int, sizes: tuple[int, int] = (2, 2)) -
     )
 
 
-def _forest(records: list[Record], *, depth: int, mechanism: str, epsilon: float = 1.0) -> Release:
-    """Return (trees, 3) all that a tree of selections publishes: feature at the root, labels of the first two nodes."""
+def _forest(
+    records: list[Record], *, depth: int, mechanism: str, epsilon: float = 1.0, shown: slice = slice(None)
+) -> Release:
+    """Return (trees, 3) what a tree of selections publishes: feature at the root, labels of the first two nodes.
+
+    `shown` says which of these.
+    """
 
     def draw(draws: int, noise: Noise) -> NDArray[Any]:
         growth, left, counts = growing.grow_by_selection(
@@ -58,7 +69,7 @@ def _forest(records: list[Record], *, depth: int, mechanism: str, epsilon: float
         value = growing.choose_labels(growth, counts, epsilon=left, mechanism=mechanism, noise=noise)
         table = growing.table_of(growth, value)
         second = np.where(table.first_child[:draws] < 0, np.arange(draws), table.first_child[:draws])
-        return np.column_stack([table.feature[:draws], table.value[:draws, 0], table.value[second, 0]])
+        return np.column_stack([table.feature[:draws], table.value[:draws, 0], table.value[second, 0]])[:, shown]
 
     return draw
 
@@ -96,15 +107,18 @@ def _case(release: Callable[[list[Record]], Release], pair: Pair, cost: int = 1)
 
 
 _LABEL = partial(_forest, depth=0)
-_TREE = partial(_forest, depth=1, mechanism="permute_and_flip")
+# Of the harmonic shares of one level a third is for the split, the rest for the labels: each such that it costs 1.
+_SPLITS = partial(_forest, depth=1, mechanism="permute_and_flip", epsilon=3.0, shown=slice(0, 1))
+_LABELS = partial(_forest, depth=1, mechanism="permute_and_flip", epsilon=1.5, shown=slice(1, 3))
 _LEAVES = partial(_leaf_counts, depth=1)
-_ONE_MORE, _SPLIT, _WITHOUT_VALUES = (EMPTY, LONE), (CROWD, TOLD_APART), (EMPTY, INCOMPLETE)
+_ONE_MORE, _FOURTH = (EMPTY, LONE), (THREE, FOUR)
+_SPLIT, _WITHOUT_VALUES = (CROWD, TOLD_APART), (EMPTY, INCOMPLETE)
 
 CLASS_TREE_CASES: dict[str, AuditCase] = {
     "classification, label by permute-and-flip": _case(partial(_LABEL, mechanism="permute_and_flip"), _ONE_MORE),
-    "classification, label by the exponential mechanism": _case(partial(_LABEL, mechanism="exponential"), _ONE_MORE),
-    "classification, split and labels": _case(_TREE, _SPLIT, cost=2),
-    "classification, split and labels, values missing": _case(_TREE, _WITHOUT_VALUES, cost=2),
+    "classification, label by the exponential mechanism": _case(partial(_LABEL, mechanism="exponential"), _FOURTH),
+    "classification, split": _case(_SPLITS, _SPLIT),
+    "classification, labels of a record in pieces": _case(_LABELS, _WITHOUT_VALUES),
     "classification, counts of random leaves": _case(_LEAVES, _ONE_MORE),
     "classification, counts of random leaves, values missing": _case(_LEAVES, _WITHOUT_VALUES),
     "classification, noisy histograms": _case(_noisy_histograms, _ONE_MORE, cost=20),

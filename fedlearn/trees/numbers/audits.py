@@ -3,7 +3,8 @@
 *Isolated* cases run one step of the tree's own code on many copies of one small node at once, so a hundred thousand
 draws take a second. *Whole* cases grow as many trees at once, and look at all that is published on the path of one
 record: the event that every single thing there came out on the side that the record makes unlikely. Each of them then
-loses its whole share of epsilon, so the tree loses all of it.
+loses its whole share of epsilon, so the tree loses all of it. They have one greedy level: with more the event is too
+rare to be seen, and whole trees are what the exact auditor is for (`replays.py`).
 
 The planted bugs are for the auditor itself: it must refute them.
 """
@@ -120,7 +121,7 @@ def _published(grown: Any, plan: TreePlan) -> NDArray[np.float64]:
 
 
 def _pair(
-    show: Callable[[Any, TreePlan], NDArray[Any]], plan: TreePlan, claimed: float = 1.0, cost: int = 5
+    show: Callable[[Any, TreePlan], NDArray[Any]], plan: TreePlan, claimed: float = 1.0, cost: int = 1
 ) -> AuditCase:
     return AuditCase(claimed, _tree(EMPTY, plan, show), _tree(ONE, plan, show), cost=cost)
 
@@ -140,14 +141,12 @@ TREE_CASES: dict[str, AuditCase] = {
     "tree, choice by vote": AuditCase(1.0, _choice(CROWD, "vote", 1.0), _choice(LONE, "vote", 1.0)),
     "tree, choice by squared error": AuditCase(1.0, _choice(MANY, "squared", 1.0), _choice(ONE_OTHER, "squared", 1.0)),
     "tree, choice by absolute error": AuditCase(1.0, _choice(CROWD, "absolute", 1.0), _choice(LONE, "absolute", 1.0)),
-    "regression tree, path of a record, means": _path(plan_for(1.0, greedy_levels=2, random_levels=0), cost=2),
-    "regression tree, path of a record, medians": _path(
-        plan_for(1.0, greedy_levels=2, random_levels=0, leaf="median"), cost=2
-    ),
+    "regression tree, path of a record, means": _path(plan_for(1.0, greedy_levels=1, random_levels=0)),
+    "regression tree, path of a record, medians": _path(plan_for(1.0, greedy_levels=1, random_levels=0, leaf="median")),
     "random tree, path of a record": _path(plan_for(1.0, greedy_levels=0, random_levels=2)),
-    "relay turn, path of a record": _path(relay_plan(1.0, 200.0), cost=2),
+    "relay turn, path of a record": _path(relay_plan(1.0, 200.0)),
     "voted forest, path of a record": _path(
-        plan_for(1.0, greedy_levels=2, random_levels=0), cost=2, grower=_alone_in_its_group
+        plan_for(1.0, greedy_levels=1, random_levels=0), grower=_alone_in_its_group
     ),
     "random tree, means": _pair(_plain, plan_for(1.0, greedy_levels=0, random_levels=2)),
 }
@@ -159,7 +158,7 @@ _UNBOOKED = TreePlan(
 
 PLANTED_BUGS: dict[str, AuditCase] = {
     "planted: half the noise on the sums": AuditCase(1.0, _sums(EMPTY, 2.0), _sums(ONE, 2.0)),
-    "planted: a level that was not booked": _pair(_published, _UNBOOKED, cost=1),
+    "planted: a level that was not booked": _pair(_published, _UNBOOKED),
     "planted: half the noise on the choice": AuditCase(
         0.25, _choice(CROWD, "vote", 2.0), _choice([*CROWD, *LONE[-1:] * 2], "vote", 2.0)
     ),

@@ -27,4 +27,11 @@ def test_the_auditor_refutes(name):
 @pytest.mark.parametrize("name", [name for name in SOUND if "path of a record" in name])
 def test_the_path_of_a_record_shows_a_good_part_of_what_a_tree_may_lose(name):
     (result,) = audit_everything(100_000, seed=6, cases={name: SOUND[name]})
-    assert result.measured > 0.35 * result.claimed, str(result)
+    assert result.measured > 0.7 * result.claimed, str(result)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", TREE_CASES | CLASS_TREE_CASES)
+def test_a_loss_of_one_point_three_times_the_claim_would_be_caught(name):
+    (result,) = audit_everything(400_000, seed=6, cases={name: SOUND[name]})
+    assert result.measured > (0.77 if "histograms" in name else 0.85) * result.claimed, str(result)
