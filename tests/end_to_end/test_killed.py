@@ -92,6 +92,7 @@ def test_killed_before_anything_is_stored_it_starts_anew_in_the_same_folder(comm
     assert resumed(killed.run).sha == undisturbed().sha
 
 
+@pytest.mark.slow
 def test_two_runs_do_not_share_a_folder(in_the_middle, capsys):
     running = in_the_middle(FAULTY, "hang:3:1")
     assert end_of("simulate", "--resume", running.run.folder) == 2

@@ -94,6 +94,7 @@ def test_permute_and_flip_follows_its_closed_form(noise, utilities, scale, asser
     assert_drawn_from(counts, permute_and_flip_probabilities(utilities, scale))
 
 
+@pytest.mark.slow
 def test_permute_and_flip_is_opendps_noisy_max(assert_drawn_from):
     import opendp.prelude as dp
 
