@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from tests.adversary.hostile_requests import KINDS, PARTITION, Attacker, attack
+from tests.adversary.hostile_requests import KINDS, ODD_PATHS, PARTITION, Attacker, attack
 from tests.compose.federation import Federation, why_not
 
 pytestmark = [pytest.mark.network, pytest.mark.skipif(bool(why_not()), reason=why_not())]
@@ -129,7 +129,7 @@ def expected(execute, monkeypatch):
 
 @pytest.mark.long
 def test_a_few_hostile_requests_of_each_kind_change_nothing(tmp_path, expected):
-    run, answers, peak = run_under_attack(tmp_path, times=4, rounds=3)
+    run, answers, peak = run_under_attack(tmp_path, times=len(ODD_PATHS), rounds=3)
     check(run, peak, expected(3))
     check_answers(answers)
 
