@@ -180,6 +180,7 @@ def test_what_a_wrapper_wraps_may_have_options_of_its_own():
     assert made.strategy.strategy.fraction_train == 0.5
 
 
+@pytest.mark.slow
 def test_metrics_of_the_nodes_reach_the_strategy(scene):
     settings = StrategySettings(name=f"{MODULE}:QFedAvg", options='{"client_learning_rate": 0.1}')
     run = scene({10 + n: Node(n) for n in range(4)}, strategy=load_strategy(settings), rounds={"total": 2})

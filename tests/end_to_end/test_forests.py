@@ -47,6 +47,7 @@ def test_every_engine_makes_the_same_forest(execute, undisturbed, settings):
             assert run.summary[name] == reference.summary[name], name
 
 
+@pytest.mark.slow
 def test_results_are_in_the_unit_of_the_target_and_say_what_was_spent(execute):
     run = execute({**UNION, "privacy.epsilon": 3.0})
     low, high = diabetes.SCHEMA.target_bounds
@@ -150,6 +151,7 @@ def test_killed_between_turns_it_resumes_to_the_same_bytes(command, execute, und
 HICCUP = {**UNION, "model.name": "faulty_forest:FOREST", "clients": 5, "rounds.max_attempts": 2}
 
 
+@pytest.mark.slow
 def test_a_private_run_survives_two_of_five_nodes_failing_once_and_spends_no_more(
     execute, undisturbed, tmp_path, monkeypatch
 ):
@@ -179,6 +181,7 @@ def test_what_abandoned_attempts_have_published_is_in_the_summary(execute, tmp_p
     assert (run.summary["rounds"], run.summary["epsilon"], run.summary["nodes_spent"]) == (0, 1.0, 3)
 
 
+@pytest.mark.slow
 def test_where_sizes_are_public_a_record_is_replaced_and_loses_twice_as_much(execute):
     run = execute({**UNION, "privacy.public_sizes": True})
     assert (run.summary["epsilon"], run.summary["neighboring"]) == (2.0, "replace one record")
@@ -191,7 +194,10 @@ def test_a_strategy_that_averages_is_refused_before_round_1(execute):
         execute({**UNION, "strategy.name": "fedavg"})
 
 
-@pytest.mark.parametrize("model", ["dp-classifier", "dp-random-forest", "pf-forest"])
+CLASSIFIERS = ("dp-classifier", "dp-random-forest", "pf-forest")
+
+
+@pytest.mark.parametrize("model", some_slow({name: name for name in CLASSIFIERS}, ["pf-forest"]))
 def test_classifiers_report_loss_and_accuracy(execute, tmp_path, model):
     rng = np.random.default_rng(1)
     job, age = rng.integers(0, 3, 400), rng.integers(0, 100, 400)

@@ -122,6 +122,7 @@ def test_what_a_node_keeps_for_itself_is_what_it_measures_and_never_leaves_it(ex
     assert own > common + 0.2  # two classes a node: a last layer of its own knows which
 
 
+@pytest.mark.slow
 def test_measuring_a_model_of_the_nodes_own_does_not_send_it(execute, undisturbed):
     shared = undisturbed({**FEDPER, "training.learner": ""})
     assert execute({**FEDPER, "training.learner": "ditto:Ditto"}).sha == shared.sha

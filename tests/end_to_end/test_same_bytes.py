@@ -41,7 +41,7 @@ VARIANTS = {
     "flowers-own-strategy": {"strategy.name": "flwr.serverapp.strategy:FedAvg"},
     "evaluated-by-nodes": {"evaluation.where": "nodes"},
 }  # fmt: skip
-QUICK = ("plain", "chain", "residual-kept", "state-shrunk", "flowers-own-strategy")  # each part of a round in one
+QUICK = ("plain", "chain", "residual-kept", "flowers-own-strategy")  # each part of a round in one
 
 
 @pytest.fixture(scope="module")

@@ -107,6 +107,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_tables(reference, start,
     assert tables(killed) == tables(reference)
 
 
+@pytest.mark.slow
 def test_finished_sweep_runs_nothing_again_and_grows(reference, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in reference.glob("runs/*/checkpoint.json")}
     results = run_sweep(PLAN, reference)
