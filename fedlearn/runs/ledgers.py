@@ -25,7 +25,7 @@ from typing import BinaryIO
 
 from fedlearn.errors import UsageError, quoted
 from fedlearn.privacy.ledger import LedgerDamaged, check_of, lines_in
-from fedlearn.runs.checkpoint import write_atomically
+from fedlearn.runs.checkpoint import sync_folder, write_atomically
 
 SUFFIX = ".ledger"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -92,7 +92,7 @@ class LedgerFile:
                     file.truncate(len(before))
                 raise
             if not before:
-                _sync(self.path.parent)
+                sync_folder(self.path.parent)
             whole = before + lines
             write_atomically(self._head, json.dumps({"lines": lines_in(whole), "check": check_of(whole)}).encode())
 
@@ -136,11 +136,3 @@ def _write(file: BinaryIO, data: bytes) -> None:
     while data:
         data = data[file.write(data) :]
     os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
