@@ -13,7 +13,7 @@ import typer
 from fedlearn.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
-    from fedlearn.privacy.ledger import Ledger
+    from fedlearn.privacy.ledger import Entry
     from fedlearn.runs.ledgers import LedgerFile
 
 
@@ -43,46 +43,37 @@ def ledger(
 
 
 def _checked(file: LedgerFile) -> None:
-    from fedlearn.privacy.ledger import Booking, Publication
+    from fedlearn.privacy.ledger import Ledger, bookings
 
-    found = _read(file)
-    entries = found.entries()
-    _sound(file, lambda: [found.published(entry.question) for entry in entries if isinstance(entry, Publication)])
-    booked = sum(isinstance(entry, Booking) for entry in entries)
+    found = Ledger(file)
+    entries = _sound(file, found.check)
+    booked = len(bookings(entries))
     print(f"{file.path}: sound; {booked} bookings, {len(entries) - booked} published, {found.spent()}")
 
 
 def _show(file: LedgerFile) -> None:
     from fedlearn.metrics import EPSILON
-    from fedlearn.privacy.ledger import Booking, Publication, total
+    from fedlearn.privacy.ledger import Ledger, Publication, bookings, total
     from fedlearn.report.tables import Table
 
-    entries = _read(file).entries()
+    entries = _sound(file, Ledger(file).entries)
     answered = {entry.question for entry in entries if isinstance(entry, Publication)}
-    bookings = [entry for entry in entries if isinstance(entry, Booking)]
     rows, so_far = [], []
-    for each in bookings:
+    booked = bookings(entries)
+    for each in booked:
         so_far.append(each)
         when = datetime.fromtimestamp(each.time, UTC).strftime("%Y-%m-%d %H:%M") if each.time else "-"
         noise = "secure" if each.is_secure else "seeded"
         cost = (f"{each.epsilon:g}", each.relation.value, noise, "yes" if each.question in answered else "no")
         rows.append((when, each.run, each.about, str(each.round_number), *cost, f"{total(so_far).epsilon:g}"))
     heads = ("UTC", "run", "model", "round", EPSILON.title, "neighbors", "noise", "published", "in all")
-    Table.of_texts(file.name, str(total(bookings)), heads, rows, words=len(heads)).show()
+    Table.of_texts(file.name, str(total(booked)), heads, rows, words=len(heads)).show()
 
 
-def _read(file: LedgerFile) -> Ledger:
-    from fedlearn.privacy.ledger import Ledger
-
-    found = Ledger(file)
-    _sound(file, found.entries)
-    return found
-
-
-def _sound(file: LedgerFile, look: Callable[[], object]) -> None:
+def _sound(file: LedgerFile, look: Callable[[], list[Entry]]) -> list[Entry]:
     from fedlearn.privacy.ledger import LedgerDamaged
 
     try:
-        look()
+        return look()
     except LedgerDamaged as error:
         raise RunFailed(f"{file.path}: {error}: put a copy of the folder back; the node refuses until then") from None

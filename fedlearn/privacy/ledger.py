@@ -24,6 +24,7 @@ from fedlearn.privacy.accountant import SLACK
 from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine
 
 FORMAT = 1
+FIRST = 2  # number of the line of the first entry
 
 
 class LedgerDamaged(FedlearnError):
@@ -175,11 +176,13 @@ class Ledger:
             If it was not published, and does not fit; nothing is booked.
         """
         with self._storage.alone():
-            known = self.published(booking.question)
+            entries = self.entries()
+            known = self._answer_to(booking.question, entries)
             if known is not None:
                 return known
-            if not self.covers(booking, budget=budget):
-                raise BudgetExceeded(booking.about, epsilon=booking.epsilon, remaining=self._remaining(booking, budget))
+            if not self._fits(booking, budget, entries):
+                remaining = self._remaining(booking, budget, entries)
+                raise BudgetExceeded(booking.about, epsilon=booking.epsilon, remaining=remaining)
             self._write(booking)
             published = answer()
             digest = hashlib.sha256(published).hexdigest()
@@ -189,32 +192,29 @@ class Ledger:
 
     def published(self, question: str) -> bytes | None:
         """Return what was published for a question; None where nothing was."""
-        for number, entry in enumerate(self.entries(), start=2):
-            if isinstance(entry, Publication) and entry.question == question:
-                answer = self._storage.kept(entry.sha256)
-                if hashlib.sha256(answer).hexdigest() != entry.sha256:
-                    raise LedgerDamaged(number, f"names an answer that is gone or was changed: {entry.sha256}")
-                return answer
-        return None
+        return self._answer_to(question, self.entries())
 
     def covers(self, booking: Booking, *, budget: float) -> bool:
         """Return whether a booking fits into its run's budget, and into all that may be spent."""
-        of_run = total([*self.bookings(booking.run), booking]).epsilon
-        in_all = total([*self.bookings(), booking]).epsilon
-        return of_run <= budget * (1 + SLACK) and in_all <= self._most * (1 + SLACK)
+        return self._fits(booking, budget, self.entries())
 
     def has_answered(self, run: str, round_number: int) -> bool:
         """Return whether an answer of this run and round was published, and can be sent again."""
-        answered = {entry.question for entry in self.entries() if isinstance(entry, Publication)}
-        return any(each.question in answered for each in self.bookings(run) if each.round_number == round_number)
+        entries = self.entries()
+        answered = {entry.question for entry in entries if isinstance(entry, Publication)}
+        return any(each.question in answered for each in bookings(entries, run) if each.round_number == round_number)
 
     def spent(self, run: str = "") -> PrivacySpent:
         """Return what was spent in all, or in one run."""
-        return total(self.bookings(run))
+        return total(bookings(self.entries(), run))
 
-    def bookings(self, run: str = "") -> list[Booking]:
-        """Return what was booked, by all runs or one."""
-        return [each for each in self.entries() if isinstance(each, Booking) and run in ("", each.run)]
+    def check(self) -> list[Entry]:
+        """Return all entries, after a look whether each answer is still there as it was published."""
+        entries = self.entries()
+        for number, entry in enumerate(entries, start=FIRST):
+            if isinstance(entry, Publication):
+                self._kept(entry, number)
+        return entries
 
     def entries(self) -> list[Entry]:
         """Return all entries, in the order in which they were written."""
@@ -222,13 +222,34 @@ class Ledger:
 
     def _write(self, entry: Entry) -> None:
         before = self._storage.read()
-        checks = [check for _, check in read(before, name=self._storage.name)]
         head = b"" if before else line_of({"ledger": FORMAT, "data": self._storage.name}, "")
-        last = checks[-1] if checks else check_of(before or head)
-        self._storage.append(head + line_of({"kind": entry.kind, **asdict(entry)}, last))
+        self._storage.append(head + line_of({"kind": entry.kind, **asdict(entry)}, check_of(before or head)))
 
-    def _remaining(self, booking: Booking, budget: float) -> float:
-        return max(min(budget - self.spent(booking.run).epsilon, self._most - self.spent().epsilon), 0.0)
+    def _answer_to(self, question: str, entries: list[Entry]) -> bytes | None:
+        for number, entry in enumerate(entries, start=FIRST):
+            if isinstance(entry, Publication) and entry.question == question:
+                return self._kept(entry, number)
+        return None
+
+    def _kept(self, entry: Publication, number: int) -> bytes:
+        answer = self._storage.kept(entry.sha256)
+        if hashlib.sha256(answer).hexdigest() != entry.sha256:
+            raise LedgerDamaged(number, f"names an answer that is gone or was changed: {entry.sha256}")
+        return answer
+
+    def _fits(self, booking: Booking, budget: float, entries: list[Entry]) -> bool:
+        of_run = total([*bookings(entries, booking.run), booking]).epsilon
+        in_all = total([*bookings(entries), booking]).epsilon
+        return of_run <= budget * (1 + SLACK) and in_all <= self._most * (1 + SLACK)
+
+    def _remaining(self, booking: Booking, budget: float, entries: list[Entry]) -> float:
+        of_run, in_all = total(bookings(entries, booking.run)), total(bookings(entries))
+        return max(min(budget - of_run.epsilon, self._most - in_all.epsilon), 0.0)
+
+
+def bookings(entries: Iterable[Entry], run: str = "") -> list[Booking]:
+    """Return what was booked, by all runs or one."""
+    return [each for each in entries if isinstance(each, Booking) and run in ("", each.run)]
 
 
 def total(bookings: Iterable[Booking]) -> PrivacySpent:

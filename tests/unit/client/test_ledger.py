@@ -17,7 +17,7 @@ from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.virtual_nodes import partition_of
 from fedlearn.models.loaded import initial_state
-from fedlearn.privacy.ledger import Ledger
+from fedlearn.privacy.ledger import Ledger, bookings
 from fedlearn.runs.ledgers import LedgerFile, names_in
 from strategies.forest_union import ForestUnion
 
@@ -96,7 +96,7 @@ def test_another_question_of_the_run_is_refused_and_another_run_is_paid_until_al
     assert (hospital.ledger.spent().epsilon, sum(hospital.seen.values()), len(hospital.seen)) == (2.0, 2.0, 2)
     assert hospital.ready(seed=3) == hospital.trains(seed=3) == "budget-spent"
     assert hospital.ready(seed=2) == ""
-    assert (hospital.ledger.spent().epsilon, len(hospital.ledger.bookings())) == (2.0, 2)
+    assert (hospital.ledger.spent().epsilon, len(bookings(hospital.ledger.entries()))) == (2.0, 2)
 
 
 BEYOND = {
