@@ -37,7 +37,7 @@ def is_private(config: RunConfig) -> bool:
 
 
 def discreet(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """Say a word instead of an error's text, if the node has something to keep to itself; a mod, the outermost."""
+    """Say a word instead of an error's text, if the node keeps something to itself; a mod, behind the policy alone."""
     config = from_flower(context.run_config)
     if not (context.node_config.get("own-data") or is_private(config)):  # which reads the data
         return call_next(message, context)

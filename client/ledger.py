@@ -122,8 +122,7 @@ class Purse:
         )
 
     def _loss(self, epsilon: float) -> PrivacySpent:
-        privacy = self._config.privacy
-        return largest_loss(epsilon, public_sizes=privacy.public_sizes, is_secure=privacy.noise != "seeded")
+        return largest_loss(epsilon, self._config.privacy)
 
 
 def run_of(config: RunConfig) -> str:

@@ -85,7 +85,7 @@ def beyond(policy: Policy, config: RunConfig) -> str:
         return NOISE_NOT_SECURE
     if privacy.public_sizes and not policy.public_sizes:
         return SIZES_NOT_PUBLIC
-    loss = largest_loss(privacy.epsilon, public_sizes=privacy.public_sizes, is_secure=privacy.noise != "seeded")
+    loss = largest_loss(privacy.epsilon, privacy)
     return EPSILON_TOO_LARGE if loss.epsilon > min(policy.most_of_a_run, policy.largest_epsilon) else ""
 
 

@@ -20,8 +20,7 @@ def promised(config: RunConfig) -> PrivacySpent:
     """Return the most that a record of any node loses in a run."""
     from fedlearn.privacy import largest_loss
 
-    privacy = config.privacy
-    return largest_loss(privacy.epsilon, public_sizes=privacy.public_sizes, is_secure=privacy.noise != "seeded")
+    return largest_loss(config.privacy.epsilon, config.privacy)
 
 
 def spent_by_partition(events: Path, loss: str, *, most: float) -> dict[int, float]:

@@ -46,9 +46,8 @@ class TreeLearner(Learner):
         examples = task.train.at(task.indices)
         account = PrivacyAccountant(self.privacy.epsilon, NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD)
         trees = self.grown(state, examples, task, account)
-        public_sizes = self.privacy.public_sizes
-        loss = largest_loss(account.budget, public_sizes=public_sizes, is_secure=self.noise == "secure")
-        return LocalFit(trees, len(examples) if public_sizes else 1, {EPSILON.name: loss.epsilon})
+        loss = largest_loss(account.budget, self.privacy)
+        return LocalFit(trees, len(examples) if self.privacy.public_sizes else 1, {EPSILON.name: loss.epsilon})
 
     def grown(self, state: State, examples: Examples, task: LocalTask, account: PrivacyAccountant) -> State:
         """Return the trees that are to be sent."""

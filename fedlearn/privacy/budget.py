@@ -12,7 +12,10 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedlearn.config.schema import PrivacySettings
 
 
 class NeighboringRelation(StrEnum):
@@ -163,7 +166,7 @@ class PrivacySpent:
         return f"epsilon = {self.epsilon:g} ({self.relation.value}; unit: {self.unit.value}{warning})"
 
 
-def largest_loss(epsilon: float, *, public_sizes: bool, is_secure: bool) -> PrivacySpent:
+def largest_loss(epsilon: float, settings: PrivacySettings) -> PrivacySpent:
     """Return what a record loses at most by answers that cost epsilon if a record is added or removed.
 
     Where everybody knows how many records there are, two data sets of which one has a record more can be told apart by
@@ -173,18 +176,18 @@ def largest_loss(epsilon: float, *, public_sizes: bool, is_secure: bool) -> Priv
     ----------
     epsilon : float
         Of all answers together, in nats; 0 or more.
-    public_sizes : bool
-        Whether everybody knows how many records there are.
-    is_secure : bool
-        Whether the noise comes from secure randomness.
+    settings : PrivacySettings
+        Of the run: whether everybody knows how many records there are, and whether its noise may be drawn again.
 
     Examples
     --------
-    >>> print(largest_loss(1.0, public_sizes=True, is_secure=True))
+    >>> from fedlearn.config.schema import PrivacySettings
+    >>> print(largest_loss(1.0, PrivacySettings(public_sizes=True, noise="secure")))
     epsilon = 2 (replace one record; unit: record)
     """
+    is_secure = settings.noise != "seeded"
     loss = PrivacySpent(epsilon, NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, is_secure)
-    return loss.under(NeighboringRelation.REPLACE) if public_sizes else loss
+    return loss.under(NeighboringRelation.REPLACE) if settings.public_sizes else loss
 
 
 def as_plain(epsilon: float) -> float | str:
