@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError, field_validator
 
+from fedlearn.config.options import allowed_by
 from fedlearn.config.schema import Positive, Settings
 from fedlearn.errors import UsageError, quoted
 
@@ -50,7 +51,7 @@ class Policy(Settings):
             first = error.errors()[0]
             name = ".".join(map(str, first["loc"])) or "policy"
             value = "" if first["type"] == "missing" else f" = {quoted(first['input'])}"
-            raise UsageError(f"{where}: {name}{value}: {first['msg'].lower()}") from None
+            raise UsageError(f"{where}: {name}{value}: {allowed_by(error)}") from None
 
     @classmethod
     def of_file(cls, file: Path | None, **more: Any) -> Self:

@@ -38,7 +38,7 @@ def test_the_data_are_called_as_their_folder_unless_they_have_a_name(tmp_path, m
     ("flags", "said"),
     [
         ("--ledger L", "largest_epsilon: field required"),
-        ("--ledger L --largest-epsilon 0", "largest_epsilon = 0.0: input should be greater than 0"),
+        ("--ledger L --largest-epsilon 0", "largest_epsilon = 0.0: it should be greater than 0"),
         ("--ledger L --largest-epsilon inf", "largest_epsilon = inf"),
         ("--ledger L --largest-epsilon 1 --least-records -2", "least_records = -2"),
         ("--ledger L --largest-epsilon 1 --data-name ../x", "data name '../x'"),
