@@ -54,11 +54,36 @@ def size_in_bytes(key: str, record: Record) -> int:
     Protocol Buffers write a nested message as one byte of tag, its length as a varint, and itself; an array's bytes
     are such a field of their Array message. A test holds the sum equal to the length of the bytes themselves.
     """
-    if not isinstance(record, ArrayRecord):
-        size: int = recorddict_to_proto({key: record}).ByteSize()  # type: ignore[arg-type]
-        return size
-    arrays = sum(_field(_field(len(name.encode())) + _field(_array_size(array))) for name, array in record.items())
-    return _field(_field(len(key.encode())) + _field(arrays))
+    if isinstance(record, ArrayRecord):
+        entries = sum(_entry(name, _array_size(array)) for name, array in record.items())
+    else:
+        is_metric = isinstance(record, MetricRecord)
+        sizes = [(name, _value_size(value, is_metric=is_metric)) for name, value in record.items()]
+        if not all(size for _, size in sizes):
+            whole: int = recorddict_to_proto({key: record}).ByteSize()  # type: ignore[arg-type]
+            return whole
+        entries = sum(_entry(name, size) for name, size in sizes)
+    return _entry(key, entries)
+
+
+def _entry(name: str, size: int) -> int:
+    """Return the size of an item of this name whose value has this size."""
+    return _field(_field(len(name.encode())) + _field(size)) if name else _field(_field(size))
+
+
+def _value_size(value: object, *, is_metric: bool) -> int:
+    """Return the size of a single value; 0 of a list, and of what cannot be sent, which Flower is left to refuse."""
+    if type(value) is float:
+        return 9
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return 1 + _varint(2 * value if value >= 0 else -2 * value - 1)
+    if is_metric:
+        return 0
+    if type(value) is bool:
+        return 2
+    if type(value) is str:
+        return _field(len(value.encode()))
+    return _field(len(value)) if type(value) is bytes else 0
 
 
 def _array_size(array: Array) -> int:
@@ -75,4 +100,9 @@ def _about_size(dtype: str, shape: tuple[int, ...], stype: str) -> int:
 
 def _field(length: int) -> int:
     """Return the size of a field of this length: tag, varint, content."""
-    return 1 + max(-(-length.bit_length() // 7), 1) + length
+    return 1 + _varint(length) + length
+
+
+def _varint(number: int) -> int:
+    """Return how many bytes a number from 0 on takes, seven bits in each."""
+    return max(-(-number.bit_length() // 7), 1)

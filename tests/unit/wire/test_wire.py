@@ -57,6 +57,30 @@ def test_size_of_a_message_is_that_of_its_serialised_records():
     assert wire.bytes_of(content) == len(flower.to_bytes(content)) > 400
 
 
+INTS = st.one_of(st.integers(-(2**63), 2**64 - 1), st.sampled_from([0, 63, 64, -64, -65, 2**63 - 1, -(2**63), 2**63]))
+NUMBERS = st.one_of(INTS, st.floats(), st.lists(st.integers(0, 300), max_size=3), st.floats().map(np.float64))
+SETTINGS = st.one_of(NUMBERS, st.booleans(), st.text(max_size=200), st.binary(max_size=200), st.lists(st.text()))
+RECORDS = st.one_of(
+    st.dictionaries(st.text(max_size=150), SETTINGS, max_size=4).map(ConfigRecord),
+    st.dictionaries(st.text(max_size=9), NUMBERS, max_size=4).map(MetricRecord),
+    st.dictionaries(st.text(max_size=9), ANY, max_size=3).map(wire.pack_arrays),
+)
+
+
+@given(content=st.dictionaries(st.text(max_size=9), RECORDS, max_size=3).map(RecordDict))
+def test_the_size_of_any_records_is_that_of_their_bytes(content):
+    assert wire.bytes_of(content) == len(flower.to_bytes(content))
+
+
+@pytest.mark.parametrize("value", [2**64, -(2**63) - 1, None, {}, object(), "\ud800"])
+def test_what_cannot_be_sent_has_no_size(value):
+    with pytest.raises((TypeError, ValueError)):
+        flower.size_in_bytes("c", flower.filled(ConfigRecord(), {"a": value}))
+    for text in ("text", b"bytes", [True]):
+        with pytest.raises((TypeError, ValueError)):
+            flower.size_in_bytes("m", flower.filled(MetricRecord(), {"a": text}))
+
+
 def test_state_that_goes_to_many_nodes_is_counted_for_each():
     record = wire.pack_arrays({"w": np.ones(100, np.float32)})
     messages = [Message(RecordDict({"a": record, "c": ConfigRecord({"n": n})}), n + 2, "train") for n in range(3)]
