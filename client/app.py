@@ -51,7 +51,7 @@ def _why_not_published(message: Message, context: Context, memory: NodeMemory) -
     """Return why a node of a private model has nothing to answer in the round that is being selected."""
     asked = int(wire.read_config(message.content).get("round_number", 1))  # type: ignore[arg-type]
     try:
-        return _purse(context, memory).why_not(asked)
+        return _purse(context, memory, asked).why_not(asked)
     except Withheld as refusal:
         return str(refusal)
 
@@ -83,7 +83,7 @@ def train(message: Message, context: Context) -> Message:
     try:
         if not is_private(config):
             return _report(message, _fit(context, state, task))
-        report = _purse(context, memory).once(
+        report = _purse(context, memory, task.round_number).once(
             state, task, lambda: flower.to_bytes(_report(message, _learner(config).fit(state, task)).content)
         )
         return Message(flower.from_bytes(report), reply_to=message)
@@ -91,9 +91,9 @@ def train(message: Message, context: Context) -> Message:
         keep(context, memory)  # what a fit has spent is spent, even if it failed
 
 
-def _purse(context: Context, memory: NodeMemory) -> Purse:
+def _purse(context: Context, memory: NodeMemory, round_number: int) -> Purse:
     config = from_flower(context.run_config)
-    return Purse(context, memory, cost=_learner(config).cost(config.privacy.epsilon))
+    return Purse(context, memory, cost=_learner(config).cost(config.privacy.epsilon, round_number=round_number))
 
 
 def _report(message: Message, fit: LocalFit) -> Message:

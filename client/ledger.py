@@ -25,6 +25,7 @@ from client.node import examples_of, partition_id_of
 from client.policy import NOT_ENOUGH
 from fedlearn.config import RunConfig, from_flower
 from fedlearn.config.policy import Policy
+from fedlearn.models import model_spec
 from fedlearn.privacy import PrivacySpent, largest_loss
 from fedlearn.privacy.ledger import Booking, Ledger
 from fedlearn.runs.ledgers import LedgerFile
@@ -130,7 +131,8 @@ def run_of(config: RunConfig) -> str:
 
     Two runs that agree in them are one to the ledger: a run folder that was moved, a run that was submitted again.
     """
-    plain = config.model_dump(mode="json", include=MATTERS)
+    divides = model_spec(config.model.name).rounds == "planned"  # its budget by the rounds
+    plain = config.model_dump(mode="json", include=MATTERS | {"rounds"} if divides else MATTERS)
     del plain["data"]["notice"]
     return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 

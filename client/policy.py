@@ -14,6 +14,7 @@ of the data, which the owner has made public by naming a number.
 | ``epsilon-too-large`` | a run may not spend so much |
 | ``noise-not-secure`` | noise would be seeded |
 | ``sizes-not-public`` | the number of records would be published |
+| ``trust-not-allowed`` | noise would be distributed, so that the node's own would protect nobody |
 | ``not-enough-records`` | there are fewer records than the owner asks for |
 | ``budget-spent`` | all that may be spent is spent |
 | ``ledger-damaged`` | the ledger does not hold what was written |
@@ -45,26 +46,34 @@ EPSILON_TOO_LARGE = "epsilon-too-large"
 NOISE_NOT_SECURE = "noise-not-secure"
 DATA_NOT_ALLOWED = "data-not-allowed"
 SIZES_NOT_PUBLIC = "sizes-not-public"
+TRUST_NOT_ALLOWED = "trust-not-allowed"
 NOT_ENOUGH = "not-enough-records"
 NO_CODEC = "identity"
+VIRTUAL = {"partition-id", "num-partitions"}  # all that the node of a simulation is told
 
 log = logging.getLogger("fedlearn.node")
 
 
 def governed(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """Refuse by a word what the node's owner does not allow; a mod, before all others."""
-    if not context.node_config.get("ledger"):
-        return call_next(message, context)
-    try:
-        word = beyond(Policy.of_node(context.node_config), from_flower(context.run_config))
-    except UsageError as error:
-        log.error("%s", error)
-        word = POLICY_UNREADABLE
+    """Refuse by a word what the node's owner does not allow, and what no real node may do; a mod, before all others."""
+    config = from_flower(context.run_config)
+    word = TRUST_NOT_ALLOWED if config.privacy.trust == "distributed" and is_real(context) else ""
+    if context.node_config.get("ledger") and not word:
+        try:
+            word = beyond(Policy.of_node(context.node_config), config)
+        except UsageError as error:
+            log.error("%s", error)
+            word = POLICY_UNREADABLE
     if not word:
         return call_next(message, context)
     if message.metadata.message_type == wire.READY_QUERY:
         return wire.ready_answer(message, partition_id=partition_id_of(context), why_not=word)
     raise Withheld(word)
+
+
+def is_real(context: Context) -> bool:
+    """Return whether a node is none of a simulation: our client tells it more than which partition it holds."""
+    return bool(context.node_config.keys() - VIRTUAL)
 
 
 def beyond(policy: Policy, config: RunConfig) -> str:

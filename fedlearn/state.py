@@ -27,6 +27,12 @@ class UpdateKind(StrEnum):
     DENSE = "dense"  # every entry is present; any average is meaningful
     MASKED = "masked"  # some entries are null; average each over the nodes that sent it
     ENSEMBLE = "ensemble"  # members to be united; averaging entries is meaningless
+    SUMS = "sums"  # whole numbers to be added up, and put behind those that the state has; no weights, no mean
+
+    @property
+    def is_averaged(self) -> bool:
+        """Whether entries are those of the state, so that their average is one."""
+        return self in (UpdateKind.DENSE, UpdateKind.MASKED)
 
 
 class Sends(StrEnum):

@@ -20,13 +20,12 @@ from fedlearn.registry import call_plugin
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder, kept_settings, new_folder
 from fedlearn.runs.log import EventLog
-from fedlearn.state import UpdateKind
 from server.draws import Draws
 from server.exchange import Exchange
-from server.fitting import check_fitting, check_parcels
+from server.fitting import check_fitting, check_parcels, check_trust
 from server.run import ServerRun
 from server.schedules import SCHEDULES, Schedule
-from server.spending import promised
+from server.spending import counted_in, promised
 from server.summary import noise_notice, plain_bytes, write_confusions, write_summary
 from strategies import load_strategy
 
@@ -54,7 +53,8 @@ def main(grid: Grid, context: Context) -> None:
         (traits,) = exchange.compute("fedlearn.models.loaded:traits", {}, [()])
         assert isinstance(traits, Traits)
         check_fitting(config, traits, strategy)
-        of_model = traits.metrics.within(promised(config).epsilon, note=f"spent; {promised(config).relation}")
+        check_trust(config, is_virtual=exchange.is_virtual)
+        of_model = traits.metrics.within(promised(config).epsilon, note=f"spent; {counted_in(config)}")
         measured = with_columns(of_model, strategy.metrics, on_nodes=bool(config.evaluation.nodes))
         store = RunStore(folder.path, measured, kept_settings(config), data=traits.fingerprint)
         if store.exists:
@@ -108,10 +108,9 @@ def with_columns(of_model: Metrics, of_strategy: tuple[Metric, ...], *, on_nodes
 def _about(run: ServerRun) -> dict[str, object]:
     """Return what a watcher of the event log wants to know first.
 
-    An ensemble grows, so there is no plain report that all others could be compared with.
+    A state that grows has no plain report that all others could be compared with.
     """
     config, store = run.config, run.store
-    averaged = run.kind is not UpdateKind.ENSEMBLE
     notices = [config.data.notice, noise_notice(run)]
     return {
         "committed": len(store.history.rounds),
@@ -125,7 +124,7 @@ def _about(run: ServerRun) -> dict[str, object]:
         "strategy": config.strategy.name,
         "seed": config.seed,
         "metrics": store.metrics.to_plain(),
-        "plain_bytes": plain_bytes(run) if averaged else 0,
+        "plain_bytes": plain_bytes(run) if run.kind.is_averaged else 0,
     }
 
 

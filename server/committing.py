@@ -10,7 +10,7 @@ from fedlearn.cohort import At, Fate, NodeReport, Typical, needed_of
 from fedlearn.folding import STATE
 from fedlearn.metrics import Measured
 from fedlearn.runs.history import RoundRecord
-from fedlearn.state import Sends, UpdateKind
+from fedlearn.state import Sends
 from server.collecting import Collected
 from server.limits import FEWEST, measured, too_far, typical_after
 from server.phases.evaluation import evaluate, is_due
@@ -50,7 +50,7 @@ def judged_anew(run: ServerRun, reporting: Reporting, at: At) -> str:
         Why the attempt must be made again; empty where it need not.
     """
     reports = measured(reporting.reports)
-    if run.kind is UpdateKind.ENSEMBLE or len(reports) < FEWEST:
+    if not run.kind.is_averaged or len(reports) < FEWEST:
         return ""
     if run.typical is None:
         found = too_far(reports, run.config.gate)
@@ -130,7 +130,7 @@ def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
         measured={**run.store.metrics.combined(reporting.reports, before), **scores, **step.measured},
     )
     counted = [report for report in reporting.reports if report.fate is Fate.REPORTED]
-    if run.kind is not UpdateKind.ENSEMBLE and len(counted) >= FEWEST:
+    if run.kind.is_averaged and len(counted) >= FEWEST:
         run.typical = _typical_after(run, counted)
     run.nodes.append(rows_of(run, reporting, measures, at))
     run.events.flush()  # what a commit says of the log must be there

@@ -12,6 +12,7 @@ from fedlearn.errors import SettingError
 from fedlearn.flower.mods import load_mods
 from fedlearn.folding import STATE
 from fedlearn.folding.steps import load_step, steps_of
+from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
 from fedlearn.state import State, UpdateKind
 from strategies import STRATEGIES, RoundStrategy
@@ -20,7 +21,9 @@ PRODUCES = {
     UpdateKind.DENSE: "dense updates",
     UpdateKind.MASKED: "masked updates",
     UpdateKind.ENSEMBLE: "ensembles",
+    UpdateKind.SUMS: "sums",
 }
+DOES = {UpdateKind.ENSEMBLE: "unites ensembles", UpdateKind.SUMS: "adds up sums"}
 
 
 def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any]) -> None:
@@ -41,8 +44,8 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
         )  # fmt: skip
     sent = codec.emits(kind)
     if sent not in strategy.accepts:
-        averaged = " or ".join(sorted(str(each) for each in strategy.accepts - {UpdateKind.ENSEMBLE}))
-        does = f"averages {averaged} updates" if averaged else "unites ensembles"
+        averaged = " or ".join(sorted(str(each) for each in strategy.accepts if each.is_averaged))
+        does = f"averages {averaged} updates" if averaged else DOES[min(strategy.accepts)]
         with_codec = "" if sent is kind else f" with codec {config.compression.codec!r}"
         raise SettingError(
             "strategy.name", config.strategy.name,
@@ -62,8 +65,8 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
     _check_learner(config, strategy)
     _check_steps(config, strategy)
     _check_downlink(config, kind)
-    if kind is UpdateKind.ENSEMBLE:
-        _check_ensemble(config, model)
+    if not kind.is_averaged:
+        _check_unaveraged(config, "trees" if kind is UpdateKind.ENSEMBLE else "sums")
     if traits.metrics.privacy_loss and config.evaluation.nodes:
         raise SettingError(
             "evaluation.nodes", config.evaluation.nodes,
@@ -131,18 +134,36 @@ def _check_downlink(config: RunConfig, kind: UpdateKind) -> None:
         )  # fmt: skip
 
 
-def _check_ensemble(config: RunConfig, model: str) -> None:
+def check_trust(config: RunConfig, *, is_virtual: bool) -> None:
+    """Refuse noise that is distributed where it would have to protect somebody."""
+    if config.privacy.trust != "distributed" or not model_spec(config.model.name).sums:
+        return
+    if not is_virtual:
+        raise SettingError(
+            "privacy.trust", "distributed",
+            "what one node sends would have a share of the noise only, and there is no secure aggregation yet that "
+            "hides it: use 'local'; 'distributed' is for simulations",
+        )  # fmt: skip
+    if config.privacy.noise != "seeded":
+        raise SettingError(
+            "privacy.noise", config.privacy.noise,
+            "shares of distributed noise are seeded, as without secure aggregation they protect nobody: use 'seeded'",
+        )  # fmt: skip
+
+
+def _check_unaveraged(config: RunConfig, what: str) -> None:
+    model = config.model.name
     if config.compression.send != "weights":
         raise SettingError(
-            "compression.send", config.compression.send, f"the trees of model {model!r} have no change: use 'weights'"
+            "compression.send", config.compression.send, f"the {what} of model {model!r} have no change: use 'weights'"
         )
     if config.client.mods:
         raise SettingError(
-            "client.mods", config.client.mods, f"mods change weights; model {model!r} sends trees: use none"
+            "client.mods", config.client.mods, f"mods change weights; model {model!r} sends {what}: use none"
         )
     if config.gate.max_norm:
         raise SettingError(
-            "gate.max_norm", config.gate.max_norm, f"the trees of model {model!r} have bounded values anyway: use 0"
+            "gate.max_norm", config.gate.max_norm, f"the {what} of model {model!r} have bounded values anyway: use 0"
         )
 
 

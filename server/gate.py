@@ -32,6 +32,13 @@ Of trees the model itself says whether they are sound (`fedlearn.models.forest`)
 | ``bad-weight`` | the weights of the trees do not sum to 1 |
 | ``too-deep`` | a path is longer than ``gate.max_depth`` |
 | ``too-large`` | there are more nodes than ``gate.max_nodes``, or more trees than the model has a node grow |
+
+Of sums (`fedlearn.models.sums`), beside names, shapes and dtypes:
+
+| word | refused because |
+|---|---|
+| ``wrong-count`` | one report counts as several, or as none |
+| ``too-large`` | a number is beyond what the records of a node come to |
 """
 
 from __future__ import annotations
@@ -51,10 +58,10 @@ from fedlearn.flower import ErrorCode
 from fedlearn.folding import STATE, FoldPlan, Verdict
 from fedlearn.metrics import Metric
 from fedlearn.models import model_spec
-from fedlearn.models.base import Ensemble
+from fedlearn.models.base import Ensemble, Summed
 from fedlearn.models.loaded import loaded
 from fedlearn.seeding import downlink_seed, parcel_seed, report_seed
-from fedlearn.state import Array, Entries, Sends, State, Update, UpdateKind, dense_update
+from fedlearn.state import Array, Entries, Sends, State, Update, dense_update
 from server.limits import Limits
 
 MOST_ARRAYS = 8  # times as many arrays as the state has: what a codec makes of each is far less
@@ -144,10 +151,10 @@ class ReportGate:
         if not 1 <= num_examples <= self._most_examples:
             allowed = f"from 1 to {self._most_examples}"
             raise Refused("wrong-count", f"{num_examples} examples, allowed are {allowed}")
-        if self._plan.kind is UpdateKind.ENSEMBLE:
-            update, norm = self._members(content), 0.0
-        else:
+        if self._plan.kind.is_averaged:
             update, norm = self._update(content, sent)
+        else:
+            update, norm = self._members(content), 0.0
         parcels = {STATE: update, **self._others(content, member)}
         if member.position in self._seen:
             raise Refused("duplicate", f"node {member.node_id} has already reported")
@@ -196,9 +203,12 @@ class ReportGate:
         return self._base[1]
 
     def _members(self, content: RecordDict) -> Update:
-        """Return the members of an ensemble; only the model itself can tell whether they are sound."""
+        """Return the members of an ensemble, or sums; only the model itself can tell whether they are sound."""
         members = wire.read_members(content)
         model = loaded(self._config)[1]
+        if isinstance(model, Summed):
+            model.check_sums(members, before=self._plan.layout)
+            return dense_update(members)
         assert isinstance(model, Ensemble)
         limits = self._limits
         model.check_members(members, before=self._plan.layout, max_depth=limits.max_depth, max_nodes=limits.max_nodes)

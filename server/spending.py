@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedlearn.config import RunConfig
+from fedlearn.models import model_spec
 from fedlearn.runs.log import EventTail
 
 if TYPE_CHECKING:
     from fedlearn.privacy import PrivacySpent
 
+LOCAL, DISTRIBUTED = "local noise", "distributed noise"
 CAME = ("reported", "refused", "late-report-refused")  # a node has published something
 
 
@@ -21,6 +23,18 @@ def promised(config: RunConfig) -> PrivacySpent:
     from fedlearn.privacy import largest_loss
 
     return largest_loss(config.privacy.epsilon, config.privacy)
+
+
+def trust_of(config: RunConfig) -> str:
+    """Return whose noise protects a record, in words; empty of models whose nodes send no sums."""
+    if not model_spec(config.model.name).sums:
+        return ""
+    return DISTRIBUTED if config.privacy.trust == "distributed" else LOCAL
+
+
+def counted_in(config: RunConfig) -> str:
+    """Return what an epsilon of this run counts in: between which data sets, and whose noise it is."""
+    return "; ".join(filter(None, [promised(config).relation.value, trust_of(config)]))
 
 
 def spent_by_partition(events: Path, loss: str, *, most: float) -> dict[int, float]:

@@ -10,10 +10,11 @@ from fedlearn.runs.classes import ClassResults, write_classes
 from fedlearn.runs.folder import EVENTS, RunFolder
 from fedlearn.runs.history import History
 from fedlearn.runs.usage import memory_bytes
-from fedlearn.state import Layout, State, UpdateKind
+from fedlearn.state import Layout, State
 from server.run import ServerRun
-from server.spending import promised, spent_by_partition
+from server.spending import DISTRIBUTED, promised, spent_by_partition, trust_of
 
+UNSEEN = "distributed noise: as private as it says only under secure aggregation, which this run has not"
 SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"
 SECURE_MODS = "what client.mods draw no seed gives: not reproducible"
 
@@ -93,6 +94,7 @@ def _privacy(run: ServerRun) -> dict[str, object]:
         loss.name: max((each for each in (*spent.values(), committed) if each is not None), default=None),
         "nodes_spent": len(spent),
         "neighboring": most.relation.value,
+        **({"trust": trust} if (trust := trust_of(run.config)) else {}),
         "noise": "secure" if most.is_secure else "seeded",
         "noise_notice": "",
     }
@@ -105,13 +107,14 @@ def noise_notice(run: ServerRun) -> str:
     is_seeded = run.config.privacy.noise == "seeded"
     of_model = seeded_noise(0).notice if is_seeded and run.store.metrics.privacy_loss is not None else ""
     of_mods = SEEDED_MODS if is_seeded else SECURE_MODS
-    notices = (of_model, of_mods if run.config.client.mods else "", run.draws.notice)
+    of_trust = UNSEEN if trust_of(run.config) == DISTRIBUTED else ""
+    notices = (of_model, of_trust, of_mods if run.config.client.mods else "", run.draws.notice)
     return "; ".join(notice for notice in notices if notice)
 
 
 def _ratio(run: ServerRun, uploads: int, bytes_up: int) -> float | None:
-    """Return the compression ratio; None where nothing came, or where a plain report has no size, as of ensembles."""
-    if not bytes_up or run.kind is UpdateKind.ENSEMBLE:
+    """Return the compression ratio; None where nothing came, or where a plain report has no size: the state grows."""
+    if not bytes_up or not run.kind.is_averaged:
         return None
     return plain_bytes(run) * uploads / bytes_up
 

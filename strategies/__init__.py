@@ -20,6 +20,7 @@ STRATEGIES = Registry(
         "trimmed-mean": "strategies.median:TrimmedMean",
         "forest_union": "strategies.forest_union:ForestUnion",
         "relay": "strategies.relay:Relay",
+        "sums": "strategies.sums:Sums",
     },
     asks=("__call__",),
 )

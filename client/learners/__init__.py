@@ -7,6 +7,7 @@ LEARNERS = Registry(
     {
         "sgd": "client.learners.sgd:SGD",
         "tree": "client.learners.tree:TreeLearner",
+        "sums": "client.learners.sums:SumsLearner",
     },
     asks=("from_settings",),
 )

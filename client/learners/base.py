@@ -103,8 +103,8 @@ class Learner(Protocol):
         """Return the state that the node itself would use, and measures: what it keeps for itself, in its place."""
         return state
 
-    def cost(self, budget: float) -> float:
-        """Return what one fit of a private model costs of the run's budget, in epsilon: all of it, unless it says less.
+    def cost(self, budget: float, *, round_number: int = 1) -> float:
+        """Return what a fit in this round costs of the run's budget, in epsilon: all of it, unless it says less.
 
         The node's ledger books it before `fit` is called, and calls `fit` once for each question of the server.
         """

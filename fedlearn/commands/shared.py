@@ -109,7 +109,8 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
         if (value := summary.get(metric.name)) is None:
             continue
         if metric.is_privacy_loss:
-            table.add_row("privacy spent", f"{metric.title} {value:g} per record ({summary.get('neighboring')})")
+            counted = "; ".join(filter(None, [str(summary.get("neighboring")), str(summary.get("trust", ""))]))
+            table.add_row("privacy spent", f"{metric.title} {value:g} per record ({counted})")
         elif (best := summary.get(f"best_{metric.name}")) is not None:
             best_round = f"(best {number(best)} in round {summary['best_round']})"
             table.add_row(escape(metric.axis_title), f"[bold green]{number(value)}[/] {best_round}")

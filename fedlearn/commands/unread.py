@@ -108,6 +108,7 @@ READERS = (
     Reader("gate.max_nodes", _grows_trees, "a model of trees"),
     Reader("privacy.epsilon", _is_private, "a private model"),
     Reader("privacy.public_sizes", _is_private, "a private model"),
+    Reader("privacy.trust", lambda config: model_spec(config.model.name).sums, "a model of sums, as dp-naive-bayes"),
     Reader("training.momentum", lambda config: config.training.optimizer == "sgd", "training.optimizer = 'sgd'"),
     Reader(
         "training.lr_decay",

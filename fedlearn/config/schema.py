@@ -99,8 +99,8 @@ class ModelSettings(Settings):
 
     name: str = "cnn"
     """cnn, cnn-large, resnet18 on images; linear, mlp on all but texts; lstm, transformer on texts and series;
-    dp-forest, dp-relay, dp-classifier, dp-random-forest, pf-forest on tables; or module:name of a torch.nn.Module, its
-    class, or a function that returns one."""
+    dp-forest, dp-relay, dp-classifier, dp-random-forest, pf-forest, dp-naive-bayes on tables; or module:name of a
+    torch.nn.Module, its class, or a function that returns one."""
     loss: str = ""
     """What a torch module makes smaller: {names}, or module:name of a function
     (outputs, targets) or an Objective; empty takes what goes with the data."""
@@ -157,6 +157,9 @@ class PrivacySettings(Settings):
     noise: Literal["auto", "seeded", "secure"] = "auto"
     """secure: protects, never twice the same. seeded: same seed, same bytes, protects nobody. auto: seeded in a
     simulation, secure elsewhere."""
+    trust: Literal["local", "distributed"] = "local"
+    """Of models made of sums, whose noise protects. local: each node's own. distributed: that of all nodes together,
+    each adds a share; private only where nobody sees what one node sends, so in a simulation only."""
     public_sizes: bool = False
     """Everybody knows how many examples a node holds: trees are weighed by it, and no budget goes to estimating it.
     Results then say 2 epsilon, for a record that is replaced."""

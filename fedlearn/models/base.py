@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.config import RunConfig
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.errors import SettingError
 from fedlearn.metrics import Metrics
@@ -122,6 +123,30 @@ class Tryable(Protocol):
 
     def try_step(self, examples: Examples) -> None:
         """Compute the loss and its gradient; raises where they do not fit the model, and changes no result."""
+        ...
+
+
+@runtime_checkable
+class Planned(Protocol):
+    """What a model does whose meaning depends on the run: on what a round may spend, and whose noise it is."""
+
+    def planned(self, config: RunConfig) -> Model:
+        """Return the model of a run with these settings."""
+        ...
+
+
+@runtime_checkable
+class Summed(Protocol):
+    """What a model whose updates are sums must do beside all others."""
+
+    def check_sums(self, arrays: State, *, before: Layout) -> None:
+        """Accept what a node sent in silence; `before` is the layout of the state that it was sent.
+
+        Raises
+        ------
+        Refused
+            With a word for the reason, if no honest node can have made it.
+        """
         ...
 
 

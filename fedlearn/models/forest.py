@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from fedlearn.config.options import options_for
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.errors import Refused, SettingError
-from fedlearn.metrics import ACCURACY, LOSS, MAE, MAE_SCALED, PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
-from fedlearn.models.base import Evaluation, confusion_of
+from fedlearn.metrics import PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
+from fedlearn.models.base import Evaluation
+from fedlearn.models.measuring import of_classes, of_numbers
 from fedlearn.registry import load_reference
 from fedlearn.state import Array, Layout, State, UpdateKind
 from fedlearn.trees.binning import MISSING
@@ -40,7 +41,6 @@ NOT_FOR_USERS = {
 }  # fmt: skip
 """Parameters of estimators that other settings decide, or that would not be private."""
 BINS = 8  # into which classifiers, which take categories only, sort a number; public, from the declared bounds
-SMALLEST_SHARE = float(np.finfo(np.float64).eps)  # of a class, in a logarithm; as in scikit-learn's log_loss
 
 
 def state_of(table: NodeTable) -> dict[str, Array]:
@@ -166,9 +166,7 @@ class ForestRegressor(ForestModel):
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return the absolute error in the target's unit, and as a share of the width of its bounds."""
-        low, high = self.domain.target_bounds
-        error = float(np.abs(self.predict(state, examples.inputs) - examples.targets).sum())
-        return Evaluation({MAE.name: error, MAE_SCALED.name: error / (high - low)}, len(examples))
+        return of_numbers(self.predict(state, examples.inputs), examples, self.domain.target_bounds)
 
 
 class ForestClassifier(ForestModel):
@@ -216,12 +214,7 @@ class ForestClassifier(ForestModel):
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return cross-entropy and accuracy."""
-        shares = self.shares(state, examples.inputs)
-        of_truth = shares[np.arange(len(examples)), examples.targets.astype(np.int64)]
-        loss = float(-np.log(np.maximum(of_truth, SMALLEST_SHARE)).sum())
-        guess = shares.argmax(axis=1)
-        sums = {LOSS.name: loss, ACCURACY.name: int((guess == examples.targets).sum())}
-        return Evaluation(sums, len(examples), confusion_of(examples.targets, guess, self.outputs))
+        return of_classes(self.shares(state, examples.inputs), examples)
 
 
 def _edges(low: float, high: float, scale: str = "linear") -> list[float]:

@@ -14,7 +14,7 @@ from fedlearn.data.partitioning import is_map
 from fedlearn.errors import SettingError, said
 from fedlearn.metrics import Metrics
 from fedlearn.models import Evaluation, Model, load_model, model_spec
-from fedlearn.models.base import Ensemble, Tryable
+from fedlearn.models.base import Ensemble, Planned, Tryable
 from fedlearn.state import State, UpdateKind
 
 TRIED = 2  # examples: normalisation over a batch needs more than one
@@ -51,7 +51,8 @@ def with_found(config: RunConfig, dataset: AnyDataset) -> RunConfig:
 def loaded(config: RunConfig) -> tuple[AnyDataset, Model]:
     """Return the run's data set and model."""
     dataset = dataset_of(config)
-    return dataset, load_model(config.model.name, dataset.spec, config.model.options, config.model.loss)
+    model = load_model(config.model.name, dataset.spec, config.model.options, config.model.loss)
+    return dataset, model.planned(config) if isinstance(model, Planned) else model
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,10 +82,13 @@ def of(name: str) -> Draw:
             state = other.report(state, *made(rng, COLUMNS, other.targets)).arrays
         one, two = (_record(node, rng) for _ in "12")
         X, y = made(rng, COLUMNS, node.targets)
-        claimed = 2 * epsilon if is_public else epsilon
+        cost = node.learner.cost(epsilon)
+        claimed = 2 * cost if is_public else cost
         publish = partial(node.report, state)
         booked: dict[str, float] = {}
-        if node.schema.classes:  # what the plan of a regressor books depends on how many records there seem to be
+        if (
+            hasattr(node.model, "estimator") and node.schema.classes
+        ):  # what the plan of a regressor books depends on how many records there seem to be
             seeded = node.model.estimator(state, epsilon=claimed, noise="seeded", random_state=0)
             booked = booked_by_lines(PAID)(public_of(seeded.fit(np.zeros((0, len(COLUMNS))), np.zeros(0))))
         at_front = bool(rng.random() < 0.5)

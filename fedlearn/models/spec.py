@@ -28,12 +28,15 @@ class ModelSpec:
         What ``data.dataset = "auto"`` means for it.
     strategy : str, default=""
         The strategy for its updates, unless the user names another.
-    rounds : {"", "once", "turns"}, default=""
-        How many rounds it takes with that strategy: as set; one of all nodes; a turn for each node.
+    rounds : {"", "once", "turns", "planned"}, default=""
+        How many rounds it takes with that strategy: as set; one of all nodes; a turn for each node; by the rule of the
+        sums, all nodes in each, and a run keeps to it, as they divide its budget.
     is_private : bool, default=False
         Nodes spend ``privacy.epsilon`` on it: in a simulation, noise is seeded unless another is asked for.
     preload : {"torch", "trees"}, default="torch"
         What workers have imported before they are forked.
+    sums : bool, default=False
+        Nodes send noisy sums that are added up: ``privacy.trust`` says whose noise protects.
 
     Examples
     --------
@@ -44,9 +47,10 @@ class ModelSpec:
     build: Build | str
     dataset: str = "auto"
     strategy: str = ""
-    rounds: Literal["", "once", "turns"] = ""
+    rounds: Literal["", "once", "turns", "planned"] = ""
     is_private: bool = False
     preload: Literal["torch", "trees"] = "torch"
+    sums: bool = False
 
     def made(self, spec: DataSpec, options: Mapping[str, Any]) -> Model:
         """Return the model for a data set."""

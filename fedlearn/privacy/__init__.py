@@ -9,6 +9,7 @@ from fedlearn.privacy.mechanisms import (
     laplace,
     noisy_quantile,
     permute_and_flip,
+    polya_share,
 )
 from fedlearn.privacy.noise import Noise, secure_noise, seeded_noise
 
@@ -26,6 +27,7 @@ __all__ = [
     "largest_loss",
     "noisy_quantile",
     "permute_and_flip",
+    "polya_share",
     "secure_noise",
     "seeded_noise",
 ]

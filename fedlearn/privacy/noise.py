@@ -55,6 +55,9 @@ class Noise(Protocol):
     def discrete_laplace(self, scale: ArrayLike, shape: Shape) -> NDArray[np.int64]:
         """Return integers with probability proportional to exp(-abs(z) / scale)."""
 
+    def polya_share(self, scale: ArrayLike, shares: int, shape: Shape) -> NDArray[np.int64]:
+        """Return integers of which `shares` independent ones add up to one of `discrete_laplace`."""
+
     def permute_and_flip(self, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
         """Return the noisy argmax of each row, (rows,), under one-sided exponential noise of ``scale``.
 
@@ -113,6 +116,10 @@ class _SecureNoise:
             drawn[here] = _opendp_laplace(float(each))(np.zeros(int(here.sum()), np.int64))
         return drawn
 
+    def polya_share(self, scale: ArrayLike, shares: int, shape: Shape) -> NDArray[np.int64]:
+        """Raise ValueError: shares protect only under secure aggregation, with which a secure sampler comes."""
+        raise ValueError("shares of noise are seeded: without secure aggregation they protect nobody")
+
     def permute_and_flip(self, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
         """See Noise and ``exact.permute_and_flip``."""
         return _select(exact.permute_and_flip, utilities, scale)
@@ -142,6 +149,14 @@ class _SeededNoise:
         with np.errstate(divide="ignore"):
             stop = -np.expm1(-1 / wide)  # 1 where the scale is 0: both numbers are then 1
         return np.asarray(self._rng.geometric(stop, wide.shape) - self._rng.geometric(stop, wide.shape))
+
+    def polya_share(self, scale: ArrayLike, shares: int, shape: Shape) -> NDArray[np.int64]:
+        """See Noise; the difference of two negative binomial numbers."""
+        wide = _scales(scale, shape)
+        with np.errstate(divide="ignore"):
+            stop = -np.expm1(-1 / wide)
+        first, second = (self._rng.negative_binomial(1 / shares, stop, wide.shape) for _ in "12")
+        return np.asarray(first - second)
 
     def permute_and_flip(self, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
         """See Noise; literally the noisy maximum."""

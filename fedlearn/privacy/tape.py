@@ -193,6 +193,7 @@ PARTS = "disjoint_parts"
 SELECTIONS = ("exponential", "permute_and_flip")
 RATIOS: dict[str, Ratio] = {
     "geometric": added_noise,
+    "polya_share": added_noise,  # of the sum over nodes, which is all that its epsilon is about
     "laplace": added_noise,
     "exponential": chosen(log_exponential),
     "permute_and_flip": chosen(log_permute_and_flip),

@@ -13,7 +13,15 @@ from server.schedules import SCHEDULES
 from tests.adversary import fuzz
 from tests.adversary.subjects import chains, subjects
 
-KINDS = {"codec": 12, "trees": 12, "runs": 60, "ready": 200, "instructions": 100, "memor": 50}  # attacks on each
+KINDS = {
+    "codec": 12,
+    "trees": 12,
+    "sums": 30,
+    "runs": 60,
+    "ready": 200,
+    "instructions": 100,
+    "memor": 50,
+}  # attacks on each
 SUBJECTS = {kind: [subject for subject in subjects() if subject.name.startswith(kind)] for kind in KINDS}
 
 
@@ -36,7 +44,8 @@ def test_every_codec_tree_and_schedule_of_the_tables_is_attacked():
         used = [chain for chain in chains() if stage in [word.partition(":")[0] for word in chain.split(",")]]
         assert used and all(f"codec {chain}" in names for chain in used), stage
     for name, row in MODELS.items():
-        assert (f"trees {name}, round 1" in names) == (row.preload == "trees")
+        assert (f"trees {name}, round 1" in names) == (row.preload == "trees" and not row.sums)
+        assert (f"sums {name}, round 1" in names) == row.sums
     assert {f"runs {name}" for name in SCHEDULES} <= {*names}
 
 

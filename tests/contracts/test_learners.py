@@ -24,7 +24,11 @@ MADE = (images.dataset(), texts.dataset(), forests.dataset(forests.REGRESSION), 
 SETTINGS = {
     "seed": 3, "training.local_epochs": 1, "training.batch_size": 4, "privacy.epsilon": 0.5, "privacy.noise": "seeded",
 }  # fmt: skip
-FITTING = {"sgd": "cnn", "tree": "dp-forest"}  # learner -> a model that it can improve; any other: a torch module
+FITTING = {
+    "sgd": "cnn",
+    "tree": "dp-forest",
+    "sums": "dp-naive-bayes",
+}  # learner -> a model that it can improve; any other: a torch module
 CASES = [(FITTING.get(learner, "cnn"), learner) for learner in LEARNERS]
 CASES += [(model, "") for model in MODELS if model not in FITTING.values()]  # with its own learner
 CASES += [(f"{images.__name__}:Small", "")]  # has running means, as resnet18 has

@@ -6,5 +6,6 @@ from fedlearn.privacy.mechanisms.laplace import laplace
 from fedlearn.privacy.mechanisms.noisy_quantile import noisy_quantile
 from fedlearn.privacy.mechanisms.parts import disjoint_parts
 from fedlearn.privacy.mechanisms.permute_and_flip import permute_and_flip
+from fedlearn.privacy.mechanisms.polya import polya_share
 
-__all__ = ["disjoint_parts", "exponential", "geometric", "laplace", "noisy_quantile", "permute_and_flip"]
+__all__ = ["disjoint_parts", "exponential", "geometric", "laplace", "noisy_quantile", "permute_and_flip", "polya_share"]

@@ -103,6 +103,7 @@ BEYOND = {
     "epsilon-too-large": {"privacy.epsilon": 1e6},
     "noise-not-secure": {"privacy.noise": "seeded"},
     "sizes-not-public": {"privacy.public_sizes": True},
+    "trust-not-allowed": {"model.name": "dp-naive-bayes", "privacy.trust": "distributed"},
     "model-not-allowed": {"model.name": "mlp"},
     "code-not-allowed": {"training.learner": "client.learners.tree:TreeLearner"},
 }
@@ -162,6 +163,15 @@ def test_what_the_owner_allows_is_done(tmp_path):
     hospital.trains(privacy__noise="seeded")
     assert str(hospital.ledger.spent()) == "epsilon = 4 (replace one record; unit: record; not secure: protects nobody)"
     assert hospital.ready(seed=9) == "budget-spent"
+
+
+@pytest.mark.parametrize("about", [{"own-data": True}, {"memory": "/tmp"}, {"own-data": True, "memory": "/tmp"}])
+def test_a_real_node_without_a_ledger_refuses_distributed_noise_too(tmp_path, about):
+    """Its own noise would be a share, and nobody hides what it sends."""
+    hospital = Hospital(tmp_path)
+    hospital.about = {"partition-id": PARTITION, "num-partitions": 4, **about}
+    hostile = {"model__name": "dp-naive-bayes", "privacy__trust": "distributed", "privacy__noise": "seeded"}
+    assert hospital.ready(**hostile) == hospital.trains(**hostile) == "trust-not-allowed"
 
 
 @pytest.mark.parametrize(("least", "word"), [(442, "not-enough-records"), (353, "")])

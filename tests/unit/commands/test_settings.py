@@ -51,7 +51,7 @@ def test_one_setting_tells_its_meaning_default_range_and_flag(said, key):
         ("training.momentum", "a number from 0 below 1"),
         ("data.augment", "true or false"),
         ("privacy.noise", "auto or seeded or secure"),
-        ("strategy.name", "fedavg, fedavgm, fedadam, median, trimmed-mean, forest_union, relay; or module:name"),
+        ("strategy.name", "fedavg, fedavgm, fedadam, median, trimmed-mean, forest_union, relay, sums; or module:name"),
     ],
 )
 def test_what_is_allowed_is_said(said, key, allowed):

@@ -10,7 +10,7 @@ from fedlearn.metrics import NEURAL_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.models.loaded import Traits
 from fedlearn.models.presets import settings_from
 from fedlearn.state import UpdateKind
-from server.fitting import check_fitting, check_parcels
+from server.fitting import check_fitting, check_parcels, check_trust
 from strategies import load_strategy
 from strategies.fedavg import FedAvg
 
@@ -128,3 +128,23 @@ def test_parcel_under_the_name_of_a_messages_own_record_is_refused(monkeypatch, 
     monkeypatch.setattr(strategy, way, lambda state: {name: {}})
     with pytest.raises(SettingError, match=f"strategy.name = 'FedAvg': it names a parcel '{name}'"):
         check_parcels(strategy, {})
+
+
+DISTRIBUTED = {"model.name": "dp-naive-bayes", "privacy.trust": "distributed", "privacy.noise": "seeded"}
+
+
+def test_distributed_noise_is_for_simulations():
+    check_trust(settings_from(DISTRIBUTED), is_virtual=True)
+    with pytest.raises(
+        SettingError, match=r"privacy\.trust = 'distributed'.*there is no secure aggregation yet.*'local'"
+    ):
+        check_trust(settings_from(DISTRIBUTED), is_virtual=False)
+
+
+def test_distributed_noise_is_seeded_until_there_is_secure_aggregation():
+    with pytest.raises(SettingError, match=r"privacy\.noise = 'secure'.*they protect nobody: use 'seeded'"):
+        check_trust(settings_from({**DISTRIBUTED, "privacy.noise": "secure"}), is_virtual=True)
+
+
+def test_models_of_no_sums_do_not_care():
+    check_trust(settings_from({"model.name": "dp-forest", "privacy.trust": "distributed"}), is_virtual=False)

@@ -1,0 +1,263 @@
+"""Sums of noisy counts as models: one model that follows from what all nodes have counted, added up.
+
+A state holds the sums of all rounds so far, one behind the other (``sums``), and for each round how many reports are in
+it (``reports``). All else is post-processing of these: which sums the next round asks for, and what is predicted. So a
+report is of the state's names: the node's own sums, and 1 report. What a round asks for is as long as the declaration
+says, whatever was counted.
+
+*Whose noise protects* (``privacy.trust``). *local*: each node's sums are private by themselves, with geometric noise
+for the whole epsilon; the noise of m nodes adds up to a deviation of sqrt(m) times that of one. *distributed*: each
+adds a share (`fedlearn.privacy.polya_share`), and the sum of all has the noise of one; private is the sum alone, so
+nobody may see what one node sends.
+
+*Nodes that drop out* take their shares along. So shares are calibrated to the fewest reports of which a round is
+committed (``rounds.minimum_ready`` and ``rounds.quorum``): with so many the sum has the noise that was promised, with
+more it has more. With fewer the round is abandoned, and a node refuses a state to which fewer have reported.
+
+*Privacy*: add or remove one record of one node. It changes the sums of that node only, by at most the sensitivity in
+the L1 norm. Rounds compose one after the other; the plan's shares of epsilon add up to 1. The proofs are those of
+`fedlearn.trees.sums`.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.cohort import needed_of
+from fedlearn.config import RunConfig
+from fedlearn.config.options import options_for
+from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.errors import Refused, SettingError
+from fedlearn.metrics import PRIVATE_CLASSIFIER
+from fedlearn.models.base import Evaluation
+from fedlearn.models.measuring import of_classes
+from fedlearn.state import Array, ArraySpec, Layout, State, UpdateKind, layout_of
+from fedlearn.trees.sums.bayes import counts_of, starts_of, tables_of
+from fedlearn.trees.sums.views import Views
+
+LARGEST = 2**42  # of one number in a report: four million records in one cell, in units of 2^-20
+MOST_REPORTS = 2**20
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class SumsPlan:
+    """What follows from a run's settings, and is public.
+
+    Parameters
+    ----------
+    epsilon
+        Of all rounds together.
+    rounds
+        Number of rounds.
+    shares
+        Of how many reports' noise the sum has that of one; 1: each report is private by itself.
+    first
+        Share of epsilon that the first round spends; the others divide the rest.
+
+    Examples
+    --------
+    >>> plan = SumsPlan(1.0, rounds=5, shares=1, first=0.2)
+    >>> [plan.share(number) for number in (1, 2, 5)]
+    [0.2, 0.2, 0.2]
+    """
+
+    epsilon: float
+    rounds: int
+    shares: int
+    first: float = 1.0
+
+    @classmethod
+    def of(cls, config: RunConfig, *, first: float) -> SumsPlan:
+        """Return the plan of a run."""
+        fewest = needed_of(config.rounds.quorum, needed_of(config.rounds.minimum_ready, config.goal_count))
+        shares = fewest if config.privacy.trust == "distributed" else 1
+        return cls(config.privacy.epsilon, config.rounds.total, shares, first)
+
+    def share(self, round_number: int) -> float:
+        """Return which share of epsilon a round spends; rounds count from 1."""
+        if round_number == 1 or self.first == 1.0:
+            return self.first
+        return (1 - self.first) / max(self.rounds - 1, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Released:
+    """The sums of one round, and the variance of the noise on each of them."""
+
+    sums: IntArray
+    variance: float
+
+
+class SumsModel(ABC):
+    """What all models of sums have in common.
+
+    Parameters
+    ----------
+    schema
+        What is declared about the table.
+    """
+
+    update_kind = UpdateKind.SUMS
+    learner = "sums"
+    metrics = PRIVATE_CLASSIFIER
+    first_share = 1.0  # of epsilon, that the first round spends
+
+    def __init__(self, schema: TableSchema) -> None:
+        self.schema = schema
+        self.views = Views.declare(
+            len(schema.features),
+            bounds=dict(enumerate(schema.bounds.values())),
+            categories={len(schema.bounds) + i: len(words) for i, words in enumerate(schema.categories.values())},
+            one_each=True,
+        )
+        self.plan = SumsPlan.of(RunConfig(), first=self.first_share)
+
+    def planned(self, config: RunConfig) -> Self:
+        """Return the model of a run with these settings."""
+        made = copy.copy(self)
+        made.plan = SumsPlan.of(config, first=self.first_share)
+        return made
+
+    def initial_state(self, *, seed: int) -> State:
+        """Return the state to which nobody has reported, whatever the seed."""
+        return {"sums": np.zeros(0, np.int64), "reports": np.zeros(0, np.int64)}
+
+    @abstractmethod
+    def length(self, round_number: int) -> int:
+        """Return how many numbers a report of this round holds."""
+
+    @abstractmethod
+    def unit(self, round_number: int) -> int:
+        """Return what a record adds to the sums of this round at most, in the L1 norm."""
+
+    @abstractmethod
+    def count(self, before: list[Released], examples: Examples) -> IntArray:
+        """Return the sums that are asked for after those of the rounds before, without noise."""
+
+    @abstractmethod
+    def evaluate(self, state: State, examples: Examples) -> Evaluation:
+        """Return how well `state` does on `examples`."""
+
+    def asked(self, state: State, examples: Examples) -> IntArray:
+        """Return what the next round asks of a node, (length,), without noise."""
+        return self.count(self.released(state), examples)
+
+    def sensitivity(self, state: State) -> int:
+        """Return what a record adds at most to what is asked next."""
+        return self.unit(len(state["reports"]) + 1)
+
+    def released(self, state: State) -> list[Released]:
+        """Return what each round has brought."""
+        reports = state["reports"].tolist()
+        ends = np.cumsum([self.length(number) for number in range(1, len(reports) + 1)]).astype(np.int64)
+        parts = np.split(state["sums"], ends[:-1]) if reports else []
+        return [
+            Released(part, count * self._variance(number) / self.plan.shares)
+            for number, (part, count) in enumerate(zip(parts, reports, strict=True), start=1)
+        ]
+
+    def check_state(self, state: State) -> None:
+        """Refuse a state that no honest server sends."""
+        _check_layout(layout_of(state), self._layout_after(np.size(state.get("reports", ()))))
+        counts = state["reports"]
+        if len(counts) and not (self.plan.shares <= counts.min() and counts.max() <= MOST_REPORTS):
+            raise Refused("wrong-count", f"from {counts.min()} to {counts.max()} reports in a round")
+        _check_size(state["sums"], LARGEST * MOST_REPORTS)
+
+    def check_sums(self, arrays: State, *, before: Layout) -> None:
+        """Refuse a report that no honest node sends; its numbers may be any, as noise is."""
+        number = before["reports"].size + 1
+        wanted = {"sums": ArraySpec((self.length(number),), "int64"), "reports": ArraySpec((1,), "int64")}
+        _check_layout(layout_of(arrays), wanted)
+        if arrays["reports"][0] != 1:
+            raise Refused("wrong-count", f"one report counts as {arrays['reports'][0]}")
+        _check_size(arrays["sums"], LARGEST)
+
+    def _layout_after(self, rounds: int) -> dict[str, ArraySpec]:
+        total = sum(self.length(number) for number in range(1, rounds + 1))
+        return {"sums": ArraySpec((total,), "int64"), "reports": ArraySpec((rounds,), "int64")}
+
+    def _variance(self, round_number: int) -> float:
+        """Return the variance of the noise that a round's epsilon makes."""
+        scale = self.unit(round_number) / (self.plan.share(round_number) * self.plan.epsilon)
+        with np.errstate(over="ignore"):
+            return float(0.5 / np.sinh(0.5 / scale) ** 2)
+
+
+def _check_layout(found: Layout, wanted: Layout) -> None:
+    if found.keys() != wanted.keys():
+        raise Refused("wrong-names", f"came {sorted(found)}, expected {sorted(wanted)}")
+    for name, spec in wanted.items():
+        if found[name].dtype != spec.dtype:
+            raise Refused("wrong-dtype", f"{name} has dtype {found[name].dtype}, expected {spec.dtype}")
+        if found[name].shape != spec.shape:
+            raise Refused("wrong-shape", f"{name} has shape {found[name].shape}, expected {spec.shape}")
+
+
+def _check_size(sums: Array, largest: int) -> None:
+    if len(sums) and max(-int(sums.min()), int(sums.max())) > largest:
+        raise Refused("too-large", f"a sum is beyond {largest}")
+
+
+class NaiveBayes(SumsModel):
+    """Naive Bayes on the counts of all nodes, in one round (`fedlearn.trees.sums.bayes`)."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        super().__init__(schema)
+        self.classes = len(schema.classes)
+
+    def length(self, round_number: int) -> int:
+        """Return the number of counts: of each class in each bin of each column."""
+        return int(starts_of(self.views)[-1]) * self.classes
+
+    def unit(self, round_number: int) -> int:
+        """Return the number of columns: a record is counted once in each."""
+        return max(len(self.views.sizes), 1)
+
+    def count(self, before: list[Released], examples: Examples) -> IntArray:
+        """Return the counts, flat."""
+        codes = self.views.encode(examples.inputs)
+        return counts_of(codes, examples.targets, self.views, self.classes).ravel()
+
+    def evaluate(self, state: State, examples: Examples) -> Evaluation:
+        """Return cross-entropy and accuracy; of several rounds the first counts."""
+        return of_classes(self.shares(state, examples.inputs), examples)
+
+    def shares(self, state: State, features: Array) -> NDArray[np.float64]:
+        """Return (rows, classes) probabilities."""
+        if not len(state["reports"]):
+            return np.full((len(features), self.classes), 1 / self.classes)
+        first = self.released(state)[0]
+        tables = tables_of(first.sums.reshape(-1, self.classes), self.views, first.variance)
+        score = tables.score(self.views.encode(features))
+        odds = np.exp(score - score.max(axis=1, keepdims=True))
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+
+def dp_naive_bayes(spec: DataSpec, options: Mapping[str, Any]) -> NaiveBayes:
+    """Return naive Bayes on the counts of all nodes."""
+    options_for(NaiveBayes, options, setting="model.options", reserved=("schema",))
+    table = table_of("dp-naive-bayes", spec)
+    if not spec.classes:
+        target = f"{table.target!r} of {spec.name!r}"
+        raise SettingError(
+            "model.name",
+            "dp-naive-bayes",
+            f"the target {target} does not fit; it predicts classes: adult, or a .toml file",
+        )
+    return NaiveBayes(table)
+
+
+def table_of(name: str, spec: DataSpec) -> TableSchema:
+    """Return the schema of the data set, if it is a table."""
+    if spec.table is None:
+        raise SettingError("model.name", name, f"it learns from tables, and {spec.name!r} holds images")
+    return spec.table

@@ -1,0 +1,85 @@
+"""Models of sums as whole runs: the same bytes on every engine and after a kill, never more than the budget."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from fedlearn.data import load_dataset, partition_table
+from fedlearn.errors import RunFailed, SettingError
+from fedlearn.models import load_model
+from fedlearn.models.presets import settings_from
+from tests.end_to_end.conftest import some_slow
+from tests.oracles.sums import federated
+
+PLUGINS = "tests.adversary.subjects"  # made tables, by name
+BAYES = {
+    "model.name": "dp-naive-bayes", "data.dataset": f"{PLUGINS}:classes", "clients": 7, "rounds.cohort": 0,
+    "rounds.total": 1, "strategy.name": "sums",
+}  # fmt: skip
+VARIANTS = {
+    "naive-bayes": BAYES,
+    "naive-bayes-distributed": {**BAYES, "privacy.trust": "distributed"},
+}
+
+
+@pytest.mark.parametrize("settings", some_slow(VARIANTS, ["naive-bayes"]))
+def test_every_engine_adds_up_the_same(execute, undisturbed, settings):
+    reference = undisturbed(settings)
+    for workers in (1, 2, 3):
+        run = execute({**settings, "engine.workers": workers})
+        assert run.sha == reference.sha
+        for name in ("epsilon", "trust", "rounds", "bytes_up", "bytes_down", "bytes_protocol"):
+            assert run.summary[name] == reference.summary[name], name
+
+
+@pytest.mark.parametrize("settings", some_slow(VARIANTS, ["naive-bayes-distributed"]))
+def test_the_state_is_what_the_nodes_reports_add_up_to(execute, settings):
+    run = execute(settings, engine="inline")
+    config = settings_from({**settings, "privacy.noise": "seeded"})
+    dataset = load_dataset(settings["data.dataset"], "")
+    shards = partition_table(dataset, config.data, num_partitions=7, seed=config.seed)
+    model = load_model(settings["model.name"], dataset.spec, config.model.options)
+    expected = federated(model, config, dataset.train, [shards.indices(node) for node in range(7)])
+    found = load_file(run.folder / "model.safetensors")
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize(("trust", "words"), [("local", "local noise"), ("distributed", "distributed noise")])
+def test_a_result_says_whose_noise_protects_wherever_it_says_epsilon(execute, trust, words):
+    run = execute({**BAYES, "privacy.trust": trust}, engine="inline")
+    assert run.summary["trust"] == words
+    (reported,) = run.summary["metrics"]["reported"]
+    assert reported["note"] == f"spent; add or remove one record; {words}"
+    (started,) = run.events_of("started")
+    hidden = "only under secure aggregation, which this run has not"
+    for said in (run.summary["noise_notice"], started["notice"]):
+        assert (hidden in said) == (trust == "distributed")
+
+
+def test_the_budget_stays_spent_across_a_resume(execute):
+    run = execute(BAYES, engine="inline")
+    with pytest.raises(RunFailed, match=r"first reason: budget spent: 1 of epsilon 1"):
+        execute({**BAYES, "rounds.total": 2}, out=run.folder, engine="inline")
+    assert (run.committed, run.summary["epsilon"]) == (1, 1.0)
+
+
+def test_shares_that_are_to_be_secure_are_refused_in_one_line(execute):
+    with pytest.raises(SettingError, match=r"privacy\.noise = 'secure'.*use 'seeded'"):
+        execute({**BAYES, "privacy.trust": "distributed", "privacy.noise": "secure"}, engine="inline")
+
+
+def test_sums_and_trees_do_not_take_each_others_strategies(execute):
+    with pytest.raises(SettingError, match=r"'forest_union' unites ensembles; model 'dp-naive-bayes' produces sums"):
+        execute({**BAYES, "strategy.name": "forest_union"}, engine="inline")
+    with pytest.raises(SettingError, match=r"'sums' adds up sums; model 'dp-forest' produces ensembles"):
+        execute({**BAYES, "model.name": "dp-forest", "data.dataset": "diabetes"}, engine="inline")
+
+
+@pytest.mark.parametrize("setting", ["compression.send", "gate.max_norm"])
+def test_what_is_for_averages_is_refused(execute, setting):
+    value = {"compression.send": "update", "gate.max_norm": 1.0}[setting]
+    with pytest.raises(SettingError, match=f"{setting} .*the sums of model 'dp-naive-bayes'"):
+        execute({**BAYES, setting: value}, engine="inline")
