@@ -26,11 +26,11 @@ from fedlearn.privacy import (
 from fedlearn.privacy.searching import ETAS, best_of, continuation, cost_of_search, number_of_runs
 from fedlearn.trees.binning import MISSING
 from fedlearn.trees.classes.encoding import positions
+from fedlearn.trees.columns import numbers_of
 from fedlearn.trees.parameters import COMMON, Rule, at_least, check_parameters
 
 Candidate = dict[str, Any]
 UNIT = 2**20  # of a score: what a prediction is worth that is right
-LARGE = 1e300  # beyond every bound
 DECIDED = {"epsilon", "noise", "random_state", "accountant"}  # by the search
 RULES = {
     "epsilon": Rule("above 0 and finite", lambda epsilon: 0 < epsilon < math.inf),
@@ -241,8 +241,7 @@ def _merit(fitted: Any, X: Any, y: Any) -> NDArray[np.int64]:
         known = tuple(fitted.classes_.tolist())
         said, true = (positions(np.asarray(labels), known) for labels in (fitted.predict(X), y))
         return np.where((said == true) & (true != MISSING), UNIT, 0)
-    low, high = fitted.domain_.target_bounds
-    # `fit` clips what is infinite, `predict` refuses it: an error here would tell of a record.
-    finite = X.clip(-LARGE, LARGE) if hasattr(X, "clip") else np.clip(np.asarray(X, np.float64), -LARGE, LARGE)
-    error = np.abs(np.clip(np.asarray(y, np.float64), low, high) - fitted.predict(finite)) / (high - low)
+    low, high = (float(end) for end in fitted.target_bounds)
+    targets = numbers_of(y if hasattr(y, "iloc") else np.asarray(y), else_missing=True)
+    error = np.abs(np.clip(targets, low, high) - fitted.predict(X)) / (high - low)
     return np.asarray(np.rint(UNIT * np.clip(1 - np.nan_to_num(error, nan=1.0), 0, 1)), np.int64)

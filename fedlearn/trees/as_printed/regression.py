@@ -66,7 +66,7 @@ class PrintedRegressor(PrivateRegressor):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
+        tags.input_tags.allow_nan = tags.input_tags.string = False
         return tags
 
 
@@ -295,7 +295,8 @@ class PrintedRegressionForest(PrintedRegressor):
         y : array-like of shape (rows,)
             Values outside the target bounds are clipped.
         parts : array-like of shape (rows,) or None, default=None
-            The tree 0 .. n_trees - 1 of each row. None: at random, each row independently of all others.
+            The tree 0 .. n_trees - 1 of each row; a row of no such tree is left out. None: at random, each row
+            independently of all others.
 
         Returns
         -------
@@ -307,6 +308,9 @@ class PrintedRegressionForest(PrintedRegressor):
             If the account does not cover what the fit really spends; nothing is booked and no data touched.
         """
         return self._fit(X, y, parts)
+
+    def _num_parts(self) -> int:
+        return int(self.n_trees)
 
     def _grow(
         self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator

@@ -27,7 +27,7 @@ from fedlearn.trees.classes.shares import (
 )
 from fedlearn.trees.classes.utilities import CRITERIA, FloatArray, sensitivity
 from fedlearn.trees.nodes import NodeTable
-from fedlearn.trees.parameters import Rule, at_least, one_of
+from fedlearn.trees.parameters import Rule, at_least, none_or, one_of
 
 MECHANISMS = ("laplace", *growing.SELECTIONS)
 
@@ -49,8 +49,9 @@ class DPClassificationTree(PrivateClassifier):
     criterion : {"max", "gini", "information_gain"}, default="max"
         What makes a split good: records that the branches' majorities get right, Gini impurity, or entropy.
     max_records : int or None, default=None
-        Declared largest number of records the data could have; needed by ``"information_gain"`` under selection, where
-        the sensitivity grows with it.
+        Declared largest number of records that the data should have, 1 or more; needed by ``"information_gain"`` under
+        selection, where the sensitivity grows with it. More records are no error, which would tell of one: utilities
+        are made smaller so that the proof holds (`utilities`), and choices are worse.
     categories : mapping or sequence, default=None
         For each feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name or position,
         or one for each feature. Never learned from the data.
@@ -110,6 +111,7 @@ class DPClassificationTree(PrivateClassifier):
         "mechanism": one_of(*MECHANISMS),
         "criterion": one_of(*CRITERIA),
         "max_depth": at_least(0),
+        "max_records": none_or(at_least(1)),
     }
 
     def __init__(
@@ -160,8 +162,6 @@ class DPClassificationTree(PrivateClassifier):
         return lines_of_choices(even_shares(depth), self.epsilon)
 
     def _grow(self, records: CodedRecords, noise: Noise, rng: np.random.Generator) -> NodeTable:
-        if self.max_records is not None and len(records.labels) > self.max_records:
-            raise ValueError(f"max_records = {self.max_records}, but there are more: declare a bound that holds")
         depth = min(self.max_depth, len(records.sizes))
         if self.mechanism == "laplace":
             growth, value = self._grow_by_counts(records, depth, noise)

@@ -119,11 +119,15 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         X : array-like or DataFrame of shape (n, features)
             As in `fit`; a category that was not declared counts as missing.
         """
-        check_is_fitted(self)
-        codes = self._encoding_.encode(self._checked(X, reset=False))
-        coded = np.where(codes == MISSING, np.nan, codes)
+        coded = self._coded(X)
         votes = predict(self.table_, coded) if self.missing == "wp" else self._vote_where_complete(coded)
         return np.asarray(votes / votes.sum(axis=1, keepdims=True))
+
+    def _coded(self, X: Any) -> FloatArray:
+        """Return (n, features) codes, NaN = missing."""
+        check_is_fitted(self)
+        codes = self._encoding_.encode(self._checked(X, reset=False))
+        return np.where(codes == MISSING, np.nan, codes)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return (n,) the likeliest class.

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fedlearn.trees.binning import MISSING
 from fedlearn.trees.classes.counting import IntArray
+from fedlearn.trees.columns import columns_of, is_missing, is_numeric, numbers_of
 from fedlearn.trees.domain import NotPrivateWarning
 
 Feature = int | Sequence[object]
@@ -72,9 +73,9 @@ class Encoding:
         categories: list[tuple[object, ...] | int | None] = []
         edges: list[tuple[float, ...] | None] = []
         for column in columns_of(X):
-            present = [value for value in column.tolist() if not _is_missing(value)]
+            present = [value for value in column.tolist() if not is_missing(value)]
             distinct = sorted(set(present), key=lambda value: (str(type(value)), value))
-            if len(distinct) <= 2 * QUANTILE_BINS or not _is_numeric(column):
+            if len(distinct) <= 2 * QUANTILE_BINS or not is_numeric(column):
                 categories.append(tuple(distinct[:MISSING]) or 1)
                 edges.append(None)
             else:
@@ -146,57 +147,27 @@ def _codes_of_numbers(X: NDArray[np.float64], sizes: IntArray) -> NDArray[np.uin
     return codes
 
 
-def columns_of(X: Any) -> list[Any]:
-    """Return the columns of a DataFrame or of a two-dimensional array."""
-    if hasattr(X, "iloc"):
-        return [X.iloc[:, feature] for feature in range(X.shape[1])]
-    return list(np.asarray(X).T)
-
-
 def positions(column: Any, categories: tuple[object, ...]) -> NDArray[np.uint8]:
     """Return the position of each value among the categories, `MISSING` where it is none of them."""
     if hasattr(column, "cat") or hasattr(column, "factorize"):  # a pandas Series
-        codes, distinct = column.factorize()  # missing values have the code -1
+        try:
+            codes, distinct = column.factorize()  # missing values have the code -1
+        except TypeError:  # a cell that cannot be hashed, as a list: one by one
+            return positions(np.array([*column, None], object)[:-1], categories)
         table = np.append(positions(np.asarray(distinct, object), categories), np.uint8(MISSING))
         return np.asarray(table[codes])
     if column.dtype != object:
         distinct, codes = np.unique(column, return_inverse=True)
         return np.asarray(positions(distinct.astype(object), categories)[codes])
     position = {category: code for code, category in enumerate(categories)}
-    return np.array([MISSING if _is_missing(v) else position.get(v, MISSING) for v in column.tolist()], np.uint8)
+    return np.array([_position(value, position) for value in column.tolist()], np.uint8)
 
 
-def numbers_of(column: Any, *, else_missing: bool = False) -> NDArray[np.float64]:
-    """Return the column as numbers; what is none raises ValueError, or counts as missing."""
+def _position(value: object, position: Mapping[object, int]) -> int:
     try:
-        if hasattr(column, "to_numpy"):
-            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-        if column.dtype != object:
-            return np.asarray(column, np.float64)
-        return np.array([np.nan if _is_missing(value) else float(value) for value in column.tolist()], np.float64)
-    except (TypeError, ValueError):
-        if not else_missing:
-            raise
-    return np.array([_number(value) for value in column.tolist()], np.float64)
-
-
-def _number(value: Any) -> float:
-    try:
-        return np.nan if _is_missing(value) else float(value)
-    except (TypeError, ValueError):
-        return np.nan
-
-
-def _is_missing(value: object) -> bool:
-    return value is None or value != value or type(value).__name__ == "NAType"
-
-
-def _is_numeric(column: Any) -> bool:
-    try:
-        numbers_of(column)
-    except (TypeError, ValueError):
-        return False
-    return True
+        return MISSING if is_missing(value) else position.get(value, MISSING)
+    except TypeError:  # it cannot be hashed, so it was not declared
+        return MISSING
 
 
 def by_position(declared: Features | None, num_features: int, names: Sequence[str] | None, what: str) -> list[Any]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedlearn.privacy import Noise, exponential, laplace, permute_and_flip
 from fedlearn.trees.classes.counting import STAY, CodedRecords, Growth, IntArray, count_leaves, count_open
-from fedlearn.trees.classes.utilities import FloatArray, sensitivity, utility
+from fedlearn.trees.classes.utilities import FloatArray, sensitivity, shrink, utility
 from fedlearn.trees.nodes import LEAF, NodeTable
 
 Selection = Callable[..., IntArray]
@@ -101,13 +101,15 @@ def _choose(
 ) -> IntArray:
     """Return (nodes,) the feature that each node splits on, or STAY."""
     scores = utility(rule.criterion, counts, records.offsets)
+    if rule.criterion == "information_gain":
+        scores *= shrink(len(records.labels), max_records=rule.max_records)
     if rule.penalty:
         scores -= rule.penalty / after[:, None] * (records.sizes - 1)
     scores[~candidates] = -np.inf
     if rule.penalty:
         stay = counts[:, : records.sizes[0]].sum(axis=1).max(axis=1)
         scores = np.column_stack([scores, stay])
-    reach = sensitivity(rule.criterion, max_records=rule.max_records)
+    reach = sensitivity(rule.criterion, max_records=rule.max_records, num_classes=records.num_classes)
     chosen = SELECTIONS[rule.mechanism](scores, sensitivity=reach, epsilon=epsilon, noise=noise, monotone=True)
     return np.where(chosen == len(records.sizes), STAY, chosen)
 

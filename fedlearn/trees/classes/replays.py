@@ -34,7 +34,7 @@ def of(estimator: Callable[..., Any], options: Options) -> Draw:
         given = domain | options(rng)
         most = len(y) + int(rng.choice([0, 20]))
         if "max_records" in given:
-            given["max_records"] = most + 1  # as tight as can be
+            given["max_records"] = int(rng.choice([most + 1, max(len(y), 1), 1]))  # as tight as can be, or too small
         made_of = partial(estimator, epsilon, **given, random_state=int(rng.integers(2**31)))
         at_front = bool(rng.random() < 0.5)
 

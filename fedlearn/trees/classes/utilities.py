@@ -7,9 +7,10 @@ lack the value are in every branch with 1/k of their weight. The utilities, to b
 |---|---|---|
 | ``"max"`` | sum_b max_c n_bc: records that the branches' majorities would get right | 1 |
 | ``"gini"`` | -sum_b (n_b - sum_c n_bc^2 / n_b) | 2 |
-| ``"information_gain"`` | -sum_b sum_c n_bc log2(n_b / n_bc) | log2(N + 1) + 1 / ln 2 |
+| ``"information_gain"`` | -sum_b sum_c n_bc log2(n_b / n_bc) | (log2(N + 1) + 1 / ln 2) (1 + t) |
 
-N is the declared largest number of records. (Information gain is the entropy of the node less this sum, over n. The
+N is the declared largest number of records; t, one hundredth at N = 1000 and two classes, pays for what happens
+where there are more ("Beyond the bound"). (Information gain is the entropy of the node less this sum, over n. The
 entropy of the node is the same for all candidates, as under WP every candidate sees all records, so it changes no
 choice; and not dividing by n is what bounds the change.)
 
@@ -64,11 +65,11 @@ def utility(criterion: str, counts: FloatArray, offsets: IntArray) -> FloatArray
     return totals
 
 
-def sensitivity(criterion: str, *, max_records: int | None = None) -> float:
-    """Return what adding or removing one record of weight 1 can change; ``max_records`` bounds the whole data.
+def sensitivity(criterion: str, *, max_records: int | None = None, num_classes: int = 2) -> float:
+    """Return what adding or removing one record of weight 1 can change; ``max_records`` is declared of the whole data.
 
     >>> sensitivity("max"), round(sensitivity("gini"), 2), round(sensitivity("information_gain", max_records=1023), 2)
-    (1.0, 2.0, 11.44)
+    (1.0, 2.0, 11.57)
     """
     if criterion != "information_gain":
         return {"max": 1.0, "gini": 2.0 + ROUNDING}[criterion]
@@ -77,7 +78,22 @@ def sensitivity(criterion: str, *, max_records: int | None = None) -> float:
             "max_records is not declared: criterion 'information_gain' has a sensitivity that grows with the "
             "largest number of records that the data could have; declare it, or use criterion='max'"
         )
-    return math.log2(max_records + 1) + 1 / math.log(2) + ROUNDING
+    reach = reach_of_gain(max_records)
+    return reach + math.log2(max(num_classes, 2)) / (math.log(2) * reach)
+
+
+def reach_of_gain(records: int) -> float:
+    """Return how far one record of so many moves the utility ``information_gain``: log2(n + 1) + 1 / ln 2."""
+    return math.log2(records + 1) + 1 / math.log(2) + ROUNDING
+
+
+def shrink(records: int, *, max_records: int | None) -> float:
+    """Return by what ``information_gain`` is multiplied where there are more records than were declared: 1 if not.
+
+    >>> shrink(1023, max_records=1023), round(shrink(10**6, max_records=1023), 2)
+    (1.0, 0.54)
+    """
+    return 1.0 if max_records is None else reach_of_gain(max_records) / reach_of_gain(max(records, max_records))
 
 
 def _branch(criterion: str, counts: FloatArray) -> FloatArray:

@@ -452,7 +452,7 @@ class DPRegressionForest(PlannedRegressor):
             Values outside the target bounds are clipped.
         parts : array-like of shape (rows,) or None, default=None
             The tree 0 .. n_trees - 1 of each row, if the parts are given from outside, as by the nodes that hold the
-            rows. A record's part must not depend on other records. None: at random.
+            rows; a row of no such tree is left out. A record's part must not depend on other records. None: at random.
 
         Returns
         -------
@@ -466,6 +466,9 @@ class DPRegressionForest(PlannedRegressor):
             If a parameter is out of its range, or X, y and parts are not as they were declared.
         """
         return self._fit(X, y, parts)
+
+    def _num_parts(self) -> int:
+        return int(self.n_trees)
 
     def _grow(
         self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator

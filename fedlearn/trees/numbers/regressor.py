@@ -17,6 +17,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_
 
 from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, PrivacyUnit, geometric
 from fedlearn.trees.binning import Grid
+from fedlearn.trees.columns import numbers_of, table_of
 from fedlearn.trees.domain import Domain
 from fedlearn.trees.drawing import Drawable
 from fedlearn.trees.nodes import NodeTable
@@ -52,10 +53,10 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         Parameters
         ----------
         X : array-like or DataFrame of shape (rows, features)
-            NaN = missing; categorical features hold their codes 0 .. k - 1. Values outside the bounds are clipped. No
-            row at all is allowed.
+            NaN, and what is no number, = missing; categorical features hold their codes 0 .. k - 1. Values outside the
+            bounds are clipped. No row at all is allowed.
         y : array-like of shape (rows,)
-            Values outside the target bounds are clipped; a row whose target is NaN is left out.
+            Values outside the target bounds are clipped; a row whose target is no number is left out.
 
         Returns
         -------
@@ -79,8 +80,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
             As in `fit`; where a value is missing the row goes to all children, its weight divided.
         """
         check_is_fitted(self, "table_")
-        checked = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=self._finite())
-        return self._predict(np.asarray(checked))
+        return self._predict(self._table(X, reset=False))
 
     def _fit(self, X: ArrayLike, y: ArrayLike, parts: ArrayLike | None = None) -> Self:
         self._check_parameters()
@@ -130,8 +130,9 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         domain = self._domain(table, target)
         table = np.where((domain.categories > 0) & ((table < 0) | (table >= domain.categories)), np.nan, table)
         grid = Grid.of(domain, candidates=self.candidates)
-        training = TrainingSet(table, target, domain, grid, checked_parts(parts, len(table)))
-        kept = ~np.isnan(target)
+        given = checked_parts(parts, rows=len(table), count=self._num_parts())
+        training = TrainingSet(table, target, domain, grid, given)
+        kept = ~np.isnan(target) if given is None else ~np.isnan(target) & (given >= 0)
         if self.missing == "drop":
             kept &= ~np.isnan(table).any(axis=1)
         return training if kept.all() else training.where(kept)
@@ -140,16 +141,31 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         """Return X and y as arrays; only their form is looked at, as an error would tell of a record."""
         if y is None:
             raise ValueError("y is None: this regressor requires y to be passed, but the target y is None")
-        is_total = self.__sklearn_tags__().input_tags.allow_nan  # what is as printed is not
-        table = validate_data(
-            self, X, dtype=np.float64, ensure_all_finite=not is_total, ensure_min_samples=0 if is_total else 1
-        )
-        target = np.asarray(column_or_1d(y, warn=True), np.float64)
-        if not is_total:
+        table = self._table(X, reset=True)
+        target = column_or_1d(y, warn=True)
+        target = numbers_of(target, else_missing=True) if self._is_total() else np.asarray(target, np.float64)
+        if not self._is_total():
             assert_all_finite(target, input_name="y")
         if len(table) != len(target):
             raise ValueError(f"X has {len(table)} rows and y {len(target)} targets: they must be as many")
-        return np.asarray(table), target
+        return table, target
+
+    def _table(self, X: Any, *, reset: bool) -> FloatArray:
+        """Return (rows, features) X as numbers, NaN where one is missing."""
+        if not self._is_total():
+            return np.asarray(validate_data(self, X, reset=reset, dtype=np.float64))
+        if hasattr(X, "iloc"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return table_of(X)
+        return table_of(validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=0))
+
+    def _num_parts(self) -> int:
+        """Return into how many parts the records are divided."""
+        return 1
+
+    def _is_total(self) -> bool:
+        """Return whether no cell makes a fit fail; what is as printed is not like that."""
+        return bool(self.__sklearn_tags__().input_tags.allow_nan)
 
     def _domain(self, X: FloatArray, y: FloatArray) -> Domain:
         names = self._names()
@@ -163,13 +179,10 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
             feature_names=names,
         )
 
-    def _finite(self) -> bool | str:
-        """Return what scikit-learn is to check of X: that all is finite, unless missing values are welcome."""
-        return "allow-nan" if self.__sklearn_tags__().input_tags.allow_nan else True
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.string = True  # text is no number, so it is missing
         tags.regressor_tags.poor_score = True  # noise, by design
         tags.non_deterministic = self.noise == "secure"
         return tags

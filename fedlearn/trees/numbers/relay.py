@@ -237,8 +237,9 @@ class DPRelayForest(PrivateRegressor):
         y : array-like of shape (rows,)
             Values outside the target bounds are clipped.
         parts : array-like of shape (rows,) or None, default=None
-            The node 0 .. n_nodes - 1 that holds each row; turns are in the nodes' order. A record's node must not
-            depend on other records. None: at random, each row independently of all others.
+            The node 0 .. n_nodes - 1 that holds each row; turns are in the nodes' order; a row of no such node is left
+            out. A record's node must not depend on other records. None: at random, each row independently of all
+            others.
 
         Returns
         -------
@@ -252,6 +253,9 @@ class DPRelayForest(PrivateRegressor):
             If a parameter is out of its range, or X, y and parts are not as they were declared.
         """
         return self._fit(X, y, parts)
+
+    def _num_parts(self) -> int:
+        return int(self.n_nodes)
 
     def _predict(self, X: FloatArray) -> FloatArray:
         return relay_predict(self.table_, X, self.domain_)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.privacy import disjoint_parts
 from fedlearn.trees.binning import Grid
+from fedlearn.trees.columns import numbers_of
 from fedlearn.trees.domain import Domain
 from fedlearn.trees.numbers.histograms import Rows, arrange, pairs_of
 
@@ -44,19 +45,21 @@ class TrainingSet:
 
         With secure noise the draws are fresh and forgotten: see `disjoint_parts`, which has the proof.
         """
-        if self.given_parts is None:
-            drawn_from = np.random.default_rng() if is_secure else rng
-            return disjoint_parts(len(self.y), count=count, rng=drawn_from)
-        if len(self.y) and not 0 <= self.given_parts.min() <= self.given_parts.max() < count:
-            raise ValueError(f"parts: must be in 0 .. {count - 1}")
-        return self.given_parts
+        if self.given_parts is not None:
+            return self.given_parts
+        return disjoint_parts(len(self.y), count=count, rng=np.random.default_rng() if is_secure else rng)
 
 
-def checked_parts(parts: ArrayLike | None, rows: int) -> NDArray[np.int64] | None:
-    """Return (rows,) the parts that were given from outside, if there is one for each row; None: none were given."""
+def checked_parts(parts: ArrayLike | None, *, rows: int, count: int) -> NDArray[np.int64] | None:
+    """Return (rows,) the parts that were given from outside, -1 where one is none of 0 .. count - 1.
+
+    None: none were given.
+    """
     if parts is None:
         return None
-    given = np.asarray(parts, np.int64)
+    given = np.asarray(parts)
     if given.shape != (rows,):
         raise ValueError(f"parts: shape {given.shape} for {rows} rows")
-    return given
+    numbers = numbers_of(given, else_missing=True)
+    known = (numbers >= 0) & (numbers < count) & (numbers == np.floor(numbers))
+    return np.where(known, numbers, -1).astype(np.int64)

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fedlearn.privacy import Noise, PrivacyAccountant
+from fedlearn.trees.columns import numbers_of
 from fedlearn.trees.domain import finite_range
 from fedlearn.trees.parameters import Rule, at_least, none_or
 from fedlearn.trees.sums.additive import FloatArray
@@ -281,7 +282,7 @@ class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
             raise ValueError("target_bounds: none declared; pass (low, high) from public knowledge")
 
     def _target(self, y: Any) -> tuple[FloatArray, Any]:
-        numbers = np.asarray(y, np.float64)
+        numbers = numbers_of(np.asarray(y), else_missing=True)
         low, high = self._bounds_of(numbers)
         self.target_bounds_ = (low, high)
         kept = ~np.isnan(numbers)

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.trees.binning import MISSING
-from fedlearn.trees.classes.encoding import by_position, columns_of, numbers_of, positions
+from fedlearn.trees.classes.encoding import by_position, positions
+from fedlearn.trees.columns import columns_of, numbers_of
 from fedlearn.trees.domain import Bounds, Domain, NotPrivateWarning, finite_range
 
 BINS = 32  # of a numeric view; a power of two

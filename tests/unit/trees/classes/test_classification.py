@@ -81,6 +81,15 @@ def test_no_record_can_make_a_fit_fail(name, missing):
     assert np.isfinite(model.fit(X[:0], y[:0]).predict_proba(X)).all()
 
 
+def test_one_record_more_than_was_declared_is_no_error_and_changes_no_more_than_any_other():
+    X, y = examples(401)
+    told = {"criterion": "information_gain", "max_records": 400, "max_depth": 1}
+    for rows in (400, 401):
+        model = made("tree exponential", 50.0, **told).fit(X[:rows], y[:rows])
+        assert model.table_.feature[0] == 1
+        assert model.privacy_spent_.epsilon == 50.0
+
+
 def test_text_where_numbers_were_declared_counts_as_missing():
     X, y = examples(60)
     written = X.astype(object)
@@ -203,7 +212,7 @@ def test_declared_class_weights_move_the_majority_and_never_weigh_more_than_one(
         ({"max_depth": -1}, "max_depth = -1"),
         ({"mechanism": "magic"}, "mechanism = 'magic'"),
         ({"criterion": "information_gain"}, "max_records is not declared"),
-        ({"criterion": "information_gain", "max_records": 399}, "max_records = 399"),
+        ({"criterion": "information_gain", "max_records": 0}, "max_records = 0"),
         ({"class_weight": {"no": 0.0, "yes": 1.0}}, "class_weight"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.trees.classes.utilities import CRITERIA, sensitivity, utility
+from fedlearn.trees.classes.utilities import CRITERIA, sensitivity, shrink, utility
 from tests.oracles import categorical_trees as oracle
 
 weights = st.integers(0, 60 * 2**24).map(lambda units: units / 2**24)
@@ -41,6 +41,31 @@ def test_a_record_spread_over_a_level_changes_all_utilities_together_by_at_most_
     assert (direction * change >= -1e-9).all()  # monotone
     bound = sensitivity(criterion, max_records=math.ceil(before.sum() + 1))
     assert np.abs(change).sum() <= bound + 1e-9
+
+
+@given(
+    nodes=st.lists(counts, min_size=1, max_size=4),
+    parts=st.lists(st.floats(0, 1), min_size=20, max_size=20),
+    label=st.integers(0, 1),
+    declared=st.integers(1, 40),
+)
+def test_beyond_the_declared_number_utilities_differ_by_no_more_than_the_sensitivity(nodes, parts, label, declared):
+    branches = [branch for node in nodes for branch in node]
+    parts = np.array(parts[: len(branches)]) + 1e-12
+    added = np.zeros((1, len(branches), 2))
+    added[0, :, label] = parts / parts.sum()
+    before, first = np.array([branches], float), np.cumsum([0, *map(len, nodes)])[:-1]
+    records = max(math.ceil(before.sum()), declared)
+
+    def of_candidates(counted, number):
+        split = utility("information_gain", counted, first)
+        whole = np.add.reduceat(counted, first, axis=1)  # another candidate, whose branches cannot be told apart
+        joined = utility("information_gain", whole, np.arange(len(first)))
+        return np.stack([split, joined]) * shrink(number, max_records=declared)
+
+    change = of_candidates(before + added, records + 1) - of_candidates(before, records)
+    apart = np.maximum(change.max(axis=0), 0) - np.minimum(change.min(axis=0), 0)
+    assert apart.sum() <= sensitivity("information_gain", max_records=declared) + 1e-9
 
 
 def test_gini_and_entropy_come_close_to_their_sensitivities():

@@ -5,13 +5,15 @@ import pytest
 
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.domain import Domain
+from fedlearn.trees.numbers.regression import DPRegressionForest
 from fedlearn.trees.numbers.training_set import TrainingSet, checked_parts
 
 DOMAIN = Domain.declare(num_features=1, bounds=(0, 1))
 
 
 def training_set(rows=300, parts=None):
-    return TrainingSet(np.zeros((rows, 1)), np.zeros(rows), DOMAIN, Grid.of(DOMAIN), checked_parts(parts, rows))
+    given = checked_parts(parts, rows=rows, count=3)
+    return TrainingSet(np.zeros((rows, 1)), np.zeros(rows), DOMAIN, Grid.of(DOMAIN), given)
 
 
 def test_parts_under_secure_noise_are_not_drawn_from_the_random_state():
@@ -37,8 +39,14 @@ def test_parts_of_the_wrong_shape_are_refused(wrong):
         training_set(parts=wrong)
 
 
-@pytest.mark.parametrize("wrong", [-1, 3])
-def test_parts_that_do_not_exist_are_refused(wrong):
-    training = training_set(parts=np.full(300, wrong))
-    with pytest.raises(ValueError, match=r"parts: must be in 0 \.\. 2"):
-        training.parts(3, np.random.default_rng(0), is_secure=False)
+@pytest.mark.parametrize("wrong", [-1, 3, 0.5, np.nan, np.inf, None, "two"])
+def test_a_record_whose_part_does_not_exist_is_left_out_without_an_error(wrong):
+    rng = np.random.default_rng(0)
+    X, y, parts = rng.random((60, 1)), rng.random(60), rng.integers(0, 3, 60).astype(object)
+    declared = {"bounds": (0, 1), "target_bounds": (0, 1), "noise": "seeded", "random_state": 0}
+    parts[7] = wrong
+    with_it, without = (
+        DPRegressionForest(n_trees=3, **declared).fit(X[rows], y[rows], parts=parts[rows]).table_.value
+        for rows in (np.arange(60), np.delete(np.arange(60), 7))
+    )
+    np.testing.assert_array_equal(with_it, without)

@@ -1,0 +1,70 @@
+"""Cells of tables as numbers, whatever stands in them: what is none counts as missing.
+
+An error would tell that some record holds such a cell, and perhaps the cell itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def columns_of(X: Any) -> list[Any]:
+    """Return the columns of a DataFrame or of a two-dimensional array."""
+    if hasattr(X, "iloc"):
+        return [X.iloc[:, feature] for feature in range(X.shape[1])]
+    return list(np.asarray(X).T)
+
+
+def table_of(X: Any) -> NDArray[np.float64]:
+    """Return (rows, features) numbers of a DataFrame or of a two-dimensional array; NaN where a cell is none.
+
+    >>> table_of(np.array([[1, "two"], [None, 10**400]], object)).tolist()
+    [[1.0, nan], [nan, inf]]
+    """
+    if not hasattr(X, "iloc") and np.asarray(X).dtype.kind in "fiub":
+        return np.asarray(X, np.float64)
+    columns = [numbers_of(column, else_missing=True) for column in columns_of(X)]
+    return np.column_stack(columns) if columns else np.empty((len(X), 0))
+
+
+def numbers_of(column: Any, *, else_missing: bool = False) -> NDArray[np.float64]:
+    """Return the column as numbers; what is none raises ValueError, or counts as missing."""
+    try:
+        if hasattr(column, "to_numpy"):
+            return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+        if column.dtype != object:
+            return np.asarray(column, np.float64)
+        return np.array([np.nan if is_missing(value) else float(value) for value in column.tolist()], np.float64)
+    except (TypeError, ValueError, OverflowError):
+        if not else_missing:
+            raise
+    return np.array([_number(value) for value in column.tolist()], np.float64)
+
+
+def _number(value: Any) -> float:
+    try:
+        return np.nan if is_missing(value) else float(value)
+    except OverflowError:  # a whole number beyond all floats
+        return np.inf if value > 0 else -np.inf
+    except (TypeError, ValueError):
+        return np.nan
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a cell holds no value, or nothing that could be one."""
+    try:
+        return value is None or type(value).__name__ == "NAType" or bool(value != value)
+    except (TypeError, ValueError):  # it cannot be compared, as an array in a cell: it was not declared
+        return True
+
+
+def is_numeric(column: Any) -> bool:
+    """Return whether every cell of a column is a number, or missing."""
+    try:
+        numbers_of(column)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True

@@ -1,0 +1,95 @@
+"""No cell of one record can make a fit fail, or warn: that would tell of the record."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import is_classifier
+
+from fedlearn import trees
+from fedlearn.privacy.replay import as_bytes, public_of
+from fedlearn.trees import PrivateSearch
+from fedlearn.trees.classes.classifier import PrivateClassifier
+
+SEEDED = {"noise": "seeded", "random_state": 0}
+BY_CATEGORY = {"categories": [3, 3], "classes": ["no", "yes"], **SEEDED}
+BY_NUMBER = {"bounds": (0, 3), **SEEDED}
+NAMES = [name for name in trees.__all__ if hasattr(getattr(trees, name), "fit") and name != "PrivateSearch"]
+GRIDS = {"DPBoostingRegressor": {"n_rounds": [1]}}
+HOSTILE = {
+    "text": "HIV-positive since 2019",
+    "a list": [1, 2],
+    "an array": np.array([1.0, 2.0]),
+    "a mapping": {"a": 1},
+    "a complex number": 1j,
+    "missing in pandas": pd.NA,
+    "no time": pd.NaT,
+    "bytes": b"\xff",
+    "a type": dict,
+}
+BEYOND = [10**400, -(10**400), np.inf, -np.inf]
+
+
+def made(name):
+    kind = getattr(trees, name)
+    if issubclass(kind, PrivateClassifier):
+        return kind(1.0, **BY_CATEGORY)
+    if is_classifier(kind()):
+        return kind(1.0, classes=["no", "yes"], **BY_NUMBER)
+    return kind(epsilon=1.0, target_bounds=(0, 1), **BY_NUMBER)
+
+
+def data(model, rows=30):
+    rng = np.random.default_rng(1)
+    X = rng.integers(0, 3, (rows, 2)).astype(float).astype(object)
+    share = rng.random(rows)
+    return X, np.where(share < 0.4, "no", "yes").astype(object) if is_classifier(model) else share.astype(object)
+
+
+def filled(table, cells, *, column=None):
+    """Return a copy with these cells in the first rows."""
+    table = table.copy()
+    place = np.empty(len(cells), object)
+    for row, cell in enumerate(cells):
+        place[row] = cell
+    table[: len(cells)] = place if column is None else np.column_stack([table[: len(cells), 1 - column], place])
+    return table
+
+
+def published(model, X, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return as_bytes({name: value for name, value in public_of(model.fit(X, y)).items() if name[-7:] != "names_in_"})
+
+
+@pytest.mark.parametrize("form", [pd.DataFrame, np.asarray], ids=["frame", "array"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_cell_that_is_nothing_counts_as_missing(name, form):
+    X, y = data(made(name))
+    for of_target in (True, False):
+        bytes_of = []
+        for cells in ([None] * len(HOSTILE), [*HOSTILE.values()]):
+            given = (X, filled(y, cells)) if of_target else (filled(X, cells, column=1), y)
+            bytes_of.append(published(made(name), form(given[0]), given[1]))
+        assert bytes_of[0] == bytes_of[1]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_number_beyond_all_bounds_makes_no_fit_fail(name):
+    X, y = data(made(name))
+    published(made(name), filled(X, BEYOND, column=1), y)
+    published(made(name), X, filled(y, BEYOND))
+
+
+@pytest.mark.parametrize("name", ["DPRegressionTree", "DPClassificationTree", "DPBoostingRegressor"])
+def test_a_search_scores_such_records_too(name):
+    X, y = data(made(name), rows=60)
+    cells = 2 * [*HOSTILE.values(), *BEYOND]  # some of them are scored on
+    estimator = made(name).set_params(random_state=None, noise="secure")
+    search = PrivateSearch(estimator, GRIDS.get(name, {"missing": ["wp"]}), **SEEDED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(search.fit(filled(X, cells, column=1), filled(y, cells)).predict(X)) == 60
