@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rich.progress import track
 
-from experiments.private_trees.paper import NOT_PRIVATE, Cell, Results, Score, load_california
+from experiments.private_trees.paper import NOT_PRIVATE, SKLEARN_COLUMNS, Cell, Results, Score, load_california
 from fedlearn.report.charts.plots import PALETTE, add_bars, drawn, log_axis
 from fedlearn.report.points import Spread
 from fedlearn.report.tables import Table
@@ -25,9 +25,16 @@ from fedlearn.trees.as_printed.growing import CHOICE_RATE
 EPSILON = 5.0
 TREES = (1, 2, 4, 8, 10, 15, 20, 25, 30, 50, 100, 200, 300, 400, 500)
 QUICK_TREES = (1, 4, 10, 25, 50, 200)
-COLUMNS = ("DPMean_Forest", "DPMedian_Forest")
+COLUMNS = ("Python_Forest", "DPMean_Forest", "DPMedian_Forest")
 ROWS_OF_TRAINING = 18_576  # nine folds of ten
 Scores = Mapping[tuple[str, int], Score]  # (column, trees)
+
+
+def cell_of(column: str, trees: int, repeat: int, reading: str) -> Cell:
+    """Return one cross-validation of a curve; scikit-learn's has no epsilon and no reading."""
+    if column in SKLEARN_COLUMNS:
+        return Cell(column, math.inf, repeat, trees, "-", 0.0)
+    return Cell(column, EPSILON, repeat, trees, reading, 0.0 if reading == "literal" else CHOICE_RATE)
 
 
 def best_of(column: str, scores: Scores) -> int:
@@ -70,10 +77,10 @@ def points_table(scores: Scores) -> Table:
 
 
 def draw(out: Path, scores: Scores, *, title: str) -> None:
-    """Draw both forests' error over the number of trees."""
+    """Draw the three forests' errors over the number of trees."""
     counts = sorted({trees for _, trees in scores})
     with drawn(out.parent, out.name, size=(7.5, 4.4)) as (panel,):
-        for column, color, marker in zip(COLUMNS, PALETTE, "os", strict=False):
+        for column, color, marker in zip(COLUMNS, PALETTE, "^os", strict=False):
             best = best_of(column, scores)
             label = f"{column}: best at {best} trees, {scores[column, best].mae:.4f}"
             of_counts = [scores[column, trees] for trees in counts]
@@ -104,8 +111,7 @@ def main() -> None:
     scores: dict[tuple[str, int], Score] = {}
     points = [(column, trees) for trees in (QUICK_TREES if options.quick else TREES) for column in COLUMNS]
     for column, trees in track(points, description="cross-validating", transient=True):
-        rate = 0.0 if options.reading == "literal" else CHOICE_RATE
-        cells = [Cell(column, EPSILON, n, trees, options.reading, rate) for n in range(1, repeats + 1)]
+        cells = [cell_of(column, trees, repeat, options.reading) for repeat in range(1, repeats + 1)]
         scores[column, trees] = Score.of([results.errors_of(cell, X, y) for cell in cells])
     title = f"Figure 2: epsilon {EPSILON:g}, {options.reading} reading, repeats: {repeats}"
     errors_table(scores, title=f"{title} (NOT PRIVATE)").show()
