@@ -35,7 +35,7 @@ class WallClock:
 
 
 class ManualClock:
-    """A clock that moves only when somebody sleeps on it or moves it.
+    """A clock that moves only when somebody sleeps on it or moves it: that of tests, and of virtual time.
 
     >>> clock = ManualClock()
     >>> clock.sleep(30.0)
@@ -53,3 +53,7 @@ class ManualClock:
     def sleep(self, seconds: float) -> None:
         """Move the clock by `seconds`, at once."""
         self._now += seconds
+
+    def move_to(self, now: float) -> None:
+        """Move the clock on to a moment, at once; never back."""
+        self._now = max(self._now, now)

@@ -6,7 +6,7 @@ the server does the rest itself. `server/exchange.py` is the only reader.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -56,6 +56,31 @@ class Keeping(Protocol):
         ...
 
 
+class Timed(Protocol):
+    """A grid on virtual time: its nodes have devices, and replies come when these have done their work."""
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass until the next reply comes, at most so many seconds."""
+        ...
+
+    def reachable(self) -> Sequence[int]:
+        """Return the ids of the nodes that can be written to now, in the order of their partitions."""
+        ...
+
+    def group_of(self, node_id: int) -> str:
+        """Return the name of a node's kind of device."""
+        ...
+
+    @property
+    def groups(self) -> Sequence[str]:
+        """The names of all kinds."""
+        ...
+
+    def described(self) -> Mapping[str, Any]:
+        """Return what every result says of the devices."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Offers:
     """What one grid can do; what it cannot is None.
@@ -72,6 +97,8 @@ class Offers:
         Checks and adds up reports on workers.
     keep
         Keeps what nodes keep between rounds.
+    timed
+        Its clock is virtual; None in real time.
     """
 
     clock: Clock = field(default_factory=WallClock)
@@ -79,6 +106,7 @@ class Offers:
     compute: Compute | None = None
     fold: Folding | None = None
     keep: Keeping | None = None
+    timed: Timed | None = None
 
 
 def offers_of(grid: Grid) -> Offers:

@@ -122,6 +122,23 @@ TEST_EXAMPLES, BEFORE, AFTER = "test_examples", "before", "after"
 """On how many examples a node has measured a state; and which state: the one it was sent, or what it made of it."""
 
 
+VIRTUAL_SECONDS = Metric("virtual_seconds", "virtual time", unit="s", note="since the run began", low=0)
+
+
+def virtual_time(groups: Iterable[str]) -> tuple[Metric, ...]:
+    """Return the columns of a run whose nodes have devices of these kinds.
+
+    >>> [metric.name for metric in virtual_time(["fast"])][2:]
+    ['virtual_training_seconds', 'reports_fast']
+    """
+    return (
+        VIRTUAL_SECONDS,
+        Metric("virtual_selection_seconds", "selection in virtual time", "down", unit="s", low=0),
+        Metric("virtual_training_seconds", "training in virtual time", "down", unit="s", low=0),
+        *(Metric(f"reports_{group}", f"reports that count, devices: {group}", low=0) for group in groups),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Spread:
     """How one metric is spread over nodes, each of which has measured it on examples of its own.

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedlearn.config import RunConfig, from_flower, to_flower
 from fedlearn.data.cache import checked
 from fedlearn.errors import SettingError
-from fedlearn.metrics import Metric, Metrics, Spread
+from fedlearn.metrics import Metric, Metrics, Spread, virtual_time
 from fedlearn.models.loaded import Traits, with_found_data
 from fedlearn.registry import call_plugin
 from fedlearn.runs.checkpoint import RunStore
@@ -22,7 +22,7 @@ from fedlearn.runs.folder import RunFolder, kept_settings, new_folder
 from fedlearn.runs.log import EventLog
 from server.draws import Draws
 from server.exchange import Exchange
-from server.fitting import check_fitting, check_parcels, check_trust
+from server.fitting import check_devices, check_fitting, check_parcels, check_trust
 from server.run import ServerRun
 from server.schedules import SCHEDULES, Schedule
 from server.spending import counted_in, promised
@@ -44,8 +44,9 @@ def main(grid: Grid, context: Context) -> None:
             config = with_found_data(config)
         exchange = Exchange(grid, to_flower(config))
     folder = RunFolder(Path(config.out) if config.out else new_folder())
+    check_devices(config, is_virtual=exchange.is_virtual)
     log_of = EventLog if exchange.is_virtual else _ToldLog
-    with folder.locked(), log_of(folder.events) as events:
+    with folder.locked(), log_of(folder.events, exchange.clock if exchange.timed else None) as events:
         draws = Draws(config, is_virtual=exchange.is_virtual)
         with draws.to_compute(None, "make"):
             strategy = load_strategy(config.strategy)
@@ -55,7 +56,8 @@ def main(grid: Grid, context: Context) -> None:
         check_fitting(config, traits, strategy)
         check_trust(config, is_virtual=exchange.is_virtual)
         of_model = traits.metrics.within(promised(config).epsilon, note=f"spent; {counted_in(config)}")
-        measured = with_columns(of_model, strategy.metrics, on_nodes=bool(config.evaluation.nodes))
+        added = (*strategy.metrics, *(virtual_time(exchange.timed.groups) if exchange.timed else ()))
+        measured = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
         store = RunStore(folder.path, measured, kept_settings(config), data=traits.fingerprint)
         if store.exists:
             folder.check_settings(config)
@@ -64,6 +66,7 @@ def main(grid: Grid, context: Context) -> None:
             folder.write_settings(config)
             strategy.remember(draws.remember(store.memory))
             exchange.restore_node_states(store.node_states)
+            exchange.go_on_from(store.history)
         else:
             was_begun = folder.has_settings
             exchange.compute("fedlearn.models.loaded:trial", {}, [()])
@@ -99,10 +102,10 @@ def _check_rounds(config: RunConfig, store: RunStore, folder: RunFolder) -> None
         )  # fmt: skip
 
 
-def with_columns(of_model: Metrics, of_strategy: tuple[Metric, ...], *, on_nodes: bool) -> Metrics:
-    """Return what is measured in a run: what the strategy adds, and how the headline is spread over nodes, if asked."""
+def with_columns(of_model: Metrics, added: tuple[Metric, ...], *, on_nodes: bool) -> Metrics:
+    """Return what is measured in a run: what strategy and devices add, and how the headline is spread over nodes."""
     spread = Spread(of_model.headline).metrics if on_nodes and of_model.headline else ()
-    return replace(of_model, reported=(*of_model.reported, *of_strategy, *spread))
+    return replace(of_model, reported=(*of_model.reported, *added, *spread))
 
 
 def _about(run: ServerRun) -> dict[str, object]:

@@ -39,13 +39,16 @@ class Collected:
     ready
         How many nodes were ready.
     selection_seconds, training_seconds
-        How long selection took, and configuration with reporting.
+        How long selection took, and configuration with reporting; in real time.
+    virtual
+        The same in virtual time, where there is any.
     """
 
     ready: int
     reporting: Reporting
     selection_seconds: float
     training_seconds: float
+    virtual: tuple[float, float] = (0.0, 0.0)
 
     def joined(self, later: Collected) -> Collected:
         """Return both as one; the sums of the first are those of both afterwards."""
@@ -54,19 +57,21 @@ class Collected:
             self.reporting.joined(later.reporting),
             self.selection_seconds + later.selection_seconds,
             self.training_seconds + later.training_seconds,
+            (self.virtual[0] + later.virtual[0], self.virtual[1] + later.virtual[1]),
         )
 
 
 def collect(run: ServerRun, at: At) -> Collected | NotCommitted:
     """Select a cohort, send it the latest state, and collect its reports."""
-    begin = run.clock.now()
+    begin, virtual_begin = run.wall.now(), run.clock.now()
     run.late.refuse()
     run.notices.clear()
     selection = select_cohort(run, at)
-    selected = run.clock.now()
+    selected, virtual_selected = run.wall.now(), run.clock.now()
     if not selection.cohort:
         first = f"; first reason: {selection.why_not}" if selection.why_not else ""
         reason = f"only {selection.ready} nodes were ready in the selection window{first}"
         return NotCommitted(reason, selection.raised_alike)
     reporting = collect_reports(run, configure(run, selection.cohort, at), at)
-    return Collected(selection.ready, reporting, selected - begin, run.clock.now() - selected)
+    virtual = (virtual_selected - virtual_begin, run.clock.now() - virtual_selected)
+    return Collected(selection.ready, reporting, selected - begin, run.wall.now() - selected, virtual)

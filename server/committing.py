@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from fedlearn.cohort import At, Fate, NodeReport, Typical, needed_of
 from fedlearn.folding import STATE
-from fedlearn.metrics import Measured
+from fedlearn.metrics import Measured, virtual_time
 from fedlearn.runs.history import RoundRecord
 from fedlearn.state import Sends
 from server.collecting import Collected
@@ -104,11 +105,14 @@ def abandon(run: ServerRun, reporting: Reporting, at: At, reason: str) -> None:
 
 def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
     """Evaluate the new state, store it, and log the round."""
-    begin = run.clock.now()
+    begin = run.wall.now()
     reporting = collected.reporting
     scores = _evaluated(run, step, reporting, at)
     measures = measured_on_nodes(run, step.state, at)
     scores = {**scores, **spread_of(run, measures)}
+    scores |= _in_virtual_time(run, collected)
+    if run.exchange.timed:
+        run.notices.clear()  # answers take no time there: they belong to this round, also after a resume
     traffic = run.exchange.take_traffic()
     before = run.store.history.rounds[-1].measured if run.store.history.rounds else {}
     record = RoundRecord(
@@ -126,7 +130,7 @@ def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
         bytes_protocol=traffic.protocol,
         selection_seconds=collected.selection_seconds,
         training_seconds=collected.training_seconds,
-        evaluation_seconds=run.clock.now() - begin,
+        evaluation_seconds=run.wall.now() - begin,
         measured={**run.store.metrics.combined(reporting.reports, before), **scores, **step.measured},
     )
     counted = [report for report in reporting.reports if report.fate is Fate.REPORTED]
@@ -148,6 +152,17 @@ def _typical_after(run: ServerRun, reports: Sequence[NodeReport]) -> Typical:
     """Return what the next reports are compared with: a strategy that asks for more than the state goes by the past."""
     asks_for_more = bool(run.answers)
     return typical_after(run.typical, reports, clients=run.config.clients, goes_by_what_nodes_keep=asks_for_more)
+
+
+def _in_virtual_time(run: ServerRun, collected: Collected) -> Measured:
+    """Return what the devices have made of the round: when it was over, its phases, and whose reports count."""
+    timed, reporting = run.exchange.timed, collected.reporting
+    if timed is None:
+        return {}
+    ends = zip(reporting.members, reporting.reports, strict=True)
+    counted = Counter(timed.group_of(member.node_id) for member, report in ends if report.fate is Fate.REPORTED)
+    values = (run.clock.now(), *collected.virtual, *(counted[group] for group in timed.groups))
+    return {metric.name: value for metric, value in zip(virtual_time(timed.groups), values, strict=True)}
 
 
 def _evaluated(run: ServerRun, step: Step, reporting: Reporting, at: At) -> Measured:

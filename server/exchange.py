@@ -21,13 +21,17 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedlearn import wire
-from fedlearn.exchange import Folding, offers_of
+from fedlearn.clock import WallClock
+from fedlearn.exchange import Folding, Timed, offers_of
+from fedlearn.metrics import VIRTUAL_SECONDS
 from fedlearn.registry import load_reference
+from fedlearn.runs.history import History
 from fedlearn.state import State
 from server.grids import CohortGrid, for_network
 
 SHORTEST, LONGEST = 0.05, 0.5  # seconds between looks; with shorter ones the server starves training on two cores
 SHARE = 0.05
+VIRTUAL_SHARE = 0.1  # of a wait in virtual time: at most so long between looks
 
 T = TypeVar("T")
 Book = Literal["protocol", "down", ""]
@@ -127,6 +131,7 @@ class Exchange:
         self._offers = offers
         self._settings = settings
         self.clock = offers.clock
+        self.wall = WallClock() if offers.timed else offers.clock
         self.traffic = Traffic()
 
     # --- messages -----------------------------------------------------------------------------------------------------
@@ -170,7 +175,15 @@ class Exchange:
             now = self.clock.now()
             if now >= until:
                 return
-            self.clock.sleep(pause(waited=now - begin, left=until - now))
+            if self.timed:  # devices come and go meanwhile, so it looks even if no reply comes
+                self.timed.wait(min(until - now, VIRTUAL_SHARE * (until - begin)))
+            else:
+                self.clock.sleep(pause(waited=now - begin, left=until - now))
+
+    @property
+    def timed(self) -> Timed | None:
+        """The grid's virtual time; None in real time."""
+        return self._offers.timed
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
@@ -182,6 +195,10 @@ class Exchange:
     def nodes_by_partition(self) -> Sequence[int] | None:
         """Return the ids of all nodes, in the order of their partitions; None where only the nodes know."""
         return None if self._offers.partitions is None else self._offers.partitions()
+
+    def reachable(self) -> Sequence[int] | None:
+        """Return the ids of those of them that can be written to now: all, where they have no devices."""
+        return self.nodes_by_partition() if self.timed is None else self.timed.reachable()
 
     def connected(self) -> dict[int, str]:
         """Return the nodes that can be written to now: id -> the name that its key was registered by, empty without."""
@@ -203,6 +220,11 @@ class Exchange:
         """Give it back to the grid, after a resume."""
         if self._offers.keep is not None:
             self._offers.keep.restore_node_states(data)
+
+    def go_on_from(self, history: History) -> None:
+        """Put virtual time where it was when the last round was committed."""
+        if self.timed and history.rounds:
+            self.clock.sleep(history.rounds[-1].measured[VIRTUAL_SECONDS.name] or 0.0)
 
     # --- work ---------------------------------------------------------------------------------------------------------
 

@@ -91,6 +91,14 @@ def check_parcels(strategy: RoundStrategy[Any], state: State) -> None:
             )  # fmt: skip
 
 
+def check_devices(config: RunConfig, *, is_virtual: bool) -> None:
+    """Refuse to make up devices for nodes that have their own."""
+    if config.devices.name and not is_virtual:
+        raise SettingError(
+            "devices.name", config.devices.name, "devices are made up in simulations; nodes on a network have their own"
+        )
+
+
 def check_invited(config: RunConfig) -> None:
     """Refuse to invite fewer nodes than must be ready: every window would pass in vain."""
     needed = needed_of(config.rounds.minimum_ready, config.goal_count)

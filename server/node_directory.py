@@ -55,7 +55,7 @@ class NodeDirectory:
 
     def nodes(self, *, ttl: float) -> Sequence[int]:
         """Return the connected nodes whose partition is known, in the order of partitions; ask the others."""
-        if (virtual := self._exchange.nodes_by_partition()) is not None:
+        if (virtual := self._exchange.reachable()) is not None:
             return virtual
         names = self._exchange.connected()
         connected = names.keys()

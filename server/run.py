@@ -67,7 +67,7 @@ class ServerRun:
             store.folder, self._node_columns(), committed=len(store.history.rounds), sound=store.sound_bytes(NODES)
         )
         self.confusions = Confusions()
-        self._began = exchange.clock.now()
+        self._began = exchange.wall.now()
         self._cpu_before = cpu_seconds()
         self._earlier_seconds = store.seconds
 
@@ -93,14 +93,19 @@ class ServerRun:
         return self.exchange.clock
 
     @property
+    def wall(self) -> Clock:
+        """Real time, by which is measured how long the program takes."""
+        return self.exchange.wall
+
+    @property
     def state(self) -> State:
         """The latest stored state."""
         return self.store.state
 
     @property
     def seconds(self) -> float:
-        """How long the run has taken, over all its sessions."""
-        return self._earlier_seconds + self.clock.now() - self._began
+        """How long the run has taken, over all its sessions; in real time."""
+        return self._earlier_seconds + self.wall.now() - self._began
 
     @property
     def cpu_seconds(self) -> float | None:

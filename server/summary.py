@@ -6,6 +6,7 @@ import numpy as np
 
 from fedlearn import wire
 from fedlearn.data.base import DataSpec
+from fedlearn.metrics import VIRTUAL_SECONDS
 from fedlearn.runs.classes import ClassResults, write_classes
 from fedlearn.runs.folder import EVENTS, RunFolder
 from fedlearn.runs.history import History
@@ -42,6 +43,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             "bytes_protocol": sum(record.bytes_protocol for record in history.rounds),
             "compression_ratio": _ratio(run, uploads, bytes_up),
             "seconds": round(run.seconds, 3),
+            **_virtual(run),
             "cpu_seconds": None if (cpu := run.cpu_seconds) is None else round(cpu, 3),
             "memory_bytes": memory_bytes(),
             "seed": config.seed,
@@ -65,6 +67,12 @@ def write_confusions(run: ServerRun, spec: DataSpec) -> None:
     named = len(spec.class_names) == count
     names = list(spec.class_names) if named else [str(number) for number in range(count)]
     write_classes(run.store.folder, ClassResults(names, final, best))
+
+
+def _virtual(run: ServerRun) -> dict[str, object]:
+    """Return how long the run took its devices, and what they were; nothing in real time."""
+    timed = run.exchange.timed
+    return {} if timed is None else {VIRTUAL_SECONDS.name: run.clock.now(), "devices": dict(timed.described())}
 
 
 def _scores(history: History) -> dict[str, object]:

@@ -47,6 +47,7 @@ FLAGS = (
     Flag("--keep-ratio", "compression.keep_ratio", "X", SENDING),
     Flag("--send", "compression.send", "WHAT", SENDING),
     Flag("--strategy", "strategy.name", "NAME", SENDING),
+    Flag("--devices", "devices.name", "NAME", RUNNING),
     Flag("--engine", "engine.name", "NAME", RUNNING),
     Flag("--workers", "engine.workers", "N", RUNNING),
     Flag("--out", "out", "FOLDER", RUNNING),

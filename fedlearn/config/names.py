@@ -29,6 +29,7 @@ TABLES = MappingProxyType(
         "compression.codec": "fedlearn/compression/__init__.py:CODECS",
         "strategy.name": "strategies/__init__.py:STRATEGIES",
         "strategy.steps": "fedlearn/folding/steps.py:FOLD_STEPS",
+        "devices.name": "fedlearn/devices/loading.py:DEVICES",
         "engine.name": "fedlearn/engine/__init__.py:ENGINES",
         "--log": "fedlearn/report/listeners/__init__.py:LISTENERS",
     }

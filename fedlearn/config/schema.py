@@ -227,6 +227,18 @@ class EvaluationSettings(Settings):
     metrics.csv); those of the cohort then measure before and after they train. As many as there are: all. 0: none."""
 
 
+class DeviceSettings(Settings):
+    """Devices of virtual nodes, and with them virtual time: deadlines, windows and pauses are then of its seconds."""
+
+    name: str = ""
+    """{names}; a .csv, .parquet or .toml file of devices; or module:function that returns a
+    fedlearn.devices.Fleet. Empty: nodes take no time, and a simulation goes by the wall clock."""
+    options: Options = ""
+    """The devices' own, keyword parameters of what makes them, as dropout of phones."""
+    sha256: str = ""
+    """Set by the program: that of the file of devices."""
+
+
 class EngineSettings(Settings):
     """How the run is executed; never changes its result."""
 
@@ -263,6 +275,7 @@ class RunConfig(Settings):
     strategy: StrategySettings = StrategySettings()
     gate: GateSettings = GateSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
+    devices: DeviceSettings = DeviceSettings()
     engine: EngineSettings = EngineSettings()
 
     def is_evaluated(self, round_number: int) -> bool:

@@ -12,6 +12,7 @@ from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.apps import load_client_app, load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.virtual_nodes import ClientCall, PromptNodes, expired, run_node
+from fedlearn.engine.virtual_time import with_devices
 
 
 class InlineGrid(PromptNodes):
@@ -54,4 +55,4 @@ def run(config: RunConfig) -> None:
     config = prepared(config)
     settings = to_flower(config)
     grid = InlineGrid(load_client_app(), config.clients, settings)
-    load_server_app()(grid, flower.server_context(settings))
+    load_server_app()(with_devices(grid, config), flower.server_context(settings))

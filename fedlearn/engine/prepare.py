@@ -8,6 +8,7 @@ from fedlearn import objects
 from fedlearn.config import RunConfig
 from fedlearn.data import partition_table
 from fedlearn.data.cache import checked
+from fedlearn.devices import with_fingerprint
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, with_found
 
@@ -30,4 +31,6 @@ def prepared(config: RunConfig) -> RunConfig:
     privacy = config.privacy
     if privacy.noise == "auto" and (model_spec(config.model.name).is_private or config.client.mods):
         privacy = privacy.model_copy(update={"noise": "seeded"})
-    return with_found(config, dataset).model_copy(update={"privacy": privacy})
+    return with_found(config, dataset).model_copy(
+        update={"privacy": privacy, "devices": with_fingerprint(config.devices)}
+    )

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
+from fedlearn.clock import Clock
 from fedlearn.errors import UsageError
 from fedlearn.metrics import Metrics, declared
 from fedlearn.runs.checkpoint import storing
@@ -43,13 +44,15 @@ class EventLog:
 
     Every event has ``time`` (seconds since 1970) and ``event``; most have ``round`` and ``attempt``, those about one
     node have ``node``, ``partition`` and, where something was sent, ``bytes``; those about something that went wrong
-    have ``reason``. Where the file cannot be written, RunFailed says so; UsageError, where it is none.
+    have ``reason``. In virtual time there is ``virtual``, in seconds since the run began. Where the file cannot be
+    written, RunFailed says so; UsageError, where it is none.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, virtual: Clock | None = None) -> None:
         if path.is_symlink() or (path.exists() and not path.is_file()):  # a pipe would be waited for
             raise UsageError(f"{path} is no regular file: move it away, or name another folder")
         self._path = path
+        self._virtual = virtual
         self._file = open_to_append(path)
         if _ends_within_a_line(path):  # a kill has cut the last event short
             self._file.write(b"\n")
@@ -58,8 +61,9 @@ class EventLog:
     def write(self, event: str, **fields: object) -> None:
         """Append one event."""
         now = time.time()
+        when = {"virtual": round(self._virtual.now(), 6)} if self._virtual else {}
         with storing(self._path.parent, self._path):
-            self._file.write(json.dumps({"time": round(now, 3), "event": event, **fields}).encode() + b"\n")
+            self._file.write(json.dumps({"time": round(now, 3), **when, "event": event, **fields}).encode() + b"\n")
         if "node" not in fields or now - self._flushed > FLUSH:
             self.flush()
 
@@ -214,7 +218,7 @@ class RunView:
     @property
     def measured(self) -> list[str]:
         """Names of the columns that depend on the model, in their order."""
-        known = {*COLUMNS, "time", "event", "round", "attempt"}
+        known = {*COLUMNS, "time", "virtual", "event", "round", "attempt"}
         return [name for name in (self.rows[-1] if self.rows else ()) if name not in known]
 
     def metrics_of(self, columns: Sequence[str]) -> Metrics:

@@ -45,7 +45,7 @@ from fedlearn.wire.messages import (
     with_instruction,
     with_ttl,
 )
-from fedlearn.wire.sizes import bytes_of, bytes_of_all
+from fedlearn.wire.sizes import bytes_of, bytes_of_all, bytes_of_each
 
 __all__ = [
     "ARRAYS",
@@ -64,6 +64,7 @@ __all__ = [
     "boxed",
     "bytes_of",
     "bytes_of_all",
+    "bytes_of_each",
     "check_seal",
     "checksum_of",
     "dense_report",

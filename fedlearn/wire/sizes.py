@@ -15,13 +15,16 @@ def bytes_of(content: RecordDict) -> int:
 
 
 def bytes_of_all(messages: Sequence[Message]) -> int:
-    """Return the size of many messages; a record that goes to many nodes is measured once and counted for each."""
+    """Return the size of many messages together."""
+    return sum(bytes_of_each(messages))
+
+
+def bytes_of_each(messages: Sequence[Message]) -> list[int]:
+    """Return the size of each message; a record that goes to many nodes is measured once and counted for each."""
     sizes: dict[tuple[str, int], int] = {}
-    total = 0
     for message in messages:
         for key, record in message.content.items():
             known = (key, id(record))
             if known not in sizes:
                 sizes[known] = flower.size_in_bytes(key, record)
-            total += sizes[known]
-    return total
+    return [sum(sizes[key, id(record)] for key, record in message.content.items()) for message in messages]

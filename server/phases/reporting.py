@@ -14,7 +14,7 @@ from typing import Any
 from fedlearn.clock import Clock
 from fedlearn.cohort import At, Fate, Member, NodeReport, raised_alike
 from fedlearn.config import to_flower
-from fedlearn.exchange import Folding
+from fedlearn.exchange import Folding, Timed
 from fedlearn.folding import STATE, BlockResult, Fold, FoldingTree, FoldPlan, ParcelPlan, Sums, merge
 from fedlearn.folding.steps import steps_of
 from fedlearn.runs.log import EventLog
@@ -62,7 +62,7 @@ def collect_reports(run: ServerRun, configuration: Configuration, at: At) -> Rep
     """
     plan = fold_plan(run, at, cohort=len(configuration.members))
     fold = Fold(plan)
-    intake = _Intake(configuration.members, fold, run.events)
+    intake = _Intake(configuration.members, fold, run.events, run.exchange.timed)
     deadline = run.config.rounds.reporting_deadline
     if run.exchange.fold is not None:
         _collect_blocks(run.exchange.fold, run.clock, configuration, intake, deadline=deadline)
@@ -105,12 +105,13 @@ def tell(run: ServerRun, reporting: Reporting, words: dict[Fate, str], at: At) -
 class _Intake:
     """Where reports are written down as they come in."""
 
-    def __init__(self, members: Sequence[Member], fold: Fold, events: EventLog) -> None:
+    def __init__(self, members: Sequence[Member], fold: Fold, events: EventLog, timed: Timed | None) -> None:
         self.fold = fold
         self.tree = FoldingTree(fold, len(members))
         self._members = members
         self._reports: dict[int, NodeReport] = {}
         self._events = events
+        self._timed = timed
         self._where = fold.plan.at.where
         self._losses = {name for name, metric in fold.plan.metrics.items() if metric.is_privacy_loss}
 
@@ -123,7 +124,9 @@ class _Intake:
         """Write one report down, and into the log."""
         self._reports[report.position] = report
         member = self._members[report.position]
-        detail: dict[str, Any] = {"reason": report.reason} if report.reason else {}
+        detail: dict[str, Any] = {"device": self._timed.group_of(member.node_id)} if self._timed else {}
+        if report.reason:
+            detail["reason"] = report.reason
         if report.bytes_up:
             detail["bytes"] = report.bytes_up
         if report.num_examples:

@@ -88,7 +88,8 @@ class _Window:
         end = self._run.clock.now() + config.rounds.selection_window
         directory.forgive()
         for _ in self._run.exchange.looks(until=end):
-            if (missing := invited - len(self._ready) - len(self._pending.open)) > 0:
+            missing = invited - len(self._ready) - len(self._pending.open)
+            if missing > 0 and self._run.clock.now() < end:  # no later answer is heard
                 self._ask(missing, until=end)
             self._hear()
             # Nodes that were not asked, or are not connected, yet.
@@ -96,8 +97,14 @@ class _Window:
             may_come = len(self._ready) < goal and seen < config.clients
             if not (self._pending.open or may_come):
                 break
-        self.why_not = self.why_not or next(iter(directory.unknown.values()), "")
+        self.why_not = self.why_not or next(iter(directory.unknown.values()), "") or self._of_devices()
         return [self._ready[partition] for partition in sorted(self._ready)]
+
+    def _of_devices(self) -> str:
+        """Return how many nodes have devices that can be reached, if they have any."""
+        timed = self._run.exchange.timed
+        count = len(timed.reachable()) if timed else 0
+        return f"{count} of {self._run.config.clients} devices can be reached at this hour" if timed else ""
 
     def _ask(self, count: int, *, until: float) -> None:
         """Ask at most `count` nodes that were not asked before."""

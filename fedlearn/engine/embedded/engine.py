@@ -14,6 +14,7 @@ from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.processes import default_size
+from fedlearn.engine.virtual_time import with_devices
 from fedlearn.folding import blocks_of
 
 
@@ -49,7 +50,8 @@ class WarmEngine:
         settings = to_flower(config)
         pool = self._pool_for(config, Begin(settings, config.clients, dict(os.environ)))
         try:
-            load_server_app()(EmbeddedGrid(pool, config.clients, settings), flower.server_context(settings))
+            grid = with_devices(EmbeddedGrid(pool, config.clients, settings), config)
+            load_server_app()(grid, flower.server_context(settings))
         except BaseException:
             self.close()  # what the workers are busy with, they do for this run
             raise

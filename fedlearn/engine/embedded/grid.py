@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Error, Message
+from flwr.app import ArrayRecord, Error, Message, MessageType
 
 from fedlearn import flower
 from fedlearn.clock import WallClock
@@ -37,7 +37,7 @@ from fedlearn.engine.virtual_nodes import PromptNodes, error_reply, expired
 from fedlearn.errors import RunFailed
 from fedlearn.exchange import Offers
 from fedlearn.flower import ErrorCode
-from fedlearn.folding import BlockResult, FoldPlan, blocks_of
+from fedlearn.folding import BLOCK, BlockResult, FoldPlan, blocks_of
 from fedlearn.state import State
 
 CALL_PATIENCE = 600.0  # seconds for a function to end; a part of a test set takes a few; twice as long in each try
@@ -76,7 +76,8 @@ class EmbeddedGrid(PromptNodes):
         """Have workers run the nodes; a node over which a worker dies answers with an error."""
         by_id = {message.metadata.message_id: message for message in messages}
         packed = list(self._packed(messages))
-        size = self.messages_in_task
+        is_training = any(message.metadata.message_type == MessageType.TRAIN for message in messages[:1])
+        size = min(BLOCK, self.messages_in_task) if is_training else self.messages_in_task
         tasks = [MessagesTask(tuple(packed[i : i + size])) for i in range(0, len(packed), size)]
         seconds = min(seconds, max((message.metadata.ttl for message in messages), default=0.0))
         for task, done, worker in self._ended(tasks, seconds):

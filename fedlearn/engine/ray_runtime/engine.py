@@ -8,6 +8,7 @@ from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.ray_runtime.cluster import connected
 from fedlearn.engine.ray_runtime.grid import RunnerGrid
+from fedlearn.engine.virtual_time import with_devices
 
 
 def run_on_ray(config: RunConfig) -> None:
@@ -21,6 +22,6 @@ def run_on_ray(config: RunConfig) -> None:
 
         grid = RunnerGrid(started(config.engine, config.clients, settings), config.clients, settings)
         try:
-            load_server_app()(grid, flower.server_context(settings))
+            load_server_app()(with_devices(grid, config), flower.server_context(settings))
         finally:
             grid.close()

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedlearn.metrics import Metric
+from fedlearn.metrics import VIRTUAL_SECONDS, Metric
 from fedlearn.report.charts.kinds import Dot, Line, LineChart, ScatterChart
 from fedlearn.report.numbers import byte_unit
 from fedlearn.report.points import PHASES, Point, metrics_of
 from fedlearn.report.stored import StoredRun
 
-AXES = ("rounds", "bytes", "seconds")
+AXES = ("rounds", "bytes", "seconds", "hours")
 EQUAL = 1.01  # times the bytes of another run: too little to draw anything from
 WIDE = 10  # times more bytes than another run took: beyond it their axis is logarithmic
 MOST_PLACES = 2000  # points of a chart's lines in all; beyond it lines are thinned, so that a page stays small
@@ -30,6 +30,7 @@ def curves(points: Sequence[Point], *, by: Sequence[str] = AXES) -> list[LineCha
             "rounds": (f"{key}_by_round", f"{title} by round", "round", "rounds", 1.0),
             "bytes": (f"{key}_by_bytes", f"{title} by uploaded bytes", f"{unit} uploaded", "bytes", divisor),
             "seconds": (f"{key}_by_time", f"{title} by time", "seconds", "seconds", 1.0),
+            "hours": (f"{key}_by_virtual_time", f"{title} by virtual time", "virtual hours", "hours", 1.0),
         }
         wanted = by if metric in metrics.evaluated else [axis for axis in by if axis == "rounds"]
         charts += [_curve(points, metric, *kinds[axis]) for axis in wanted]
@@ -53,7 +54,7 @@ def line_of(point: Point, metric: str, axis: str, divisor: float = 1, *, deviati
     Parameters
     ----------
     axis
-        ``"rounds"``, ``"bytes"`` uploaded or ``"seconds"`` so far, divided by `divisor`.
+        ``"rounds"``, ``"bytes"`` uploaded, ``"seconds"`` or virtual ``"hours"`` so far, divided by `divisor`.
     deviation
         The band is one sample standard deviation to each side, else from the lowest to the highest.
     """
@@ -82,7 +83,12 @@ def thinned(line: Line, step: int) -> Line:
 
 def _measured(run: StoredRun, metric: str, axis: str) -> list[tuple[float, float]]:
     """Return (place on the axis, value) of the rounds in which a metric was measured."""
-    places = {"rounds": run.column("round_number"), "bytes": _sums(run, "bytes_up"), "seconds": _seconds(run)}[axis]
+    places = {
+        "rounds": run.column("round_number"),
+        "bytes": _sums(run, "bytes_up"),
+        "seconds": _seconds(run),
+        "hours": virtual_hours(run),
+    }[axis]
     pairs = zip(places, run.column(metric), strict=True)
     return [(place, value) for place, value in pairs if place is not None and value is not None]
 
@@ -93,6 +99,11 @@ def _sums(run: StoredRun, column: str) -> list[float | None]:
 
 def _seconds(run: StoredRun) -> list[float | None]:
     return list(np.cumsum([sum(row.get(f"{phase}_seconds") or 0.0 for phase in PHASES) for row in run.rounds]))
+
+
+def virtual_hours(run: StoredRun) -> list[float | None]:
+    """Return when each round was over, in virtual hours; None for all rounds of a run in real time."""
+    return [None if seconds is None else seconds / 3600 for seconds in run.column(VIRTUAL_SECONDS.name)]
 
 
 def pareto(points: Sequence[Point]) -> ScatterChart | None:

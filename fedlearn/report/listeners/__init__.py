@@ -49,7 +49,7 @@ def scalars_of(event: Event) -> dict[str, float]:
     >>> scalars_of({"round": 1, "bytes_up": 9, "accuracy": 0.5, "loss": None, "training_seconds": 2.0, "late": 1})
     {'bytes/up': 9.0, 'accuracy': 0.5, 'seconds/training': 2.0, 'nodes/late': 1.0}
     """
-    left_out = ("time", "event", "round", "attempt")
+    left_out = ("time", "virtual", "event", "round", "attempt")
     numbers = {k: float(v) for k, v in event.items() if k not in left_out and isinstance(v, int | float)}
     return {_tag(name): value for name, value in numbers.items()}
 

@@ -20,7 +20,7 @@ from fedlearn.report.page.figures import figure, legend, line_class
 from fedlearn.report.points import PHASES, Point, differing, metrics_of, shown
 from fedlearn.report.stored import StoredRun
 
-AXES = {"rounds": "rounds", "bytes": "bytes", "seconds": "time"}
+AXES = {"rounds": "rounds", "bytes": "bytes", "seconds": "time", "hours": "virtual time"}
 TOOLS = (
     '<div class="tools"><span class="switch">{axes}</span>'
     '<label>smoothing <input type="range" name="smooth" min="0" max="0.95" step="0.05" value="0"></label>'
@@ -37,6 +37,7 @@ def heading(runs: Sequence[StoredRun]) -> str:
     labels = "".join(
         f'<label><input type="radio" name="axis" value="{axis}"{checked.get(axis, "")}><span>{word}</span></label>'
         for axis, word in AXES.items()
+        if axis != "hours" or any(any(hours is not None for hours in charts.virtual_hours(run)) for run in runs)
     )
     return f"<h2>Learning</h2>{TOOLS.format(axes=labels)}"
 
@@ -123,6 +124,7 @@ def _places(run: StoredRun, kept: Sequence[int], divisor: float) -> dict[str, li
         "rounds": [plain(rounds[place]) for place in kept],
         "bytes": _short(sent.tolist(), kept),
         "seconds": _short(spent.tolist(), kept),
+        "hours": _short(charts.virtual_hours(run), kept),
     }
 
 

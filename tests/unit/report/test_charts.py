@@ -29,6 +29,13 @@ def test_a_curve_lies_over_rounds_bytes_and_seconds(stored):
     assert "train_loss_by_round" in drawn and "train_loss_by_bytes" not in drawn
 
 
+def test_a_curve_lies_over_virtual_hours_where_nodes_have_devices(stored):
+    rows = [{**row, "virtual_seconds": 1800.0 * hour} for hour, row in enumerate(rows_of([0.2, 0.5, 0.4]), start=1)]
+    line = by_key([stored(rows=rows)])["accuracy_by_virtual_time"].lines[0]
+    assert (line.x, line.y) == ((0.5, 1.0, 1.5), (0.2, 0.5, 0.4))
+    assert "accuracy_by_virtual_time" not in by_key([stored("in real time")])
+
+
 def test_bytes_of_rounds_that_were_not_evaluated_count(stored):
     line = by_key([stored(rows=rows_of([None, 0.5, None, 0.6]))])["accuracy_by_bytes"].lines[0]
     assert (line.x, line.y) == ((1.0, 2.0), (0.5, 0.6))

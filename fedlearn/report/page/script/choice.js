@@ -30,12 +30,12 @@ function apply() {
     for (const svg of grid.querySelectorAll("svg[data-metric]")) draw(svg, data, choice, isShown);
     name(grid, data, isShown);
     for (const title of grid.querySelectorAll("h3")) {
-      title.textContent = title.textContent.replace(/ by (round|uploaded bytes|time)$/, ` by ${AXES[choice.axis]}`);
+      title.textContent = title.textContent.replace(/ by (round|uploaded bytes|time|virtual time)$/, ` by ${AXES[choice.axis]}`);
     }
   }
 }
 
-const AXES = { rounds: "round", bytes: "uploaded bytes", seconds: "time" };
+const AXES = { rounds: "round", bytes: "uploaded bytes", seconds: "time", hours: "virtual time" };
 
 function name(grid, data, isShown) {
   const names = grid.previousElementSibling, groups = groupsOf(data, choice.group).filter((group) => group.runs.some((run) => isShown(run.name)));

@@ -106,7 +106,7 @@ function draw(svg, data, choice, isShown) {
     svg.append(shape("text", { x: LEFT, y: 100, class: "tick" }, choice.logy ? "nothing above zero to draw" : "no run is chosen"));
     return;
   }
-  const title = { rounds: "round", bytes: `${data.unit} uploaded`, seconds: "seconds" }[choice.axis];
+  const title = { rounds: "round", bytes: `${data.unit} uploaded`, seconds: "seconds", hours: "virtual hours" }[choice.axis];
   const xs = lines.flatMap((line) => line.x), ys = lines.flatMap((line) => [...line.y, ...line.low, ...line.high, ...(line.raw || [])]);
   const ends = lines.map((line) => line.x[line.x.length - 1]), byRound = choice.axis === "rounds";
   const wide = choice.axis === "bytes" && Math.min(...xs) > 0 && Math.max(...ends) > WIDE * Math.min(...ends);

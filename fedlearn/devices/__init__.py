@@ -1,0 +1,8 @@
+"""Devices: how fast a node computes and sends, when it can be reached, how often it is lost. Nothing here trains."""
+
+from __future__ import annotations
+
+from fedlearn.devices.fleet import DAY, Fleet
+from fedlearn.devices.loading import DEVICES, load_devices, with_fingerprint
+
+__all__ = ["DAY", "DEVICES", "Fleet", "load_devices", "with_fingerprint"]

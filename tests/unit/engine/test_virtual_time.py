@@ -1,0 +1,189 @@
+"""Replies come when the devices have done their work, however fast the nodes really ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord, Error, Message, RecordDict
+
+from fedlearn import flower, wire
+from fedlearn.config import config_from
+from fedlearn.devices import Fleet
+from fedlearn.engine.virtual_nodes import PromptNodes
+from fedlearn.engine.virtual_time import VirtualTimeGrid, with_devices
+from fedlearn.errors import SettingError
+
+NODES = 6
+FIRST = 2
+
+
+class Echo(PromptNodes):
+    """Nodes that answer at once, with as many letters as they are told; they remember who was run."""
+
+    def __init__(self) -> None:
+        super().__init__(NODES, {})
+        self.ran: list[int] = []
+
+    def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
+        for message in reversed(messages):  # no order of theirs counts
+            about = message.metadata
+            self.ran.append(about.dst_node_id)
+            letters = int(message.content["config"]["letters"])
+            content = RecordDict({"said": ConfigRecord({"text": "x" * letters})})
+            error = Error(2, "no") if letters < 0 else None
+            yield flower.reply_from(
+                node_id=about.dst_node_id, message_type=about.message_type, reply_to=about.message_id,
+                content=None if error else content, error=error,
+            )  # fmt: skip
+
+
+def made(**numbers: object) -> tuple[VirtualTimeGrid, Echo]:
+    inner = Echo()
+    return VirtualTimeGrid(inner, Fleet.of(NODES, 1, **numbers), np.full(NODES, 10)), inner
+
+
+def message(node: int, kind: str = "train", *, ttl: float = 100.0, letters: int = 0) -> Message:
+    return Message(RecordDict({"config": ConfigRecord({"letters": letters})}), node, kind, ttl=ttl)
+
+
+def arrivals(grid: VirtualTimeGrid, ids: Iterable[str], *, until: float) -> dict[int, float]:
+    """Return when each node's reply came."""
+    clock, came = grid.offers.clock, {}
+    ids = list(ids)
+    while True:
+        came |= {reply.metadata.src_node_id: clock.now() for reply in grid.pull_messages(ids)}
+        if clock.now() >= until:
+            return came
+        grid.wait(until - clock.now())
+
+
+def test_a_report_arrives_at_start_download_work_and_upload():
+    grid, _ = made(startup=3.0, down=50.0, up=20.0, seconds_per_example=0.5)
+    sent = message(2, letters=100)
+    down = wire.bytes_of(sent.content)
+    came = arrivals(grid, grid.push_messages([sent]), until=100.0)
+    up = wire.bytes_of(RecordDict({"said": ConfigRecord({"text": "x" * 100})}))
+    assert came == {2: pytest.approx(3.0 + down / 50.0 + 10 * 0.5 + up / 20.0)}
+
+
+def test_replies_come_in_the_order_of_their_arrival():
+    grid, _ = made(startup=[5.0, 1.0, 3.0, 9.0, 7.0, 1.0])
+    ids = list(grid.push_messages([message(node) for node in range(2, 8)]))
+    grid.offers.clock.sleep(50.0)
+    assert [reply.metadata.src_node_id for reply in grid.pull_messages(ids)] == [3, 7, 4, 2, 6, 5]
+    assert list(grid.pull_messages(ids)) == []
+
+
+def test_time_moves_to_the_next_arrival_and_no_further():
+    grid, _ = made(startup=[5.0, 2.0, 90.0, 90.0, 90.0, 90.0])
+    grid.push_messages([message(2), message(3)])
+    seen = []
+    for _ in range(4):
+        grid.wait(10.0)
+        seen.append(round(grid.offers.clock.now(), 3))
+    assert seen == [2.0, 5.0, 15.0, 25.0]
+
+
+def test_who_cannot_be_in_time_is_not_run_at_all():
+    grid, inner = made(startup=[1.0, 100.0, 99.0, 200.0, 1.0, 1.0])
+    came = arrivals(grid, grid.push_messages([message(node) for node in range(2, 6)]), until=300.0)
+    assert sorted(inner.ran) == [2, 4]
+    assert sorted(came) == [2, 4]
+
+
+def test_an_upload_that_is_not_over_in_time_is_cut_off():
+    grid, inner = made(up=[1.0, 1e9, 1e9, 1e9, 1e9, 1e9])
+    came = arrivals(grid, grid.push_messages([message(2, letters=500), message(3, letters=500)]), until=1000.0)
+    assert sorted(inner.ran) == [2, 3]
+    assert sorted(came) == [3]
+
+
+def test_a_training_that_is_lost_is_not_run():
+    grid, inner = made(dropout=[1.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    came = arrivals(grid, grid.push_messages([message(2), message(3)]), until=200.0)
+    assert inner.ran == [3] == sorted(came)
+
+
+def test_an_error_comes_when_the_work_would_have_been_done():
+    grid, _ = made(startup=4.0)
+    (key,) = grid.push_messages([message(2, letters=-1)])
+    grid.wait(50.0)
+    (reply,) = grid.pull_messages([key])
+    assert reply.has_error()
+    assert grid.offers.clock.now() == pytest.approx(4.0, abs=1e-3)
+
+
+def test_who_trains_cannot_be_reached_until_it_is_done():
+    grid, _ = made(startup=5.0)
+    grid.push_messages([message(3)])
+    assert list(grid.reachable()) == [2, 4, 5, 6, 7]
+    grid.offers.clock.sleep(4.9)
+    assert 3 not in grid.reachable()
+    grid.offers.clock.sleep(0.2)
+    assert list(grid.reachable()) == [2, 3, 4, 5, 6, 7]
+
+
+def test_who_is_told_that_a_round_is_over_sends_nothing_more():
+    grid, _ = made(startup=5.0)
+    ids = list(grid.push_messages([message(2), message(3)]))
+    grid.push_messages([message(3, wire.ROUND_OVER)])
+    assert list(grid.reachable()) == [3, 4, 5, 6, 7]
+    assert sorted(arrivals(grid, ids, until=50.0)) == [2]
+
+
+def test_who_cannot_be_reached_is_not_among_those_that_can():
+    grid, _ = made(available=[0.0, 1.0, 0.0, 1.0, 1.0, 0.0])
+    assert list(grid.reachable()) == [3, 5, 6]
+
+
+def test_measuring_takes_no_time():
+    grid, _ = made(startup=5.0, up=1.0, down=1.0, seconds_per_example=100.0)
+    (key,) = grid.push_messages([message(2, "evaluate", letters=500)])
+    assert len(list(grid.pull_messages([key]))) == 1
+    assert grid.offers.clock.now() == 0.0
+
+
+def test_a_node_that_is_not_there_gets_no_id():
+    grid, _ = made()
+    assert [bool(key) for key in grid.push_messages([message(1), message(5), message(FIRST + NODES)])] == [
+        False,
+        True,
+        False,
+    ]
+
+
+def test_all_that_is_sent_at_once_can_be_waited_for():
+    grid, _ = made(startup=[5.0, 2.0, 90.0, 9.0, 90.0, 90.0])
+    replies = grid.send_and_receive([message(2), message(3), message(4)], timeout=20.0)
+    assert [reply.metadata.src_node_id for reply in replies] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (
+            {"rounds.reporting_deadline": 0.01},
+            "rounds.reporting_deadline = 0.01: the fastest of the devices 'alike' trains for",
+        ),
+        (
+            {"devices.options.available": 0.0},
+            "devices.name = 'alike': no device can ever be reached: available is 0 for all",
+        ),
+        (
+            {"devices.options.dropout": 1.0},
+            "devices.name = 'alike': every training ends in nothing: dropout is 1 for all",
+        ),
+    ],
+)
+def test_devices_of_which_none_can_ever_report_are_refused(settings, text):
+    config = config_from({"clients": 10, "data.dataset": "digits", "devices.name": "alike", **settings})
+    with pytest.raises(SettingError) as error:
+        with_devices(Echo(), config)
+    assert str(error.value).startswith(text)
+
+
+def test_without_devices_the_grid_is_the_engines_own():
+    inner = Echo()
+    assert with_devices(inner, config_from({"data.dataset": "digits"})) is inner
