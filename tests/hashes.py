@@ -92,6 +92,8 @@ ROWS = (
     table("dp-classifier", "--clients 10 --model dp-classifier --dataset adult"),
     table("dp-random-forest", "--clients 10 --model dp-random-forest --dataset adult"),
     table("pf-forest", "--clients 10 --model pf-forest --dataset adult"),
+    table("dp-boosting", "--clients 10 --model dp-boosting --dataset adult"),
+    table("dp-naive-bayes", "--clients 10 --model dp-naive-bayes --dataset adult"),
     cifar("inline: drop 0.1", "--compression drop --keep-ratio 0.1 --engine inline", like="drop 0.1"),
     cifar("ray: drop 0.1", "--compression drop --keep-ratio 0.1 --engine ray", like="drop 0.1"),
     cifar("3 workers: residual", f"{RESIDUAL} --workers 3", like="residual, top-k, quantize"),

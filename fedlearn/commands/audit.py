@@ -44,14 +44,14 @@ def audit(
 def _measured(draws: int, seed: int | None) -> list[str]:
     """Print what outputs prove; return what is not as it must be."""
     from fedlearn.privacy.audit import Verdict, audit_everything
-    from fedlearn.privacy.audit_cases import MECHANISM_CASES
+    from fedlearn.privacy.audit_cases import MECHANISM_CASES, MECHANISM_PLANTED_BUGS
     from fedlearn.trees.as_printed.audits import PRINTED_CLAIMS
     from fedlearn.trees.classes.audits import CLASS_PLANTED_BUGS, CLASS_TREE_CASES
     from fedlearn.trees.numbers.audits import PLANTED_BUGS, TREE_CASES
     from fedlearn.trees.sums.audits import SUMS_CASES, SUMS_PLANTED_BUGS
 
     sound = MECHANISM_CASES | TREE_CASES | CLASS_TREE_CASES | SUMS_CASES
-    wrong_claims = PLANTED_BUGS | CLASS_PLANTED_BUGS | SUMS_PLANTED_BUGS | PRINTED_CLAIMS
+    wrong_claims = PLANTED_BUGS | CLASS_PLANTED_BUGS | SUMS_PLANTED_BUGS | MECHANISM_PLANTED_BUGS | PRINTED_CLAIMS
     expected = dict.fromkeys(sound, Verdict.NOT_REFUTED) | dict.fromkeys(wrong_claims, Verdict.REFUTED)
     table = Table("what is audited", "claimed", "at least", "verdict", title="epsilon, claimed and measured")
     wrong = []

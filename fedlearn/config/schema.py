@@ -99,8 +99,8 @@ class ModelSettings(Settings):
 
     name: str = "cnn"
     """cnn, cnn-large, resnet18 on images; linear, mlp on all but texts; lstm, transformer on texts and series;
-    dp-forest, dp-relay, dp-classifier, dp-random-forest, pf-forest, dp-naive-bayes on tables; or module:name of a
-    torch.nn.Module, its class, or a function that returns one."""
+    dp-forest, dp-relay, dp-classifier, dp-random-forest, pf-forest, dp-boosting, dp-naive-bayes on tables; or
+    module:name of a torch.nn.Module, its class, or a function that returns one."""
     loss: str = ""
     """What a torch module makes smaller: {names}, or module:name of a function
     (outputs, targets) or an Objective; empty takes what goes with the data."""

@@ -34,6 +34,9 @@ MODELS: dict[str, ModelSpec] = {
     "pf-forest": ModelSpec(
         "fedlearn.models.forest:pf_forest", "adult", "forest_union", "once", is_private=True, preload="trees"
     ),
+    "dp-boosting": ModelSpec(
+        "fedlearn.models.sums:dp_boosting", "adult", "sums", "planned", is_private=True, preload="trees", sums=True
+    ),
     "dp-naive-bayes": ModelSpec(
         "fedlearn.models.sums:dp_naive_bayes", "adult", "sums", "once", is_private=True, preload="trees", sums=True
     ),

@@ -35,8 +35,22 @@ def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
         if row.rounds == "once":
             # Every node gives what it has: a second round would find all budgets spent.
             preset |= {"rounds.total": 1, "rounds.cohort": 0}
+        elif row.rounds == "planned":
+            preset |= {"rounds.total": _planned_rounds(flat), "rounds.cohort": 0}
         elif row.rounds == "turns":
             # All are asked, as most have spent their budget: asking them two at a time takes longer.
             clients = flat.get("clients", DEFAULTS.clients)
             preset |= {"rounds.total": clients, "rounds.cohort": 1, "rounds.invited": clients}
     return preset | dict(flat)
+
+
+def _planned_rounds(flat: Mapping[str, Any]) -> int:
+    """Return how many rounds boosting on sums takes: by what is public of budget, noise and nodes."""
+    from fedlearn.trees.sums.turns import rounds_for
+
+    epsilon = flat.get("privacy.epsilon", DEFAULTS.privacy.epsilon)
+    nodes = flat.get("clients", DEFAULTS.clients) if flat.get("privacy.trust", "local") == "local" else 1
+    try:
+        return rounds_for(float(epsilon), int(nodes))
+    except (TypeError, ValueError, OverflowError):
+        return DEFAULTS.rounds.total  # which `config_from` will say of the epsilon, or of the clients

@@ -33,6 +33,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "dp-classifier": [{}, {"max_depth": 0}, {"max_depth": 1}, {"max_depth": 1, "mechanism": "laplace"}],
     "dp-random-forest": [{}, {"sampling": "same"}],
     "pf-forest": [{}, {"max_depth": 0}, {"max_depth": 1, "penalty": 0}],
+    "dp-boosting": [{}, {"pairs": 1}],
 }
 """Of each model, ``model.options`` under which its nodes report; of any other, none."""
 

@@ -25,25 +25,30 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from fedlearn.cohort import needed_of
 from fedlearn.config import RunConfig
 from fedlearn.config.options import options_for
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.errors import Refused, SettingError
-from fedlearn.metrics import PRIVATE_CLASSIFIER
+from fedlearn.metrics import PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR, Metrics
 from fedlearn.models.base import Evaluation
-from fedlearn.models.measuring import of_classes
+from fedlearn.models.measuring import of_classes, of_numbers
 from fedlearn.state import Array, ArraySpec, Layout, State, UpdateKind, layout_of
 from fedlearn.trees.sums.bayes import counts_of, starts_of, tables_of
+from fedlearn.trees.sums.boosted import WIDTH
+from fedlearn.trees.sums.losses import LogCosh, Logistic
+from fedlearn.trees.sums.turns import FIRST_SHARE, Released, Turns
 from fedlearn.trees.sums.views import Views
 
 LARGEST = 2**42  # of one number in a report: four million records in one cell, in units of 2^-20
 MOST_REPORTS = 2**20
+PAIRS_FOR_CLASSES, PAIRS_FOR_NUMBERS = 0, 6
 IntArray = NDArray[np.int64]
 
 
@@ -88,14 +93,6 @@ class SumsPlan:
         return (1 - self.first) / max(self.rounds - 1, 1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Released:
-    """The sums of one round, and the variance of the noise on each of them."""
-
-    sums: IntArray
-    variance: float
-
-
 class SumsModel(ABC):
     """What all models of sums have in common.
 
@@ -107,7 +104,7 @@ class SumsModel(ABC):
 
     update_kind = UpdateKind.SUMS
     learner = "sums"
-    metrics = PRIVATE_CLASSIFIER
+    metrics: Metrics = PRIVATE_CLASSIFIER
     first_share = 1.0  # of epsilon, that the first round spends
 
     def __init__(self, schema: TableSchema) -> None:
@@ -240,6 +237,73 @@ class NaiveBayes(SumsModel):
         score = tables.score(self.views.encode(features))
         odds = np.exp(score - score.max(axis=1, keepdims=True))
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+
+class Boosting(SumsModel):
+    """Boosting of columns in turn on the sums of all nodes (`fedlearn.trees.sums.turns`).
+
+    Parameters
+    ----------
+    schema
+        Has classes, or bounds of its target.
+    pairs
+        How many pairs of columns have their turn after the columns; None: by the target.
+    """
+
+    first_share = FIRST_SHARE
+
+    def __init__(self, schema: TableSchema, *, pairs: Annotated[int, Field(ge=0)] | None = None) -> None:
+        super().__init__(schema)
+        self.classes = len(schema.classes)
+        loss = Logistic(self.classes) if self.classes else LogCosh(WIDTH)
+        if pairs is None:
+            pairs = PAIRS_FOR_CLASSES if self.classes else PAIRS_FOR_NUMBERS
+        self.turns = Turns(self.views, loss, pairs)
+        self.metrics = PRIVATE_CLASSIFIER if self.classes else PRIVATE_REGRESSOR
+
+    def length(self, round_number: int) -> int:
+        """Return the number of sums: of the first round over all columns, then over the largest partition."""
+        return self.turns.length(round_number)
+
+    def unit(self, round_number: int) -> int:
+        """Return what a record adds at most, in units of 2^-20."""
+        return self.turns.sensitivity(round_number)
+
+    def count(self, before: list[Released], examples: Examples) -> IntArray:
+        """Return the sums, flat; zeros behind those that the partition has."""
+        return self.turns.asked(before, examples.inputs, self._target(examples))
+
+    def evaluate(self, state: State, examples: Examples) -> Evaluation:
+        """Return cross-entropy and accuracy of classes, the absolute error of numbers."""
+        score = self.score(state, examples.inputs)
+        if isinstance(self.turns.loss, Logistic):
+            return of_classes(self.turns.loss.shares(score), examples)
+        low, high = self._bounds
+        return of_numbers(low + np.clip(score[:, 0], 0, 1) * (high - low), examples, self._bounds)
+
+    def score(self, state: State, features: Array) -> NDArray[np.float64]:
+        """Return (rows, outputs) scores; before anything was released those of what nobody has to learn."""
+        if not len(state["reports"]):
+            return np.full((len(features), self.turns.loss.outputs), 0.0 if self.classes else 0.5)
+        return self.turns.model(self.released(state)).score(self.views.encode(features))
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        assert self.schema.target_bounds is not None
+        return self.schema.target_bounds
+
+    def _target(self, examples: Examples) -> NDArray[np.float64]:
+        targets = examples.targets.astype(np.float64)
+        if self.classes:
+            return targets
+        low, high = self._bounds
+        return (np.clip(targets, low, high) - low) / (high - low)
+
+
+def dp_boosting(spec: DataSpec, options: Mapping[str, Any]) -> Boosting:
+    """Return boosting on the sums of all nodes."""
+    given = options_for(Boosting, options, setting="model.options", reserved=("schema",))
+    return Boosting(table_of("dp-boosting", spec), **given)
 
 
 def dp_naive_bayes(spec: DataSpec, options: Mapping[str, Any]) -> NaiveBayes:

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.mechanisms import exponential, geometric, laplace, noisy_quantile, permute_and_flip
-from fedlearn.privacy.noise import Noise
+from fedlearn.privacy.mechanisms import exponential, geometric, laplace, noisy_quantile, permute_and_flip, polya_share
+from fedlearn.privacy.noise import Noise, seeded_noise
 
 Release: TypeAlias = Callable[[int, Noise], NDArray[Any]]  # (draws, noise) -> (draws,) or (draws, k) outputs
 
@@ -34,6 +34,19 @@ def _laplace(values: list[float]) -> Release:
 
 def _geometric(counts: list[int]) -> Release:
     return lambda draws, noise: geometric(np.tile(counts, (draws, 1)), epsilon=1.0, noise=noise)
+
+
+def _shares(counts: list[int], *, shares: int, reports: int) -> Release:
+    """Return the sum of reports with a share of the noise each, which are seeded whatever is audited."""
+
+    def draw(draws: int, noise: Noise) -> NDArray[Any]:
+        seeded = seeded_noise(np.random.SeedSequence()) if noise.is_secure else noise
+        nobody, wide = np.zeros((draws, len(counts)), np.int64), np.tile(counts, (draws, 1))
+        each = [wide] + [nobody] * (reports - 1)  # the record is one of the first node
+        sent = [polya_share(part, epsilon=1.0, shares=shares, noise=seeded) for part in each]
+        return np.asarray(np.sum(sent, axis=0))
+
+    return draw
 
 
 def _exponential(utilities: list[float], *, monotone: bool) -> Release:
@@ -61,6 +74,9 @@ MECHANISM_CASES: dict[str, AuditCase] = {
     "laplace, one number": AuditCase(1.0, _laplace([0.0]), _laplace([1.0])),
     "laplace, two sums": AuditCase(1.0, _laplace([0.0, 0.0]), _laplace([0.5, 0.5])),
     "geometric": AuditCase(1.0, _geometric([3, 0]), _geometric([4, 0])),
+    "shares of noise, the sum of all": AuditCase(
+        1.0, _shares([3, 0], shares=3, reports=3), _shares([4, 0], shares=3, reports=3)
+    ),
     "exponential": AuditCase(
         1.0, _exponential([*_MANY, 0.0], monotone=False), _exponential([*[-1.0] * 30, 1.0], monotone=False)
     ),
@@ -78,3 +94,10 @@ MECHANISM_CASES: dict[str, AuditCase] = {
     # and 1 better by a half: the case above.
     "noisy quantile": AuditCase(1.0, _median([0.5]), _median([0.5, 1.0]), cost=5),
 }
+
+MECHANISM_PLANTED_BUGS: dict[str, AuditCase] = {
+    "planted: one share of three does not come": AuditCase(
+        1.0, _shares([3, 0], shares=3, reports=2), _shares([4, 0], shares=3, reports=2)
+    ),
+}
+"""Gives more than it claims: the auditor must refute it."""

@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from fedlearn.config import RunConfig, config_from, flat_from_file, to_flower
 from fedlearn.data.base import DataSpec
 from fedlearn.errors import SettingError, UsageError
+from fedlearn.models import model_spec
 from fedlearn.objects import is_reference
 from fedlearn.runs.checkpoint import storing, write_atomically
 from fedlearn.runs.manifest import Setting
@@ -45,7 +46,14 @@ REPORTED_PACKAGES = (
 
 def kept_settings(config: RunConfig) -> dict[str, Setting]:
     """Return the settings that a run has to keep: all that are not free to change."""
-    return {name: value for name, value in to_flower(config).items() if not name.startswith(FREE_TO_CHANGE)}
+    free = free_to_change(config)
+    return {name: value for name, value in to_flower(config).items() if not name.startswith(free)}
+
+
+def free_to_change(config: RunConfig) -> tuple[str, ...]:
+    """Return the settings that a resumed run may have other values of: rounds are none where they divide a budget."""
+    divides = model_spec(config.model.name).rounds == "planned"
+    return tuple(name for name in FREE_TO_CHANGE if not (divides and name == "rounds.total"))
 
 
 def new_folder(runs: Path = Path("runs")) -> Path:
@@ -161,8 +169,9 @@ class RunFolder:
     def check_settings(self, config: RunConfig) -> None:
         """Refuse to go on with other settings than the run was begun with."""
         stored = to_flower(config_from(self.read_settings(), source=str(self.path / SETTINGS)))
+        free = free_to_change(config)
         for name, value in to_flower(config).items():
-            if value != stored[name] and not name.startswith(FREE_TO_CHANGE):
+            if value != stored[name] and not name.startswith(free):
                 other = "other code: " if is_reference(stored[name]) and is_reference(value) else ""
                 raise SettingError(name, value, f"the run in {self.path} was begun with {other}{stored[name]!r}")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import time
+
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
@@ -10,7 +13,7 @@ from fedlearn.data import load_dataset, partition_table
 from fedlearn.errors import RunFailed, SettingError
 from fedlearn.models import load_model
 from fedlearn.models.presets import settings_from
-from tests.end_to_end.conftest import some_slow
+from tests.end_to_end.conftest import Run, some_slow
 from tests.oracles.sums import federated
 
 PLUGINS = "tests.adversary.subjects"  # made tables, by name
@@ -18,23 +21,29 @@ BAYES = {
     "model.name": "dp-naive-bayes", "data.dataset": f"{PLUGINS}:classes", "clients": 7, "rounds.cohort": 0,
     "rounds.total": 1, "strategy.name": "sums",
 }  # fmt: skip
+BOOSTING = {**BAYES, "model.name": "dp-boosting", "rounds.total": 6}
+NUMBERS = {**BOOSTING, "data.dataset": f"{PLUGINS}:numbers", "model.options": '{"pairs": 2}'}
 VARIANTS = {
+    "boosting": {**NUMBERS, "privacy.trust": "distributed"},
+    "boosting-local": NUMBERS,
+    "boosting-classes": {**BOOSTING, "rounds.cohort": 5},
     "naive-bayes": BAYES,
     "naive-bayes-distributed": {**BAYES, "privacy.trust": "distributed"},
 }
+FULL = {name: settings for name, settings in VARIANTS.items() if not settings["rounds.cohort"]}
 
 
-@pytest.mark.parametrize("settings", some_slow(VARIANTS, ["naive-bayes"]))
+@pytest.mark.parametrize("settings", some_slow(VARIANTS, ["boosting"]))
 def test_every_engine_adds_up_the_same(execute, undisturbed, settings):
     reference = undisturbed(settings)
-    for workers in (1, 2, 3):
+    for workers in (2,) if settings is VARIANTS["boosting"] else (1, 3):
         run = execute({**settings, "engine.workers": workers})
         assert run.sha == reference.sha
         for name in ("epsilon", "trust", "rounds", "bytes_up", "bytes_down", "bytes_protocol"):
             assert run.summary[name] == reference.summary[name], name
 
 
-@pytest.mark.parametrize("settings", some_slow(VARIANTS, ["naive-bayes-distributed"]))
+@pytest.mark.parametrize("settings", some_slow(FULL, ["boosting", "naive-bayes-distributed"]))
 def test_the_state_is_what_the_nodes_reports_add_up_to(execute, settings):
     run = execute(settings, engine="inline")
     config = settings_from({**settings, "privacy.noise": "seeded"})
@@ -66,6 +75,33 @@ def test_the_budget_stays_spent_across_a_resume(execute):
     assert (run.committed, run.summary["epsilon"]) == (1, 1.0)
 
 
+def test_killed_between_rounds_it_resumes_to_the_same_bytes(command, execute, undisturbed):
+    killed = command({**NUMBERS, "engine.name": "inline"})
+    while killed.run.committed < 3 and killed.process.poll() is None:
+        time.sleep(0.002)
+    killed.signal(signal.SIGKILL)
+    assert Run(killed.run.folder).committed < 6
+    resumed = execute(NUMBERS, out=killed.run.folder, engine="inline")
+    assert resumed.sha == undisturbed(NUMBERS).sha
+    assert resumed.summary["epsilon"] == pytest.approx(1.0)
+
+
+def test_rounds_divide_the_budget_so_a_resume_keeps_them(execute):
+    run = execute(NUMBERS, engine="inline")
+    assert [event["epsilon"] for event in run.events_of("committed")] == pytest.approx(np.linspace(0.2, 1.0, 6))
+    with pytest.raises(SettingError, match=r"rounds\.total = 9: the run in .* was begun with 6"):
+        execute({**NUMBERS, "rounds.total": 9}, out=run.folder, engine="inline")
+
+
+def test_nodes_that_fail_leave_a_sum_with_the_noise_that_was_promised(execute, monkeypatch):
+    """Shares are calibrated to those who must report: 0.7 of 0.8 of seven."""
+    monkeypatch.setenv("FAULTS", "raise:2:3 raise:5:3")
+    faulty = {**NUMBERS, "privacy.trust": "distributed", "model.name": "faulty_sums:SUMS", "model.options": ""}
+    run = execute({**faulty, "rounds.quorum": 0.7}, engine="inline")
+    assert [event["reported"] for event in run.events_of("committed")] == [7, 7, 5, 7, 7, 7]
+    assert load_file(run.folder / "model.safetensors")["reports"].tolist() == [7, 7, 5, 7, 7, 7]
+
+
 def test_shares_that_are_to_be_secure_are_refused_in_one_line(execute):
     with pytest.raises(SettingError, match=r"privacy\.noise = 'secure'.*use 'seeded'"):
         execute({**BAYES, "privacy.trust": "distributed", "privacy.noise": "secure"}, engine="inline")
@@ -76,6 +112,13 @@ def test_sums_and_trees_do_not_take_each_others_strategies(execute):
         execute({**BAYES, "strategy.name": "forest_union"}, engine="inline")
     with pytest.raises(SettingError, match=r"'sums' adds up sums; model 'dp-forest' produces ensembles"):
         execute({**BAYES, "model.name": "dp-forest", "data.dataset": "diabetes"}, engine="inline")
+
+
+def test_what_boosting_takes_by_default_follows_from_what_is_public():
+    flat = {"model.name": "dp-boosting", "clients": 100}
+    local, distributed = (settings_from({**flat, "privacy.trust": trust}) for trust in ("local", "distributed"))
+    assert (local.rounds.total, distributed.rounds.total, local.goal_count) == (8, 15, 100)
+    assert local.strategy.name == "sums"
 
 
 @pytest.mark.parametrize("setting", ["compression.send", "gate.max_norm"])

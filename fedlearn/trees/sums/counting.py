@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,11 @@ def cell_sums(codes: Codes, partitions: Partitions, partition: int, pairs: Pairs
     out = np.zeros((int(partitions.cells[partition]), pairs.shape[1]), np.int64)
     _add(partitions.cell_of(partition, codes), pairs, out)
     return out
+
+
+def add_up(cell: NDArray[np.int64], rows: NDArray[np.integer[Any]], sums: NDArray[np.int64]) -> None:
+    """Add each row (rows, columns) to the sums of its cell (cells, columns), in place."""
+    _add(cell, rows, sums)
 
 
 def unbalance(

@@ -49,6 +49,13 @@ class Loss(Protocol):
     def unit(self) -> float:
         """The unit of a step, in scores."""
 
+    @property
+    def first_width(self) -> int:
+        """How many sums are released before the first round."""
+
+    def first_of(self, target: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return (rows, first_width) what each record adds to these, UNIT in the L1 norm."""
+
     def first_sums(self, target: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return what is released before the first round; a record adds UNIT in the L1 norm."""
 
@@ -80,6 +87,15 @@ class Logistic:
     def gradient_in(self) -> float:
         """Gradients of more than two classes are released by half."""
         return 1.0 if self.classes == 2 else 2.0
+
+    @property
+    def first_width(self) -> int:
+        """One for each class."""
+        return self.classes
+
+    def first_of(self, target: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return (rows, classes) to which class each record belongs."""
+        return np.asarray(UNIT * (target.astype(np.int64)[:, None] == np.arange(self.classes)))
 
     def first_sums(self, target: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return (classes,) records of each class."""
@@ -115,6 +131,7 @@ class LogCosh:
 
     width: float
     outputs = 1
+    first_width = 2
     gradient_in = 1.0
     curvature_in = 2.0
 
@@ -123,10 +140,14 @@ class LogCosh:
         """Steps are in widths."""
         return self.width
 
+    def first_of(self, target: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return (rows, 2) 1 - y and y."""
+        ones = np.rint(target * UNIT).astype(np.int64)
+        return np.column_stack([UNIT - ones, ones])
+
     def first_sums(self, target: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return (2,) sums of 1 - y and of y."""
-        ones = np.rint(target * UNIT).astype(np.int64)
-        return np.array([(UNIT - ones).sum(), ones.sum()])
+        return np.asarray(self.first_of(target).sum(axis=0))
 
     def start(self, released: FloatArray) -> FloatArray:
         """Return the mean, with one record at either end."""

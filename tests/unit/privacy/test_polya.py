@@ -61,3 +61,27 @@ def test_secure_shares_are_refused_and_so_are_numbers_that_are_not_whole():
 
 def test_without_a_budget_limit_nothing_is_added():
     assert polya_share([3, 4], epsilon=math.inf, shares=5, noise=seeded_noise(0)).tolist() == [3, 4]
+
+
+def distribution(shape, decay, width=600):
+    """The probabilities of the difference of two Polya numbers, from -width to width, by their definition."""
+    numbers = np.arange(1, width + 1)
+    polya = (1 - decay) ** shape * np.cumprod(np.append(1.0, decay * (shape + numbers - 1) / numbers))
+    return np.convolve(polya, polya[::-1])
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize(("shares", "reports"), [(1, 1), (5, 5), (5, 6), (5, 40), (64, 100)])
+def test_the_sum_of_enough_shares_loses_no_more_than_epsilon_computed_exactly(shares, reports, epsilon):
+    found = distribution(reports / shares, math.exp(-epsilon))
+    seen = found[found > 1e-12]  # what is rarer is cut off, and rounded
+    loss = np.abs(np.diff(np.log(seen))).max()
+    assert loss <= epsilon * (1 + 1e-6)
+    assert reports > shares or loss == pytest.approx(epsilon)
+
+
+@pytest.mark.parametrize("reports", [1, 3, 4])
+def test_the_sum_of_too_few_shares_loses_more(reports):
+    found = distribution(reports / 5, math.exp(-1))
+    seen = found[found > 1e-12]
+    assert np.abs(np.diff(np.log(seen))).max() > 1.05

@@ -1,0 +1,224 @@
+"""Boosting by sums alone: columns take turns, so that nothing is chosen by who sees the records.
+
+Choosing a partition (`boosting`) needs all records in one place. Here everything that depends on them is a sum of whole
+numbers, which many nodes can add up: first of targets by the cells of each column's fine grid, then in each round of
+gradients and curvatures by the cells of one partition. The rest is post-processing of noisy sums: bins of about as many
+records (from the first), the order of the columns (by what the first says that each explains), steps.
+
+Source: boosting of columns in turn is EBM's, Lou et al. 2013 (doi:10.1145/2487575.2487579), privately DP-EBM's, Nori et
+al. 2021 (arXiv:2106.09680); pure epsilon, one release for bins and order, and the rest are ours.
+
+*Why it is private*, add or remove one record, geometric noise of whole numbers in units of 2^-20. *First*: a record
+lies in one cell of each column, and adds a row of L1 norm 1 there (`Loss.first_of`): the sensitivity is the number of
+columns. *Rounds*: it lies in one cell of the partition and adds a row of L1 norm at most 1 (`losses`). The first
+release and all rounds compose one after the other. Which partition has its turn, and the score of a record but for its
+own codes, follow from what was published.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.trees.sums.additive import FloatArray, step_of
+from fedlearn.trees.sums.bayes import starts_of
+from fedlearn.trees.sums.boosting import in_records
+from fedlearn.trees.sums.counting import add_up
+from fedlearn.trees.sums.losses import UNIT, Loss, pairs_of
+from fedlearn.trees.sums.views import Codes, Views
+
+BINS = 16  # of a numeric column alone
+BINS_OF_PAIR = 8
+MOST_OF_PAIR = 9  # cells of a column that is one of a pair
+NOISE_ALONE = 2.0  # deviations of the noise that count as nothing
+FIRST_SHARE = 0.2  # of epsilon, for the first release
+FEWEST_ROUNDS, MOST_ROUNDS = 8, 100
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Released:
+    """The sums of one round, and the variance of the noise on each of them."""
+
+    sums: IntArray
+    variance: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """A way of dividing the records, by one column or by two."""
+
+    columns: tuple[int, ...]
+    groups: tuple[IntArray, ...]  # of each column, (codes,) the group of each code of its fine grid
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return int(np.prod([group.max() + 1 for group in self.groups]))
+
+    def cell_of(self, codes: Codes) -> IntArray:
+        """Return (rows,) the cell of each record."""
+        cell = np.zeros(codes.shape[1], np.int64)
+        for column, group in zip(self.columns, self.groups, strict=True):
+            cell = cell * (int(group.max()) + 1) + group[codes[column]]
+        return cell
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turns:
+    """What is asked in which round, and what follows from the answers.
+
+    Parameters
+    ----------
+    views
+        One view of each column.
+    loss
+        What is minimized.
+    pairs
+        How many pairs of columns have their turn after the columns.
+    """
+
+    views: Views
+    loss: Loss
+    pairs: int
+
+    def length(self, round_number: int) -> int:
+        """Return how many numbers a round asks for; of rounds after the first, as many as the largest partition has."""
+        if round_number == 1:
+            return int(starts_of(self.views)[-1]) * self._first_width
+        return self._widest * 2 * self.loss.outputs
+
+    def sensitivity(self, round_number: int) -> int:
+        """Return what a record adds at most, in the L1 norm."""
+        return UNIT * max(len(self.views.sizes), 1) if round_number == 1 else UNIT
+
+    def asked(self, before: Sequence[Released], X: FloatArray, target: FloatArray) -> IntArray:
+        """Return what the next round asks for, (length,), of records X (rows, features) and targets (rows,)."""
+        codes = self.views.encode(X)
+        if not before:
+            return self._first_sums(codes, target)
+        model = self.model(before)
+        part = model.parts[(len(before) - 1) % len(model.parts)]
+        sums = np.zeros((self._widest, 2 * self.loss.outputs), np.int64)
+        add_up(part.cell_of(codes), pairs_of(self.loss, model.score(codes), target), sums)
+        return sums.ravel()
+
+    def model(self, released: Sequence[Released]) -> TurnsModel:
+        """Return what follows from the sums of the rounds so far, at least one."""
+        first = released[0]
+        sums = np.split(in_records(first.sums).reshape(-1, self._first_width), starts_of(self.views)[1:-1])
+        variance = first.variance / UNIT**2
+        start = self.loss.start(_total(sums))
+        parts = self._parts(sums, variance)
+        model = TurnsModel(start, parts, [])
+        for turn, row in enumerate(released[1:]):
+            part = parts[turn % len(parts)]
+            of_cells = in_records(row.sums).reshape(self._widest, -1)[: part.cells]
+            model.steps.append(step_of(of_cells, self.loss, row.variance / UNIT**2))
+        return model
+
+    def _first_sums(self, codes: Codes, target: FloatArray) -> IntArray:
+        rows = self.loss.first_of(target)
+        sums = []
+        for code, size in zip(codes, self.views.sizes.tolist(), strict=True):
+            of_view = np.zeros((size + 1, self._first_width), np.int64)
+            add_up(code.astype(np.int64), rows, of_view)
+            sums.append(of_view)
+        return np.concatenate(sums).ravel()
+
+    def _parts(self, sums: list[FloatArray], variance: float) -> list[Part]:
+        """Return the partitions in the order of their turns: columns, those that explain most first, then pairs."""
+        alone, coarse, gains = [], [], []
+        for column, (of_view, edges) in enumerate(zip(sums, self.views.edges, strict=True)):
+            counts = of_view.sum(axis=1)
+            noise = variance * of_view.shape[1]
+            fine = np.arange(len(counts))
+            alone.append(fine if edges is None else grouped(counts, BINS, noise))
+            coarse.append(fine if edges is None else grouped(counts, BINS_OF_PAIR, noise))
+            gains.append(gain_of(of_view, alone[column], variance))
+        order = np.argsort(-np.array(gains), kind="stable").tolist()
+        kept = [column for column in order if gains[column] > 0] or order[:1]
+        parts = [Part((column,), (alone[column],)) for column in kept]
+        small = [column for column in kept if coarse[column].max() < MOST_OF_PAIR]
+        ranked = sorted(combinations(range(len(small)), 2), key=sum)[: self.pairs]
+        pairs = [(small[a], small[b]) for a, b in ranked]
+        return parts + [Part((a, b), (coarse[a], coarse[b])) for a, b in pairs]
+
+    @property
+    def _first_width(self) -> int:
+        return self.loss.first_width
+
+    @property
+    def _widest(self) -> int:
+        """Cells of the largest partition that there may be."""
+        sizes = [
+            BINS if edges is not None else int(size)
+            for size, edges in zip(self.views.sizes, self.views.edges, strict=True)
+        ]
+        return max([size + 1 for size in sizes] + [MOST_OF_PAIR**2] * (self.pairs > 0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnsModel:
+    """An additive model; the step of a turn is that of its partition."""
+
+    start: FloatArray  # (outputs,)
+    parts: list[Part]  # in the order of their turns, which begins again
+    steps: list[FloatArray]  # of each turn so far (cells, outputs)
+
+    def score(self, codes: Codes) -> FloatArray:
+        """Return (rows, outputs) scores of codes (views, rows)."""
+        total = np.tile(self.start, (codes.shape[1], 1))
+        for turn, step in enumerate(self.steps):
+            total += step[self.parts[turn % len(self.parts)].cell_of(codes)]
+        return total
+
+
+def rounds_for(epsilon: float, nodes: int) -> int:
+    """Return how many rounds a budget is worth, if so many nodes add noise of their own each.
+
+    The noise of m nodes is that of one at epsilon / sqrt(m). How the rule was found: README of this folder.
+
+    >>> [rounds_for(1.0, 1), rounds_for(1.0, 25), rounds_for(8.0, 1)]
+    [15, 8, 38]
+    """
+    wanted = 15 * (epsilon / math.sqrt(nodes)) ** 0.45
+    return int(min(max(round(wanted), FEWEST_ROUNDS), MOST_ROUNDS))
+
+
+def grouped(counts: FloatArray, bins: int, variance: float) -> IntArray:
+    """Return (codes,) to which of at most so many groups each belongs: neighbors, about as many records in each.
+
+    Counts that noise alone explains count as nothing. The last code, of what is missing, is a group of its own.
+
+    >>> grouped(np.array([90.0, 1.0, 60.0, 30.0, 7.0]), 2, variance=1.0).tolist()
+    [0, 0, 1, 1, 2]
+    """
+    kept = np.where(counts[:-1] > NOISE_ALONE * np.sqrt(variance), counts[:-1], 0.0)
+    if not kept.any():
+        kept = np.ones_like(kept)
+    middle = np.cumsum(kept) - kept / 2
+    return np.append(np.minimum((middle / kept.sum() * bins).astype(np.int64), bins - 1), bins)
+
+
+def gain_of(sums: FloatArray, group: IntArray, variance: float) -> float:
+    """Return how much a column explains by itself, beyond what noise would: of noisy sums (codes, width)."""
+    of_group = np.zeros((int(group.max()) + 1, sums.shape[1]))
+    np.add.at(of_group, group, sums)
+    noise = np.sqrt(variance * np.bincount(group, minlength=len(of_group)))
+    counts = of_group.sum(axis=1)
+    share = np.maximum(sums.sum(axis=0), 0.0) / max(float(counts.sum()), 1.0)
+    apart = np.abs(of_group - counts[:, None] * share)
+    return float(np.maximum(apart - NOISE_ALONE * noise[:, None], 0.0).sum())
+
+
+def _total(sums: list[FloatArray]) -> FloatArray:
+    """Return the sums of all records: the mean over the columns, each by how little noise its cells add up to."""
+    weights = np.array([1.0 / len(of_view) for of_view in sums])
+    return np.asarray(np.average([of_view.sum(axis=0) for of_view in sums], axis=0, weights=weights))

@@ -1,0 +1,24 @@
+"""Boosting on sums whose nodes misbehave where FAULTS says so (`faulty`)."""
+
+from faulty import misbehave
+
+from client.learners.sums import SumsLearner
+from fedlearn.models.spec import ModelSpec
+from fedlearn.models.sums import Boosting, table_of
+
+
+class FaultyCounting(SumsLearner):
+    def fit(self, state, task):
+        misbehave(task.partition_id, task.round_number)
+        return super().fit(state, task)
+
+
+class FaultyBoosting(Boosting):
+    learner = "faulty_sums:FaultyCounting"
+
+
+def build(spec, options):
+    return FaultyBoosting(table_of("faulty", spec))
+
+
+SUMS = ModelSpec("faulty_sums:build", "adult", "sums", "planned", is_private=True, preload="trees", sums=True)
