@@ -55,8 +55,10 @@ def judged_anew(run: ServerRun, reporting: Reporting, at: At) -> str:
         return ""
     if run.typical is None:
         found = too_far(reports, run.config.gate)
-        for position, why in found.items():
-            member = reporting.members[position]
+        both = zip(reporting.members, reporting.reports, strict=True)
+        members = [member for member, report in both if report.num_examples]  # of those that were measured
+        for place, why in found.items():
+            member = members[place]
             where = {"node": member.node_id, "partition": member.partition_id}
             run.events.write("too-far", **at.where, **where, reason=why)
         reason = f"{len(found)} of {len(reports)} reports go too far beside the others" if found else ""

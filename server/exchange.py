@@ -147,11 +147,11 @@ class Exchange:
             What the messages' bytes count as; their replies' then count as protocol. Empty where both are counted by
             the caller, as of instructions and reports.
         """
-        if book == "down":
-            self.traffic.down += wire.bytes_of_all(messages)
-        elif book == "protocol":
-            self.traffic.protocol += wire.bytes_of_all(messages)
+        size = wire.bytes_of_all(messages) if book else 0  # before a simulated node can change its own
         ids = list(self._grid.push_messages(messages)) if messages else []
+        size -= wire.bytes_of_all([each for key, each in zip(ids, messages, strict=True) if not key]) if book else 0
+        self.traffic.down += size * (book == "down")
+        self.traffic.protocol += size * (book == "protocol")
         sent = {key: each for key, each in zip(ids, about, strict=True) if key}
         unsent = [each for key, each in zip(ids, about, strict=True) if not key]
         return Pending(self, sent, unsent, booked=bool(book))

@@ -26,7 +26,7 @@ class LateReports:
         self._exchange = exchange
         self._events = events
         self._notices = notices
-        self._pending: Pending[Missed] = exchange.send([], [])
+        self._pending: Pending[Missed] = exchange.send([], [], book="")  # as reports: `refuse` counts them
 
     def expect(self, missing: Pending[Member], at: At) -> None:
         """Watch for reports that missed the deadline of this attempt."""

@@ -94,9 +94,12 @@ def measured(reports: Sequence[NodeReport]) -> list[NodeReport]:
 
 
 def too_far(reports: Sequence[NodeReport], gate: GateSettings) -> Mapping[int, str]:
-    """Return position -> why, of reports that go too far beside these reports themselves."""
+    """Return place in the list -> why, of reports that go too far beside these reports themselves.
+
+    Not by position: reports of two cohorts that are joined have positions in common.
+    """
     if not reports:
         return {}
     limits = Limits(Typical.of(reports), len(reports), gate)
-    found = {report.position: limits.why_not(report.norm, report.num_examples) for report in reports}
-    return {position: why for position, why in found.items() if why}
+    found = {place: limits.why_not(report.norm, report.num_examples) for place, report in enumerate(reports)}
+    return {place: why for place, why in found.items() if why}

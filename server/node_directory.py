@@ -81,6 +81,9 @@ class NodeDirectory:
         says = f"it says that it holds partition {partition_id}"
         if not 0 <= partition_id < self._clients:
             return f"{says}, of {self._clients} from 0"
+        virtual = self._exchange.nodes_by_partition()
+        if virtual is not None and virtual[partition_id] != node_id:
+            return f"{says}, which node {virtual[partition_id]} holds"
         registered = self._registered.get(node_id, partition_id)
         if registered != partition_id:
             return f"{says}, and its key is registered for {registered}"

@@ -123,7 +123,7 @@ def sound_answers(
         for place, reply in sound.items()
         if place not in wrong
     ]
-    wrong |= too_far(claims, gate)
+    wrong |= {claims[number].position: why for number, why in too_far(claims, gate).items()}
     for place, why in wrong.items():
         node = sound[place].metadata.src_node_id
         where = {"node": node, "partition": partitions.get(node, -1)}

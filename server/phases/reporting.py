@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fedlearn import wire
 from fedlearn.clock import Clock
 from fedlearn.cohort import At, Fate, Member, NodeReport, raised_alike
 from fedlearn.config import to_flower
@@ -185,6 +186,7 @@ def _collect_replies(
     """Collect from any Flower grid; return the messages that nothing came of."""
     sent = [message.content.copy() for message in configuration.messages]  # a simulated node may change its own
     pending = exchange.send(configuration.messages, configuration.members, book="")
+    exchange.traffic.down -= wire.bytes_of_all([configuration.messages[each.position] for each in pending.unsent])
     for member in pending.unsent:
         intake.write(NodeReport(member.position, Fate.FAILED, reason="the node is not connected"))
         intake.tree.place(member.position, None)

@@ -13,7 +13,7 @@ from fedlearn.flower import ErrorCode
 from fedlearn.runs.checkpoint import RunStore
 from server.schedules.synchronous import Synchronous
 from tests.oracles import averaging
-from tests.unit.server.scripted import STATE, Node, honest_content, trained
+from tests.unit.server.scripted import STATE, NetworkGrid, Node, honest_content, trained
 
 
 def nodes_of(number, **changes):
@@ -196,9 +196,15 @@ def test_second_ready_answer_of_the_same_node_changes_nothing(scene):
 
 def test_of_two_nodes_that_claim_one_partition_the_first_to_answer_takes_part(scene):
     nodes = nodes_of(3) | {99: Node(1, ready_after=5.0)}
-    run = scene(nodes, rounds={"minimum_ready": 0.7, "quorum": 0.7}).run()
+    run = scene(nodes, grid=NetworkGrid, rounds={"minimum_ready": 0.7, "quorum": 0.7}).run()
     assert run.reasons("not-ready") == {99: "partition 1 is already held by node 11"}
     assert_state(run.state, mean_of(range(3)))
+
+
+def test_where_the_grid_knows_what_nodes_hold_none_can_claim_anothers_partition(scene):
+    says = RecordDict({wire.CONFIG: ConfigRecord({"partition_id": 1, "why_not": ""})})
+    run = scene(nodes_of(3, n2=Node(2, ready=lambda *_: [says])), rounds={"minimum_ready": 0.6}).run()
+    assert run.reasons("not-ready") == {12: "it says that it holds partition 1, which node 11 holds"}
 
 
 def test_answer_after_the_window_comes_too_late(scene):
