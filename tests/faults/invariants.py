@@ -1,0 +1,240 @@
+"""What must hold of every run, whatever goes wrong. Each function yields the lines that say what did not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from fedlearn.cohort import needed_of
+from fedlearn.state import State
+from tests.faults.network import Asked
+from tests.faults.schedules import DEADLINE, GUEST, WINDOW
+from tests.faults.world import Ended, Seen
+
+ENDINGS = ("reported", "failed", "refused", "late")
+FEWEST = 3  # sound reports without which nobody can say that one goes too far
+CLOSE = 1e-5
+MOST_FILES = {"events.jsonl", "checkpoint.json", "metrics.csv", "model.safetensors", "best.safetensors", "nodes.csv"}
+
+
+def broken(ended: Ended) -> list[str]:
+    """Return what does not hold of a run; nothing where all does."""
+    return [line for check in CHECKS for line in check(ended)]
+
+
+def one_commit_a_round(ended: Ended) -> Iterator[str]:
+    """Rounds are committed one after the other, each once; what is stored says the same."""
+    committed = [event["round"] for seen in ended.attempts for event in seen.of("committed")]
+    stored = [each.round_number for each in ended.store.history.rounds]
+    expected = list(range(1, len(stored) + 1))
+    if stored != expected:
+        yield f"stored are rounds {stored}"
+    # A commit whose event a kill has kept from the log is stored all the same; one that was lost with it comes again.
+    if not ended.schedule.kills and committed != expected:
+        yield f"committed are rounds {committed}, stored {stored}"
+    if not ended.failed and len(stored) != ended.schedule.settings["rounds"]["total"]:
+        yield f"the run is complete with rounds {stored}"
+
+
+def the_state_is_that_of_the_reports(ended: Ended) -> Iterator[str]:
+    """A committed state is a function of the state before and of the reports that count, and of nothing else."""
+    for seen in ended.attempts:
+        for event in seen.of("committed"):
+            counted = {(e["attempt"], e["partition"]) for e in seen.of("reported")}
+            if any("far" in (f.what for f in ended.schedule.faults if (f.round_number, f.attempt, f.partition) ==
+                             (event["round"], attempt, partition)) for attempt, partition in counted):  # fmt: skip
+                continue  # let in where there is nothing to compare it with
+            rows = [ended.network.trained[event["round"], attempt, partition] for attempt, partition in counted]
+            if expected := _next(ended, seen, rows):
+                yield from _differences(event["round"], seen.state_after, expected)
+
+
+def _next(ended: Ended, seen: Seen, rows: list[tuple[State, int]]) -> State:
+    """Return what the strategy makes of changes and numbers of examples, computed anew."""
+    name = ended.schedule.settings["strategy"]["name"]
+    if not rows:
+        return {}
+    after = {}
+    for key, before in seen.state_before.items():
+        changes = np.array([change[key] for change, _ in rows], np.float64)
+        mean = np.average(changes, axis=0, weights=[examples for _, examples in rows])
+        if name == "median":
+            step = np.median(changes, axis=0)
+        elif name == "fedavgm":
+            velocity = next((v for k, v in seen.memory_before.items() if k.endswith(key)), np.zeros(before.shape))
+            step = 0.9 * np.asarray(velocity).reshape(before.shape) + mean
+        else:
+            step = mean
+        after[key] = before + step
+    return after
+
+
+def _differences(round_number: int, found: State, expected: State) -> Iterator[str]:
+    for name, array in expected.items():
+        if not np.allclose(found[name], array, rtol=CLOSE, atol=CLOSE):
+            made = array.ravel()[:3]
+            yield f"round {round_number}: {name} is {found[name].ravel()[:3]}, the counted reports make {made}"
+
+
+def what_counts_came_in_time(ended: Ended) -> Iterator[str]:
+    """Counted is every report that is sound and the first of its node to come in time, and no other."""
+    for seen in ended.attempts:
+        if not seen.is_whole:
+            continue
+        for asked in _asked(ended, seen):
+            fates, allowed = _fates(seen, asked.at.attempt, asked.partition), _allowed(ended, asked)
+            if len(fates) != 1:
+                yield f"{asked.at}, partition {asked.partition}: {len(fates)} endings of its report"
+            elif fates[0] not in allowed:
+                yield f"{asked.at}, partition {asked.partition}: {fates[0]}, not {' or '.join(sorted(allowed))}"
+
+
+def _fates(seen: Seen, attempt: int, partition: int) -> list[str]:
+    """Return how the reports of a node have ended: one, but for those that came after its first."""
+    mine = [e for e in seen.of(*ENDINGS) if (e["attempt"], e["partition"]) == (attempt, partition)]
+    return [str(e["event"]) for e in mine if not str(e.get("reason", "")).startswith("duplicate")]
+
+
+def _allowed(ended: Ended, asked: Asked) -> set[str]:
+    """Return how a report may end: a clock that jumps lets the server look later than its deadline."""
+    ends, looked = asked.sent + DEADLINE, ended.looks.get(asked.at, asked.sent + DEADLINE)
+    first = min(asked.arrivals, key=lambda arrival: arrival.due, default=None)
+    if first is None or first.due > max(ends, looked):
+        return {"late"}
+    fate = {"reported", "refused"} if first.is_far and first.fate == "reported" else {first.fate}
+    if any(fault.what == "thief" for fault in ended.schedule.faults):
+        fate = {*fate, "refused"}  # what the first says that it holds, it holds, where nobody knows better
+    return fate if first.due <= ends else fate | {"late"}
+
+
+def a_change_that_is_far_too_large_does_not_count(ended: Ended) -> Iterator[str]:
+    """A change a thousand times as long as the others' is in no committed state, where there are enough to tell."""
+    far = {(f.round_number, f.attempt, f.partition) for f in ended.schedule.faults if f.what == "far"}
+    for seen in ended.attempts:
+        for event in seen.of("committed"):
+            counted = [(event["round"], e["attempt"], e["partition"]) for e in seen.of("reported")]
+            liars = [key for key in counted if key in far]
+            if liars and len(counted) - len(liars) >= FEWEST and len(liars) == 1:
+                yield f"round {event['round']}: the change of partition {liars[0][2]} counts"
+
+
+def below_quorum_nothing_changes(ended: Ended) -> Iterator[str]:
+    """An attempt that is not committed leaves state and strategy as they were; below its quorum none is committed."""
+    quorum = ended.schedule.settings["rounds"]["quorum"]
+    for seen in ended.attempts:
+        cohort = sum(event["cohort"] for event in seen.of("selected"))
+        reported = len(seen.of("reported"))
+        if seen.of("committed"):
+            if reported < needed_of(quorum, cohort):
+                yield f"committed with {reported} of {cohort} reports, quorum {quorum}"
+            continue
+        if not seen.is_whole:
+            continue  # the server was killed, perhaps when all was stored
+        if _bytes(seen.state_after) != _bytes(seen.state_before):
+            yield f"{seen.events[0]}: not committed, and the state has changed"
+        if _bytes(seen.memory_after) != _bytes(seen.memory_before):
+            yield f"{seen.events[0]}: not committed, and what the strategy carries has changed"
+
+
+def _bytes(arrays: State) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in arrays.items()}
+
+
+def quorum_is_enough(ended: Ended) -> Iterator[str]:
+    """An attempt whose quorum reports is committed, unless its reports must be judged anew."""
+    quorum = ended.schedule.settings["rounds"]["quorum"]
+    for seen in ended.attempts:
+        for event in seen.of("abandoned"):
+            cohort = sum(each["cohort"] for each in seen.of("selected"))
+            reported = len(seen.of("reported"))
+            is_enough = reported >= needed_of(quorum, cohort) and not seen.of("too-few-ready")
+            if is_enough and "judged by what was typical" not in event["reason"]:
+                yield f"abandoned with {reported} of {cohort} reports, quorum {quorum}: {event['reason']}"
+
+
+def every_node_gets_one_ending(ended: Ended) -> Iterator[str]:
+    """Who was ready is rejected, cancelled or instructed; who was instructed hears how it ended, once."""
+    told = Counter(ended.network.told)
+    instructed = {(*asked.at, asked.partition) for asked in ended.network.asked}
+    if ended.schedule.kills or ended.schedule.settings["rounds"]["schedule"] == GUEST:
+        return  # a resumed server tells it anew; the guest says "abandoned" of an attempt that it counts otherwise
+    for seen in ended.attempts:
+        if not seen.is_whole:
+            continue
+        for event in seen.of("ready"):
+            key = (event["round"], event["attempt"], event["partition"])
+            words = {word: told[*key, word] for word in ("rejected", "cancelled", "late", "refused", "abandoned")}
+            yield from _ending(ended, seen, key, {w: n for w, n in words.items() if n}, is_asked=key in instructed)
+
+
+def _ending(
+    ended: Ended, seen: Seen, key: tuple[int, int, int], words: dict[str, int], *, is_asked: bool
+) -> Iterator[str]:
+    if key[2] in ended.schedule.moving:
+        return  # what it is told goes to an id that may be gone
+    mine = _fates(seen, *key[1:])
+    expected: list[dict[str, int]] = [{"rejected": 1}, {"cancelled": 1}]
+    if is_asked or mine:
+        expected = {
+            "reported": [{}] if seen.of("committed") else [{"abandoned": 1}],
+            "refused": [{"refused": 1}], "late": [{"late": 1}, {"late": 2}], "failed": [{}],
+        }[mine[0] if mine else "failed"]  # fmt: skip
+    if words not in expected:
+        yield f"round {key[0]}, attempt {key[1]}, partition {key[2]}: {mine}, told {words}, expected {expected}"
+
+
+def bytes_booked_are_bytes_sent(ended: Ended) -> Iterator[str]:
+    """The server counts what has gone over the network, in both directions."""
+    sent = (ended.network.down, ended.network.up, ended.network.protocol)
+    if ended.booked is not None and ended.booked != sent:
+        yield f"booked are {ended.booked} bytes (down, up, protocol), sent {sent}"
+
+
+def what_is_stored_can_be_read(ended: Ended) -> Iterator[str]:
+    """A folder holds the last committed state, and nothing that a kill has left."""
+    if _bytes(ended.reloaded.state) != _bytes(ended.store.state):
+        yield "the stored state is not the last one"
+    strange = [name for name in ended.left if name not in MOST_FILES and not name.startswith("checkpoint/")]
+    if strange or any(".tmp" in name for name in ended.left):
+        yield f"left behind: {ended.left}"
+
+
+def it_ends_in_time(ended: Ended) -> Iterator[str]:
+    """A run takes no longer than its windows, deadlines and pauses: nothing waits for ever."""
+    rounds = ended.schedule.settings["rounds"]
+    sessions = 1 + len(ended.schedule.kills)
+    longest = sessions * WINDOW + len(ended.attempts) * (2 * (WINDOW + DEADLINE) + 60.0)  # roll calls, then attempts
+    jumps = sessions * sum(fault.amount for fault in ended.schedule.faults if fault.what == "jump")
+    most = (rounds["max_attempts"] + 1) * rounds["total"] * sessions
+    if len(ended.attempts) > most:
+        yield f"{len(ended.attempts)} attempts, at most {most} can be"
+    if ended.seconds > longest + jumps:
+        yield f"it took {ended.seconds:.0f} s, {longest + jumps:.0f} s at most can be"
+
+
+def _asked(ended: Ended, seen: Seen) -> list[Asked]:
+    """Return the instructions of an attempt; of one that a kill made come twice, the last."""
+    ats = {(event["round"], event["attempt"]) for event in seen.of("configured")}
+    last = {(*asked.at, asked.partition): asked for asked in ended.network.asked if asked.at in ats}
+    return list(last.values()) if not ended.schedule.kills else []
+
+
+CHECKS = (
+    one_commit_a_round, the_state_is_that_of_the_reports, what_counts_came_in_time,
+    a_change_that_is_far_too_large_does_not_count, below_quorum_nothing_changes, quorum_is_enough,
+    every_node_gets_one_ending, bytes_booked_are_bytes_sent, what_is_stored_can_be_read, it_ends_in_time,
+)  # fmt: skip
+
+
+def differences(ended: Ended, undisturbed: Ended) -> list[str]:
+    """Return in what a run whose server was killed differs from the one whose server was not."""
+    is_believed = ended.schedule.network and any(fault.what == "thief" for fault in ended.schedule.faults)
+    if is_believed or ended.schedule.moving:
+        return []  # a server that is begun anew believes another's word first, and meets other ids
+    found, expected = ended.reloaded, undisturbed.reloaded
+    if found.model_sha256 != expected.model_sha256 or _bytes(found.memory) != _bytes(expected.memory):
+        return [f"resumed it has {found.model_sha256[:8]} after round {len(found.history.rounds)}, undisturbed "
+                f"{expected.model_sha256[:8]} after round {len(expected.history.rounds)}"]  # fmt: skip
+    return []

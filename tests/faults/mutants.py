@@ -1,0 +1,140 @@
+"""Plants a mistake in a copy of the code, and counts how many fault schedules it takes to find it.
+
+    python -m tests.faults.mutants                      # all of them
+    python -m tests.faults.mutants --only quorum --told # those of some names, with the smallest schedule
+
+Exit code 1 if one is not found within `--schedules`.
+"""
+
+# What stands in the code stands here in one piece:
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ROOT = Path(__file__).parents[2]
+COPIED = ("fedlearn", "server")
+FIND = """
+from tests.faults.__main__ import tell
+from tests.faults.checking import found_in
+for seed, lines in found_in(0, {most}, most=1):
+    print(seed, lines[0], flush=True)
+    if {told}:
+        tell(seed)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One mistake: in a file, what stands there, once, and what does where it is made."""
+
+    name: str
+    file: str
+    text: str
+    mistake: str
+
+
+MUTANTS = (
+    Mutant("quorum one lower", "server/committing.py", "if reported >= needed:", "if reported >= needed - 1:"),
+    Mutant("quorum one higher", "server/committing.py", "if reported >= needed:", "if reported > needed:"),
+    Mutant("quorum not asked", "server/schedules/synchronous.py", "reason = anew or missing_quorum(", "reason = anew and missing_quorum("),
+    Mutant("second report counted", "server/phases/reporting.py", "            if again:\n", "            if again and False:\n"),
+    Mutant("late report added", "server/phases/reporting.py", "until=exchange.clock.now() + deadline):",
+           "until=exchange.clock.now() + 2 * deadline):"),
+    Mutant("waits one look less", "server/exchange.py", "if now >= until:", "if now + 1.0 >= until:"),
+    Mutant("memory not stored", "server/committing.py", "step.state, memory, record,", "step.state, {}, record,"),
+    Mutant("typical not stored", "server/committing.py", "seconds=run.seconds, typical=run.typical,", "seconds=run.seconds,"),
+    Mutant("never too far, later", "server/gate.py", "if self._beside is not None and (why", "if False and (why"),
+    Mutant("never too far, first", "server/committing.py", "found = too_far(reports, run.config.gate)", "found = {}"),
+    Mutant("too far by position", "server/limits.py", "for place, report in enumerate(reports)}",
+           "for place, report in sorted({r.position: r for r in reports}.items())}"),
+    Mutant("report of another round", "server/gate.py", '("wrong-round", self._plan.at.round_number)',
+           '("wrong-round", found.get("round_number"))'),
+    Mutant("report of another attempt", "server/gate.py", '("wrong-attempt", self._plan.at.attempt)',
+           '("wrong-attempt", found.get("attempt"))'),
+    Mutant("report of another place", "server/gate.py", '("wrong-node", member.position)', '("wrong-node", found.get("position"))'),
+    Mutant("report of another partition", "server/gate.py", '("wrong-node", member.partition_id)',
+           '("wrong-node", found.get("partition_id"))'),
+    Mutant("seed chosen by the node", "server/gate.py", '("wrong-seed", self._seed_of(member))',
+           '("wrong-seed", found.get("seed"))'),
+    Mutant("seal not broken", "server/gate.py", "        wire.check_seal(content)\n", ""),
+    Mutant("any number of examples", "server/gate.py", "if not 1 <= num_examples <= self._most_examples:", "if False:"),
+    Mutant("NaN let in", "server/gate.py", "if not np.isfinite(entries.values[part]).all():", "if False:"),
+    Mutant("any parcel", "server/gate.py", "if came.keys() != self._parcels.keys():", "if False:"),
+    Mutant("late ones not told", "server/phases/reporting.py", 'TOLD = {Fate.LATE: "late", ', "TOLD = {"),
+    Mutant("abandoned ones not told", "server/committing.py", '    tell(run, reporting, {Fate.REPORTED: "abandoned"}, at)\n', ""),
+    Mutant("rejected ones not told", "server/phases/selection.py",
+           '    run.notices.send({node.node_id: "rejected" for node in rejected}, at)\n', ""),
+    Mutant("cancelled ones not told", "server/phases/selection.py",
+           '        run.notices.send({node.node_id: "cancelled" for node in ready}, at)\n', ""),
+    Mutant("late report not counted", "server/late.py", "        self._exchange.traffic.add_reports(sizes)\n", "        list(sizes)\n"),
+    Mutant("late report counted twice", "server/late.py", 'exchange.send([], [], book="")', "exchange.send([], [])"),
+    Mutant("unsent counted", "server/phases/reporting.py", "exchange.traffic.down -= wire.bytes_of_all(", "_ = wire.bytes_of_all("),
+    Mutant("bytes counted again", "server/exchange.py", "traffic, self.traffic = self.traffic, Traffic()",
+           "traffic, self.traffic = self.traffic, self.traffic"),
+    Mutant("second answer counts", "server/phases/selection.py", "            if again:\n", "            if False:\n"),
+    Mutant("too few are enough", "server/phases/selection.py", "    if len(ready) < needed:\n", "    if not ready:\n"),
+    Mutant("partition taken on trust", "server/node_directory.py", "virtual[partition_id] != node_id", "False"),
+    Mutant("partition changed later", "server/node_directory.py", 'return "" if known == partition_id', 'return "" if True'),
+    Mutant("file not synced", "fedlearn/runs/checkpoint.py", "            file.flush()\n            os.fsync(file.fileno())\n",
+           "            file.flush()\n"),
+    Mutant("rename not synced", "fedlearn/runs/checkpoint.py", "        aside.replace(path)\n        sync_folder(path.parent)\n",
+           "        aside.replace(path)\n"),
+    Mutant("history not synced", "fedlearn/runs/checkpoint.py",
+           "                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n            os.fsync(file.fileno())\n",
+           "                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"),
+    Mutant("old state removed first", "fedlearn/runs/checkpoint.py",
+           "        write_atomically(self.folder / CHECKPOINT, manifest.packed())\n",
+           "        self._clear({*files})\n        write_atomically(self.folder / CHECKPOINT, manifest.packed())\n"),
+)  # fmt: skip
+
+
+def found(mutant: Mutant, *, schedules: int, told: bool = False) -> str:
+    """Return the first seed that finds a mistake and what it says; empty where none of so many does."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in COPIED:
+            shutil.copytree(ROOT / name, Path(folder, name), ignore=shutil.ignore_patterns("__pycache__"))
+        path = Path(folder, mutant.file)
+        text = path.read_text()
+        if text.count(mutant.text) != 1:
+            raise ValueError(f"{mutant.name}: {mutant.file} does not hold once: {mutant.text}")
+        path.write_text(text.replace(mutant.text, mutant.mistake))
+        places = [folder, str(ROOT)]
+        code = f"import sys; sys.path[:0] = {places!r}" + FIND.format(most=schedules, told=told)
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        ended = subprocess.run(
+            [sys.executable, "-P", "-c", code], capture_output=True, text=True, cwd=folder, env=environment
+        )
+        if ended.returncode:
+            raise RuntimeError(ended.stderr)
+        return ended.stdout.strip()
+
+
+def main(
+    only: Annotated[list[str] | None, typer.Option(help="A part of the names of those wanted.")] = None,
+    schedules: Annotated[int, typer.Option(min=1, help="Within how many each must be found.")] = 10_000,
+    told: Annotated[bool, typer.Option("--told", help="Print the story of the smallest schedule, too.")] = False,
+) -> None:
+    """Plant mistakes, one at a time, and look how soon each is found."""
+    missed = 0
+    for mutant in MUTANTS:
+        if only and not any(part in mutant.name for part in only):
+            continue
+        said = found(mutant, schedules=schedules, told=told)
+        missed += not said
+        print(f"{mutant.name:30} {said or 'NOT FOUND'}", flush=True)
+    raise typer.Exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,377 @@
+"""The simulated network and its nodes: messages are lost, wait, come twice, and hold what a schedule says."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+
+from fedlearn import flower, wire
+from fedlearn.clock import ManualClock
+from fedlearn.cohort import At, Instruction
+from fedlearn.exchange import Offers
+from fedlearn.flower import ErrorCode
+from fedlearn.seeding import report_seed
+from fedlearn.state import State
+from tests.faults.schedules import LIES, Fault, Phase, Schedule
+
+SOON = 0.2  # seconds from a message to its answer, both ways
+AFTER = 0.1  # seconds between two answers to one message
+FIRST_ID = 1000
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One report on its way to the server.
+
+    Parameters
+    ----------
+    due
+        When it arrives.
+    fate
+        What must become of it if it is the first of its node and in time: reported, refused, failed.
+    """
+
+    due: float
+    fate: str
+    is_far: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One instruction that the server has sent."""
+
+    at: At
+    partition: int
+    sent: float
+    arrivals: tuple[Arrival, ...]
+
+
+class Network(Grid):
+    """A Flower grid on a clock that is moved by hand.
+
+    Attributes
+    ----------
+    asked
+        Every instruction that was sent.
+    told
+        Every notice: (round, attempt, partition, word).
+    down, up, protocol
+        Bytes that have gone over the network.
+    trained
+        (round, attempt, partition) -> the honest report's (change, number of examples).
+    """
+
+    def __init__(self, schedule: Schedule, story: Callable[[str], None]) -> None:
+        self.clock = ManualClock()
+        self.asked: list[Asked] = []
+        self.told: list[tuple[int, int, int, str]] = []
+        self.down = self.up = self.protocol = 0
+        self.trained: dict[tuple[int, int, int], tuple[State, int]] = {}
+        self.round_number = 1  # of the last message: ids of those that move go by it
+        self._schedule = schedule
+        self._story = story
+        self._faults: dict[tuple[Phase, int, int, int], list[Fault]] = defaultdict(list)
+        for fault in schedule.faults:
+            self._faults[fault.phase, fault.round_number, fault.attempt, fault.partition].append(fault)
+        self._jumped: set[Fault] = set()
+        self._under_way: list[tuple[float, int, Message, str]] = []  # due, place, reply, booked as
+        self._numbers = count(1)
+        self._run = flower.empty_run()
+
+    def restarted(self) -> None:
+        """Forget what was on its way to a server that is no more."""
+        self._under_way, self._jumped = [], set()
+
+    # --- Flower's Grid ------------------------------------------------------------------------------------------------
+
+    def set_run(self, run: Any) -> None:
+        self._run = run
+
+    @property
+    def run(self) -> Any:
+        return self._run
+
+    def create_message(self, *args: Any, **kwargs: Any) -> Message:
+        raise AssertionError("our server makes its messages itself")
+
+    def get_node_ids(self) -> Iterable[int]:
+        return [self._id_of(partition) for partition in range(self._schedule.clients)]
+
+    def get_nodes(self) -> Iterable[flower.NodeInfo]:
+        return [flower.NodeInfo(node_id=node_id, name="") for node_id in self.get_node_ids()]
+
+    @property
+    def offers(self) -> Offers:
+        return Offers(clock=self.clock, partitions=None if self._schedule.network else self._by_partition)
+
+    def _by_partition(self) -> list[int]:
+        return list(self.get_node_ids())
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        return [self._push(message) for message in messages]
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        wanted, now = set(message_ids), self.clock.now()
+        here, others = [], []
+        for each in self._under_way:
+            is_here = each[0] <= now and each[2].metadata.reply_to_message_id in wanted
+            (here if is_here else others).append(each)
+        self._under_way = others
+        for _, _, reply, book in here:
+            if reply.has_content():
+                size = wire.bytes_of(reply.content)
+                self.up += size * (book == "up")
+                self.protocol += size * (book == "protocol")
+        return [reply for _, _, reply, _ in sorted(here, key=lambda each: each[:2])]
+
+    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        return self.pull_messages(self.push_messages(messages))
+
+    # --- what becomes of one message ----------------------------------------------------------------------------------
+
+    def _push(self, message: Message) -> str:
+        node_id, kind = message.metadata.dst_node_id, message.metadata.message_type
+        partition = self.partition_of(node_id)
+        if kind == wire.ROUND_OVER:
+            return self._tell(message, partition)
+        phase = Phase.READY if kind == wire.READY_QUERY else Phase.TRAIN
+        at = _at_of(message, phase)
+        self.round_number = max(at.round_number, self.round_number)
+        faults = {fault.what: fault for fault in self._faults[phase, *at, partition]}
+        self._jump(phase, at)
+        if node_id != self._id_of(partition) or "gone" in faults:
+            self._story(f"{phase} to partition {partition}: it is not connected")
+            return ""
+        size = wire.bytes_of(message.content)
+        self.down += size * (phase is Phase.TRAIN)
+        self.protocol += size * (phase is Phase.READY)
+        name = self._named(message)
+        answers = (
+            []
+            if {"lost", "unanswered", "crashed"} & faults.keys()
+            else self._answers(message, phase, at, partition, faults)
+        )
+        arrivals = []
+        for seconds, content, fate in answers:
+            due = self.clock.now() + seconds
+            reply = _reply(message, content)
+            self._under_way.append((due, next(self._numbers), reply, "up" if phase is Phase.TRAIN else "protocol"))
+            arrivals.append(Arrival(due, fate, is_far="far" in faults))
+        if phase is Phase.TRAIN:
+            self.asked.append(Asked(at, partition, self.clock.now(), tuple(arrivals)))
+        what = f" ({', '.join(faults)})" if faults else ""
+        self._story(f"{phase} to partition {partition}{what}, answers at {[round(each.due, 2) for each in arrivals]}")
+        return name
+
+    def _named(self, message: Message) -> str:
+        name = f"m{next(self._numbers)}"
+        message.metadata.__dict__["_message_id"] = name
+        return name
+
+    def _tell(self, message: Message, partition: int) -> str:
+        told = message.content[wire.CONFIG]
+        assert isinstance(told, ConfigRecord)
+        if message.metadata.dst_node_id != self._id_of(partition):
+            return ""
+        self.told.append((int(told["round_number"]), int(told["attempt"]), partition, str(told["why"])))  # type: ignore[arg-type]
+        self._story(f"notice to partition {partition}: {told['why']}")
+        self.protocol += wire.bytes_of(message.content)
+        name = self._named(message)
+        self._under_way.append((self.clock.now(), next(self._numbers), _reply(message, RecordDict()), "protocol"))
+        return name
+
+    def _jump(self, phase: Phase, at: At) -> None:
+        for fault in self._faults[phase, *at, -1]:
+            if fault not in self._jumped:
+                self._jumped.add(fault)
+                self._story(f"the clock jumps by {fault.amount:g} s")
+                self.clock.sleep(fault.amount)
+
+    def _answers(
+        self, message: Message, phase: Phase, at: At, partition: int, faults: Mapping[str, Fault]
+    ) -> list[tuple[float, RecordDict | Error, str]]:
+        """Return when answers come, what they hold, and what must become of each if it comes first and in time."""
+        content: RecordDict | Error
+        spoiled: tuple[RecordDict, str] = (RecordDict(), "")
+        if phase is Phase.READY:
+            content, fate = _said(partition, faults, self._schedule.clients), ""
+        else:
+            honest = self._trained(message, at, partition)
+            content, fate = _spoiled(honest, faults, at)
+            if {"repeated", "forged"} & faults.keys():
+                spoiled = _flipped(honest), "refused"
+        if "raised" in faults:
+            content, fate = Error(int(ErrorCode.CLIENT_APP_RAISED_EXCEPTION), f"partition {partition} raised"), "failed"
+        seconds = faults["slow"].amount if "slow" in faults else SOON
+        answers = [(seconds, content, fate)]
+        if "doubled" in faults:
+            answers.append((seconds + AFTER, content, fate))
+        if "repeated" in faults:
+            answers.append((seconds + AFTER, *spoiled))
+        if "forged" in faults:
+            answers.insert(0, (max(seconds - AFTER, 0.0), *spoiled))
+        return answers
+
+    def _trained(self, message: Message, at: At, partition: int) -> RecordDict:
+        """Return the report of an honest node; that of every attempt is another one."""
+        rng = np.random.default_rng([partition, *at])
+        state = wire.read_state(message.content)
+        after = {name: array + rng.uniform(1.0, 2.0, array.shape).astype(array.dtype) for name, array in state.items()}
+        examples = 10 * (partition + 1)
+        self.trained[*at, partition] = ({name: after[name] - state[name] for name in state}, examples)
+        instruction = wire.read_instruction(message.content)
+        content = wire.dense_report(message, after, {"train_loss": 0.5}, examples).content
+        content[wire.REPORT] = _label(self._schedule, instruction, partition)
+        wire.seal(content)
+        return content
+
+    # --- ids ----------------------------------------------------------------------------------------------------------
+
+    def _id_of(self, partition: int) -> int:
+        """Return the id of a node that is there now: another in each round, if it moves."""
+        moves = self.round_number - 1 if partition in self._schedule.moving else 0
+        return FIRST_ID + partition + 100 * moves
+
+    def partition_of(self, node_id: int) -> int:
+        """Return which partition the node of an id holds."""
+        return (node_id - FIRST_ID) % 100
+
+
+def _at_of(message: Message, phase: Phase) -> At:
+    if phase is Phase.TRAIN:
+        return wire.read_instruction(message.content).at
+    asked = message.content[wire.CONFIG]
+    return At(int(asked["round_number"]), int(asked["attempt"]))  # type: ignore[arg-type, index]
+
+
+def _reply(message: Message, content: RecordDict | Error) -> Message:
+    error, records = (content, None) if isinstance(content, Error) else (None, content)
+    return flower.reply_from(
+        node_id=message.metadata.dst_node_id, message_type=message.metadata.message_type,
+        reply_to=message.metadata.message_id, content=records, error=error,
+    )  # fmt: skip
+
+
+def _said(partition: int, faults: Mapping[str, Fault], clients: int) -> RecordDict:
+    """Return what a node says to the ready query."""
+    if "mumbling" in faults:
+        return RecordDict({wire.CONFIG: MetricRecord({"partition_id": 1})})
+    held = -1 if "nobody" in faults else (partition + 1) % clients if "thief" in faults else partition
+    why_not = "busy" if "busy" in faults else ""
+    return RecordDict({wire.CONFIG: ConfigRecord({"partition_id": held, "why_not": why_not})})
+
+
+def _label(schedule: Schedule, instruction: Instruction, partition: int, **other: Any) -> ConfigRecord:
+    seed = report_seed(schedule.settings["seed"], round_number=instruction.round_number, node=partition)
+    label = wire.report_record(instruction, partition_id=partition, seed=seed, sends="weights")
+    label.update(other)
+    return label
+
+
+def _spoiled(honest: RecordDict, faults: Mapping[str, Fault], at: At) -> tuple[RecordDict, str]:
+    """Return what a node sends in place of its honest report, and what must become of it."""
+    for what in faults:  # at most one is about what a report holds
+        if what in _MAKERS:
+            return _MAKERS[what](_copied(honest), at), "refused" if what in LIES else "reported"
+    return honest, "reported"
+
+
+def _copied(content: RecordDict) -> RecordDict:
+    return flower.from_bytes(flower.to_bytes(content))
+
+
+def _flipped(content: RecordDict, *_: Any) -> RecordDict:
+    return _with_data(content, lambda data: data[:-1] + bytes([data[-1] ^ 64]))
+
+
+def _with_data(content: RecordDict, change: Callable[[bytes], bytes]) -> RecordDict:
+    """Change the bytes of the first array, on the way: the seal is that of what was."""
+    content = _copied(content)
+    if record := next(iter(flower.records_of(content, type(wire.pack_arrays({})))), None):
+        for name, array in list(record.items())[:1]:
+            record[name] = flower.array_of(array.dtype, array.shape, array.stype, change(array.data))
+    return content
+
+
+def _arrays(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[RecordDict, At], RecordDict]:
+    def made(content: RecordDict, _: At) -> RecordDict:
+        content[wire.ARRAYS] = wire.pack_arrays(change(dict(wire.unpack_arrays(content[wire.ARRAYS]))))  # type: ignore[arg-type]
+        wire.seal(content)
+        return content
+
+    return made
+
+
+def _metric(**values: Any) -> Callable[[RecordDict, At], RecordDict]:
+    def made(content: RecordDict, _: At) -> RecordDict:
+        content[wire.METRICS].update(values)  # type: ignore[union-attr]
+        wire.seal(content)
+        return content
+
+    return made
+
+
+def _says(change: Callable[[ConfigRecord, At], Mapping[str, Any]]) -> Callable[[RecordDict, At], RecordDict]:
+    def made(content: RecordDict, at: At) -> RecordDict:
+        label = wire.read_report(content)
+        label.update(change(label, at))
+        wire.seal(content)
+        return content
+
+    return made
+
+
+def _without(key: str) -> Callable[[RecordDict, At], RecordDict]:
+    def made(content: RecordDict, _: At) -> RecordDict:
+        del content[key]
+        return content
+
+    return made
+
+
+def _with_parcel(content: RecordDict, _: At) -> RecordDict:
+    content["guest"] = wire.pack_arrays({"w": np.zeros(2, np.float32)})
+    wire.seal(content)
+    return content
+
+
+def _spoil(value: float) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def made(arrays: dict[str, Any]) -> dict[str, Any]:
+        changed = {name: array.copy() for name, array in arrays.items()}
+        next(iter(changed.values())).reshape(-1)[random.Random(int(changed["w"].size)).randrange(2)] = value
+        return changed
+
+    return made
+
+
+_MAKERS: dict[str, Callable[[RecordDict, At], RecordDict]] = {
+    "flipped": _flipped,
+    "cut": lambda content, _: _with_data(content, lambda data: data[:-3]),
+    "nan": _arrays(_spoil(np.nan)),
+    "infinite": _arrays(_spoil(np.inf)),
+    "no-examples": _metric(**{wire.NUM_EXAMPLES: 0}),
+    "many-examples": _metric(**{wire.NUM_EXAMPLES: 10**12}),
+    "half-example": _metric(**{wire.NUM_EXAMPLES: 0.5}),
+    "next-round": _says(lambda _, at: {"round_number": at.round_number + 1}),
+    "other-attempt": _says(lambda _, at: {"attempt": at.attempt + 1}),
+    "other-place": _says(lambda label, _: {"position": label["position"] + 1}),  # type: ignore[operator]
+    "other-partition": _says(lambda label, _: {"partition_id": label["partition_id"] + 1}),  # type: ignore[operator]
+    "other-seed": _says(lambda label, _: {"seed": label["seed"] + 1}),  # type: ignore[operator]
+    "other-kind": _says(lambda *_: {"sends": "update"}),
+    "stale": _says(lambda _, at: {"round_number": at.round_number, "attempt": at.attempt - 1}),
+    "shape": _arrays(lambda arrays: {name: array.reshape(-1)[:-1] for name, array in arrays.items()}),
+    "nameless": _arrays(lambda arrays: {**arrays, "nobody": np.zeros(1, np.float32)}),
+    "parcel": _with_parcel,
+    "unlabelled": _without(wire.REPORT),
+    "empty": _without(wire.ARRAYS),
+    "odd-metric": _metric(train_loss=float("nan")),
+    "far": _arrays(lambda arrays: {name: array * 1000 + 1000 for name, array in arrays.items()}),
+}

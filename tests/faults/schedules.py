@@ -1,0 +1,206 @@
+"""A fault schedule: what goes wrong in one run, drawn from a seed, down to the last message.
+
+Every fault is about a round, an attempt and mostly a node, never about a time of day: a run that is killed and resumed
+meets the faults of its attempts again, and can be compared with the run that was not.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+WINDOW, DEADLINE = 8.0, 16.0  # seconds
+GUEST = "tests.end_to_end.plugins.two_selections:TwoSelections"
+
+
+class Phase(StrEnum):
+    """Of what a fault keeps the server waiting, or what it spoils."""
+
+    READY = "ready"
+    TRAIN = "train"
+
+
+class Ends(StrEnum):
+    """How a report ends that comes in time, once."""
+
+    COUNTED = "reported"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+TIMING = {
+    "lost": "the message to it is lost",
+    "unanswered": "its answer is lost",
+    "crashed": "it crashes before it answers",
+    "slow": "it answers after some seconds",
+    "doubled": "its answer comes twice",
+    "repeated": "its answer comes again, spoiled, after the first",
+    "forged": "a spoiled answer comes before its own",
+    "gone": "it is not connected",
+}
+"""What can happen to any message: name -> as the story says it."""
+
+LIES = {
+    "flipped": "a bit of its report is flipped on the way",
+    "cut": "its report is cut short on the way",
+    "nan": "it sends NaN",
+    "infinite": "it sends infinity",
+    "no-examples": "it claims no examples",
+    "many-examples": "it claims 10^12 examples",
+    "half-example": "it claims half an example",
+    "next-round": "it says that its report is of the next round",
+    "other-attempt": "it says that its report is of another attempt",
+    "other-place": "it takes another node's place",
+    "other-partition": "it says that it holds another partition",
+    "other-seed": "it says another seed",
+    "other-kind": "it sends a change and no weights",
+    "stale": "it sends the report of an earlier attempt again",
+    "shape": "it sends another shape",
+    "nameless": "it sends a parameter that nobody knows",
+    "parcel": "it sends a parcel that nobody asked for",
+    "unlabelled": "it says nothing of its report",
+    "empty": "it sends nothing",
+}
+"""Reports that must be refused, whoever sends them."""
+
+HARMLESS = {"odd-metric": "it says that its loss is NaN", "far": "it sends a change a thousand times as long"}
+RAISING = {"raised": "its code raises"}
+UNREADY = {"busy": "it says that it is not ready", "thief": "it says that it holds another's partition",
+           "nobody": "it says that it holds no partition", "mumbling": "its answer cannot be read"}  # fmt: skip
+SERVER = {"jump": "the clock jumps"}
+STORY = TIMING | LIES | HARMLESS | RAISING | UNREADY | SERVER
+
+
+class Fault(NamedTuple):
+    """One thing that goes wrong.
+
+    Parameters
+    ----------
+    partition
+        Whose node; -1 of the server.
+    amount
+        Seconds, where it takes any; else a number that its maker may use.
+    """
+
+    what: str
+    phase: Phase
+    round_number: int
+    attempt: int
+    partition: int
+    amount: float = 0.0
+
+    def __str__(self) -> str:
+        who = "server" if self.partition < 0 else f"node of partition {self.partition}"
+        return f"round {self.round_number}, attempt {self.attempt}, {self.phase}: {who}: {STORY[self.what]}"
+
+
+class Kill(NamedTuple):
+    """Where a session of the server ends.
+
+    Parameters
+    ----------
+    operation
+        At which of its operations on files, from 1.
+    how
+        "kill": all that was handed to the operating system is there; "power": of what was not synced only a part, by
+        `seed`; "full": the disk has no more room.
+    """
+
+    operation: int
+    how: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A run and all that goes wrong in it.
+
+    Parameters
+    ----------
+    settings
+        Tables of the run's settings.
+    network
+        Whether the server learns from the nodes which partitions they hold.
+    moving
+        Partitions whose node comes back with another id after each round: on a network only.
+    kills
+        Of the server, one a session.
+    """
+
+    seed: int
+    clients: int
+    settings: dict[str, Any]
+    network: bool
+    moving: frozenset[int]
+    faults: tuple[Fault, ...]
+    kills: tuple[Kill, ...]
+
+    def without_kills(self) -> Schedule:
+        """Return it with a server that is never killed."""
+        return replace(self, kills=())
+
+    def smaller(self) -> Iterator[Schedule]:
+        """Yield schedules in which less goes wrong, the boldest first."""
+        faults = self.faults
+        for size in (len(faults) // 2, len(faults) // 4, 1):
+            for start in range(0, len(faults), size) if size else ():
+                yield replace(self, faults=faults[:start] + faults[start + size :])
+        for place in range(len(self.kills)):
+            yield replace(self, kills=self.kills[:place] + self.kills[place + 1 :])
+        if self.moving:
+            yield replace(self, moving=frozenset())
+        if self.settings["rounds"]["total"] > 1:
+            rounds = {**self.settings["rounds"], "total": self.settings["rounds"]["total"] - 1}
+            yield replace(self, settings={**self.settings, "rounds": rounds})
+
+    def told(self) -> list[str]:
+        """Return the lines that say what it is."""
+        rounds = ", ".join(f"{name} {value}" for name, value in self.settings["rounds"].items())
+        grid = "a network" if self.network else "a simulation"
+        lines = [f"{self.clients} nodes on {grid}; {rounds}; strategy {self.settings['strategy']['name']}"]
+        lines += [f"the node of partition {partition} changes its id" for partition in sorted(self.moving)]
+        lines += [str(fault) for fault in self.faults]
+        return lines + [f"session {n}: {kill.how} at file operation {kill.operation}" for n, kill in
+                        enumerate(self.kills, start=1)]  # fmt: skip
+
+
+def drawn(seed: int) -> Schedule:
+    """Return the schedule of a seed: the same one everywhere, always."""
+    rng = random.Random(seed)
+    clients = rng.randint(2, 6)
+    total = rng.choice((1, 2, 2, 3))
+    rounds = {
+        "total": total, "cohort": rng.randint(1, clients), "invited": rng.choice((0, clients)),
+        "selection_window": WINDOW, "reporting_deadline": DEADLINE, "backoff": 1.0, "max_attempts": 3,
+        "minimum_ready": rng.choice((0.5, 0.8, 1.0)), "quorum": rng.choice((0.3, 0.5, 0.8, 1.0)),
+        "schedule": rng.choice(("synchronous",) * 4 + (GUEST,)),
+    }  # fmt: skip
+    network = rng.random() < 0.4
+    moving = frozenset(p for p in range(clients) if network and rng.random() < 0.1)
+    strategy = rng.choice(("fedavg", "fedavg", "fedavgm", "median"))
+    faults = tuple(_faults(rng, clients, total, often=rng.choice((0.02, 0.1, 0.3))))
+    kills = tuple(_kills(rng)) if rng.random() < 0.3 else ()
+    settings = {"rounds": rounds, "strategy": {"name": strategy}, "seed": rng.randint(0, 9)}
+    return Schedule(seed, clients, settings, network, moving, faults, kills)
+
+
+def _faults(rng: random.Random, clients: int, total: int, *, often: float) -> Iterator[Fault]:
+    of_content = {Phase.READY: [*UNREADY, *RAISING], Phase.TRAIN: [*LIES, *HARMLESS, *RAISING]}
+    for round_number in range(1, total + 1):
+        for attempt in range(1, 8):  # the guest's schedule has two in each of three, and one more is judged anew
+            for phase, contents in of_content.items():
+                for partition in range(clients):
+                    for kinds in (list(TIMING), contents):
+                        if rng.random() < often:
+                            seconds = rng.choice((0.01, 0.3, 2.0, 7.9, 8.1, 15.9, 16.1, 30.0, 100.0))
+                            yield Fault(rng.choice(kinds), phase, round_number, attempt, partition, seconds)
+                if rng.random() < often / 4:
+                    yield Fault("jump", phase, round_number, attempt, -1, rng.choice((1.0, 20.0, 1e5)))
+
+
+def _kills(rng: random.Random) -> Iterator[Kill]:
+    for _ in range(rng.randint(1, 3)):
+        yield Kill(rng.randint(1, 60), rng.choice(("kill", "power", "power", "full")), rng.randrange(2**32))

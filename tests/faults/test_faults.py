@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.faults.__main__ import tell
+from tests.faults.checking import broken_by, found_in, shrunk
+from tests.faults.mutants import MUTANTS, ROOT, found
+from tests.faults.network import _MAKERS
+from tests.faults.schedules import HARMLESS, LIES, STORY, Kill, drawn
+from tests.faults.world import run
+
+
+def test_nothing_that_goes_wrong_breaks_what_must_hold():
+    assert found_in(0, 60, most=3) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 3000, 500))
+def test_nothing_that_goes_wrong_breaks_what_must_hold_in_many_schedules(first):
+    assert found_in(first, first + 500, most=3) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(10_000, 20_000, 1000))
+def test_nothing_that_goes_wrong_breaks_what_must_hold_in_ten_thousand_schedules(first):
+    assert found_in(first, first + 1000, most=3) == []
+
+
+def test_schedules_meet_every_fault_and_every_end():
+    schedules = [drawn(seed) for seed in range(150)]
+    assert {fault.what for schedule in schedules for fault in schedule.faults} == set(STORY)
+    assert {kill.how for schedule in schedules for kill in schedule.kills} == {"kill", "power", "full"}
+    assert set(_MAKERS) == set(LIES) | set(HARMLESS)
+
+
+@pytest.mark.parametrize("seed", [3, 52, 501])
+def test_the_same_seed_gives_the_same_story(seed):
+    first, second = run(drawn(seed)), run(drawn(seed))
+    assert first.story == second.story
+    assert first.reloaded.model_sha256 == second.reloaded.model_sha256
+
+
+def test_a_power_failure_takes_away_what_was_not_synced():
+    undisturbed = drawn(3).without_kills()
+    for operation in range(1, 40, 4):
+        killed = replace(undisturbed, kills=(Kill(operation, "power", operation),))
+        assert broken_by(killed) == []
+
+
+def test_every_mistake_can_still_be_planted():
+    assert {m.name: (ROOT / m.file).read_text().count(m.text) for m in MUTANTS} == {m.name: 1 for m in MUTANTS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["quorum one lower", "second report counted", "file not synced"])
+def test_a_planted_mistake_is_found(name):
+    (mutant,) = (each for each in MUTANTS if each.name == name)
+    assert found(mutant, schedules=1000)
+
+
+def test_a_schedule_that_breaks_something_is_made_as_small_as_can_be_and_told(monkeypatch, capsys):
+    def blames_nan(schedule):
+        return ["it sends NaN"] if any(fault.what == "nan" for fault in schedule.faults) else []
+
+    seed = next(seed for seed in range(100) if len(drawn(seed).faults) > 10 and blames_nan(drawn(seed)))
+    monkeypatch.setattr("tests.faults.checking.broken_by", blames_nan)
+    monkeypatch.setattr("tests.faults.__main__.broken_by", blames_nan)
+    assert [fault.what for fault in shrunk(drawn(seed)).faults] == ["nan"]
+    assert tell(seed) == ["it sends NaN"]
+    story = capsys.readouterr().out
+    assert "round-started: round=1" in story and story.endswith("BROKEN: it sends NaN\n")
