@@ -25,6 +25,7 @@ from server.exchange import Exchange
 from server.fitting import check_devices, check_fitting, check_parcels, check_trust
 from server.run import ServerRun
 from server.schedules import SCHEDULES, Schedule
+from server.selectors import load_selector, remember
 from server.spending import counted_in, promised
 from server.summary import noise_notice, plain_bytes, write_confusions, write_summary
 from strategies import load_strategy
@@ -44,7 +45,8 @@ def main(grid: Grid, context: Context) -> None:
             config = with_found_data(config)
         exchange = Exchange(grid, to_flower(config))
     folder = RunFolder(Path(config.out) if config.out else new_folder())
-    check_devices(config, is_virtual=exchange.is_virtual)
+    selector = load_selector(config)
+    check_devices(config, selector, is_virtual=exchange.is_virtual, is_timed=exchange.timed is not None)
     log_of = EventLog if exchange.is_virtual else _ToldLog
     with folder.locked(), log_of(folder.events, exchange.clock if exchange.timed else None) as events:
         draws = Draws(config, is_virtual=exchange.is_virtual)
@@ -64,7 +66,7 @@ def main(grid: Grid, context: Context) -> None:
             store.load()
             _check_rounds(config, store, folder)
             folder.write_settings(config)
-            strategy.remember(draws.remember(store.memory))
+            strategy.remember(remember(selector, draws.remember(store.memory)))
             exchange.restore_node_states(store.node_states)
             exchange.go_on_from(store.history)
         else:
@@ -81,7 +83,7 @@ def main(grid: Grid, context: Context) -> None:
         folder.write_spec(traits.spec)
         run = ServerRun(
             exchange, strategy, store, config,
-            events=events, kind=traits.update_kind, draws=draws, model_metrics=of_model,
+            events=events, kind=traits.update_kind, draws=draws, model_metrics=of_model, selector=selector,
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, make_schedule, run)
         if not hasattr(schedule, "run"):

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedlearn.cohort import At, Fate, NodeReport, Typical, needed_of
 from fedlearn.folding import STATE
-from fedlearn.metrics import Measured, virtual_time
+from fedlearn.metrics import TRAIN_LOSS, Measured, virtual_time
 from fedlearn.runs.history import RoundRecord
 from fedlearn.state import Sends
 from server.collecting import Collected
@@ -18,13 +18,15 @@ from server.phases.evaluation import evaluate, is_due
 from server.phases.measuring import measured_on_nodes, rows_of, spread_of
 from server.phases.reporting import Reporting, tell
 from server.run import ServerRun
+from server.selectors import Heard, selector_memory
 from strategies.base import Step, Turn
 
 
 def missing_quorum(run: ServerRun, reporting: Reporting) -> str:
     """Return what the quorum is missed by, or nothing."""
     cohort, reported = len(reporting.reports), reporting.count(Fate.REPORTED)
-    needed = needed_of(run.config.rounds.quorum, cohort)
+    rounds = run.config.rounds
+    needed = needed_of(rounds.quorum, min(cohort, run.config.goal_count) if rounds.over_selection > 1 else cohort)
     if reported >= needed:
         return ""
     why = next(
@@ -140,7 +142,8 @@ def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
         run.typical = _typical_after(run, counted)
     run.nodes.append(rows_of(run, reporting, measures, at))
     run.events.flush()  # what a commit says of the log must be there
-    memory = {**run.strategy.memory(), **run.draws.memory()}
+    run.selector.learn(_heard(reporting), at.round_number)
+    memory = {**run.strategy.memory(), **run.draws.memory(), **selector_memory(run.selector)}
     run.store.save(
         step.state, memory, record,
         changed_nodes=run.exchange.changed_node_states(), all_nodes=run.exchange.node_states,
@@ -154,6 +157,14 @@ def _typical_after(run: ServerRun, reports: Sequence[NodeReport]) -> Typical:
     """Return what the next reports are compared with: a strategy that asks for more than the state goes by the past."""
     asks_for_more = bool(run.answers)
     return typical_after(run.typical, reports, clients=run.config.clients, goes_by_what_nodes_keep=asks_for_more)
+
+
+def _heard(reporting: Reporting) -> list[Heard]:
+    """Return what a selector may learn of a round, in the order of positions."""
+    return [
+        Heard(member.partition_id, report.num_examples, report.metrics.get(TRAIN_LOSS.name), seconds)
+        for member, report, seconds in zip(reporting.members, reporting.reports, reporting.seconds, strict=True)
+    ]
 
 
 def _in_virtual_time(run: ServerRun, collected: Collected) -> Measured:

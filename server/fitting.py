@@ -15,6 +15,7 @@ from fedlearn.folding.steps import load_step, steps_of
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
 from fedlearn.state import State, UpdateKind
+from server.selectors import Selector
 from strategies import STRATEGIES, RoundStrategy
 
 PRODUCES = {
@@ -91,8 +92,14 @@ def check_parcels(strategy: RoundStrategy[Any], state: State) -> None:
             )  # fmt: skip
 
 
-def check_devices(config: RunConfig, *, is_virtual: bool) -> None:
-    """Refuse to make up devices for nodes that have their own."""
+def check_devices(config: RunConfig, selector: Selector, *, is_virtual: bool, is_timed: bool) -> None:
+    """Refuse to make up devices for nodes that have their own, and to go by times that are none."""
+    if is_virtual and not is_timed:
+        why = "virtual nodes without devices take no time that could be told again: name some by --devices"
+        if config.rounds.over_selection > 1:
+            raise SettingError("rounds.over_selection", config.rounds.over_selection, why)
+        if selector.goes_by_time:
+            raise SettingError("rounds.selector", config.rounds.selector, why)
     if config.devices.name and not is_virtual:
         raise SettingError(
             "devices.name", config.devices.name, "devices are made up in simulations; nodes on a network have their own"

@@ -19,6 +19,7 @@ from server.exchange import Exchange
 from server.late import LateReports
 from server.node_directory import NodeDirectory
 from server.notices import Notices
+from server.selectors import Selector, load_selector
 from strategies import RoundStrategy
 
 
@@ -37,6 +38,8 @@ class ServerRun:
         Lends random generators to the strategy; new ones, unless it was made with some.
     model_metrics
         What its nodes and its evaluation measure; unless given, all that the store's table has.
+    selector
+        Draws cohorts; a new one, unless it has learned something before.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class ServerRun:
         kind: UpdateKind = UpdateKind.DENSE,
         draws: Draws | None = None,
         model_metrics: Metrics | None = None,
+        selector: Selector | None = None,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
@@ -58,6 +62,7 @@ class ServerRun:
         self.events = events
         self.kind = kind
         self.draws = draws or Draws(config, is_virtual=exchange.is_virtual)
+        self.selector = selector or load_selector(config)
         self.notices = Notices(exchange)
         self.late = LateReports(exchange, events, self.notices)
         self.directory = NodeDirectory(exchange, events, clients=config.clients, window=config.rounds.selection_window)

@@ -19,6 +19,7 @@ from fedlearn.own_packages import ROOT
 TABLES = MappingProxyType(
     {
         "rounds.schedule": "server/schedules/__init__.py:SCHEDULES",
+        "rounds.selector": "server/selectors/__init__.py:SELECTORS",
         "data.dataset": "fedlearn/data/loading.py:DATASETS",
         "data.partition": "fedlearn/data/partitioning.py:PARTITIONS",
         "model.name": "fedlearn/models/__init__.py:MODELS",

@@ -43,7 +43,15 @@ class RoundSettings(Settings):
     cohort: Annotated[int, Field(ge=0)] = 20
     """Goal count: nodes wanted in each round; 0 takes every node. Never more than there are nodes."""
     invited: Annotated[int, Field(ge=0)] = 0
-    """Nodes asked in each selection whether they are ready; 0 asks 1.3 times the goal count."""
+    """Nodes asked in each selection whether they are ready; 0 asks 1.3 times as many as are wanted, for a selector that
+    learns 5 times."""
+    selector: str = "uniform"
+    """Which of the nodes that are ready take part: {names}, or module:Class."""
+    selector_options: Options = ""
+    """The selector's own, keyword parameters of its constructor, as tiers of tiers."""
+    over_selection: Annotated[float, Field(ge=1, le=100)] = 1.0
+    """Times the goal count of nodes that are sent the state; the round is over when the goal count has reported. Above
+    1 in simulations only with devices."""
     selection_window: Seconds = 60.0
     """Seconds that nodes have to say that they are ready."""
     minimum_ready: Share = 0.8

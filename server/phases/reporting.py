@@ -15,10 +15,9 @@ from fedlearn import wire
 from fedlearn.clock import Clock
 from fedlearn.cohort import At, Fate, Member, NodeReport, raised_alike
 from fedlearn.config import to_flower
-from fedlearn.exchange import Folding, Timed
+from fedlearn.exchange import Folding
 from fedlearn.folding import STATE, BlockResult, Fold, FoldingTree, FoldPlan, ParcelPlan, Sums, merge
 from fedlearn.folding.steps import steps_of
-from fedlearn.runs.log import EventLog
 from fedlearn.state import layout_of
 from server.exchange import Exchange, Pending
 from server.phases.configuration import Configuration
@@ -29,11 +28,15 @@ TOLD = {Fate.LATE: "late", Fate.REFUSED: "refused"}
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """What came of a cohort: one report for each member, in the order of positions, and the sums of their parcels."""
+    """What came of a cohort: one report for each member, in the order of positions, and the sums of their parcels.
+
+    `seconds` is how long each took from its instruction on, None of those that were late.
+    """
 
     members: Sequence[Member]
     reports: Sequence[NodeReport]
     sums: Sums
+    seconds: Sequence[float | None] = ()
 
     def count(self, fate: Fate) -> int:
         """Return how many members met this fate."""
@@ -53,7 +56,8 @@ class Reporting:
     def joined(self, later: Reporting) -> Reporting:
         """Return what came of both cohorts; its sums are ours, to which the later ones have been added."""
         merge(self.sums, later.sums)
-        return Reporting([*self.members, *later.members], [*self.reports, *later.reports], self.sums)
+        seconds = [*self.seconds, *later.seconds]
+        return Reporting([*self.members, *later.members], [*self.reports, *later.reports], self.sums, seconds)
 
 
 def collect_reports(run: ServerRun, configuration: Configuration, at: At) -> Reporting:
@@ -63,7 +67,7 @@ def collect_reports(run: ServerRun, configuration: Configuration, at: At) -> Rep
     """
     plan = fold_plan(run, at, cohort=len(configuration.members))
     fold = Fold(plan)
-    intake = _Intake(configuration.members, fold, run.events, run.exchange.timed)
+    intake = _Intake(configuration.members, fold, run)
     deadline = run.config.rounds.reporting_deadline
     if run.exchange.fold is not None:
         _collect_blocks(run.exchange.fold, run.clock, configuration, intake, deadline=deadline)
@@ -106,13 +110,18 @@ def tell(run: ServerRun, reporting: Reporting, words: dict[Fate, str], at: At) -
 class _Intake:
     """Where reports are written down as they come in."""
 
-    def __init__(self, members: Sequence[Member], fold: Fold, events: EventLog, timed: Timed | None) -> None:
+    def __init__(self, members: Sequence[Member], fold: Fold, run: ServerRun) -> None:
         self.fold = fold
         self.tree = FoldingTree(fold, len(members))
         self._members = members
         self._reports: dict[int, NodeReport] = {}
-        self._events = events
-        self._timed = timed
+        self._counted = 0
+        self._events = run.events
+        self._timed = run.exchange.timed
+        self._clock = run.clock
+        self._began = run.clock.now()
+        self._seconds: dict[int, float] = {}  # by position
+        self._enough = run.config.goal_count if run.config.rounds.over_selection > 1 else len(members)
         self._where = fold.plan.at.where
         self._losses = {name for name, metric in fold.plan.metrics.items() if metric.is_privacy_loss}
 
@@ -121,9 +130,17 @@ class _Intake:
         """Of how many members nothing has come yet."""
         return len(self._members) - len(self._reports)
 
+    @property
+    def has_enough(self) -> bool:
+        """Whether nobody else is waited for: as many count as were wanted, of more that were asked."""
+        return self._counted >= self._enough
+
     def write(self, report: NodeReport) -> None:
         """Write one report down, and into the log."""
         self._reports[report.position] = report
+        self._counted += report.fate is Fate.REPORTED
+        if report.fate is not Fate.LATE:
+            self._seconds[report.position] = self._clock.now() - self._began
         member = self._members[report.position]
         detail: dict[str, Any] = {"device": self._timed.group_of(member.node_id)} if self._timed else {}
         if report.reason:
@@ -157,10 +174,11 @@ class _Intake:
         """Return what came; members of whom nothing came are late."""
         for member in self._members:
             if member.position not in self._reports:
-                reason = "no report by the reporting deadline"
+                reason = "enough had reported before" if self.has_enough else "no report by the reporting deadline"
                 self.write(NodeReport(member.position, Fate.LATE, reason=reason))
         reports = [self._reports[member.position] for member in self._members]
-        return Reporting(self._members, reports, self.tree.close())
+        seconds = [self._seconds.get(member.position) for member in self._members]
+        return Reporting(self._members, reports, self.tree.close(), seconds)
 
 
 def _collect_blocks(
@@ -199,6 +217,6 @@ def _collect_replies(
                 continue
             intake.write(verdict.report)
             intake.tree.place(member.position, verdict)
-        if not pending.open:
+        if not pending.open or intake.has_enough:
             break
     return pending

@@ -6,14 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from fedlearn import wire
 from fedlearn.cohort import At, Member, ReadyNode, needed_of, raised_alike
+from fedlearn.errors import RunFailed
 from fedlearn.flower import ErrorCode
 from fedlearn.seeding import rng_for
 from server.exchange import Pending
 from server.run import ServerRun
-
-OVER_INVITE = 1.3  # nodes asked for each one wanted, as in FedScale's over-selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +46,22 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
     """
     goal = run.config.goal_count
     needed = needed_of(run.config.rounds.minimum_ready, goal)
+    wanted = min(round(run.config.rounds.over_selection * goal), run.config.clients)
     window = _Window(run, at)
-    ready = window.pass_by(goal=goal)
+    ready = window.pass_by(wanted=wanted)
     if len(ready) < needed:
         why = f"{len(ready)} nodes were ready within {run.config.rounds.selection_window:g} s, {needed} are needed"
         run.events.write("too-few-ready", **at.where, ready=len(ready), needed=needed, reason=why)
         run.notices.send({node.node_id: "cancelled" for node in ready}, at)
         return Selection(len(ready), (), window.why_not, window.raised_alike)
-    rng = rng_for(run.config.seed, purpose="cohort", **at._asdict())
-    drawn = set(rng.choice(len(ready), min(goal, len(ready)), replace=False).tolist())
-    chosen = [node for place, node in enumerate(ready) if place in drawn]
-    rejected = [node for place, node in enumerate(ready) if place not in drawn]
+    partitions = np.array([node.partition_id for node in ready])
+    drawn = set(run.selector.draw(partitions, min(wanted, len(ready)), at))
+    if len(drawn) != min(wanted, len(ready)) or not drawn <= {*partitions.tolist()}:
+        raise RunFailed(
+            f"selector {type(run.selector).__name__} did not draw as many of the ready nodes as were wanted"
+        )
+    chosen = [node for node in ready if node.partition_id in drawn]
+    rejected = [node for node in ready if node.partition_id not in drawn]
     for node in rejected:
         run.events.write("rejected", **at.where, node=node.node_id, partition=node.partition_id)
     run.notices.send({node.node_id: "rejected" for node in rejected}, at)
@@ -81,10 +87,10 @@ class _Window:
         """Whether all that were asked have raised, and all the same."""
         return len(self._raised) == len(self._asked) and raised_alike(self._raised)
 
-    def pass_by(self, *, goal: int) -> list[ReadyNode]:
+    def pass_by(self, *, wanted: int) -> list[ReadyNode]:
         """Return the ready nodes, sorted by partition id, when all have answered or the window has passed."""
         config, directory = self._run.config, self._run.directory
-        invited = min(config.rounds.invited or math.ceil(OVER_INVITE * goal), config.clients)
+        invited = min(config.rounds.invited or math.ceil(self._run.selector.invites * wanted), config.clients)
         end = self._run.clock.now() + config.rounds.selection_window
         directory.forgive()
         for _ in self._run.exchange.looks(until=end):
@@ -94,7 +100,7 @@ class _Window:
             self._hear()
             # Nodes that were not asked, or are not connected, yet.
             seen = len(self._asked) + len(directory.unknown)
-            may_come = len(self._ready) < goal and seen < config.clients
+            may_come = len(self._ready) < wanted and seen < config.clients
             if not (self._pending.open or may_come):
                 break
         self.why_not = self.why_not or next(iter(directory.unknown.values()), "") or self._of_devices()

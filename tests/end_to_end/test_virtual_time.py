@@ -14,6 +14,7 @@ PHONES = {
     "rounds.reporting_deadline": 20.0, "rounds.backoff": 5.0, "devices.name": "phones",
     "devices.options.available": 0.6, "devices.options.dropout": 0.1,
 }  # fmt: skip
+PATIENCE_WITH_RAY = 300.0  # seconds, on a loaded machine
 REAL_TIME = ("time", "selection_seconds", "training_seconds", "evaluation_seconds")
 
 
@@ -41,10 +42,12 @@ def test_model_and_log_do_not_depend_on_who_runs_the_nodes(execute, undisturbed,
 
 
 @pytest.mark.network
-def test_model_and_log_are_the_same_on_ray(execute, undisturbed):
-    run = execute(PHONES, engine="ray")
-    assert run.sha == undisturbed(PHONES).sha
-    assert told(run) == told(undisturbed(PHONES))
+def test_model_and_log_are_the_same_on_ray(command, undisturbed, place):
+    pytest.importorskip("ray")
+    started = command({**PHONES, "engine.name": "ray"}, env={"TMPDIR": str(place)})
+    assert started.process.wait(PATIENCE_WITH_RAY) == 0
+    assert started.run.sha == undisturbed(PHONES).sha
+    assert told(started.run) == told(undisturbed(PHONES))
 
 
 def test_a_run_that_is_gone_on_with_goes_on_at_its_hour(execute, undisturbed):
@@ -102,6 +105,27 @@ def test_nobody_is_trained_in_vain(execute):
     assert {event["virtual"] for event in late} == {run.events_of("configured")[0]["virtual"] + 4.0}
 
 
+def test_who_asks_more_than_are_wanted_waits_for_the_first(execute, undisturbed):
+    run = execute({**PHONES, "rounds.over_selection": 1.5, "rounds.total": 2})
+    for event in run.events_of("committed"):
+        assert (event["cohort"], event["reported"]) == (9, 6)
+        assert event["late"] + event["failed"] == 3
+        assert event["virtual_training_seconds"] < 20.0
+    late = run.events_of("late")
+    assert {event["reason"] for event in late} == {"enough had reported before"}
+    last = {event["round"]: event["virtual"] for event in run.events_of("reported")}
+    assert all(event["virtual"] == last[event["round"]] for event in late)
+
+
+def test_what_a_selector_has_learned_outlives_a_stop(execute):
+    learning = {**PHONES, "rounds.selector": "oort", "rounds.over_selection": 1.3}
+    whole = execute(learning)
+    run = execute({**learning, "rounds.total": 2})
+    assert end_of("simulate", "--quiet", "--resume", run.folder, "--rounds", 4) == 0
+    assert run.sha == whole.sha
+    assert told(run, first=3) == told(whole, first=3)
+
+
 def test_nobody_at_home_all_day_ends_the_run_with_the_reason(execute, tmp_path):
     fleet = tmp_path / "asleep.csv"
     fleet.write_text("seconds_per_example,available,share\n0.01,1e-9,1\n")
@@ -124,6 +148,10 @@ def test_nobody_at_home_all_day_ends_the_run_with_the_reason(execute, tmp_path):
         (["devices.options.dropout=7"], "devices.options.dropout = 7: "),
         (["devices.name=nowhere.csv"], "devices.name = 'nowhere.csv': it cannot be read"),
         (["devices.name=builtins:print"], "devices.name = 'builtins:print': "),
+        (["devices.name=", "rounds.over_selection=1.3"], "rounds.over_selection = 1.3: virtual nodes without devices"),
+        (["devices.name=", "rounds.selector=oort"], "rounds.selector = 'oort': virtual nodes without devices"),
+        (["rounds.selector=ort"], "rounds.selector = 'ort': choose one of uniform, power-of-choice, oort, tiers"),
+        (["rounds.selector=tiers", "rounds.selector_options.tiers=0"], "rounds.selector_options.tiers = 0: "),
     ],
 )
 def test_what_no_device_can_do_is_one_line_and_exit_code_two(capsys, tmp_path, sets, named):

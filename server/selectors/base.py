@@ -1,0 +1,108 @@
+"""What a selector is: by default, it draws at random and learns nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.cohort import At
+from fedlearn.seeding import rng_for
+from fedlearn.state import Array
+
+Partitions = NDArray[np.int64]
+
+
+class Heard(NamedTuple):
+    """What a committed round says of one node.
+
+    Parameters
+    ----------
+    loss
+        The mean of its training; None where it did not report, or said none.
+    seconds
+        From the instruction to its report; None where none came in time.
+    """
+
+    partition_id: int
+    num_examples: int
+    loss: float | None
+    seconds: float | None
+
+
+class Selector:
+    """Draws each cohort uniformly at random from the nodes that are ready.
+
+    Parameters
+    ----------
+    clients, seed
+        Of the run.
+    """
+
+    invites: ClassVar[float] = 1.3  # nodes asked for each one wanted, unless rounds.invited says how many
+    goes_by_time: ClassVar[bool] = False  # whether it learns from `Heard.seconds`
+
+    def __init__(self, *, clients: int, seed: int) -> None:
+        self.clients = clients
+        self.seed = seed
+
+    def draw(self, ready: Partitions, count: int, at: At) -> Sequence[int]:
+        """Return `count` of the ready partitions, which are sorted; a function of seed, `at` and what was learned."""
+        rng = rng_for(self.seed, purpose="cohort", **at._asdict())
+        drawn: list[int] = ready[rng.choice(len(ready), count, replace=False)].tolist()
+        return drawn
+
+    def learn(self, heard: Sequence[Heard], round_number: int) -> None:
+        """Learn what came of a committed round, in the order of positions."""
+
+    def memory(self) -> Mapping[str, Array]:
+        """Return what was learned, to be stored with the state."""
+        return {}
+
+    def remember(self, memory: Mapping[str, Array]) -> None:
+        """Take back what `memory` returned, after a resume."""
+
+
+class LearningSelector(Selector):
+    """Knows of each node what was last heard, in arrays by partition.
+
+    Attributes
+    ----------
+    losses
+        Mean loss of its last training; infinite where it has never reported.
+    examples
+        How many it trained on, 0 likewise.
+    seconds
+        How long it last took; infinite where it has never been in time.
+    tried
+        The round in which it last took part; 0: never.
+    """
+
+    invites = 5.0
+
+    def __init__(self, *, clients: int, seed: int) -> None:
+        super().__init__(clients=clients, seed=seed)
+        self.losses = np.full(clients, np.inf)
+        self.examples = np.zeros(clients)
+        self.seconds = np.full(clients, np.inf)
+        self.tried = np.zeros(clients, np.int64)
+
+    def learn(self, heard: Sequence[Heard], round_number: int) -> None:
+        """Keep what each node said last; one that did not report keeps what it said before."""
+        for each in heard:
+            node = each.partition_id
+            self.tried[node] = round_number
+            self.seconds[node] = np.inf if each.seconds is None else each.seconds
+            if each.loss is not None:
+                self.losses[node], self.examples[node] = each.loss, each.num_examples
+
+    def memory(self) -> Mapping[str, Array]:
+        """Return the four arrays."""
+        return {"losses": self.losses, "examples": self.examples, "seconds": self.seconds, "tried": self.tried}
+
+    def remember(self, memory: Mapping[str, Array]) -> None:
+        """Take them back."""
+        for name in self.memory():
+            setattr(self, name, memory[name].copy())

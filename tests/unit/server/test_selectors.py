@@ -1,0 +1,104 @@
+"""What every selector owes the server, and what each of them is for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedlearn.cohort import At
+from fedlearn.config import config_from
+from fedlearn.seeding import rng_for
+from server.selectors import SELECTORS, Heard, load_selector, remember, selector_memory
+from server.selectors.oort import Oort
+from server.selectors.power_of_choice import PowerOfChoice
+from server.selectors.tiers import Tiers
+
+CLIENTS = 40
+ALL = np.arange(CLIENTS)
+
+
+def made(name, seed=1):
+    return load_selector(config_from({"clients": CLIENTS, "seed": seed, "rounds.selector": name}))
+
+
+@st.composite
+def histories(draw):
+    """Rounds, each of some nodes of which some have reported."""
+    nodes = st.lists(st.integers(0, CLIENTS - 1), unique=True, max_size=12)
+    rounds = draw(st.lists(nodes, max_size=4))
+    loss = st.none() | st.floats(0, 1e6)
+    return [
+        [Heard(n, draw(st.integers(0, 50)), draw(loss), draw(st.none() | st.floats(0, 1e4))) for n in r] for r in rounds
+    ]
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+@given(history=histories(), ready=st.sets(st.integers(0, CLIENTS - 1), min_size=1), data=st.data())
+def test_a_selector_draws_as_many_as_are_wanted_and_nobody_twice(name, history, ready, data):
+    selector = made(name)
+    for number, heard in enumerate(history, start=1):
+        selector.learn(heard, number)
+    count = data.draw(st.integers(1, len(ready)))
+    drawn = selector.draw(np.array(sorted(ready)), count, At(len(history) + 1, 1))
+    assert len({*drawn}) == len(drawn) == count
+    assert {*drawn} <= ready
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+@given(history=histories())
+def test_what_was_learned_is_all_that_a_draw_depends_on(name, history):
+    first, again = made(name), made(name)
+    for number, heard in enumerate(history, start=1):
+        first.learn(heard, number)
+    others = {"momentum": np.ones(2)}
+    assert remember(again, {**others, **selector_memory(first)}) == others
+    at = At(len(history) + 1, 2)
+    assert list(first.draw(ALL, 7, at)) == list(again.draw(ALL, 7, at))
+
+
+@given(ready=st.sets(st.integers(0, CLIENTS - 1), min_size=3), attempt=st.integers(1, 9))
+def test_without_a_choice_nodes_are_drawn_uniformly_at_random(ready, attempt):
+    places = rng_for(1, purpose="cohort", round_number=2, attempt=attempt).choice(len(ready), 3, replace=False)
+    drawn = made("uniform").draw(np.array(sorted(ready)), 3, At(2, attempt))
+    assert sorted(drawn) == sorted(sorted(ready)[place] for place in places)
+
+
+def test_power_of_choice_takes_the_largest_losses_and_whoever_is_new():
+    selector = PowerOfChoice(clients=6, seed=1, candidates=2.0)
+    selector.learn([Heard(node, 10, loss, 1.0) for node, loss in enumerate([0.1, 0.9, 0.5, 0.7, 0.2])], 1)
+    assert {*selector.draw(np.arange(6), 3, At(2, 1))} == {1, 3, 5}
+
+
+def test_power_of_choice_draws_candidates_by_their_data():
+    selector = PowerOfChoice(clients=2, seed=1, candidates=1.0)
+    selector.learn([Heard(0, 90, 1.0, 1.0), Heard(1, 10, 1.0, 1.0)], 1)
+    drawn = [selector.draw(np.arange(2), 1, At(number, 1))[0] for number in range(2, 1002)]
+    assert np.mean(drawn) == pytest.approx(0.1, abs=0.03)
+
+
+def test_oort_values_loss_times_examples_and_slow_nodes_less():
+    selector = Oort(clients=4, seed=1, preferred=0.5, alpha=2.0)
+    heard = [Heard(0, 10, 1.0, 1.0), Heard(1, 10, 3.0, 1.0), Heard(2, 10, 3.0, 2.0), Heard(3, 10, None, None)]
+    selector.learn(heard, 1)
+    utility = selector.utility(np.arange(4), 1)
+    # Rewards 10, 30, 30, 0 of which the 95 % quantile is 30; median of the seconds 1.
+    assert utility.tolist() == pytest.approx([1 / 3, 1.0, 0.25, 0.0])
+
+
+def test_oort_explores_less_and_less():
+    selector = Oort(clients=CLIENTS, seed=1, explore=0.9, decay=0.5, least=0.2)
+    selector.learn([Heard(node, 10, 1.0, 1.0) for node in range(20)], 1)
+    new = [sum(node >= 20 for node in selector.draw(ALL, 10, At(number, 1))) for number in (1, 2, 3, 9)]
+    assert new == [9, 4, 2, 2]
+
+
+def test_tiers_takes_nodes_of_one_speed_once_all_are_known():
+    selector = Tiers(clients=CLIENTS, seed=1, tiers=4)
+    selector.learn([Heard(node, 10, 1.0, float(node)) for node in range(30)], 1)
+    assert {*selector.draw(ALL, 10, At(2, 1))} == {*range(30, 40)}
+    selector.learn([Heard(node, 10, 1.0, float(node)) for node in range(30, 40)], 2)
+    tiers = [{node // 10 for node in selector.draw(ALL, 5, At(number, 1))} for number in range(3, 60)]
+    assert all(len(tier) == 1 for tier in tiers)
+    assert set.union(*tiers) == {0, 1, 2, 3}
