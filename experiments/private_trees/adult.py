@@ -51,6 +51,7 @@ from fedlearn.trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 FEATURES = ("workclass", "education", "relationship", "race", "sex", "native_country")
 CLASSES = ("<=50K", ">50K")
 WEIGHTS = {"<=50K": 1 / 3, ">50K": 1.0}  # declared: about a quarter of the adults earned more
+SHAPE: dict[str, Any] = {"max_depth": 2, "leaf": "label"}  # the papers' trees publish labels; not what ships
 EPSILON = 0.1  # of the figures over size and missing rate
 SIZES = (1000, 2000, 5000, 10000, 15000, 20000, 24000)
 RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
@@ -142,14 +143,14 @@ def estimator(run: Run, sizes: tuple[int, ...], weights: dict[str, float] | None
     if weights is not None:
         declared["class_weight"] = {0: weights[CLASSES[0]], 1: weights[CLASSES[1]]}
     if kind.startswith("edprf"):
-        return PermuteAndFlipForest(epsilon, n_estimators=int(kind[5:]), missing=missing, **declared)
+        return PermuteAndFlipForest(epsilon, n_estimators=int(kind[5:]), missing=missing, **SHAPE, **declared)
     name = "permute_and_flip" if mechanism == "exact" else mechanism
     if kind == "printed-id3":
         return PrintedID3(epsilon, mechanism=name, missing=missing, **declared)
     if kind == "printed-forest":
         return PrintedRandomForest(epsilon, mechanism=name, missing=missing, **declared)
     if kind == "id3":
-        return DPClassificationTree(epsilon, mechanism=name, missing=missing, **declared)
+        return DPClassificationTree(epsilon, mechanism=name, missing=missing, **SHAPE, **declared)
     return DPRandomForestClassifier(epsilon, mechanism=name, missing=missing, **declared)
 
 

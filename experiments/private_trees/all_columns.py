@@ -81,13 +81,6 @@ class Data:
         pairs = list(zip(self.low.tolist(), self.high.tolist(), strict=True))
         return {"bounds": pairs, "categories": [int(size) or None for size in self.sizes], "classes": [0, 1]}
 
-    @property
-    def edges(self) -> dict[str, Any]:
-        """What forests over categories are told: eight even bins of a number, as in the federation."""
-        bins = {i: np.linspace(self.low[i], self.high[i], 9)[1:-1] for i in np.flatnonzero(self.sizes == 0)}
-        categories = {i: int(size) for i, size in enumerate(self.sizes) if size}
-        return {"bins": bins, "categories": categories, "classes": [0, 1]}
-
 
 def adult(folder: Path) -> Data:
     """Return all columns of Adult; the categories are those of the file, which are published."""
@@ -128,7 +121,7 @@ def made(method: str, data: Data, epsilon: float, seed: int) -> Any:
     if method == "DPNaiveBayes":
         return DPNaiveBayes(epsilon, **data.declared, **seeded)
     if method == "PermuteAndFlipForest":
-        return PermuteAndFlipForest(epsilon, **data.edges, **seeded)
+        return PermuteAndFlipForest(epsilon, **data.declared, **seeded)
     return HistGradientBoostingClassifier(categorical_features=data.sizes > 0, random_state=seed)
 
 

@@ -40,6 +40,9 @@ NOT_FOR_USERS = {
     "epsilon", "noise", "random_state", "accountant", "bounds_from_data", "n_declared", "ensemble",
 }  # fmt: skip
 """Parameters of estimators that other settings decide, or that would not be private."""
+VOTING = {"max_depth": 2, "leaf": "label"}
+"""In a union many small trees vote. Where each node has seen one side of the data, counts carry its own shares of the
+classes into the mean, and labels do not: so models do not follow the estimators' rule."""
 BINS = 8  # into which classifiers, which take categories only, sort a number; public, from the declared bounds
 
 
@@ -194,6 +197,7 @@ class ForestClassifier(ForestModel):
         schema = self.schema
         return {
             "bins": {i: _edges(*bound) for i, bound in enumerate(schema.bounds.values())},
+            "bounds": None,
             "categories": {len(schema.bounds) + i: len(words) for i, words in enumerate(schema.categories.values())},
             "classes": tuple(range(len(schema.classes))),
         }
@@ -254,7 +258,7 @@ def dp_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
 def dp_classifier(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return private ID3 trees, one of each node."""
     kind = Kind(ForestClassifier, "fedlearn.trees.classes.classification:DPClassificationTree", True)
-    return kind.of("dp-classifier", spec, options)
+    return kind.of("dp-classifier", spec, VOTING | dict(options))
 
 
 def dp_random_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
@@ -266,4 +270,4 @@ def dp_random_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
 def pf_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return permute-and-flip trees, a small forest of each node."""
     kind = Kind(ForestClassifier, "fedlearn.trees.classes.permute_and_flip_forest:PermuteAndFlipForest", True)
-    return kind.of("pf-forest", spec, options)
+    return kind.of("pf-forest", spec, VOTING | {"n_estimators": 3} | dict(options))

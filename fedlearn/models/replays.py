@@ -30,9 +30,15 @@ COLUMNS = [np.array([0.05, 0.05, 0.95, 0.95, np.nan]), np.array([0.0, 0.0, 1.0, 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "dp-forest": [{}, {"candidates": 1}, {"candidates": 1, "leaf": "mean", "depth": 1}],
     "dp-relay": [{}, {"candidates": 1}],
-    "dp-classifier": [{}, {"max_depth": 0}, {"max_depth": 1}, {"max_depth": 1, "mechanism": "laplace"}],
+    "dp-classifier": [
+        {},
+        {"max_depth": 0},
+        {"max_depth": 1},
+        {"max_depth": 1, "mechanism": "laplace"},
+        {"leaf": "counts"},
+    ],
     "dp-random-forest": [{}, {"sampling": "same"}],
-    "pf-forest": [{}, {"max_depth": 0}, {"max_depth": 1, "penalty": 0}],
+    "pf-forest": [{}, {"max_depth": 0}, {"max_depth": 1, "penalty": 0}, {"leaf": "counts"}],
     "dp-boosting": [{}, {"pairs": 1}],
 }
 """Of each model, ``model.options`` under which its nodes report; of any other, none."""

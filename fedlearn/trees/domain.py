@@ -97,7 +97,7 @@ class Domain:
         """
         counts = _category_counts(categories, num_features, feature_names)
         low, high, scale = np.zeros(num_features), np.ones(num_features), ["linear"] * num_features
-        for feature, bound in enumerate(_bound_of_features(bounds, num_features, feature_names)):
+        for feature, bound in enumerate(bound_of_features(bounds, num_features, feature_names)):
             if counts[feature]:
                 low[feature], high[feature] = -0.5, counts[feature] - 0.5
             elif bound is None:
@@ -107,8 +107,8 @@ class Domain:
                     "or pass bounds_from_data=True, which is not private"
                 )
             else:
-                low[feature], high[feature], scale[feature] = _checked_bound(bound, f"bounds of feature {feature}")
-        target = _checked_bound((*target_bounds,), "target_bounds")[:2]
+                low[feature], high[feature], scale[feature] = checked_bound(bound, f"bounds of feature {feature}")
+        target = checked_bound((*target_bounds,), "target_bounds")[:2]
         return cls(low, high, tuple(scale), counts, target, tuple(classes))
 
     @classmethod
@@ -184,7 +184,8 @@ def finite_range(X: FloatArray) -> tuple[FloatArray, FloatArray]:
     return low, np.where(high > low, high, low + 1)
 
 
-def _checked_bound(bound: Sequence[object], name: str) -> tuple[float, float, str]:
+def checked_bound(bound: Sequence[object], name: str) -> tuple[float, float, str]:
+    """Return (low, high, scale) if they are in order."""
     low, high = float(bound[0]), float(bound[1])  # type: ignore[arg-type]
     scale = str(bound[2]) if len(bound) > 2 else "linear"
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
@@ -209,7 +210,7 @@ def _positions(keys: Iterable[str | int], num_features: int, names: Sequence[str
     return positions
 
 
-def _bound_of_features(
+def bound_of_features(
     bounds: Bounds | None, num_features: int, names: Sequence[str] | None
 ) -> Sequence[Sequence[object] | None]:
     """Return one bound for each feature; None where none was declared."""

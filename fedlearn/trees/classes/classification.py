@@ -17,6 +17,7 @@ from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.trees.classes import growing
 from fedlearn.trees.classes.classifier import PrivateClassifier
 from fedlearn.trees.classes.counting import CodedRecords, Growth, count_leaves
+from fedlearn.trees.classes.rule import TREE_OFFSET, depth_for
 from fedlearn.trees.classes.shares import (
     SAMPLINGS,
     Line,
@@ -29,6 +30,7 @@ from fedlearn.trees.classes.utilities import CRITERIA, FloatArray, sensitivity
 from fedlearn.trees.nodes import NodeTable
 from fedlearn.trees.parameters import Rule, at_least, none_or, one_of
 
+DEPTH_OF_COUNTS = 2  # of a tree grown from noisy counts, where none is given
 MECHANISMS = ("laplace", *growing.SELECTIONS)
 
 
@@ -41,13 +43,17 @@ class DPClassificationTree(PrivateClassifier):
     ----------
     epsilon : float, default=1.0
         What the fit spends, in nats; above 0. ``math.inf``: no noise.
-    max_depth : int, default=2
-        Split levels, 0 or more; never more than there are features.
+    max_depth : int or None, default=None
+        Split levels, 0 or more; never more than there are features. None: by the rule in `rule`, from epsilon, records
+        and columns; with ``"laplace"`` 2.
     mechanism : {"permute_and_flip", "exponential", "laplace"}, default="permute_and_flip"
         ``"laplace"``: noisy counts of every feature that is left on the path, from which all else follows. The others:
         one private choice per node and one label per leaf, epsilon / (depth + 1) each along a path.
     criterion : {"max", "gini", "information_gain"}, default="max"
         What makes a split good: records that the branches' majorities get right, Gini impurity, or entropy.
+    leaf : {"counts", "label"}, default="counts"
+        What a leaf publishes under selection, at the same price: noisy counts of all classes,
+        smoothed, from which probabilities follow; or its likeliest class, from which none do.
     max_records : int or None, default=None
         Declared largest number of records that the data should have, 1 or more; needed by ``"information_gain"`` under
         selection, where the sensitivity grows with it. More records are no error, which would tell of one: utilities
@@ -57,10 +63,16 @@ class DPClassificationTree(PrivateClassifier):
         or one for each feature. Never learned from the data.
     bins : mapping, default=None
         For numeric features instead: ascending edges, by name or position.
+    bounds : tuple, sequence of tuples or mapping, default=None
+        Of numeric features without `bins` the declared range, as ``(low, high)`` for all of them, one pair for each, or
+        by name or position; a third member, ``"log"``, spaces bins evenly in the logarithm. Eight even bins, and, where
+        it is not logarithmic, five more at the lower end, where heavy tails begin.
     classes : sequence, default=None
         The labels that can occur.
     class_weight : mapping or None, default=None
         Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
+    n_declared : float or None, default=None
+        Number of records, where it is public. None: 2 % of epsilon release it, if the rule is asked.
     missing : {"wp", "drop"}, default="wp"
         ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
         ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
@@ -78,6 +90,8 @@ class DPClassificationTree(PrivateClassifier):
     ----------
     table_ : NodeTable
         The tree; values are shares of the classes. All of it may be published.
+    max_depth_ : int
+        Split levels, as given or by the rule.
     privacy_spent_ : PrivacySpent
         What this fit has spent, line by line; epsilon is infinite if it must not be called private.
     classes_ : ndarray of shape (classes,)
@@ -110,7 +124,9 @@ class DPClassificationTree(PrivateClassifier):
         **PrivateClassifier.rules,
         "mechanism": one_of(*MECHANISMS),
         "criterion": one_of(*CRITERIA),
-        "max_depth": at_least(0),
+        "max_depth": none_or(at_least(0)),
+        "n_declared": none_or(at_least(0)),
+        "leaf": one_of(*growing.LEAVES),
         "max_records": none_or(at_least(1)),
     }
 
@@ -118,14 +134,17 @@ class DPClassificationTree(PrivateClassifier):
         self,
         epsilon: float = 1.0,
         *,
-        max_depth: int = 2,
+        max_depth: int | None = None,
         mechanism: str = "permute_and_flip",
         criterion: str = "max",
+        leaf: str = "counts",
         max_records: int | None = None,
         categories: Any = None,
         bins: Any = None,
+        bounds: Any = None,
         classes: Sequence[object] | None = None,
         class_weight: Mapping[object, float] | None = None,
+        n_declared: float | None = None,
         missing: str = "wp",
         noise: str = "secure",
         random_state: Any = None,
@@ -136,11 +155,14 @@ class DPClassificationTree(PrivateClassifier):
         self.max_depth = max_depth
         self.mechanism = mechanism
         self.criterion = criterion
+        self.leaf = leaf
         self.max_records = max_records
         self.categories = categories
         self.bins = bins
+        self.bounds = bounds
         self.classes = classes
         self.class_weight = class_weight
+        self.n_declared = n_declared
         self.missing = missing
         self.noise = noise
         self.random_state = random_state
@@ -151,18 +173,25 @@ class DPClassificationTree(PrivateClassifier):
         super()._check_parameters()
         if self.mechanism != "laplace":
             sensitivity(self.criterion, max_records=self.max_records)
+        self.max_depth_ = DEPTH_OF_COUNTS if self.max_depth is None else self.max_depth  # unless the rule decides
+
+    def _has_rule(self) -> bool:
+        return self.max_depth is None and self.mechanism != "laplace"
+
+    def _follow_rule(self, records: float, columns: int) -> None:
+        self.max_depth_ = depth_for(self._epsilon_, records, columns, offset=TREE_OFFSET)
 
     def _num_parts(self) -> int:
         return 1
 
     def _lines(self, num_features: int) -> list[Line]:
-        depth = min(self.max_depth, num_features)
+        depth = min(self.max_depth_, num_features)
         if self.mechanism == "laplace":
-            return lines_of_counts(depth, self.epsilon)
-        return lines_of_choices(even_shares(depth), self.epsilon)
+            return lines_of_counts(depth, self._epsilon_)
+        return lines_of_choices(even_shares(depth), self._epsilon_, leaf=self.leaf)
 
     def _grow(self, records: CodedRecords, noise: Noise, rng: np.random.Generator) -> NodeTable:
-        depth = min(self.max_depth, len(records.sizes))
+        depth = min(self.max_depth_, len(records.sizes))
         if self.mechanism == "laplace":
             growth, value = self._grow_by_counts(records, depth, noise)
         else:
@@ -170,23 +199,26 @@ class DPClassificationTree(PrivateClassifier):
             growth, left, counts = growing.grow_by_selection(
                 records,
                 np.ones((1, len(records.sizes)), np.bool_),
-                epsilon=self.epsilon,
+                epsilon=self._epsilon_,
                 shares=even_shares(depth),
                 rule=rule,
                 noise=noise,
             )
-            value = growing.choose_labels(growth, counts, epsilon=left, mechanism=self.mechanism, noise=noise)
+            if self.leaf == "counts":
+                value = growing.counts_of_leaves(growth, counts, epsilon=left, noise=noise)
+            else:
+                value = growing.choose_labels(growth, counts, epsilon=left, mechanism=self.mechanism, noise=noise)
         return growing.table_of(growth, value)
 
     def _grow_by_counts(self, records: CodedRecords, depth: int, noise: Noise) -> tuple[Growth, FloatArray]:
         if not depth:
             growth = Growth(1, records.sizes)
-            counts = growing.count_labels(growth, records, epsilon=self.epsilon, noise=noise)
-            return growth, growing.smooth_downwards(growth, counts, strength=1 / self.epsilon)
+            counts = growing.count_labels(growth, records, epsilon=self._epsilon_, noise=noise)
+            return growth, growing.smooth_downwards(growth, counts, strength=1 / self._epsilon_)
         growth, counts = growing.grow_by_counts(
-            records, depth=depth, epsilon=self.epsilon, criterion=self.criterion, noise=noise
+            records, depth=depth, epsilon=self._epsilon_, criterion=self.criterion, noise=noise
         )
-        scale = depth * (len(records.sizes) - depth + 1) / self.epsilon  # of the noise on the last level
+        scale = depth * (len(records.sizes) - depth + 1) / self._epsilon_  # of the noise on the last level
         return growth, growing.smooth_downwards(growth, counts, strength=math.sqrt(2) * scale)
 
 
@@ -214,6 +246,10 @@ class DPRandomForestClassifier(PrivateClassifier):
         or one for each feature. Never learned from the data.
     bins : mapping, default=None
         For numeric features instead: ascending edges, by name or position.
+    bounds : tuple, sequence of tuples or mapping, default=None
+        Of numeric features without `bins` the declared range, as ``(low, high)`` for all of them, one pair for each, or
+        by name or position; a third member, ``"log"``, spaces bins evenly in the logarithm. Eight even bins, and, where
+        it is not logarithmic, five more at the lower end, where heavy tails begin.
     classes : sequence, default=None
         The labels that can occur.
     class_weight : mapping or None, default=None
@@ -281,6 +317,7 @@ class DPRandomForestClassifier(PrivateClassifier):
         mechanism: str = "laplace",
         categories: Any = None,
         bins: Any = None,
+        bounds: Any = None,
         classes: Sequence[object] | None = None,
         class_weight: Mapping[object, float] | None = None,
         missing: str = "wp",
@@ -296,6 +333,7 @@ class DPRandomForestClassifier(PrivateClassifier):
         self.mechanism = mechanism
         self.categories = categories
         self.bins = bins
+        self.bounds = bounds
         self.classes = classes
         self.class_weight = class_weight
         self.missing = missing

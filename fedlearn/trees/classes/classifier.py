@@ -26,12 +26,14 @@ from fedlearn.privacy import (
     PrivacyAccountant,
     PrivacyUnit,
     disjoint_parts,
+    geometric,
     secure_noise,
     seeded_noise,
 )
 from fedlearn.trees.binning import MISSING
 from fedlearn.trees.classes.counting import ONE, CodedRecords, IntArray
 from fedlearn.trees.classes.encoding import Encoding, positions
+from fedlearn.trees.classes.rule import NUMBER_SHARE
 from fedlearn.trees.classes.shares import Line
 from fedlearn.trees.drawing import Drawable, Words
 from fedlearn.trees.nodes import NodeTable
@@ -44,6 +46,8 @@ FloatArray = NDArray[np.float64]
 class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier over categorical features, private for each record: add or remove one record, pure epsilon."""
 
+    n_declared: float | None = None  # of those that have a rule a parameter
+    bounds: Any = None  # likewise
     epsilon: float
     categories: Any
     bins: Any
@@ -84,14 +88,14 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         X, y = self._checked_input(X, y)
         encoding = self._encoding(X)
         self.classes_, labels = self._classes(y)
-        self._book(self._reasons_against(), len(encoding.sizes))
         seeds = np.random.SeedSequence(int(check_random_state(self.random_state).randint(2**31))).spawn(3)
         is_secure = self.noise == "secure"
         # The parts of real data are drawn afresh and forgotten (`disjoint_parts`); structure drawn without data may be
         # known.
         parts = np.random.default_rng() if is_secure else np.random.default_rng(seeds[2])
-        records = self._records(X, labels, encoding, parts)
         noise = secure_noise() if is_secure else seeded_noise(seeds[0])
+        self._book(self._reasons_against(), labels, len(encoding.sizes), noise)
+        records = self._records(X, labels, encoding, parts)
         self._encoding_ = encoding
         self.table_ = self._grow(records, noise, np.random.default_rng(seeds[1]))
         return self
@@ -175,14 +179,34 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         """Return why this fit must not be called private; empty if it may."""
         return ["NOT PRIVATE: categories, bins or classes are taken from the data"] if self.bounds_from_data else []
 
-    def _book(self, reasons: list[str], num_features: int) -> None:
+    def _book(self, reasons: list[str], labels: IntArray, num_features: int, noise: Noise) -> None:
+        """Book all that the fit will publish; where a rule asks for it, the number of records is published first."""
         own = PrivacyAccountant(math.inf)
-        is_secure = self.noise == "secure" and not reasons
-        lines = [(reason, math.inf, None) for reason in reasons] + self._lines(num_features)
-        for account in (own, *([self.accountant] if self.accountant is not None else [])):
-            for what, epsilon, level in lines:
-                account.spend(epsilon, what=what, level=level, is_secure=is_secure)
+
+        def spend(lines: Sequence[Line]) -> None:
+            for account in (own, *([self.accountant] if self.accountant is not None else [])):
+                for what, epsilon, level in lines:
+                    account.spend(epsilon, what=what, level=level, is_secure=self.noise == "secure" and not reasons)
+
+        spend([(reason, math.inf, None) for reason in reasons])
+        self._epsilon_ = float(self.epsilon)  # what trees may spend
+        if self._has_rule():
+            number = float(np.count_nonzero(labels >= 0)) if self.n_declared is None else float(self.n_declared)
+            if self.n_declared is None and not math.isinf(self.epsilon):
+                share = NUMBER_SHARE * self.epsilon
+                spend([("number of records", share, None)])
+                number = float(geometric(np.array([int(number)]), sensitivity=1, epsilon=share, noise=noise)[0])
+                self._epsilon_ -= share
+            self._follow_rule(max(number, 1.0), num_features)
+        spend(self._lines(num_features))
         self.privacy_spent_ = own.spent
+
+    def _has_rule(self) -> bool:
+        """Return whether something is to follow from the number of records."""
+        return False
+
+    def _follow_rule(self, records: float, columns: int) -> None:
+        """Decide what was left to the rule, from a public number of records."""
 
     def _checked_input(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """Return X and y if their form is right."""
@@ -205,9 +229,11 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=fewest)
 
     def _encoding(self, X: Any) -> Encoding:
-        if self.categories is None and self.bins is None and self.bounds_from_data:
+        if self.categories is None and self.bins is None and self.bounds is None and self.bounds_from_data:
             return Encoding.from_data(X)
-        return Encoding.declare(self.n_features_in_, categories=self.categories, bins=self.bins, names=self._names())
+        return Encoding.declare(
+            self.n_features_in_, categories=self.categories, bins=self.bins, bounds=self.bounds, names=self._names()
+        )
 
     def _classes(self, y: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
         """Return the classes in order, and (n,) the position of each label, -1 where it is none of them."""

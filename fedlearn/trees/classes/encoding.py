@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from fedlearn.trees.binning import MISSING
 from fedlearn.trees.classes.counting import IntArray
 from fedlearn.trees.columns import columns_of, is_missing, is_numeric, numbers_of
-from fedlearn.trees.domain import NotPrivateWarning
+from fedlearn.trees.domain import Bounds, NotPrivateWarning, bound_of_features, checked_bound
 
 Feature = int | Sequence[object]
 """Number of categories, coded 0 .. k - 1, or the list of the categories."""
 Features = Mapping[str | int, Any] | Sequence[Any]
+EVEN_BINS = 8  # between declared bounds, and more where a tail begins
 QUANTILE_BINS = 8  # of a numeric column whose bins are taken from the data, which is not private anyway
 
 
@@ -47,17 +48,21 @@ class Encoding:
         *,
         categories: Features | None,
         bins: Mapping[str | int, Sequence[float]] | None,
+        bounds: Bounds | None = None,
         names: Sequence[str] | None = None,
     ) -> Encoding:
-        """Return the declared encoding; every feature needs categories or bins, by name or position."""
+        """Return the declared encoding; every feature needs categories, bins or bounds, by name or position."""
         listed = by_position(categories, num_features, names, "categories")
         edges = by_position(bins, num_features, names, "bins")
+        for feature, bound in enumerate(bound_of_features(bounds, num_features, names)):
+            if bound is not None and listed[feature] is None and edges[feature] is None:
+                edges[feature] = edges_between(*checked_bound(bound, f"bounds of feature {feature}"))
         for feature in range(num_features):
             name = feature if names is None else names[feature]
             if (listed[feature] is None) == (edges[feature] is None):
                 raise ValueError(
-                    f"feature {name!r} needs categories=, or bins= if it is numeric (one of the two); they must come "
-                    "from public knowledge; bounds_from_data=True takes them from the data, which is not private"
+                    f"feature {name!r} needs categories=, or bins= or bounds= if it is numeric (one of the two); they "
+                    "must come from public knowledge; bounds_from_data=True takes them from the data: not private"
                 )
             _check(name, listed[feature], edges[feature])
         return cls(tuple(_frozen(one) for one in listed), tuple(_frozen_edges(one) for one in edges))
@@ -145,6 +150,21 @@ def _codes_of_numbers(X: NDArray[np.float64], sizes: IntArray) -> NDArray[np.uin
                 if code == value:
                     codes[row, feature] = code
     return codes
+
+
+def edges_between(low: float, high: float, scale: str = "linear") -> list[float]:
+    """Return the edges of bins between declared bounds: even ones, and ones that grow from `low` on, as tails do.
+
+    >>> edges_between(0, 4096)[:7]
+    [1.0, 4.0, 16.0, 64.0, 256.0, 512.0, 1024.0]
+    >>> edges_between(1, 256, "log")
+    [2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0]
+    """
+    if scale == "log":
+        return [float(edge) for edge in np.geomspace(low, high, EVEN_BINS + 1)[1:-1].round(12)]
+    even = np.linspace(low, high, EVEN_BINS + 1)[1:-1]
+    tail = low + (high - low) / 4.0 ** np.arange(6, 1, -1)
+    return [float(edge) for edge in np.union1d(even, tail)]
 
 
 def positions(column: Any, categories: tuple[object, ...]) -> NDArray[np.uint8]:

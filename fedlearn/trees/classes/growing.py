@@ -6,6 +6,7 @@ What each level may spend stands in `shares`, what one record can change about a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from fedlearn.trees.classes.utilities import FloatArray, sensitivity, shrink, ut
 from fedlearn.trees.nodes import LEAF, NodeTable
 
 Selection = Callable[..., IntArray]
+LEAVES = ("label", "counts")  # what leaves publish
 SELECTIONS: dict[str, Selection] = {"exponential": exponential, "permute_and_flip": permute_and_flip}
 
 
@@ -181,6 +183,17 @@ def choose_labels(
     value[growth.leaves(), chosen] = 1.0
     totals = sum_upwards(growth, value)
     return np.asarray(totals / totals.sum(axis=1, keepdims=True))
+
+
+def counts_of_leaves(growth: Growth, counts: FloatArray, *, epsilon: FloatArray, noise: Noise) -> FloatArray:
+    """Return (nodes, classes) shares of the classes from noisy counts of the leaves, smoothed down the tree.
+
+    ``counts`` are (leaves, classes), exact. A record of weight w in a leaf changes its counts by w in the L1 norm, and
+    so costs w times the leaf's epsilon, (leaves,): as a label would, and the tree composes as it does with labels.
+    """
+    node_counts = np.zeros((growth.level_starts()[-1], counts.shape[1]))
+    node_counts[growth.leaves()] = laplace(counts, sensitivity=1.0, epsilon=epsilon, noise=noise)
+    return smooth_downwards(growth, sum_upwards(growth, node_counts), strength=math.sqrt(2) / epsilon.min())
 
 
 def count_labels(growth: Growth, records: CodedRecords, *, epsilon: float, noise: Noise) -> FloatArray:

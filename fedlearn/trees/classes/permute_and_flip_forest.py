@@ -18,6 +18,7 @@ from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.trees.classes import growing
 from fedlearn.trees.classes.classifier import PrivateClassifier
 from fedlearn.trees.classes.counting import CodedRecords
+from fedlearn.trees.classes.rule import depth_for, trees_for
 from fedlearn.trees.classes.shares import SAMPLINGS, Line, harmonic_shares, lines_of_choices, spread_over_trees
 from fedlearn.trees.classes.utilities import FloatArray
 from fedlearn.trees.nodes import NodeTable
@@ -33,13 +34,13 @@ class PermuteAndFlipForest(PrivateClassifier):
     ----------
     epsilon : float, default=1.0
         What the fit spends, in nats; above 0. ``math.inf``: no noise.
-    n_estimators : int, default=3
-        Number of trees, 1 or more.
+    n_estimators : int or None, default=None
+        Number of trees, 1 or more. None: by the rule in `rule`, from epsilon, records and columns.
     sampling : {"disjoint", "same"}, default="disjoint"
         ``"disjoint"``: each record draws its tree, by itself, and every tree has the whole epsilon (parallel
         composition). ``"same"``: every tree sees all records, with epsilon / n_estimators (sequential composition).
-    max_depth : int, default=2
-        Split levels, 0 or more; never more than there are features.
+    max_depth : int or None, default=None
+        Split levels, 0 or more; never more than there are features. None: by that rule.
     max_features : int or None, default=None
         Features that a tree may use, 1 or more, drawn for each tree without looking at the data. None: all.
     penalty : float, default=0.2
@@ -47,15 +48,24 @@ class PermuteAndFlipForest(PrivateClassifier):
         leaf; 0: nodes always split. Public, so it costs no privacy. The default is about what a noisy label costs at
         most: with two classes and a lead of g records it is wrong with probability exp(-epsilon g) / 2, which loses g;
         1 / (2 e epsilon) records at the worst g.
+    leaf : {"counts", "label"}, default="counts"
+        What a leaf publishes, at the same price: noisy counts of all classes, smoothed, from which
+        probabilities follow; or its likeliest class, from which none do.
     categories : mapping or sequence, default=None
         For each feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name or position,
         or one for each feature. Never learned from the data.
     bins : mapping, default=None
         For numeric features instead: ascending edges, by name or position.
+    bounds : tuple, sequence of tuples or mapping, default=None
+        Of numeric features without `bins` the declared range, as ``(low, high)`` for all of them, one pair for each, or
+        by name or position; a third member, ``"log"``, spaces bins evenly in the logarithm. Eight even bins, and, where
+        it is not logarithmic, five more at the lower end, where heavy tails begin.
     classes : sequence, default=None
         The labels that can occur.
     class_weight : mapping or None, default=None
         Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
+    n_declared : float or None, default=None
+        Number of records, where it is public. None: 2 % of epsilon release it, if the rule is asked.
     missing : {"wp", "drop"}, default="wp"
         ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
         ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
@@ -73,6 +83,10 @@ class PermuteAndFlipForest(PrivateClassifier):
     ----------
     table_ : NodeTable
         The trees; values are shares of the classes. All of it may be published.
+    max_depth_ : int
+        Split levels, as given or by the rule.
+    n_estimators_ : int
+        Number of trees, likewise.
     privacy_spent_ : PrivacySpent
         What this fit has spent, line by line; epsilon is infinite if it must not be called private.
     classes_ : ndarray of shape (classes,)
@@ -104,25 +118,30 @@ class PermuteAndFlipForest(PrivateClassifier):
     rules: ClassVar[dict[str, Rule]] = {
         **PrivateClassifier.rules,
         "sampling": one_of(*SAMPLINGS),
-        "n_estimators": at_least(1),
-        "max_depth": at_least(0),
+        "n_estimators": none_or(at_least(1)),
+        "max_depth": none_or(at_least(0)),
+        "n_declared": none_or(at_least(0)),
         "max_features": none_or(at_least(1)),
         "penalty": at_least(0),
+        "leaf": one_of(*growing.LEAVES),
     }
 
     def __init__(
         self,
         epsilon: float = 1.0,
         *,
-        n_estimators: int = 3,
+        n_estimators: int | None = None,
         sampling: str = "disjoint",
-        max_depth: int = 2,
+        max_depth: int | None = None,
         max_features: int | None = None,
         penalty: float = 0.2,
+        leaf: str = "counts",
         categories: Any = None,
         bins: Any = None,
+        bounds: Any = None,
         classes: Sequence[object] | None = None,
         class_weight: Mapping[object, float] | None = None,
+        n_declared: float | None = None,
         missing: str = "wp",
         noise: str = "secure",
         random_state: Any = None,
@@ -135,10 +154,13 @@ class PermuteAndFlipForest(PrivateClassifier):
         self.max_depth = max_depth
         self.max_features = max_features
         self.penalty = penalty
+        self.leaf = leaf
         self.categories = categories
         self.bins = bins
+        self.bounds = bounds
         self.classes = classes
         self.class_weight = class_weight
+        self.n_declared = n_declared
         self.missing = missing
         self.noise = noise
         self.random_state = random_state
@@ -146,19 +168,33 @@ class PermuteAndFlipForest(PrivateClassifier):
         self.bounds_from_data = bounds_from_data
 
     def _num_parts(self) -> int:
-        return int(self.n_estimators) if self.sampling == "disjoint" else 1
+        return self.n_estimators_ if self.sampling == "disjoint" else 1
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        # What is given; what is not is decided by the rule.
+        self.max_depth_, self.n_estimators_ = self.max_depth or 0, self.n_estimators or 1
+
+    def _has_rule(self) -> bool:
+        return self.max_depth is None or self.n_estimators is None
+
+    def _follow_rule(self, records: float, columns: int) -> None:
+        if self.n_estimators is None:
+            self.n_estimators_ = trees_for(self._epsilon_, records)
+        if self.max_depth is None:
+            self.max_depth_ = depth_for(self._epsilon_, records, columns)
 
     def _shares(self, num_features: int) -> FloatArray:
         usable = num_features if self.max_features is None else min(self.max_features, num_features)
-        return harmonic_shares(min(self.max_depth, usable))
+        return harmonic_shares(min(self.max_depth_, usable))
 
     def _lines(self, num_features: int) -> list[Line]:
-        lines = lines_of_choices(self._shares(num_features), self.epsilon)
-        return spread_over_trees(lines, num_trees=self.n_estimators, sampling=self.sampling)
+        lines = lines_of_choices(self._shares(num_features), self._epsilon_, leaf=self.leaf)
+        return spread_over_trees(lines, num_trees=self.n_estimators_, sampling=self.sampling)
 
     def _grow(self, records: CodedRecords, noise: Noise, rng: np.random.Generator) -> NodeTable:
         num_features = len(records.sizes)
-        epsilon = self.epsilon if self.sampling == "disjoint" else self.epsilon / self.n_estimators
+        epsilon = self._epsilon_ if self.sampling == "disjoint" else self._epsilon_ / self.n_estimators_
         growth, left, counts = growing.grow_by_selection(
             records,
             self._allowed(num_features, rng),
@@ -167,12 +203,15 @@ class PermuteAndFlipForest(PrivateClassifier):
             rule=growing.SelectionRule("permute_and_flip", "max", self.penalty),
             noise=noise,
         )
-        value = growing.choose_labels(growth, counts, epsilon=left, mechanism="permute_and_flip", noise=noise)
+        if self.leaf == "counts":
+            value = growing.counts_of_leaves(growth, counts, epsilon=left, noise=noise)
+        else:
+            value = growing.choose_labels(growth, counts, epsilon=left, mechanism="permute_and_flip", noise=noise)
         return growing.table_of(growth, value)
 
     def _allowed(self, num_features: int, rng: np.random.Generator) -> NDArray[np.bool_]:
         """Return (trees, features) which features each tree may use."""
-        allowed = np.ones((self.n_estimators, num_features), np.bool_)
+        allowed = np.ones((self.n_estimators_, num_features), np.bool_)
         if self.max_features is not None and self.max_features < num_features:
             rank = rng.random(allowed.shape).argsort(axis=1).argsort(axis=1)
             allowed = rank < self.max_features

@@ -19,7 +19,7 @@ from fedlearn.trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 Options = Callable[[np.random.Generator], dict[str, Any]]
 # A split that a record makes likelier leads to a label that it makes less likely, and the other way round: choices and
 # labels together lose less than their budget, and a slip in the choices alone would not show in the sum.
-PAID = {"_choose of grow_by_selection": "choice of the feature"}
+PAID = {"_choose of grow_by_selection": "choice of the feature", "_book of fit": "number of records"}
 UNDECLARED = 9.0  # a label that is none of the classes
 
 
@@ -66,9 +66,10 @@ def _declared(rng: np.random.Generator) -> tuple[dict[str, Any], list[NDArray[np
 def _tree(rng: np.random.Generator) -> dict[str, Any]:
     criterion = str(rng.choice(["max", "gini", "information_gain"]))
     return {
-        "max_depth": int(rng.integers(4)),
+        "max_depth": _perhaps(rng, int(rng.integers(4))),
         "mechanism": str(rng.choice(["permute_and_flip", "exponential", "laplace"])),
         "criterion": criterion,
+        "leaf": str(rng.choice(["label", "counts"])),
         **({"max_records": None} if criterion == "information_gain" else {}),
     }
 
@@ -82,12 +83,20 @@ def _random_forest(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _forest(rng: np.random.Generator) -> dict[str, Any]:
+    sampled = _sampled(rng)
     return {
-        "max_depth": int(rng.integers(4)),
+        **sampled,
+        "n_estimators": _perhaps(rng, sampled["n_estimators"]),
+        "max_depth": _perhaps(rng, int(rng.integers(4))),
         "max_features": rng.choice(np.array([None, 1, 2], object)),
         "penalty": float(rng.choice([0.0, 0.2, 2.0])),
-        **_sampled(rng),
+        "leaf": str(rng.choice(["label", "counts"])),
     }
+
+
+def _perhaps(rng: np.random.Generator, value: int) -> int | None:
+    """Return the value, or None: then it follows from the number of records, which is published."""
+    return None if rng.random() < 0.2 else value
 
 
 def _sampled(rng: np.random.Generator) -> dict[str, Any]:

@@ -35,10 +35,11 @@ def harmonic_shares(depth: int) -> FloatArray:
     return np.asarray(weights / weights.sum())
 
 
-def lines_of_choices(shares: FloatArray, epsilon: float) -> list[Line]:
-    """Return the lines of a path: a choice on each level but the last, a label there."""
+def lines_of_choices(shares: FloatArray, epsilon: float, *, leaf: str = "label") -> list[Line]:
+    """Return the lines of a path: a choice on each level but the last, a label or counts there."""
+    what = {"label": "label of the leaf", "counts": "class counts of the leaf"}[leaf]
     choices = [("choice of the feature", float(epsilon * share), level) for level, share in enumerate(shares[:-1])]
-    return [*choices, ("label of the leaf", float(epsilon * shares[-1]), len(shares) - 1)]
+    return [*choices, (what, float(epsilon * shares[-1]), len(shares) - 1)]
 
 
 def lines_of_counts(depth: int, epsilon: float) -> list[Line]:

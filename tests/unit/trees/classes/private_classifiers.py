@@ -18,6 +18,9 @@ MAKERS = {
         for mechanism in ("laplace", "exponential", "permute_and_flip")
         for sampling in ("disjoint", "same")
     },
+    "tree labels": (DPClassificationTree, {"leaf": "label"}),
+    "edprf labels": (PermuteAndFlipForest, {"leaf": "label"}),
+    "edprf of given shape": (PermuteAndFlipForest, {"max_depth": 2, "n_estimators": 2}),
     **{f"edprf {sampling}": (PermuteAndFlipForest, {"sampling": sampling}) for sampling in ("disjoint", "same")},
 }
 

@@ -183,7 +183,7 @@ def test_a_random_forest_has_the_same_structure_whatever_the_data_and_epsilon():
 
 def test_a_record_without_a_value_votes_for_all_children_or_not_at_all():
     X, y = examples(2000)
-    model = made("tree permute_and_flip", math.inf, max_depth=1).fit(X, y)
+    model = made("tree labels", math.inf, max_depth=1).fit(X, y)
     assert model.table_.feature[0] == 1
     lacking = np.array([[0.0, np.nan, 0.0]])
     np.testing.assert_allclose(model.predict_proba(lacking), [[2 / 3, 1 / 3]])  # two of the three children say "no"
@@ -250,12 +250,13 @@ def test_levels_of_the_report_are_levels_of_the_tree():
     assert [line.level for line in model.privacy_spent_.lines] == sorted(set(levels.tolist()))
 
 
+@pytest.mark.parametrize("declared", [{}, {"bounds": (-10, 10)}], ids=["nothing", "bounds"])
 @pytest.mark.parametrize("kind", [DPClassificationTree, DPRandomForestClassifier])
-def test_scikit_learn_conventions_hold(kind):
+def test_scikit_learn_conventions_hold(kind, declared):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(
-            kind(10.0, noise="seeded", random_state=0, bounds_from_data=True),
+            kind(10.0, **declared, noise="seeded", random_state=0, bounds_from_data=True),  # of the classes
             on_fail=None,
             on_skip=None,
         )

@@ -82,7 +82,7 @@ def test_a_tree_uses_no_more_features_than_it_may(features, trees):
 def test_lines_of_the_account_are_harmonic_and_say_how_trees_compose():
     X, y = examples()
     for sampling, word in (("disjoint", "largest of 3 trees"), ("same", "sum over 3 trees")):
-        spent = made(f"edprf {sampling}", 1.1, max_depth=2).fit(X, y).privacy_spent_
+        spent = made(f"edprf {sampling}", 1.1, max_depth=2, n_estimators=3).fit(X, y).privacy_spent_
         assert [line.epsilon for line in spent.lines] == pytest.approx([0.2, 0.3, 0.6])
         assert all(word in line.what for line in spent.lines)
 
@@ -90,11 +90,12 @@ def test_lines_of_the_account_are_harmonic_and_say_how_trees_compose():
 def test_trees_on_the_same_data_get_their_part_of_the_budget():
     # A lone record and many trees: with its whole budget in each tree the label would be right nearly always.
     X, y = np.zeros((1, 3)), np.array(["yes"])
-    settings = {"max_depth": 0, "n_estimators": 400}
+    settings = {"max_depth": 0, "n_estimators": 400, "leaf": "label"}
     shares = made("edprf same", 4.0, **settings).fit(X, y).table_.value[:, 1].mean()
     # Permute-and-flip with a lead of 1 and epsilon .01: wrong with probability exp(-.01) / 2.
     assert shares == pytest.approx(1 - math.exp(-0.01) / 2, abs=6 * 0.5 / math.sqrt(400))
-    lone = [made("edprf disjoint", 4.0, max_depth=0, n_estimators=1, random_state=s).fit(X, y) for s in range(400)]
+    settings["n_estimators"] = 1
+    lone = [made("edprf disjoint", 4.0, **settings, random_state=s).fit(X, y) for s in range(400)]
     right = np.mean([model.table_.value[0, 1] for model in lone])
     assert right == pytest.approx(1 - math.exp(-4.0) / 2, abs=6 * math.sqrt(0.0092 / 400))
 
@@ -113,9 +114,10 @@ def test_a_wrong_setting_is_named(changes, says):
         made("edprf same", **changes).fit(X, y)
 
 
-def test_scikit_learn_conventions_hold():
+@pytest.mark.parametrize("declared", [{}, {"bounds": (-10, 10)}], ids=["nothing", "bounds"])
+def test_scikit_learn_conventions_hold(declared):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        forest = PermuteAndFlipForest(10.0, noise="seeded", random_state=0, bounds_from_data=True)
+        forest = PermuteAndFlipForest(10.0, **declared, noise="seeded", random_state=0, bounds_from_data=True)
         results = check_estimator(forest, on_fail=None, on_skip=None)
     assert {r["check_name"]: str(r["exception"]) for r in results if r["status"] == "failed"} == {}
