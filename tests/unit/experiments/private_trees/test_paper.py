@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from experiments.private_trees import figure2
 from experiments.private_trees import paper as dp_paper
 from experiments.private_trees.paper import COLUMNS, EPSILONS, PRINTED, Cell, Results, Score, cross_validate
 
@@ -70,3 +71,10 @@ def test_scikit_learns_ratios_are_turned_back_into_totals(monkeypatch):
     monkeypatch.setattr(datasets, "fetch_california_housing", lambda return_X_y: (ratios, np.array([2.5])))
     totals = dp_paper._from_sklearn()
     np.testing.assert_allclose(totals, [[-122.2, 37.9, 20, 50, 12, 30, 10, 3.5, 2.5]])
+
+
+def test_figure_2_has_the_plain_forest_as_a_third_curve_with_no_epsilon():
+    cells = {column: figure2.cell_of(column, 25, 1, "fitted") for column in figure2.COLUMNS}
+    assert set(cells) == {"Python_Forest", "DPMean_Forest", "DPMedian_Forest"}
+    assert cells["Python_Forest"].epsilon == np.inf
+    assert {cells[column].epsilon for column in ("DPMean_Forest", "DPMedian_Forest")} == {5.0}
