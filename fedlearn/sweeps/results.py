@@ -23,12 +23,14 @@ FIRST = ("status", "rounds")
 LAST = ("bytes_up", "bytes_down", "compression_ratio", "model_sha256", "reason")
 NOT_HERE = (
     "seed", "seconds", "cpu_seconds", "memory_bytes", "dataset", "dataset_notice", "model", "metrics", "clients",
-    "bytes_protocol", "noise_notice", *LAST,
+    "bytes_protocol", "noise_notice", "devices", *LAST,
 )  # fmt: skip
 """Parts of a summary that are settings, or no result, or stand elsewhere in the row."""
 
 NOT_OF_ROUNDS = ("round_number", "attempts", "ready", "uploads", "bytes_protocol")
 NOT_AVERAGED = ("best_round", "rounds")
+
+VIRTUAL = "virtual_"  # before the names of columns in virtual time
 
 Row = dict[str, Any]
 
@@ -62,7 +64,7 @@ class Result:
     def round_rows(self) -> Iterator[Row]:
         """Return its rows in rounds.csv."""
         for values in self.stored.rounds:
-            kept = {k: v for k, v in values.items() if k not in NOT_OF_ROUNDS and not k.endswith("_seconds")}
+            kept = {k: v for k, v in values.items() if k not in NOT_OF_ROUNDS and not _is_of_the_clock(k)}
             numbers = {"round": values["round_number"], **kept}
             yield {**self._labels(), **{name: plain(number) for name, number in numbers.items()}}
 
@@ -113,6 +115,11 @@ def point_row(point: PlannedPoint) -> Row:
         if isinstance(value, int | float) and name not in NOT_AVERAGED:
             row[f"{name}_mean"], row[f"{name}_sd"] = point.over_seeds(name)
     return row
+
+
+def _is_of_the_clock(column: str) -> bool:
+    """Return whether a column holds seconds of this machine; those of devices are the same on any."""
+    return column.endswith("_seconds") and not column.startswith(VIRTUAL)
 
 
 def _results_in(summary: Mapping[str, Any]) -> Row:

@@ -26,11 +26,11 @@ ROUNDS = """round_number,cohort,bytes_up,training_seconds,train_loss,loss,accura
 
 @pytest.fixture
 def result_of(tmp_path):
-    def result_of(run, **changes) -> Result | None:
+    def result_of(run, rounds=ROUNDS, **changes) -> Result | None:
         folder = tmp_path / run.name
         folder.mkdir(exist_ok=True)
         (folder / "summary.json").write_text(json.dumps({**SUMMARY, "seed": run.seed, **changes}))
-        (folder / "metrics.csv").write_text(ROUNDS)
+        (folder / "metrics.csv").write_text(rounds)
         return Result.read(run, folder)
 
     return result_of
@@ -44,6 +44,19 @@ def results(result_of):
 
 def read(path):
     return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def test_tables_hold_seconds_of_devices_and_not_what_these_were(result_of, tmp_path):
+    rounds = "round_number,training_seconds,virtual_seconds,virtual_training_seconds\n1,0.7,30.0,20.0\n"
+    devices = {"all": {"nodes": 4, "up": 1e9}}
+    (run, *_) = PLAN.runs()
+    write_tables([result_of(run, rounds, virtual_seconds=30.0, devices=devices)], tmp_path)
+    (row,) = read(tmp_path / "rounds.csv")
+    assert (row["virtual_seconds"], row["virtual_training_seconds"]) == ("30", "20")
+    assert "training_seconds" not in row
+    (row,) = read(tmp_path / "runs.csv")
+    assert row["virtual_seconds"] == "30.0"
+    assert "devices" not in row
 
 
 def test_tables_hold_results_and_no_seconds(results, tmp_path):
