@@ -83,6 +83,7 @@ def train(message: Message, context: Context) -> Message:
     try:
         if not is_private(config):
             return _report(message, _fit(context, state, task))
+        _learner(config).check(state)
         report = _purse(context, memory, task.round_number).once(
             state, task, lambda: flower.to_bytes(_report(message, _learner(config).fit(state, task)).content)
         )

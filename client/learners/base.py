@@ -103,6 +103,9 @@ class Learner(Protocol):
         """Return the state that the node itself would use, and measures: what it keeps for itself, in its place."""
         return state
 
+    def check(self, state: State) -> None:
+        """Raise Refused for a state that no honest server sends; of a private model it is asked before the ledger."""
+
     def cost(self, budget: float, *, round_number: int = 1) -> float:
         """Return what a fit in this round costs of the run's budget, in epsilon: all of it, unless it says less.
 

@@ -44,9 +44,13 @@ class SumsLearner(Learner):
         """Return what the plan gives to this round."""
         return self.model.plan.share(round_number) * budget
 
+    def check(self, state: State) -> None:
+        """Refuse a state that is not made of sums of as many reports as its noise needs."""
+        self.model.check_state(state)
+
     def fit(self, state: State, task: LocalTask) -> LocalFit:
         """Return the node's sums with noise; they say what the plan has spent up to this round."""
-        self.model.check_state(state)
+        self.check(state)
         examples = task.train.at(task.indices)
         sums = self._noisy(self.model.asked(state, examples), self.model.sensitivity(state), task)
         spent = sum(self.cost(self.privacy.epsilon, round_number=each + 1) for each in range(task.round_number))

@@ -86,8 +86,9 @@ def cells(task: str, seeds: int) -> Iterator[Cell]:
     for seed in range(1, seeds + 1):
         if task == "adult":
             for model in ("dp-boosting", "dp-naive-bayes"):
-                yield Cell(task, model, CHOOSES, 1, 1.0, seed)
-                yield Cell(task, model, "local", 1, 1.0, seed)
+                for epsilon in (1.0, 1 / 5, 1 / 10):  # with the noise of one, 25 and 100 nodes
+                    yield Cell(task, model, CHOOSES, 1, epsilon, seed)
+                    yield Cell(task, model, "local", 1, epsilon, seed)
                 for clients in CLIENTS:
                     for trust in ("distributed", "local"):
                         yield Cell(task, model, trust, clients, 1.0, seed)

@@ -43,12 +43,12 @@ from fedlearn.state import Array, ArraySpec, Layout, State, UpdateKind, layout_o
 from fedlearn.trees.sums.bayes import counts_of, starts_of, tables_of
 from fedlearn.trees.sums.boosted import WIDTH
 from fedlearn.trees.sums.losses import LogCosh, Logistic
-from fedlearn.trees.sums.turns import FIRST_SHARE, Released, Turns
+from fedlearn.trees.sums.turns import FIRST_SHARE, Released, Turns, TurnsModel
 from fedlearn.trees.sums.views import Views
 
 LARGEST = 2**42  # of one number in a report: four million records in one cell, in units of 2^-20
 MOST_REPORTS = 2**20
-PAIRS_FOR_CLASSES, PAIRS_FOR_NUMBERS = 0, 6
+PAIRS_FOR_CLASSES, PAIRS_FOR_NUMBERS = 0, 3
 IntArray = NDArray[np.int64]
 
 
@@ -136,16 +136,12 @@ class SumsModel(ABC):
         """Return what a record adds to the sums of this round at most, in the L1 norm."""
 
     @abstractmethod
-    def count(self, before: list[Released], examples: Examples) -> IntArray:
-        """Return the sums that are asked for after those of the rounds before, without noise."""
-
-    @abstractmethod
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return how well `state` does on `examples`."""
 
+    @abstractmethod
     def asked(self, state: State, examples: Examples) -> IntArray:
         """Return what the next round asks of a node, (length,), without noise."""
-        return self.count(self.released(state), examples)
 
     def sensitivity(self, state: State) -> int:
         """Return what a record adds at most to what is asked next."""
@@ -219,7 +215,7 @@ class NaiveBayes(SumsModel):
         """Return the number of columns: a record is counted once in each."""
         return max(len(self.views.sizes), 1)
 
-    def count(self, before: list[Released], examples: Examples) -> IntArray:
+    def asked(self, state: State, examples: Examples) -> IntArray:
         """Return the counts, flat."""
         codes = self.views.encode(examples.inputs)
         return counts_of(codes, examples.targets, self.views, self.classes).ravel()
@@ -247,7 +243,7 @@ class Boosting(SumsModel):
     schema
         Has classes, or bounds of its target.
     pairs
-        How many pairs of columns have their turn after the columns; None: by the target.
+        How many pairs of columns have a turn; None: 3 if the target is a number.
     """
 
     first_share = FIRST_SHARE
@@ -259,7 +255,14 @@ class Boosting(SumsModel):
         if pairs is None:
             pairs = PAIRS_FOR_CLASSES if self.classes else PAIRS_FOR_NUMBERS
         self.turns = Turns(self.views, loss, pairs)
+        self._last: tuple[State, TurnsModel | None] | None = None
         self.metrics = PRIVATE_CLASSIFIER if self.classes else PRIVATE_REGRESSOR
+
+    def planned(self, config: RunConfig) -> Self:
+        """Return the model of a run with these settings."""
+        made = super().planned(config)
+        made._last = None  # what followed from it under another plan
+        return made
 
     def length(self, round_number: int) -> int:
         """Return the number of sums: of the first round over all columns, then over the largest partition."""
@@ -269,9 +272,9 @@ class Boosting(SumsModel):
         """Return what a record adds at most, in units of 2^-20."""
         return self.turns.sensitivity(round_number)
 
-    def count(self, before: list[Released], examples: Examples) -> IntArray:
+    def asked(self, state: State, examples: Examples) -> IntArray:
         """Return the sums, flat; zeros behind those that the partition has."""
-        return self.turns.asked(before, examples.inputs, self._target(examples))
+        return self.turns.asked_by(self._model_of(state), examples.inputs, self._target(examples))
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return cross-entropy and accuracy of classes, the absolute error of numbers."""
@@ -283,9 +286,16 @@ class Boosting(SumsModel):
 
     def score(self, state: State, features: Array) -> NDArray[np.float64]:
         """Return (rows, outputs) scores; before anything was released those of what nobody has to learn."""
-        if not len(state["reports"]):
+        model = self._model_of(state)
+        if model is None:
             return np.full((len(features), self.turns.loss.outputs), 0.0 if self.classes else 0.5)
-        return self.turns.model(self.released(state)).score(self.views.encode(features))
+        return model.score(self.views.encode(features))
+
+    def _model_of(self, state: State) -> TurnsModel | None:
+        """Return what follows from a state, None before the first round; kept for whoever comes with the same one."""
+        if self._last is None or self._last[0] is not state:
+            self._last = state, self.turns.model(self.released(state)) if len(state["reports"]) else None
+        return self._last[1]
 
     @property
     def _bounds(self) -> tuple[float, float]:

@@ -150,6 +150,19 @@ def test_much_budget_learns_something(model):
         assert means["mae"] < 0.6 * before["mae"]
 
 
+def test_a_state_is_read_by_the_plan_that_it_is_read_under(model):
+    """What follows from a state is kept for the next node; not for another plan, nor for another state."""
+    state = after(model)
+    planned, other = model.planned(settings()), model.planned(settings(privacy__epsilon=1e-3))
+    test = dataset(model.schema).test
+    first = planned.evaluate(state, test).means
+    assert other.evaluate(state, test).means != first
+    assert planned.planned(settings(privacy__epsilon=1e-3)).evaluate(state, test) == other.evaluate(state, test)
+    changed = {**state, "sums": state["sums"] * 3 // 2}
+    assert planned.evaluate(changed, test).means != first
+    assert planned.evaluate(state, test).means == first
+
+
 def test_evaluation_of_parts_adds_up_to_that_of_the_whole(model):
     planned, state = model.planned(settings()), after(model)
     test = dataset(model.schema).test

@@ -94,7 +94,7 @@ def test_rounds_divide_the_budget_so_a_resume_keeps_them(execute):
 
 
 def test_nodes_that_fail_leave_a_sum_with_the_noise_that_was_promised(execute, monkeypatch):
-    """Shares are calibrated to those who must report: 0.7 of 0.8 of seven."""
+    """Shares are calibrated to those who must report: 0.7 of seven."""
     monkeypatch.setenv("FAULTS", "raise:2:3 raise:5:3")
     faulty = {**NUMBERS, "privacy.trust": "distributed", "model.name": "faulty_sums:SUMS", "model.options": ""}
     run = execute({**faulty, "rounds.quorum": 0.7}, engine="inline")
@@ -117,8 +117,10 @@ def test_sums_and_trees_do_not_take_each_others_strategies(execute):
 def test_what_boosting_takes_by_default_follows_from_what_is_public():
     flat = {"model.name": "dp-boosting", "clients": 100}
     local, distributed = (settings_from({**flat, "privacy.trust": trust}) for trust in ("local", "distributed"))
-    assert (local.rounds.total, distributed.rounds.total, local.goal_count) == (8, 15, 100)
+    assert (local.rounds.total, distributed.rounds.total, local.goal_count) == (12, 15, 100)
     assert local.strategy.name == "sums"
+    quorum = [(each.rounds.quorum, each.rounds.minimum_ready) for each in (local, distributed)]
+    assert quorum == [(0.8, 0.8), (0.95, 0.95)]
 
 
 @pytest.mark.parametrize("setting", ["compression.send", "gate.max_norm"])

@@ -34,10 +34,12 @@ from fedlearn.trees.sums.views import Codes, Views
 
 BINS = 16  # of a numeric column alone
 BINS_OF_PAIR = 8
+COARSE = 4  # bins of a column of numbers whose cells are looked at together, first
+SPREAD_WITHIN = 0.3  # of what is left to the single cells of these, in the spread that steps are expected to have
 MOST_OF_PAIR = 9  # cells of a column that is one of a pair
-NOISE_ALONE = 2.0  # deviations of the noise that count as nothing
+NOISE_ALONE = 1.0  # deviations of the noise that count as nothing
 FIRST_SHARE = 0.2  # of epsilon, for the first release
-FEWEST_ROUNDS, MOST_ROUNDS = 8, 100
+FEWEST_ROUNDS, MOST_ROUNDS = 12, 100
 
 IntArray = NDArray[np.int64]
 
@@ -56,11 +58,22 @@ class Part:
 
     columns: tuple[int, ...]
     groups: tuple[IntArray, ...]  # of each column, (codes,) the group of each code of its fine grid
+    are_numbers: tuple[bool, ...]
 
     @property
     def cells(self) -> int:
         """Number of cells."""
         return int(np.prod([group.max() + 1 for group in self.groups]))
+
+    @property
+    def coarser(self) -> IntArray:
+        """(cells,) in which of fewer cells each lies: 4 bins of each column of numbers."""
+        cell = np.zeros(1, np.int64)
+        for group, is_number in zip(self.groups, self.are_numbers, strict=True):
+            bins = int(group.max())
+            wide = np.append(np.arange(bins) * COARSE // bins, COARSE) if is_number else np.arange(bins + 1)
+            cell = (cell[:, None] * (int(wide.max()) + 1) + wide).ravel()
+        return cell
 
     def cell_of(self, codes: Codes) -> IntArray:
         """Return (rows,) the cell of each record."""
@@ -81,7 +94,7 @@ class Turns:
     loss
         What is minimized.
     pairs
-        How many pairs of columns have their turn after the columns.
+        How many pairs of columns have a turn: of the columns that explain most.
     """
 
     views: Views
@@ -100,11 +113,14 @@ class Turns:
 
     def asked(self, before: Sequence[Released], X: FloatArray, target: FloatArray) -> IntArray:
         """Return what the next round asks for, (length,), of records X (rows, features) and targets (rows,)."""
+        return self.asked_by(self.model(before) if before else None, X, target)
+
+    def asked_by(self, model: TurnsModel | None, X: FloatArray, target: FloatArray) -> IntArray:
+        """Return the same of the model so far; None before the first round."""
         codes = self.views.encode(X)
-        if not before:
+        if model is None:
             return self._first_sums(codes, target)
-        model = self.model(before)
-        part = model.parts[(len(before) - 1) % len(model.parts)]
+        part = model.parts[len(model.steps) % len(model.parts)]
         sums = np.zeros((self._widest, 2 * self.loss.outputs), np.int64)
         add_up(part.cell_of(codes), pairs_of(self.loss, model.score(codes), target), sums)
         return sums.ravel()
@@ -120,7 +136,7 @@ class Turns:
         for turn, row in enumerate(released[1:]):
             part = parts[turn % len(parts)]
             of_cells = in_records(row.sums).reshape(self._widest, -1)[: part.cells]
-            model.steps.append(step_of(of_cells, self.loss, row.variance / UNIT**2))
+            model.steps.append(step_on(part, of_cells, self.loss, row.variance / UNIT**2))
         return model
 
     def _first_sums(self, codes: Codes, target: FloatArray) -> IntArray:
@@ -133,7 +149,7 @@ class Turns:
         return np.concatenate(sums).ravel()
 
     def _parts(self, sums: list[FloatArray], variance: float) -> list[Part]:
-        """Return the partitions in the order of their turns: columns, those that explain most first, then pairs."""
+        """Return the partitions in their turns: columns, the best first; a pair after the columns that it is of."""
         alone, coarse, gains = [], [], []
         for column, (of_view, edges) in enumerate(zip(sums, self.views.edges, strict=True)):
             counts = of_view.sum(axis=1)
@@ -142,13 +158,17 @@ class Turns:
             alone.append(fine if edges is None else grouped(counts, BINS, noise))
             coarse.append(fine if edges is None else grouped(counts, BINS_OF_PAIR, noise))
             gains.append(gain_of(of_view, alone[column], variance))
+        numeric = [edges is not None for edges in self.views.edges]
         order = np.argsort(-np.array(gains), kind="stable").tolist()
         kept = [column for column in order if gains[column] > 0] or order[:1]
-        parts = [Part((column,), (alone[column],)) for column in kept]
         small = [column for column in kept if coarse[column].max() < MOST_OF_PAIR]
-        ranked = sorted(combinations(range(len(small)), 2), key=sum)[: self.pairs]
-        pairs = [(small[a], small[b]) for a, b in ranked]
-        return parts + [Part((a, b), (coarse[a], coarse[b])) for a, b in pairs]
+        ranked = sorted(combinations(range(len(small)), 2), key=lambda pair: (pair[1], pair[0]))[: self.pairs]
+        parts = []
+        for column in kept:
+            parts.append(Part((column,), (alone[column],), (numeric[column],)))
+            for a, b in ((small[a], small[b]) for a, b in ranked if small[b] == column):
+                parts.append(Part((a, b), (coarse[a], coarse[b]), (numeric[a], numeric[b])))
+        return parts
 
     @property
     def _first_width(self) -> int:
@@ -180,13 +200,32 @@ class TurnsModel:
         return total
 
 
+def step_on(part: Part, released: FloatArray, loss: Loss, variance: float) -> FloatArray:
+    """Return (cells, outputs) the step of released sums (cells, 2 outputs): one on coarser cells, and what is left.
+
+    Neighbors are alike: what many cells say together is less noisy. Post-processing, as `step_of` is.
+    """
+    coarser = part.coarser
+    pooled = np.zeros((int(coarser.max()) + 1, released.shape[1]))
+    np.add.at(pooled, coarser, released)
+    of_pool = np.bincount(coarser)
+    first = np.zeros((len(pooled), loss.outputs))
+    for size in np.unique(of_pool):
+        here = of_pool == size
+        first[here] = step_of(pooled[here], loss, variance * size)
+    curvature = np.maximum(released[:, loss.outputs :] * loss.curvature_in, 0.0)
+    left = released.copy()
+    left[:, : loss.outputs] -= curvature * first[coarser] / loss.unit / loss.gradient_in
+    return np.asarray(first[coarser] + step_of(left, loss, variance / SPREAD_WITHIN**2))
+
+
 def rounds_for(epsilon: float, nodes: int) -> int:
     """Return how many rounds a budget is worth, if so many nodes add noise of their own each.
 
     The noise of m nodes is that of one at epsilon / sqrt(m). How the rule was found: README of this folder.
 
     >>> [rounds_for(1.0, 1), rounds_for(1.0, 25), rounds_for(8.0, 1)]
-    [15, 8, 38]
+    [15, 12, 38]
     """
     wanted = 15 * (epsilon / math.sqrt(nodes)) ** 0.45
     return int(min(max(round(wanted), FEWEST_ROUNDS), MOST_ROUNDS))
@@ -197,7 +236,7 @@ def grouped(counts: FloatArray, bins: int, variance: float) -> IntArray:
 
     Counts that noise alone explains count as nothing. The last code, of what is missing, is a group of its own.
 
-    >>> grouped(np.array([90.0, 1.0, 60.0, 30.0, 7.0]), 2, variance=1.0).tolist()
+    >>> grouped(np.array([90.0, 1.0, 60.0, 40.0, 7.0]), 2, variance=4.0).tolist()
     [0, 0, 1, 1, 2]
     """
     kept = np.where(counts[:-1] > NOISE_ALONE * np.sqrt(variance), counts[:-1], 0.0)

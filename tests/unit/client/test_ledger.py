@@ -165,6 +165,33 @@ def test_what_the_owner_allows_is_done(tmp_path):
     assert hospital.ready(seed=9) == "budget-spent"
 
 
+BOOSTING = {"model__name": "dp-boosting", "rounds__total": 5, "strategy__name": "sums"}
+
+
+def test_a_round_of_sums_costs_its_share_and_comes_again_for_nothing(hospital):
+    """A hostile server asks a round again, of other states, and for rounds beyond the plan: all of it is counted."""
+    state = initial_state(settings(**BOOSTING), {})
+
+    def asks(state, round_number, **more):
+        return hospital.trains(instruction(state, round_number=round_number, **more), **BOOSTING)
+
+    def spent():
+        return pytest.approx(hospital.ledger.spent().epsilon)
+
+    first = asks(state, 1)
+    assert asks(state, 1, attempt=2) == asks(state, 1, attempt=3) == first
+    assert spent() == 0.2
+    assert asks({"sums": np.zeros(7, np.int64), "reports": np.ones(1, np.int64)}, 2) == "wrong-shape"
+    assert spent() == 0.2  # what cannot be answered costs nothing
+    states = [{"sums": np.full(1280, each), "reports": np.ones(1, np.int64)} for each in range(9)]
+    answers = [
+        asks(each, round_number) for each, round_number in zip(states, (1, 2, 2, 99, 1, 2, 3, 4, 5), strict=True)
+    ]
+    assert [answer == "budget-spent" for answer in answers] == [False] * 4 + [True] * 5
+    assert spent() == 1.0
+    assert asks(state, 1) == first
+
+
 @pytest.mark.parametrize("about", [{"own-data": True}, {"memory": "/tmp"}, {"own-data": True, "memory": "/tmp"}])
 def test_a_real_node_without_a_ledger_refuses_distributed_noise_too(tmp_path, about):
     """Its own noise would be a share, and nobody hides what it sends."""

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedlearn.trees.sums.additive import step_of
 from fedlearn.trees.sums.losses import UNIT, LogCosh, Logistic
-from fedlearn.trees.sums.turns import Released, Turns, grouped, rounds_for
+from fedlearn.trees.sums.turns import Part, Released, Turns, grouped, rounds_for, step_on
 from fedlearn.trees.sums.views import Views
 
 VIEWS = Views.declare(3, bounds={0: (0, 10), 1: (0, 10)}, categories={2: 3}, one_each=True)
@@ -47,7 +48,9 @@ def test_a_record_changes_what_is_asked_by_at_most_the_sensitivity(loss, seed, a
 def test_the_column_that_explains_most_has_the_first_turn():
     model = learned(Turns(VIEWS, Logistic(2), pairs=1), *made(), rounds=1)
     assert model.parts[0].columns == (1,)
-    assert len(model.parts[-1].columns) == 2
+    assert [part.columns for part in model.parts if len(part.columns) == 2] == [
+        model.parts[0].columns + model.parts[1].columns
+    ]
 
 
 def test_columns_that_explain_no_more_than_noise_have_no_turn_but_one_always_has():
@@ -74,6 +77,27 @@ def test_groups_are_neighbors_and_what_is_missing_is_alone(counts, bins):
     assert group[-1] == bins > group[-2]
 
 
+def test_cells_that_are_alike_help_each_other_against_noise():
+    loss, rng = Logistic(2), np.random.default_rng(0)
+    group = grouped(np.full(65, 100.0), 16, variance=1.0)
+    part = Part((0,), (group,), (True,))
+    truth = np.repeat([30.0, -10.0, 5.0, 20.0, 0.0], [4, 4, 4, 4, 1])
+    curvature = np.full(17, 100.0)
+    exact = step_of(np.column_stack([truth, curvature]), loss, 0.0)
+    noisy = [np.column_stack([truth + rng.laplace(0, 20, 17), curvature]) for _ in range(50)]
+    alone = np.mean([(step_of(each, loss, 800.0) - exact) ** 2 for each in noisy])
+    together = np.mean([(step_on(part, each, loss, 800.0) - exact) ** 2 for each in noisy])
+    assert together < 0.7 * alone
+
+
+def test_a_pair_with_categories_pools_the_numbers_alone():
+    part = Part((0, 2), (grouped(np.full(65, 100.0), 8, variance=1.0), np.arange(4)), (True, False))
+    coarser = part.coarser
+    assert len(coarser) == part.cells == 9 * 4
+    assert coarser.max() + 1 == 5 * 4
+    assert (np.bincount(coarser) <= 2).all()
+
+
 def test_the_rule_takes_more_rounds_for_more_budget_and_fewer_for_more_noise():
     assert rounds_for(0.1, 1) <= rounds_for(1.0, 1) < rounds_for(8.0, 1) <= rounds_for(1e9, 1) == 100
-    assert rounds_for(1.0, 1) > rounds_for(1.0, 100) == 8
+    assert rounds_for(1.0, 1) > rounds_for(1.0, 100) == 12
