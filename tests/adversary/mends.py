@@ -28,9 +28,10 @@ import typer
 
 ROOT = Path(__file__).parents[2]
 CODE = ("fedlearn", "server", "client", "strategies", "experiments", "tests", "docs")
-FILES = ("pyproject.toml", "docker-compose.yml", "README.md")
+FILES = ("pyproject.toml", "docker-compose.yml", "README.md", "LICENSE")
 LONGEST = 120  # seconds that most tests may take; without its mend one may hang
 A_FEDERATION = 900  # seconds for a test that starts one
+LAST = 2000  # characters of what pytest says that are shown
 PASSED, FAILED = 0, 1  # exit codes of pytest; others say that it could not run the test
 
 
@@ -362,8 +363,8 @@ def taken_out(mend: Mend, copy: Path) -> Iterator[None]:
         path.write_text(whole, encoding="utf-8")
 
 
-def ended(*tests: str, copy: Path, seconds: float) -> Ended:
-    """Run tests of a copy of the code, and return how they have ended."""
+def ended(*tests: str, copy: Path, seconds: float) -> tuple[Ended, str]:
+    """Run tests of a copy of the code; return how they have ended, and what pytest says of it at last."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", "-p", "no:cacheprovider"]
     command += [f"tests/{test}" for test in tests]
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -374,13 +375,13 @@ def ended(*tests: str, copy: Path, seconds: float) -> Ended:
         try:
             said, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            return Ended.HANGS
+            return Ended.HANGS, ""
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # what it has started, too
     if process.returncode == PASSED:
-        return Ended.SKIPPED if re.search(r"\d skipped", said) else Ended.PASSED
-    return Ended.FAILED if process.returncode == FAILED else Ended.BROKEN
+        return (Ended.SKIPPED if re.search(r"\d skipped", said) else Ended.PASSED), ""
+    return (Ended.FAILED if process.returncode == FAILED else Ended.BROKEN), said[-LAST:]
 
 
 def main(only: Annotated[list[str] | None, typer.Option(help="Only the mends of this fault.")] = None) -> None:
@@ -389,14 +390,14 @@ def main(only: Annotated[list[str] | None, typer.Option(help="Only the mends of 
     with tempfile.TemporaryDirectory() as place:
         copy = copied(Path(place))
         tests = {mend.test: mend.seconds for mend in chosen}
-        sound = ended(*tests, copy=copy, seconds=sum(tests.values()))
-        print(f"with all mends: {len(tests)} tests, together: {sound}", flush=True)
+        sound, said = ended(*tests, copy=copy, seconds=sum(tests.values()))
+        print(f"with all mends: {len(tests)} tests, together: {sound}\n{said}", flush=True)
         print(f"{'fault':<5} {'without it':<10} {'seconds':>7}  test")
         wrong = int(sound is not Ended.PASSED)
         for mend in chosen:
             begin = time.monotonic()
             with taken_out(mend, copy):
-                without = ended(mend.test, copy=copy, seconds=mend.seconds)
+                without, _ = ended(mend.test, copy=copy, seconds=mend.seconds)
             is_right = without in (Ended.FAILED, Ended.HANGS)
             wrong += not is_right
             mark = "" if is_right else "  <- wrong"

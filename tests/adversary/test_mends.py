@@ -37,7 +37,7 @@ def test_a_test_that_does_not_need_its_mend_is_found(tmp_path, without, expected
     (tmp_path / "tests" / "test_x.py").write_text("def test_x():\n    assert 1 == 1\n")
     mend = Mend("X1", "tests/test_x.py", "1 == 1", without, "test_x.py::test_x")
     with taken_out(mend, tmp_path):
-        assert ended(mend.test, copy=tmp_path, seconds=mend.seconds) is expected
+        assert ended(mend.test, copy=tmp_path, seconds=mend.seconds)[0] is expected
     assert "1 == 1" in (tmp_path / mend.file).read_text()
 
 
@@ -54,4 +54,4 @@ def test_a_test_that_says_nothing_is_no_proof(tmp_path, body, expected):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_x.py").write_text(body)
     seconds = 2.0 if expected is Ended.HANGS else mends.LONGEST
-    assert ended("test_x.py::test_x", copy=tmp_path, seconds=seconds) is expected
+    assert ended("test_x.py::test_x", copy=tmp_path, seconds=seconds)[0] is expected

@@ -10,7 +10,7 @@ import numpy as np
 from fedlearn.cohort import needed_of
 from fedlearn.state import State
 from tests.faults.network import Asked
-from tests.faults.schedules import DEADLINE, GUEST, WINDOW
+from tests.faults.schedules import DEADLINE, GUEST, WINDOW, Phase
 from tests.faults.world import Ended, Seen
 
 ENDINGS = ("reported", "failed", "refused", "late")
@@ -98,8 +98,11 @@ def _fates(seen: Seen, attempt: int, partition: int) -> list[str]:
 
 
 def _allowed(ended: Ended, asked: Asked) -> set[str]:
-    """Return how a report may end: a clock that jumps lets the server look later than its deadline."""
-    ends, looked = asked.sent + DEADLINE, ended.looks.get(asked.at, asked.sent + DEADLINE)
+    """Return how a report may end: a clock that jumps while it is asked for lets the server look later."""
+    ends = looked = asked.sent + DEADLINE
+    if any(f.what == "jump" and f.phase is Phase.TRAIN and (f.round_number, f.attempt) == asked.at
+           for f in ended.schedule.faults):  # fmt: skip
+        looked = ended.looks[asked.at]
     first = min(asked.arrivals, key=lambda arrival: arrival.due, default=None)
     if first is None or first.due > max(ends, looked):
         return {"late"}

@@ -23,7 +23,8 @@ from fedlearn.state import State
 from tests.faults.schedules import LIES, Fault, Phase, Schedule
 
 SOON = 0.2  # seconds from a message to its answer, both ways
-AFTER = 0.1  # seconds between two answers to one message
+AFTER = 0.1  # seconds between two answers to one message,
+AT_ONCE = 5.0  # but for faults with an amount below this
 FIRST_ID = 1000
 
 
@@ -212,12 +213,14 @@ class Network(Grid):
             content, fate = Error(int(ErrorCode.CLIENT_APP_RAISED_EXCEPTION), f"partition {partition} raised"), "failed"
         seconds = faults["slow"].amount if "slow" in faults else SOON
         answers = [(seconds, content, fate)]
-        if "doubled" in faults:
-            answers.append((seconds + AFTER, content, fate))
-        if "repeated" in faults:
-            answers.append((seconds + AFTER, *spoiled))
-        if "forged" in faults:
-            answers.insert(0, (max(seconds - AFTER, 0.0), *spoiled))
+        for what, fault in faults.items():
+            after = 0.0 if fault.amount < AT_ONCE else AFTER  # at once: the server hears both in one look
+            if what == "doubled":
+                answers.append((seconds + after, content, fate))
+            elif what == "repeated":
+                answers.append((seconds + after, *spoiled))
+            elif what == "forged":
+                answers.insert(0, (seconds - after, *spoiled))
         return answers
 
     def _trained(self, message: Message, at: At, partition: int) -> RecordDict:
