@@ -22,6 +22,13 @@ def in_a_run() -> None:
     flower.enter_run()
 
 
+@pytest.fixture
+def adult() -> None:
+    """Skip where the data folder does not hold Adult."""
+    if not Path(os.environ.get("FEDLEARN_DATA", ""), "adult.parquet").is_file():
+        pytest.skip("FEDLEARN_DATA does not hold adult.parquet")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory) -> Path:
     """Keep decoded data sets out of the user's cache; once for the whole session, whose processes share them."""

@@ -59,6 +59,7 @@ def test_D6_trees_made_to_be_slow_are_refused_at_once(model, arrays, said):
     assert time.process_time() - begin < 1.0  # it was 2.8 s for the shorter chain, and what a round of evaluation takes
 
 
+@pytest.mark.usefixtures("adult")
 def test_D6_as_many_trees_as_were_asked_for_are_accepted():
     settings = {"clients": 3, "data.dataset": "adult", "model.name": "dp-random-forest"}
     for options, trees in ({}, 10), ({"model.options.n_estimators": 4}, 4):
