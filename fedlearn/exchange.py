@@ -43,6 +43,14 @@ class Folding(Protocol):
 class Keeping(Protocol):
     """A grid that keeps the nodes' memories for them, as simulations do."""
 
+    def kept_by(self, node_id: int) -> bytes:
+        """Return what a node keeps now; empty where it keeps nothing."""
+        ...
+
+    def keep(self, kept: Mapping[int, bytes]) -> None:
+        """Have nodes keep something else from now on."""
+        ...
+
     def node_states(self) -> bytes:
         """Return what all nodes keep between rounds."""
         ...
@@ -65,6 +73,14 @@ class Timed(Protocol):
 
     def reachable(self) -> Sequence[int]:
         """Return the ids of the nodes that can be written to now, in the order of their partitions."""
+        ...
+
+    def is_reachable(self, node_id: int) -> bool:
+        """Return whether one node is among them."""
+        ...
+
+    def push_again(self, messages: Sequence[Message], begun: Sequence[float]) -> Sequence[str]:
+        """Have messages under way that were sent before the run was stopped, each at its time; return their ids."""
         ...
 
     def group_of(self, node_id: int) -> str:

@@ -196,6 +196,10 @@ class VirtualNodes(Grid):
         """Return the replies to these messages, each once."""
         return [self.replies.pop(key) for key in message_ids if key in self.replies]
 
+    def kept_by(self, node_id: int) -> bytes:
+        """Return what a node keeps now; empty where it keeps nothing."""
+        return self.kept.get(node_id, b"")
+
     def keep(self, kept: Mapping[int, bytes]) -> None:
         """Take over what nodes keep now."""
         for node_id, data in kept.items():

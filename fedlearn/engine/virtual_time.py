@@ -3,6 +3,10 @@
 The engine runs nodes as fast as it can and in any order; their replies are held back until the clock says that they
 have arrived. That clock moves when the server waits, to the next arrival, and never by itself: no number of a run
 depends on how fast the machine is.
+
+A training is run when time would else pass its end, together with the next ones that end after it: so all workers have
+something to do even where the server writes to one node at a time. What a node keeps changes when its reply arrives,
+whenever it was run; a node that is stopped before keeps what it kept.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from fedlearn.clock import ManualClock
 from fedlearn.config import RunConfig
 from fedlearn.data.partitioning import held_out, partition_table
 from fedlearn.devices import Fleet, load_devices
+from fedlearn.devices.fleet import SLOT
 from fedlearn.errors import SettingError
 from fedlearn.exchange import Offers, offers_of
 from fedlearn.flower import Run
@@ -31,6 +36,7 @@ from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of
 
 PATIENCE = 7 * 86400.0  # seconds of real time for the nodes that are run together: it ends nobody that still works
+TOGETHER = 64  # trainings run ahead at most: enough for many workers, and no more replies than that are kept waiting
 
 
 AT_ONCE = (wire.ROUND_OVER, MessageType.EVALUATE)
@@ -42,6 +48,10 @@ class Trip(NamedTuple):
 
     Parameters
     ----------
+    key
+        The id that the server knows it by; the engine gives it another when it is run.
+    number
+        Its place among all that were sent.
     done
         When the node begins to send its reply.
     until
@@ -53,24 +63,31 @@ class Trip(NamedTuple):
     """
 
     message: Message
+    key: str
     partition: int
+    number: int
     done: float
     until: float
     is_run: bool = True
     occupies: bool = False
 
+    @property
+    def node(self) -> int:
+        """The node that it goes to."""
+        return self.message.metadata.dst_node_id
+
 
 class Arrival(NamedTuple):
-    """A reply on its way: when it arrives, and its place among those that arrive then."""
+    """The end of a trip: when, its place among those that end then, and the reply, if that has come in time.
+
+    `kept` is what the node keeps from then on; None where that does not change.
+    """
 
     at: float
     number: int
-    reply: Message
-
-    @property
-    def message_id(self) -> str:
-        """The message that it answers."""
-        return self.reply.metadata.reply_to_message_id
+    trip: Trip
+    reply: Message | None
+    kept: bytes | None = None
 
 
 class VirtualTimeGrid(Grid):
@@ -94,10 +111,13 @@ class VirtualTimeGrid(Grid):
         partitions = offers_of(grid).partitions
         assert partitions is not None  # every simulation knows them
         self._nodes = partitions()
+        self._keep = offers_of(grid).keep
         self._numbers = count()
+        self._to_run: list[tuple[float, int, Trip]] = []  # a heap of trainings, by when they are done
         self._on_their_way: list[Arrival] = []  # a heap
         self._arrived: dict[str, Message] = {}  # by message id, in the order of arrival
         self._busy: dict[int, tuple[str, float]] = {}  # node -> the training that it is at, and when that is over
+        self._mask: tuple[float, NDArray[np.bool_]] = (-1.0, np.zeros(0, bool))  # who can be reached in which hour
 
     # --- what the server asks -----------------------------------------------------------------------------------------
 
@@ -109,18 +129,31 @@ class VirtualTimeGrid(Grid):
     def wait(self, seconds: float) -> None:
         """Move the clock to the next arrival, at most by `seconds`."""
         self._take_in()
-        until = self._clock.now() + seconds
-        self._clock.move_to(min(self._on_their_way[0].at, until) if self._on_their_way else until)
+        self._clock.move_to(self._next(self._clock.now() + seconds))
 
     def reachable(self) -> Sequence[int]:
         """Return the nodes whose devices can be reached now and are not training."""
+        self._take_in()
         now = self._clock.now()
         self._busy = {node: task for node, task in self._busy.items() if task[1] > now}
         if self._fleet.is_always_reachable and not self._busy:
             return self._nodes
-        mask = self._fleet.reachable(now)
+        mask = self._in_this_hour().copy()
         mask[[self._partition_of(node) for node in self._busy]] = False
         return [self._nodes[place] for place in np.flatnonzero(mask).tolist()]
+
+    def is_reachable(self, node_id: int) -> bool:
+        """Return whether one node is among them."""
+        self._take_in()
+        _, over = self._busy.get(node_id, ("", 0.0))
+        return over <= self._clock.now() and bool(self._in_this_hour()[self._partition_of(node_id)])
+
+    def _in_this_hour(self) -> NDArray[np.bool_]:
+        """Return which devices can be reached now; drawn once for each hour."""
+        slot = self._clock.now() // SLOT
+        if self._mask[0] != slot:
+            self._mask = slot, self._fleet.reachable(self._clock.now())
+        return self._mask[1]
 
     def group_of(self, node_id: int) -> str:
         """Return the name of a node's kind of device."""
@@ -138,23 +171,29 @@ class VirtualTimeGrid(Grid):
     # --- messages -----------------------------------------------------------------------------------------------------
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Have those nodes run whose replies can come; return the messages' ids, empty where there is no such node."""
+        """Send messages out; return their ids, empty where there is no such node."""
         given = list(messages)
-        sent = [wire.with_ttl(message, PATIENCE) for message in given]  # real time has no say in it
-        trips = []
-        for message, copy, size in zip(given, sent, wire.bytes_of_each(given), strict=True):
-            flower.with_id(copy)
-            if message.metadata.dst_node_id in self._nodes:
-                trips.append(self._trip(copy, size, ttl=message.metadata.ttl))
-        ran = [trip.message for trip in trips if trip.is_run]
-        replies = self._grid.send_and_receive(ran) if ran else ()
-        by_id = {reply.metadata.reply_to_message_id: reply for reply in replies}
+        return self._push(given, [self._clock.now()] * len(given))
+
+    def push_again(self, messages: Sequence[Message], begun: Sequence[float]) -> Sequence[str]:
+        """Have messages under way that were sent before the run was stopped, each at its time."""
+        return self._push(messages, begun)
+
+    def _push(self, given: Sequence[Message], begun: Sequence[float]) -> list[str]:
+        self._take_in()
+        trips = [
+            self._trip(message, size, since=since)
+            for message, size, since in zip(given, wire.bytes_of_each(given), begun, strict=True)
+            if message.metadata.dst_node_id in self._nodes
+        ]
         for trip in trips:
-            about = trip.message.metadata
-            over = self._send_home(trip, by_id.get(about.message_id))
             if trip.occupies:
-                self._busy[about.dst_node_id] = (about.message_id, over)
-        return [copy.metadata.message_id if copy.metadata.dst_node_id in self._nodes else "" for copy in sent]
+                self._busy[trip.node] = (trip.key, trip.until)
+            if trip.occupies and trip.is_run:
+                heapq.heappush(self._to_run, (trip.done, trip.number, trip))
+        self._run([trip for trip in trips if not trip.occupies])
+        keys = iter(trips)
+        return [next(keys).key if message.metadata.dst_node_id in self._nodes else "" for message in given]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Return the replies to these messages that have arrived, in the order of their arrival."""
@@ -166,48 +205,107 @@ class VirtualTimeGrid(Grid):
         """Send messages; return the replies that arrive within `timeout` virtual seconds."""
         ids = list(self.push_messages(messages))
         until = math.inf if timeout is None else self._clock.now() + timeout
-        while self._on_their_way and self._on_their_way[0].at <= until:
-            self.wait(self._on_their_way[0].at - self._clock.now())
+        while (soonest := self._next(until)) < math.inf and self._on_their_way and self._on_their_way[0].at <= until:
+            self._clock.move_to(soonest)
+            self._take_in()
         return self.pull_messages(ids)
 
-    def _trip(self, message: Message, size: int, *, ttl: float) -> Trip:
+    def _trip(self, given: Message, size: int, *, since: float) -> Trip:
         """Return what a message takes until its node begins to answer, and whether the node is run at all."""
-        now, kind = self._clock.now(), message.metadata.message_type
-        node = message.metadata.dst_node_id
-        partition = self._partition_of(node)
+        message = wire.with_ttl(given, PATIENCE)  # real time has no say in it
+        kind, node, ttl = message.metadata.message_type, message.metadata.dst_node_id, given.metadata.ttl
+        number, partition = next(self._numbers), self._partition_of(node)
+        key = f"trip-{number}"
         if kind == wire.ROUND_OVER:
             self._release(node)
         if kind in AT_ONCE:
-            return Trip(message, partition, now, math.inf)
+            return Trip(message, key, partition, number, since, math.inf)
         if kind != MessageType.TRAIN:
-            return Trip(message, partition, now + self._fleet.download(partition, size), now + ttl)
+            return Trip(message, key, partition, number, since + self._fleet.download(partition, size), since + ttl)
         seconds = self._fleet.until_trained(partition, examples=self._examples[partition], bytes_down=size)
-        is_lost = self._fleet.is_lost(partition, wire.read_instruction(message.content).at)
-        return Trip(message, partition, now + seconds, now + ttl, is_run=seconds < ttl and not is_lost, occupies=True)
+        is_run = seconds < ttl and not self._fleet.is_lost(partition, wire.read_instruction(message.content).at)
+        return Trip(message, key, partition, number, since + seconds, since + ttl, is_run, occupies=True)
 
-    def _send_home(self, trip: Trip, reply: Message | None) -> float:
-        """Have a reply arrive after its upload, or be cut off when its message's time is over; return when it ends."""
-        if reply is None:
-            return trip.until
+    # --- running ahead of time ----------------------------------------------------------------------------------------
+
+    def _next(self, until: float) -> float:
+        """Return when the next reply arrives, `until` at most; have all nodes run whose replies could be the next."""
+        while True:
+            while self._on_their_way and self._on_their_way[0].reply is None and self._on_their_way[0].at <= until:
+                self._end(heapq.heappop(self._on_their_way))
+            soonest = min(self._on_their_way[0].at, until) if self._on_their_way else until
+            if not self._to_run or self._to_run[0][0] > soonest:
+                return soonest
+            self._run(self._first_to_run())
+
+    def _take_in(self) -> None:
+        """Take in the replies that have arrived by now."""
+        now = self._clock.now()
+        while self._to_run and self._to_run[0][0] <= now:
+            self._run(self._first_to_run())
+        while self._on_their_way and self._on_their_way[0].at <= now:
+            self._end(heapq.heappop(self._on_their_way))
+
+    def _first_to_run(self) -> list[Trip]:
+        """Take out the trainings that are done first; of two of one node the first alone."""
+        taken: dict[int, Trip] = {}
+        while self._to_run and len(taken) < TOGETHER and self._to_run[0][2].node not in taken:
+            _, _, trip = heapq.heappop(self._to_run)
+            taken[trip.node] = trip
+        return list(taken.values())
+
+    def _run(self, trips: Sequence[Trip]) -> None:
+        """Have nodes run, all at once, and their replies set out."""
+        if not trips:
+            return
+        before = {trip.node: self._kept_by(trip.node) for trip in trips if trip.occupies}
+        replies = self._grid.send_and_receive([trip.message for trip in trips])
+        by_id = {reply.metadata.reply_to_message_id: reply for reply in replies}
+        for trip in trips:
+            kept = None
+            reply = by_id.get(trip.message.metadata.message_id)
+            if trip.occupies and self._keep is not None and (after := self._kept_by(trip.node)) != before[trip.node]:
+                self._keep.keep({trip.node: before[trip.node]})
+                kept = after
+            self._send_home(trip, reply, kept)
+
+    def _kept_by(self, node: int) -> bytes:
+        return b"" if self._keep is None else self._keep.kept_by(node)
+
+    def _send_home(self, trip: Trip, reply: Message | None, kept: bytes | None) -> None:
+        """Have a reply arrive after its upload, or be cut off when its message's time is over."""
         at = trip.done
-        if reply.has_content() and trip.message.metadata.message_type not in AT_ONCE:
+        if reply is not None and reply.has_content() and trip.message.metadata.message_type not in AT_ONCE:
             at += self._fleet.upload(trip.partition, _size(reply))
-        if at <= trip.until:
-            heapq.heappush(self._on_their_way, Arrival(at, next(self._numbers), reply))
-        return min(at, trip.until)
+        if reply is None or at > trip.until:
+            at, reply = trip.until, None
+        if reply is not None or kept is not None:
+            heapq.heappush(self._on_their_way, Arrival(at, trip.number, trip, reply, kept))
+        if self._busy.get(trip.node, ("", 0.0))[0] == trip.key:
+            self._busy[trip.node] = (trip.key, at)
+
+    def _end(self, arrival: Arrival) -> None:
+        """Have a trip be over: the reply is there, and the node keeps what it has kept since."""
+        trip, reply = arrival.trip, arrival.reply
+        if reply is not None:
+            self._arrived[trip.key] = flower.reply_from(
+                node_id=trip.node,
+                message_type=reply.metadata.message_type,
+                reply_to=trip.key,
+                content=reply.content if reply.has_content() else None,
+                error=reply.error if reply.has_error() else None,
+            )
+        if arrival.kept is not None and self._keep is not None:
+            self._keep.keep({trip.node: arrival.kept})
 
     def _release(self, node: int) -> None:
         """Have a node stop what it is at: nobody waits for it."""
         key, _ = self._busy.pop(node, ("", 0.0))
         if key:
-            self._on_their_way = [arrival for arrival in self._on_their_way if arrival.message_id != key]
+            self._to_run = [waiting for waiting in self._to_run if waiting[2].key != key]
+            self._on_their_way = [arrival for arrival in self._on_their_way if arrival.trip.key != key]
+            heapq.heapify(self._to_run)
             heapq.heapify(self._on_their_way)
-
-    def _take_in(self) -> None:
-        """Take in the replies that have arrived by now."""
-        while self._on_their_way and self._on_their_way[0].at <= self._clock.now():
-            arrival = heapq.heappop(self._on_their_way)
-            self._arrived[arrival.message_id] = arrival.reply
 
     def _partition_of(self, node: int) -> int:
         return self._nodes.index(node)

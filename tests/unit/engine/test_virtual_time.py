@@ -154,6 +154,99 @@ def test_a_node_that_is_not_there_gets_no_id():
     ]
 
 
+class Diary(Echo):
+    """Each node keeps how often it was run; and it is known who was run together."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.together: list[list[int]] = []
+
+    def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
+        self.together.append([message.metadata.dst_node_id for message in messages])
+        for node in self.together[-1]:
+            self.keep({node: bytes([self.kept_by(node)[0] + 1 if self.kept_by(node) else 1])})
+        return super().answer(messages, seconds=seconds)
+
+
+def kept_by(inner: Diary) -> list[int]:
+    return [inner.kept_by(node)[0] if inner.kept_by(node) else 0 for node in range(FIRST, FIRST + NODES)]
+
+
+def diary(**numbers: object) -> tuple[VirtualTimeGrid, Diary]:
+    inner = Diary()
+    return VirtualTimeGrid(inner, Fleet.of(NODES, 1, **numbers), np.full(NODES, 10)), inner
+
+
+def test_who_is_written_to_one_by_one_is_run_together():
+    grid, inner = diary(startup=[5.0, 6.0, 1.0, 9.0, 1.0, 1.0])
+    for node in (2, 3, 5):
+        grid.push_messages([message(node)])
+        grid.wait(0.5)
+    assert inner.together == []  # nothing is done yet
+    grid.wait(50.0)
+    assert inner.together == [[2, 3, 5]]
+    assert grid.offers.clock.now() == pytest.approx(5.0, abs=1e-3)
+
+
+def test_what_a_node_keeps_changes_when_its_reply_arrives():
+    grid, inner = diary(startup=[1.0, 5.0, 9.0, 1.0, 1.0, 1.0])
+    grid.push_messages([message(node) for node in (2, 3, 4)])
+    grid.wait(50.0)
+    assert inner.together == [[2, 3, 4]]
+    assert kept_by(inner) == [0, 0, 0, 0, 0, 0]  # run, and still under way
+    grid.wait(50.0)
+    assert kept_by(inner) == [1, 0, 0, 0, 0, 0]
+    grid.wait(50.0)
+    grid.wait(50.0)
+    assert kept_by(inner) == [1, 1, 1, 0, 0, 0]
+
+
+def test_who_is_stopped_keeps_what_it_kept_whether_or_not_it_was_run():
+    grid, inner = diary(startup=[1.0, 5.0, 9.0, 1.0, 1.0, 1.0])
+    grid.push_messages([message(node) for node in (2, 3)])
+    grid.wait(50.0)
+    grid.push_messages([message(4)])
+    grid.push_messages([message(node, wire.ROUND_OVER) for node in (3, 4)])  # one was run, the other was not
+    told = kept_by(inner)
+    arrivals(grid, [], until=50.0)
+    assert kept_by(inner) == [1, *told[1:]] == [1, 1, 1, 0, 0, 0]  # the notice itself
+
+
+def test_whose_upload_is_cut_off_keeps_what_it_has_learned():
+    grid, inner = diary(up=1.0)
+    grid.push_messages([message(2, letters=500, ttl=20.0)])
+    assert arrivals(grid, [], until=19.0) == {}
+    assert kept_by(inner)[0] == 0
+    arrivals(grid, [], until=20.0)
+    assert kept_by(inner)[0] == 1
+
+
+def test_two_trainings_of_one_node_are_run_one_after_the_other():
+    grid, inner = diary(startup=2.0)
+    ids = [*grid.push_messages([message(2), message(3)]), *grid.push_messages([message(2)])]
+    assert sorted(arrivals(grid, ids, until=50.0)) == [2, 3]
+    assert inner.together == [[2, 3], [2]]
+    assert kept_by(inner)[0] == 1
+
+
+def test_what_was_sent_before_a_stop_arrives_when_it_would_have():
+    whole, _ = made(startup=[5.0, 7.0, 1.0, 1.0, 1.0, 1.0], up=20.0)
+    expected = arrivals(whole, whole.push_messages([message(2, letters=40), message(3, letters=10)]), until=50.0)
+    again, _ = made(startup=[5.0, 7.0, 1.0, 1.0, 1.0, 1.0], up=20.0)
+    again.offers.clock.sleep(4.5)
+    ids = again.push_again([message(2, letters=40), message(3, letters=10)], [0.0, 0.0])
+    assert arrivals(again, ids, until=50.0) == expected
+
+
+@pytest.mark.parametrize("available", [1.0, 0.5])
+def test_one_node_can_be_reached_if_it_is_among_those_that_can(available):
+    grid, _ = made(startup=5.0, available=available)
+    grid.push_messages([message(3)])
+    for _ in range(4):
+        assert [node for node in range(2, 8) if grid.is_reachable(node)] == list(grid.reachable())
+        grid.offers.clock.sleep(2.0)
+
+
 def test_all_that_is_sent_at_once_can_be_waited_for():
     grid, _ = made(startup=[5.0, 2.0, 90.0, 9.0, 90.0, 90.0])
     replies = grid.send_and_receive([message(2), message(3), message(4)], timeout=20.0)
