@@ -1,8 +1,9 @@
 """A node's ledger in its client app: what is one question, where the ledger lies, and answering each question once.
 
 With ``node-config ledger`` the ledger lies in that folder, by the name of the data (`fedlearn.runs.ledgers`): it is of
-the node's owner, over all runs and servers. Without, it is a part of the node's memory: in a simulation it travels with
-the run's checkpoint, on a network it is as long-lived as ``node-config memory``, by run folder.
+the node's owner, over all runs and servers. Without, it is a part of the node's memory: in a simulation it lies in the
+run's checkpoint, where it is stored before a report is written down, on a network it is as long-lived as ``node-config
+memory``, by run folder.
 """
 
 from __future__ import annotations

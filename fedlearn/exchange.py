@@ -55,8 +55,11 @@ class Keeping(Protocol):
         """Return what all nodes keep between rounds."""
         ...
 
-    def changed_node_states(self) -> bytes:
-        """Return what those nodes keep, or that they keep nothing, that keep something else than at the last call."""
+    def changed_node_states(self, *, settled: bool = True) -> bytes:
+        """Return what those nodes keep, or that they keep nothing, that keep something else than at the last call.
+
+        `settled`: when all nodes have read what was sent to them; else at once.
+        """
         ...
 
     def restore_node_states(self, data: bytes) -> None:

@@ -212,9 +212,9 @@ class Exchange:
         """Return what the grid keeps for the nodes; empty where they keep it themselves."""
         return b"" if self._offers.keep is None else self._offers.keep.node_states()
 
-    def changed_node_states(self) -> bytes:
-        """Return what of it has changed since the last call."""
-        return b"" if self._offers.keep is None else self._offers.keep.changed_node_states()
+    def changed_node_states(self, *, settled: bool = True) -> bytes:
+        """Return what of it has changed since the last call; `settled`: when the nodes have read all they were sent."""
+        return b"" if self._offers.keep is None else self._offers.keep.changed_node_states(settled=settled)
 
     def restore_node_states(self, data: bytes) -> None:
         """Give it back to the grid, after a resume."""

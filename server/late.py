@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from fedlearn import wire
@@ -20,12 +20,21 @@ class Missed(NamedTuple):
 
 
 class LateReports:
-    """Messages whose reports did not come in time."""
+    """Messages whose reports did not come in time.
 
-    def __init__(self, exchange: Exchange, events: EventLog, notices: Notices) -> None:
+    Parameters
+    ----------
+    keep_paid
+        Called before a report is written down: what it has cost its node has to be stored by then.
+    """
+
+    def __init__(
+        self, exchange: Exchange, events: EventLog, notices: Notices, keep_paid: Callable[[], None] = lambda: None
+    ) -> None:
         self._exchange = exchange
         self._events = events
         self._notices = notices
+        self._keep_paid = keep_paid
         self._pending: Pending[Missed] = exchange.send([], [], book="")  # as reports: `refuse` counts them
 
     def expect(self, missing: Pending[Member], at: At) -> None:
@@ -34,8 +43,10 @@ class LateReports:
 
     def refuse(self) -> None:
         """Refuse all that has come since."""
-        sizes: Sequence[int] = [self._refuse(*heard.about, wire.bytes_of(heard.reply.content))
-                 for heard in self._pending.heard() if heard.reply.has_content() and not heard.again]  # fmt: skip
+        came = [each for each in self._pending.heard() if each.reply.has_content() and not each.again]
+        if came:
+            self._keep_paid()
+        sizes = [self._refuse(*each.about, wire.bytes_of(each.reply.content)) for each in came]
         self._exchange.traffic.add_reports(sizes)
 
     def _refuse(self, member: Member, at: At, size: int) -> int:

@@ -40,6 +40,8 @@ class ServerRun:
         What its nodes and its evaluation measure; unless given, all that the store's table has.
     selector
         Draws cohorts; a new one, unless it has learned something before.
+    is_private
+        Whether nodes pay for what they report; as the metrics say, unless given.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class ServerRun:
         draws: Draws | None = None,
         model_metrics: Metrics | None = None,
         selector: Selector | None = None,
+        is_private: bool | None = None,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
@@ -64,10 +67,11 @@ class ServerRun:
         self.draws = draws or Draws(config, is_virtual=exchange.is_virtual)
         self.selector = selector or load_selector(config)
         self.notices = Notices(exchange)
-        self.late = LateReports(exchange, events, self.notices)
+        self.late = LateReports(exchange, events, self.notices, self.keep_paid)
         self.directory = NodeDirectory(exchange, events, clients=config.clients, window=config.rounds.selection_window)
         self.typical = store.typical  # what reports are compared with
         self.model_metrics = model_metrics or store.metrics
+        self.is_private = self.model_metrics.privacy_loss is not None if is_private is None else is_private
         self.nodes = NodeTable(
             store.folder, self._node_columns(), committed=len(store.history.rounds), sound=store.sound_bytes(NODES)
         )
@@ -75,6 +79,15 @@ class ServerRun:
         self._began = exchange.wall.now()
         self._cpu_before = cpu_seconds()
         self._earlier_seconds = store.seconds
+
+    def keep_paid(self) -> None:
+        """Store what the nodes of a private model keep, before anything that they have sent counts.
+
+        Their ledgers are a part of it where the engine keeps them: what is written down of a report, in whatever
+        attempt, was paid for after any crash. Other models' attempts are made again, from what was kept at a commit.
+        """
+        if self.is_private and (changed := self.exchange.changed_node_states(settled=False)):
+            self.store.keep_nodes(changed)
 
     def _node_columns(self) -> list[str]:
         evaluated = [metric.name for metric in self.model_metrics.evaluated] if self.config.evaluation.nodes else []

@@ -215,9 +215,10 @@ class VirtualNodes(Grid):
         """Return what all nodes keep, sorted by node id."""
         return packed(sorted(self.kept.items()))
 
-    def changed_node_states(self) -> bytes:
+    def changed_node_states(self, *, settled: bool = True) -> bytes:
         """Return what those nodes keep, sorted by node id, that keep something else than at the last call."""
-        changed, self._changed = self._changed, set()
+        changed = set(self._changed)
+        self._changed -= changed  # before it is read: what a thread changes meanwhile is told at the next call
         return packed((node_id, self.kept.get(node_id, b"")) for node_id in sorted(changed))
 
     def restore_node_states(self, data: bytes) -> None:

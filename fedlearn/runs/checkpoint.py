@@ -18,8 +18,8 @@ runs/NAME/
 Each file is written aside, synced, and renamed into place. `checkpoint.json` is renamed last: until then the one
 before it stands, with the files it names, which are removed only afterwards. The history is not written anew: a round
 is appended and synced, and `checkpoint.json` says how many bytes count; what a kill has cut short lies behind them, and
-the next round is written over it. So it is with what nodes keep (`memories.py`), and with the files that others append
-to (`APPENDED`).
+the next round is written over it. So it is with what nodes keep (`memories.py`), which a private run stores between
+commits, too, and with the files that others append to (`APPENDED`).
 
 Whoever changes a stored file by hand is told so when the run is resumed. A checksum is no signature: it is not made
 against those who recompute it, and they, too, get at most one line.
@@ -178,6 +178,7 @@ class RunStore:
         self._history_sha256 = hashlib.sha256()
         self._table_bytes = -1  # of metrics.csv as it was last written
         self._memories = MemoryFile()
+        self._manifest: Manifest | None = None  # as it lies in the folder
         self._appended = {name: Appended(folder / name) for name in APPENDED}
         self._written: dict[str, Written] = {}
 
@@ -239,6 +240,33 @@ class RunStore:
             memories = self._with_memories(len(self.history.rounds) + 1, changed_nodes, all_nodes)
             self._write(state, memory, self.history.plus(record), record, memories)
 
+    def keep_nodes(self, changed: bytes) -> None:
+        """Store what nodes keep before the round is committed, or where it never is: what they have paid for.
+
+        Until the commit it is only appended: the file that the checkpoint names is never written over.
+
+        Parameters
+        ----------
+        changed
+            What has changed since it was last stored (`memories.packed`).
+
+        Raises
+        ------
+        RunFailed
+            If a file cannot be written; what was stored before stays stored.
+        """
+        assert self._manifest is not None
+        before, name = self._memories, _nodes_name(len(self.history.rounds))
+        with storing(self.folder):
+            if before.name:
+                write_from(self.folder / before.name, before.size, changed)
+                memories = before.plus(changed)
+            else:
+                write_atomically(self.folder / name, changed)
+                memories = MemoryFile.of(name, changed, whole=len(changed))
+            self._put(self._manifest.with_memories(memories))
+        self._memories = memories
+
     def load(self) -> None:
         """Read the stored checkpoint, and take away what a kill has left beside it.
 
@@ -271,6 +299,7 @@ class RunStore:
         self.node_states = self._read(nodes, files[nodes], first=sizes.get(nodes)) if nodes else b""
         self._memories = MemoryFile.of(nodes, self.node_states, whole=manifest.nodes_whole)
         self.history, self.seconds, self.model_sha256 = history, manifest.seconds, manifest.files[names[0]]
+        self._manifest = manifest
         self.typical = manifest.typical
         self._history_bytes, self._history_sha256 = len(written), hashlib.sha256(written)
         self._best_sha256, self._best_size = manifest.best_sha256, manifest.sizes.get(BEST)
@@ -330,7 +359,7 @@ class RunStore:
 
     def _without_a_checkpoint(self) -> str:
         """Return a file that shows that rounds were committed; empty if there is none."""
-        begun = {_state_name(0), _memory_name(0), _nodes_name(0)}
+        begun = {_state_name(0), _memory_name(0)}
         for path in sorted((self.folder / "checkpoint").glob("[!.]*")):
             name = f"checkpoint/{path.name}"
             if name not in begun and (name != HISTORY or path.stat().st_size):
@@ -383,8 +412,6 @@ class RunStore:
         whole.update(line)
         sizes = {name: len(content) for name, content in data.items()}
         files = {name: sha256(content) for name, content in data.items()}
-        if memories.name:
-            sizes[memories.name], files[memories.name] = memories.size, memories.sha256
         is_best = record is not None and record is history.best
         if is_best:
             self._best_sha256, self._best_size = sha256(packed), len(packed)
@@ -395,7 +422,6 @@ class RunStore:
             history_bytes=self._history_bytes + len(line),
             history_sha256=whole.hexdigest(),
             files=files,
-            nodes_whole=memories.whole,
             parameters=list(state),
             seconds=round(self.seconds, 3),
             settings=self._settings,
@@ -404,13 +430,18 @@ class RunStore:
             best_sha256=self._best_sha256,
             data=self._data,
             appended=self._written,
-        )
-        write_atomically(self.folder / CHECKPOINT, manifest.packed())
+        ).with_memories(memories)
+        self._put(manifest)
         self.state, self.memory, self.node_states, self.history = state, memory, b"", history
         self._history_bytes, self._history_sha256, self._memories = manifest.history_bytes, whole, memories
         self.model_sha256 = manifest.files[_state_name(number)]
-        self._clear({*files})
+        self._clear({*manifest.files})
         self._publish(packed, record)
+
+    def _put(self, manifest: Manifest) -> None:
+        """Have the folder hold what a manifest names."""
+        write_atomically(self.folder / CHECKPOINT, manifest.packed())
+        self._manifest = manifest
 
     def _with_memories(self, number: int, changed: bytes, all_nodes: Callable[[], bytes]) -> MemoryFile:
         """Write what nodes keep after a round, beside or behind what the checkpoint names; return its file."""

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +21,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from fedlearn.cohort import Typical
 from fedlearn.errors import CheckpointError
 from fedlearn.runs.appended import Written
+from fedlearn.runs.memories import MemoryFile
 
 FORMAT = 2
 LARGEST = 1 << 26  # bytes; the names of 100,000 parameters take a tenth
@@ -76,6 +77,17 @@ class Manifest:
     typical: Typical | None = None
     appended: dict[str, Written] = field(default_factory=dict)
     nodes_whole: Annotated[int, Field(ge=0)] = 0
+
+    def with_memories(self, memories: MemoryFile) -> Manifest:
+        """Return the manifest that names this file of what nodes keep, too."""
+        if not memories.name:
+            return self
+        return replace(
+            self,
+            files={**self.files, memories.name: memories.sha256},
+            sizes={**self.sizes, memories.name: memories.size},
+            nodes_whole=memories.whole,
+        )
 
     def packed(self) -> bytes:
         """Return the file's content."""

@@ -19,11 +19,12 @@ from fedlearn.exchange import Folding
 from fedlearn.folding import STATE, BlockResult, Fold, FoldingTree, FoldPlan, ParcelPlan, Sums, merge
 from fedlearn.folding.steps import steps_of
 from fedlearn.state import layout_of
-from server.exchange import Exchange, Pending
+from server.exchange import Pending
 from server.phases.configuration import Configuration
 from server.run import ServerRun
 
 TOLD = {Fate.LATE: "late", Fate.REFUSED: "refused"}
+TOGETHER = 64  # reports of a private model that are written down at once, as what they have cost is stored before
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def collect_reports(run: ServerRun, configuration: Configuration, at: At) -> Rep
     if run.exchange.fold is not None:
         _collect_blocks(run.exchange.fold, run.clock, configuration, intake, deadline=deadline)
     else:
-        run.late.expect(_collect_replies(run.exchange, configuration, intake, deadline=deadline), at)
+        run.late.expect(_collect_replies(run, configuration, intake, deadline=deadline), at)
     reporting = intake.closed()
     run.exchange.traffic.add_reports(report.bytes_up for report in reporting.reports)
     tell(run, reporting, TOLD, at)
@@ -117,6 +118,9 @@ class _Intake:
         self._reports: dict[int, NodeReport] = {}
         self._counted = 0
         self._events = run.events
+        self._keep_paid = run.keep_paid
+        self._unwritten: list[NodeReport] = []  # into the log
+        self._together = TOGETHER if run.is_private else 1
         self._timed = run.exchange.timed
         self._clock = run.clock
         self._began = run.clock.now()
@@ -136,11 +140,17 @@ class _Intake:
         return self._counted >= self._enough
 
     def write(self, report: NodeReport) -> None:
-        """Write one report down, and into the log."""
+        """Write one report down, and into the log; what it has cost its node is stored."""
+        self._note(report)
+        self._log(report)
+
+    def _note(self, report: NodeReport) -> None:
         self._reports[report.position] = report
         self._counted += report.fate is Fate.REPORTED
         if report.fate is not Fate.LATE:
             self._seconds[report.position] = self._clock.now() - self._began
+
+    def _log(self, report: NodeReport) -> None:
         member = self._members[report.position]
         detail: dict[str, Any] = {"device": self._timed.group_of(member.node_id)} if self._timed else {}
         if report.reason:
@@ -154,7 +164,7 @@ class _Intake:
         self._events.write(report.fate, **self._where, node=member.node_id, partition=member.partition_id, **detail)
 
     def take_block(self, result: BlockResult) -> None:
-        """Add the sum of a block, whose memory will be used again, and write its reports down."""
+        """Add the sum of a block, whose memory will be used again, and write its reports down, if there are enough."""
         sums = self.fold.from_arrays(result.arrays)
         if not self.tree.is_next(result.block):
             copy = self.fold.empty()  # it has to wait for its turn
@@ -162,7 +172,17 @@ class _Intake:
             sums = copy
         self.tree.place_block(result.block, sums)
         for report in result.reports:
-            self.write(report)
+            self._note(report)
+        self._unwritten += result.reports
+        if len(self._unwritten) >= self._together:
+            self._write_out()
+
+    def _write_out(self) -> None:
+        """Store what the reports have cost that are not in the log yet, then write them there."""
+        self._keep_paid()
+        for report in self._unwritten:
+            self._log(report)
+        self._unwritten.clear()
 
     def refuse_second(self, member: Member) -> None:
         """Log that a member has sent another report after its first."""
@@ -172,6 +192,7 @@ class _Intake:
 
     def closed(self) -> Reporting:
         """Return what came; members of whom nothing came are late."""
+        self._write_out()
         for member in self._members:
             if member.position not in self._reports:
                 reason = "enough had reported before" if self.has_enough else "no report by the reporting deadline"
@@ -199,9 +220,10 @@ def _collect_blocks(
 
 
 def _collect_replies(
-    exchange: Exchange, configuration: Configuration, intake: _Intake, *, deadline: float
+    run: ServerRun, configuration: Configuration, intake: _Intake, *, deadline: float
 ) -> Pending[Member]:
     """Collect from any Flower grid; return the messages that nothing came of."""
+    exchange = run.exchange
     sent = [message.content.copy() for message in configuration.messages]  # a simulated node may change its own
     pending = exchange.send(configuration.messages, configuration.members, book="")
     exchange.traffic.down -= wire.bytes_of_all([configuration.messages[each.position] for each in pending.unsent])
@@ -209,7 +231,10 @@ def _collect_replies(
         intake.write(NodeReport(member.position, Fate.FAILED, reason="the node is not connected"))
         intake.tree.place(member.position, None)
     for _ in exchange.looks(until=exchange.clock.now() + deadline):
-        for member, reply, again in pending.heard():
+        heard = list(pending.heard())
+        if heard:
+            run.keep_paid()
+        for member, reply, again in heard:
             verdict = intake.fold.gate.check(reply, member, sent[member.position])
             if again:
                 exchange.traffic.add_reports([verdict.report.bytes_up])

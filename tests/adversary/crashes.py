@@ -6,9 +6,11 @@
 An operation is whatever Python tells its audit hooks of files below the run folder (opened for writing, renamed,
 removed, made, truncated), and each write, flush, truncation and sync: there is no list of the writer's functions here,
 so that one more file has its points at once. A write is cut in its middle, too. The runs go by every schedule of the
-table and by a guest's, with memories of strategy and nodes and without.
+table and by a guest's, with memories of strategy and nodes and without. One is private, its noise secure, and abandons
+the first attempt of each round.
 
-Exit code 1 if a resumed run has other bytes than one that was never killed, or leaves other files behind.
+Exit code 1 if a resumed run has other bytes than one that was never killed, or leaves other files behind; of the
+private one, whose bytes no seed gives, if its log tells of an answer that no ledger in its checkpoint has paid for.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
@@ -32,13 +34,20 @@ from typing import Annotated, Any
 
 import typer
 
+from client.ledger import InMemory
+from client.memory import memory_of
 from fedlearn import flower
 from fedlearn.commands.shared import run_settings
 from fedlearn.config import config_from
 from fedlearn.engine import inline
 from fedlearn.engine.apps import load_client_app, load_server_app
+from fedlearn.engine.virtual_nodes import context_of, partition_of
+from fedlearn.privacy.ledger import Ledger, Publication, bookings
 from fedlearn.runs.checkpoint import CHECKPOINT
-from fedlearn.runs.folder import SETTINGS
+from fedlearn.runs.folder import EVENTS, SETTINGS
+from fedlearn.runs.log import EventTail
+from fedlearn.runs.manifest import Manifest
+from fedlearn.runs.memories import NAME, unpacked
 from server.schedules import SCHEDULES
 from tests.adversary import tiny
 
@@ -49,6 +58,7 @@ LONGEST = 200  # seconds that one run may take before it counts as hanging
 SHOWN = 10
 LONGEST_EVENT = 1 << 16  # bytes
 NEVER = 0
+PRIVATE = "private, each round twice"
 TIMES = (
     "seconds", "cpu_seconds", "memory_bytes", "seconds_per_round", "history_bytes", "appended",
 )  # fmt: skip
@@ -59,11 +69,12 @@ def runs() -> dict[str, dict[str, Any]]:
     """Return the settings of the runs that are killed, by name."""
     schedules = {**{name: name for name in SCHEDULES}, "two selections": GUEST}
     memories = {"": {}, ", with memories": tiny.OWING}
-    return {
+    seeded = {
         f"{name}{which}": {**tiny.SETTINGS, **memory, "rounds.schedule": schedule}
         for name, schedule in schedules.items()
         for which, memory in memories.items()
     }
+    return seeded | {PRIVATE: {**tiny.SETTINGS, **tiny.PRIVATE}}
 
 
 # --- one process ------------------------------------------------------------------------------------------------------
@@ -219,6 +230,37 @@ def difference(found: Mapping[str, str], expected: Mapping[str, str]) -> str:
     return ", ".join(f"{name} is {words[name in found, name in expected]}" for name in wrong)
 
 
+def unpaid(folder: Path) -> str:
+    """Return what is wrong with what the nodes of a private run have paid for; empty if nothing.
+
+    An answer is told by the norm that the log has of it. Each that was ever written down was paid for, and no other.
+    """
+    answers: dict[int, set[tuple[int, float]]] = {}
+    for event in EventTail(folder / EVENTS).read():
+        if event["event"] == "reported":
+            answers.setdefault(event["partition"], set()).add((event["round"], event["norm"]))
+    ledgers = dict(_ledgers(folder))
+    paid = {partition: [each.round_number for each in bookings(of.entries())] for partition, of in ledgers.items()}
+    seen = {partition: [number for number, _ in sorted(each)] for partition, each in answers.items()}
+    kept = all(len(paid[key]) == len(published(ledgers[key])) for key in paid)
+    return "" if paid == seen and kept else f"seen were answers in rounds {seen}, paid for are {paid}"
+
+
+def published(ledger: Ledger) -> list[Publication]:
+    """Return what was published, each answer as it was."""
+    return [entry for entry in ledger.check() if isinstance(entry, Publication)]
+
+
+def _ledgers(folder: Path) -> Iterator[tuple[int, Ledger]]:
+    manifest = Manifest.read(folder / CHECKPOINT)
+    (name,) = (name for name in manifest.files if NAME.fullmatch(name))
+    stored = (folder / name).read_bytes()[: manifest.sizes[name]]
+    for node, kept in sorted(unpacked(stored).items()):
+        memory = memory_of(context_of(node, kept, num_nodes=6, settings={}))
+        if memory.texts:
+            yield partition_of(node), Ledger(InMemory(memory))
+
+
 # --- all of it --------------------------------------------------------------------------------------------------------
 
 
@@ -266,6 +308,8 @@ class Killed:
                     continue
                 if status:
                     return f"it ended with status {status}: {errors.read_text().strip().splitlines()[-1:]}"
+            if self.name == PRIVATE:
+                return unpaid(out) or difference(dict.fromkeys(content_of(out)), dict.fromkeys(self.expected))
             return difference(content_of(out), self.expected)
 
 

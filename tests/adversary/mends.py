@@ -233,6 +233,11 @@ MENDS = (
         f"{STORED}::test_c6_a_commit_after_many_rounds_writes_what_the_first_did",
     ),
     Mend(
+        "C7", "server/phases/reporting.py",
+        "        if heard:\n            run.keep_paid()\n", "",
+        f"{STORED}::test_c7_a_private_run_that_is_killed_has_paid_for_every_answer_that_was_written_down",
+    ),
+    Mend(
         "D1", "fedlearn/engine/embedded/hanging.py",
         "            self._pool.submit(_rest_of(task, place))\n", "",
         "end_to_end/test_failing_nodes.py::test_a_node_that_hangs_costs_itself_only",

@@ -32,6 +32,22 @@ with tempfile.TemporaryDirectory() as place:
 """
 
 
+UNPAID = """
+import tempfile
+from pathlib import Path
+from server.run import ServerRun
+from tests.adversary import crashes
+
+ServerRun.keep_paid = lambda run: None
+crashes.flower.enter_run()
+with tempfile.TemporaryDirectory() as place:
+    killed = crashes.Killed(crashes.PRIVATE, crashes.runs()[crashes.PRIVATE], Path(place))
+    eighth = killed.operations // 8
+    found = {killed.after(crashes.Kill(at)) for at in range(2 * eighth, 8 * eighth, eighth)}
+    print(crashes.unpaid(Path(place) / "whole"), found)
+"""
+
+
 def output_of(*command):
     return subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
 
@@ -49,6 +65,12 @@ def test_a_run_killed_at_a_file_operation_resumes_to_the_same_bytes():
 @pytest.mark.slow
 def test_a_resume_that_forgets_what_nodes_keep_is_found():
     assert "model.safetensors is other" in output_of("-c", FORGETFUL).stdout
+
+
+@pytest.mark.slow
+def test_a_private_run_that_does_not_store_what_was_paid_is_found():
+    said = output_of("-c", UNPAID).stdout
+    assert said.startswith(" {") and "seen were answers" in said
 
 
 def test_every_operation_on_a_file_of_the_run_is_a_point(tmp_path):

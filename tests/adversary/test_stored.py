@@ -1,4 +1,4 @@
-"""Attacks on what a run has stored: spoiled files, forged ones, full disks, kills. C1 to C6 are the faults they found.
+"""Attacks on what a run has stored: spoiled files, forged ones, full disks, kills. C1 to C7 are the faults they found.
 
 What is read back must be what was written, or there is one line that names the file. FEDLEARN_SPOILED sets how many
 spoiled folders are tried (150 by default); each is drawn from a seed of its own.
@@ -32,7 +32,7 @@ from fedlearn.runs.history import COLUMNS, RoundRecord
 from fedlearn.runs.log import EventLog
 from fedlearn.runs.memories import packed, unpacked
 from fedlearn.runs.nodes import NodeTable
-from tests.adversary import tiny
+from tests.adversary import crashes, tiny
 
 SPOILED = int(os.environ.get("FEDLEARN_SPOILED", "150"))
 FILES = (
@@ -582,6 +582,28 @@ def test_c6_run_without_its_checkpoint_is_not_begun_again_unasked(sound, tmp_pat
     (folder / CHECKPOINT).unlink()
     with pytest.raises(CheckpointError, match=r"checkpoint\.json is missing, though .*put it back.*spent"):
         store_of(folder, config_from(SETTINGS)).begin(state_of(0))
+
+
+@pytest.mark.parametrize("moment", ["reported", "abandoned"])
+def test_c7_a_private_run_that_is_killed_has_paid_for_every_answer_that_was_written_down(tmp_path, monkeypatch, moment):
+    """Its first attempt is abandoned; noise is secure, so that a second answer to one question is another one."""
+    run, other, write = tmp_path / "run", tmp_path / "other", EventLog.write
+    config = config_from({**tiny.SETTINGS, **tiny.PRIVATE, "out": str(run)})
+
+    def dies(log, event, **fields):
+        write(log, event, **fields)
+        if event == moment:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(EventLog, "write", dies)
+        inline.run(config)
+    shutil.copytree(run, other)
+    inline.run(config)
+    assert crashes.unpaid(run) == ""
+    (other / CHECKPOINT).unlink()
+    with pytest.raises(CheckpointError, match=r"checkpoint\.json is missing, though .*put it back.*spent"):
+        RunStore(other).begin(state_of(0))
 
 
 def test_c6_run_of_which_nothing_was_stored_says_that_it_begins_from_nothing(tmp_path, caplog):

@@ -1,7 +1,7 @@
 """The smallest federation: a model of a few numbers and a learner that pulls them to each node's own point.
 
 A run takes milliseconds and imports no torch; it has all that a run stores: a best round, memories of the strategy and
-of the nodes.
+of the nodes, and, where the model is private, their ledgers.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from typing import Any
 import numpy as np
 
 from client.learners.base import Learner, LocalFit, LocalTask
+from fedlearn.cohort import At
 from fedlearn.data.base import DataSpec, TableDataset
-from fedlearn.metrics import TRAIN_LOSS, Metric, Metrics
+from fedlearn.metrics import EPSILON, TRAIN_LOSS, Metric, Metrics
 from fedlearn.models.base import Evaluation
 from fedlearn.models.spec import ModelSpec
 from fedlearn.state import State, UpdateKind
+from server.collecting import NotCommitted, collect
+from server.committing import abandon
+from server.schedules.synchronous import Synchronous, committed_or_not
 from tests.oracles import forests
 
 SIZE = 12
+ROUNDS = 3
 
 
 def table(data_dir: str) -> Any:
@@ -63,13 +68,50 @@ class Pull(Learner):
         return LocalFit(arrays, len(task.indices), {"train_loss": float(np.abs(x).mean())})
 
 
+class PaidPoint(Point):
+    """A point of which nodes say no more than they pay for."""
+
+    learner = f"{__name__}:PaidPull"
+    metrics = Metrics((TRAIN_LOSS, EPSILON), Point.metrics.evaluated)
+
+
+class PaidPull(Pull):
+    """The same step with noise that no seed gives; nothing is claimed for it but its price, the same in each round."""
+
+    def cost(self, budget: float, *, round_number: int = 1) -> float:
+        return budget / ROUNDS
+
+    def fit(self, state: State, task: LocalTask) -> LocalFit:
+        fit = super().fit(state, task)
+        noise = np.random.default_rng().normal(size=SIZE).astype(np.float32)
+        spent = {EPSILON.name: task.round_number / ROUNDS}
+        return LocalFit({**fit.arrays, "x": fit.arrays["x"] + noise}, 1, {**fit.metrics, **spent})
+
+
+class Again(Synchronous):
+    """Abandons the first attempt of each round when its reports have come."""
+
+    def attempt(self, at: At) -> NotCommitted | None:
+        collected = collect(self.server, at)
+        if isinstance(collected, NotCommitted) or at.attempt > 1:
+            return collected if isinstance(collected, NotCommitted) else committed_or_not(self.server, collected, at)
+        abandon(self.server, collected.reporting, at, "once more")
+        return NotCommitted("once more")
+
+
 def _made(spec: DataSpec, options: Any) -> Point:
     return Point()
 
 
+def _made_private(spec: DataSpec, options: Any) -> Point:
+    return PaidPoint()
+
+
 POINT = ModelSpec(_made)
+PAID = ModelSpec(_made_private, is_private=True)
 SETTINGS = {
-    "clients": 6, "rounds.cohort": 4, "rounds.total": 3, "rounds.backoff": 0.0, "data.dataset": f"{__name__}:table",
-    "model.name": f"{__name__}:POINT", "engine.name": "inline",
+    "clients": 6, "rounds.cohort": 4, "rounds.total": ROUNDS, "rounds.backoff": 0.0,
+    "data.dataset": f"{__name__}:table", "model.name": f"{__name__}:POINT", "engine.name": "inline",
 }  # fmt: skip
 OWING = {"compression.codec": "residual,top-k:0.3,quantize:4", "compression.send": "update", "strategy.name": "fedavgm"}
+PRIVATE = {"model.name": f"{__name__}:PAID", "privacy.noise": "secure", "rounds.schedule": f"{__name__}:Again"}

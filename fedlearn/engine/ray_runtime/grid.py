@@ -73,9 +73,10 @@ class RunnerGrid(VirtualNodes):
         self._mailbox.wait_until_empty()
         return super().node_states()
 
-    def changed_node_states(self) -> bytes:
-        """Return what those keep that keep something else, likewise."""
-        self._mailbox.wait_until_empty()
+    def changed_node_states(self, *, settled: bool = True) -> bytes:
+        """Return what those keep that keep something else: likewise, if it is to be settled."""
+        if settled:
+            self._mailbox.wait_until_empty()
         return super().changed_node_states()
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from fedlearn.errors import CheckpointError
+from fedlearn.errors import CheckpointError, RunFailed
 from fedlearn.runs import checkpoint
 from fedlearn.runs.checkpoint import CHECKPOINT, RunStore, write_atomically
 from fedlearn.runs.history import RoundRecord
@@ -72,6 +72,36 @@ def test_what_was_saved_is_loaded(tmp_path, rounds):
     assert store.history == saved.history
     assert store.model_sha256 == saved.model_sha256
     assert checkpoint.sha256((tmp_path / "model.safetensors").read_bytes()) == saved.model_sha256
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_what_nodes_keep_before_a_commit_is_stored_with_the_round_before_it(tmp_path, rounds):
+    store = stored(tmp_path, rounds)
+    store.keep_nodes(packed([(9, b"paid")]))
+    store.keep_nodes(packed([(9, b"paid twice")]))
+    loaded = RunStore(tmp_path)
+    loaded.load()
+    assert loaded.model_sha256 == store.model_sha256
+    of_rounds = {7: b"n2"} if rounds else {}
+    assert unpacked(loaded.node_states) == of_rounds | {9: b"paid twice"}
+    for each in (store, loaded):
+        save(each, rounds + 1)
+    loaded.load()
+    assert unpacked(loaded.node_states) == {7: b"n%d" % (rounds + 1), 9: b"paid twice"}
+
+
+def test_what_was_kept_is_as_it_was_where_the_next_cannot_be_written(tmp_path, monkeypatch):
+    store = stored(tmp_path, 1)
+    store.keep_nodes(packed([(9, b"paid")]))
+
+    def full(path, data):
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as patch, pytest.raises(RunFailed, match="No space left"):
+        patch.setattr(checkpoint, "write_atomically", full)
+        store.keep_nodes(packed([(9, b"more")]))
+    store.load()
+    assert unpacked(store.node_states) == {7: b"n1", 9: b"paid"}
 
 
 def test_only_the_files_of_the_latest_round_are_kept(tmp_path):
