@@ -22,7 +22,7 @@ from flwr.serverapp import Grid
 
 from fedlearn import wire
 from fedlearn.clock import WallClock
-from fedlearn.exchange import Folding, Timed, offers_of
+from fedlearn.exchange import Folding, NodeIds, Timed, offers_of
 from fedlearn.metrics import VIRTUAL_SECONDS
 from fedlearn.registry import load_reference
 from fedlearn.runs.history import History
@@ -103,7 +103,7 @@ class Pending(Generic[T]):
 
     def heard(self) -> Iterator[Heard[T]]:
         """Yield the replies that have come since the last look."""
-        about = dict(self.open)
+        about = self._exchange.answered(self.open)
         for reply in self._exchange.pull(list(about)):
             message_id = reply.metadata.reply_to_message_id
             if message_id not in about:
@@ -160,6 +160,15 @@ class Exchange:
         """Return the replies to these messages that have come, each once."""
         return self._grid.pull_messages(message_ids) if message_ids else ()
 
+    def answered(self, open_messages: Mapping[str, T]) -> dict[str, T]:
+        """Return those messages that may have been answered: all, in real time; in virtual time the grid knows.
+
+        There each reply has a look of its own: to go through all messages for each would take a cohort's square.
+        """
+        if self.timed is None:
+            return dict(open_messages)
+        return {key: open_messages[key] for key in self.timed.arrived() if key in open_messages}
+
     def take_traffic(self) -> Traffic:
         """Return what was counted since the last call."""
         traffic, self.traffic = self.traffic, Traffic()
@@ -196,7 +205,7 @@ class Exchange:
         """Return the ids of all nodes, in the order of their partitions; None where only the nodes know."""
         return None if self._offers.partitions is None else self._offers.partitions()
 
-    def reachable(self) -> Sequence[int] | None:
+    def reachable(self) -> NodeIds | None:
         """Return the ids of those of them that can be written to now: all, where they have no devices."""
         return self.nodes_by_partition() if self.timed is None else self.timed.reachable()
 

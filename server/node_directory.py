@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fedlearn import wire
+from fedlearn.exchange import NodeIds
 from fedlearn.flower.network import partition_of_key
 from fedlearn.runs.log import EventLog
 from server.exchange import Exchange, Pending
@@ -53,7 +54,7 @@ class NodeDirectory:
         seconds = round(clock.now() - begin, 3)
         self._events.write("roll-called", known=known, clients=self._clients, seconds=seconds)
 
-    def nodes(self, *, ttl: float) -> Sequence[int]:
+    def nodes(self, *, ttl: float) -> NodeIds:
         """Return the connected nodes whose partition is known, in the order of partitions; ask the others."""
         if (virtual := self._exchange.reachable()) is not None:
             return virtual

@@ -71,12 +71,14 @@ class DataSettings(Settings):
 
     dataset: str = "auto"
     """Images: cifar10, digits; texts: topics; tables for tree models: california, diabetes, adult, or a .toml file that
-    describes one. Your own: a folder of pictures with one folder for each class; a .csv or .parquet file (say
-    data.options.target=COLUMN), .npz, or .json in LEAF's form; hub:NAME of the Hugging Face Hub; module:callable.
+    describes one; synthetic: made when they are asked for, for any number of nodes. Your own: a folder of pictures with
+    one folder for each class; a .csv or .parquet file (say data.options.target=COLUMN), .npz, or .json in LEAF's form;
+    hub:NAME of the Hugging Face Hub; module:callable.
     auto: CIFAR-10 or, where it can be neither found nor downloaded, digits; for tree models california, else diabetes
     (auto-regression), and adult for classifiers."""
     options: Options = ""
-    """The data set's own, keyword parameters of what reads it: target, inputs, groups of a table, size of pictures."""
+    """The data set's own, keyword parameters of what reads it: target, inputs, groups of a table, size of pictures;
+    kind (images, rows, tokens), examples, size, classes, alpha, noise and seed of synthetic."""
     dir: str = ""
     """Folder with cifar10/train.parquet and test.parquet, or cifar-10-batches-py; california_housing.parquet,
     adult.parquet; else the variable FEDLEARN_DATA."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,6 +86,22 @@ class Examples:
         return Examples(self.inputs[rows], self.targets[rows], None if self.groups is None else self.groups[rows])
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How a data set comes about that is stored nowhere: node by node, when its examples are asked for.
+
+    Parameters
+    ----------
+    per_node : int
+        Training examples of each node: those of node i begin at ``i * per_node``.
+    again : callable
+        Returns the data set; it can be pickled.
+    """
+
+    per_node: int
+    again: Callable[[], AnyDataset]
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dataset:
     """A data set as it was loaded.
@@ -112,6 +128,8 @@ class Dataset:
         Tokens are 0 to ``vocabulary - 1``; 0 where the inputs are no tokens.
     class_names, group_names : tuple of str, default=()
         What the classes and groups are called, in their order; empty where they have numbers alone.
+    made : Made, optional
+        How its examples are made, where they are not there before they are asked for.
 
     Examples
     --------
@@ -131,13 +149,14 @@ class Dataset:
     vocabulary: int = 0
     class_names: tuple[str, ...] = ()
     group_names: tuple[str, ...] = ()
+    made: Made | None = None
 
     def __repr__(self) -> str:
         """Return what it holds, in one line."""
         return f"Dataset({_in_words(self)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return where its arrays lie, and all else as it is."""
+        """Return where its arrays lie, and all else as it is; or how it is made."""
         from fedlearn.data.stored import packed
 
         return packed(self)
@@ -218,7 +237,7 @@ class TableDataset:
     ----------
     schema : TableSchema
         What is declared about it.
-    name, train, test, fingerprint, notice, group_names
+    name, train, test, fingerprint, notice, group_names, made
         As in `Dataset`; inputs are float64, (n, features), missing values NaN, a category its place among the declared
         ones; targets float64 in a regression, else int64, the place among the declared classes.
     """
@@ -230,13 +249,14 @@ class TableDataset:
     fingerprint: str
     notice: str = ""
     group_names: tuple[str, ...] = ()
+    made: Made | None = None
 
     def __repr__(self) -> str:
         """Return what it holds, in one line."""
         return f"TableDataset({_in_words(self)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return where its arrays lie, and all else as it is."""
+        """Return where its arrays lie, and all else as it is; or how it is made."""
         from fedlearn.data.stored import packed
 
         return packed(self)

@@ -24,6 +24,7 @@ DATASETS = Registry(
         "california": "fedlearn.data.california:load",
         "diabetes": "fedlearn.data.diabetes:load",
         "adult": "fedlearn.data.adult:load",
+        "synthetic": "fedlearn.data.synthetic:load",
         "auto-regression": "fedlearn.data.loading:load_auto_regression",
     },
 )

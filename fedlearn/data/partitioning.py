@@ -22,6 +22,8 @@ of a class a node gets is always random.
 - module:name: a partitioner of flwr-datasets, or a function ``(dataset, clients, seed, **options)``
   that returns the node of each training example, or the rows of each node.
 
+A data set that is made node by node (`Dataset.made`) says itself who has what: iid and natural are the same there.
+
 In a regression, "class" means the tenth of the targets that an example is in.
 
 Partitions never overlap; iid and dirichlet leave no example out.
@@ -43,7 +45,7 @@ from numpy.typing import NDArray
 
 from fedlearn.config.options import options_for
 from fedlearn.config.schema import DataSettings
-from fedlearn.data.base import AnyDataset, Examples
+from fedlearn.data.base import AnyDataset, Examples, Made
 from fedlearn.data.cache import Arrays, cached
 from fedlearn.data.partition_map import SUFFIXES, by_node, node_of_each, rows_of_each
 from fedlearn.errors import SettingError
@@ -56,6 +58,7 @@ Rows = NDArray[np.int32]
 Offsets = NDArray[np.int64]
 
 SCHEMES = ("iid", "dirichlet", "pathological", "shard", "natural")  # made here, with settings in place of options
+EVEN = ("iid", "natural")  # of them, those of a data set that is made node by node
 PARTITIONS = Registry(
     "data.partition",
     {
@@ -79,6 +82,14 @@ PARTITIONS = Registry(
 LARGEST_ALPHA = 1e100  # even shares long before; far above, their sum overflows and one node gets all
 
 
+class Consecutive:
+    """The rows 0, 1, 2, ... of a data set that is made node by node: none of them is kept."""
+
+    def __getitem__(self, rows: slice) -> Rows:
+        """Return the rows from `rows.start` to before `rows.stop`."""
+        return np.arange(rows.start, rows.stop, dtype=np.int32)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionTable:
     """The examples of every node.
@@ -87,7 +98,7 @@ class PartitionTable:
     ----------
     rows : array of int32
         Rows of the training set, partition after partition.
-    offsets : array of int64
+    offsets : array of int64, or a range
         Shape (num_partitions + 1,): partition i is ``rows[offsets[i]:offsets[i + 1]]``.
     test_share : float, default=0.0
         Share of each partition that its node does not train on: the last ones, of an order that is random.
@@ -95,8 +106,8 @@ class PartitionTable:
         Partition i is group i of the data set.
     """
 
-    rows: Rows
-    offsets: NDArray[np.int64]
+    rows: Rows | Consecutive
+    offsets: Offsets | range
     test_share: float = 0.0
     by_group: bool = False
 
@@ -121,6 +132,18 @@ class PartitionTable:
         """
         held = self._rows_of(partition_id)
         return held[len(held) - held_out(len(held), self.test_share) :]
+
+    def sizes(self) -> Offsets:
+        """Return how many examples each node trains on, shape (num_partitions,).
+
+        >>> PartitionTable(np.array([4, 0, 2], np.int32), np.array([0, 1, 3]), test_share=0.3).sizes()
+        array([1, 1])
+        """
+        if isinstance(self.offsets, range):
+            each = self.offsets.step
+            return np.full(len(self), each - held_out(each, self.test_share))
+        numbers, place = np.unique(np.diff(self.offsets), return_inverse=True)  # few, beside so many nodes
+        return np.array([each - held_out(each, self.test_share) for each in numbers.tolist()], np.int64)[place]
 
     def _rows_of(self, partition_id: int) -> Rows:
         if not 0 <= partition_id < len(self):
@@ -176,11 +199,25 @@ def partition_table(dataset: AnyDataset, settings: DataSettings, *, num_partitio
     if is_map(name) and json.loads(settings.partition_options or "{}"):
         allowed = "a file that says who has what takes none"
         raise SettingError("data.partition_options", settings.partition_options, allowed)
+    if dataset.made is not None:
+        return _of_made(dataset, dataset.made, settings, num_partitions)
     if name in SCHEMES or is_map(name):
         rows, offsets = _of_labels(dataset, settings, num_partitions, seed)
     else:
         rows, offsets = _of_plugin(dataset, settings, num_partitions, seed)
     return PartitionTable(rows, offsets, settings.node_test_share, by_group=name == "natural")
+
+
+def _of_made(dataset: AnyDataset, made: Made, settings: DataSettings, num_partitions: int) -> PartitionTable:
+    """Return the table of a data set that is made node by node, which no number of nodes makes larger."""
+    if settings.partition not in EVEN:
+        allowed = f"{dataset.name!r} is made node by node: leave it at iid; how nodes differ is said by data.options"
+        raise SettingError("data.partition", settings.partition, allowed)
+    most = len(dataset.train) // made.per_node
+    if not 1 <= num_partitions <= most:
+        raise SettingError("clients", num_partitions, f"from 1 to {most}, the nodes of {dataset.name!r}")
+    offsets = range(0, (num_partitions + 1) * made.per_node, made.per_node)
+    return PartitionTable(Consecutive(), offsets, settings.node_test_share)
 
 
 def is_map(name: str) -> bool:

@@ -68,7 +68,9 @@ def with_facts(train: Examples, test: Examples, facts: Facts) -> Arrays:
 
 
 def packed(dataset: AnyDataset) -> tuple[Any, ...]:
-    """Return how pickle makes a data set again: where its arrays lie, and everything else by value."""
+    """Return how pickle makes a data set again: where its arrays lie, and all else by value; or how it is made."""
+    if dataset.made is not None:
+        return dataset.made.again, ()
     arrays = arrays_of(dataset.train, dataset.test)
     places = {name: place_of(array) for name, array in arrays.items()}
     if homeless := {name: arrays[name] for name, place in places.items() if place is None}:

@@ -13,24 +13,24 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
-from flwr.app import Message, MessageType, RecordDict
+from flwr.app import Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from fedlearn import flower, wire
 from fedlearn.clock import ManualClock
 from fedlearn.config import RunConfig
-from fedlearn.data.partitioning import held_out, partition_table
+from fedlearn.data.partitioning import partition_table
 from fedlearn.devices import Fleet, load_devices
 from fedlearn.devices.fleet import SLOT
 from fedlearn.errors import SettingError
-from fedlearn.exchange import Offers, offers_of
+from fedlearn.exchange import NodeIds, Offers, offers_of
 from fedlearn.flower import Run
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of
@@ -131,7 +131,7 @@ class VirtualTimeGrid(Grid):
         self._take_in()
         self._clock.move_to(self._next(self._clock.now() + seconds))
 
-    def reachable(self) -> Sequence[int]:
+    def reachable(self) -> NodeIds:
         """Return the nodes whose devices can be reached now and are not training."""
         self._take_in()
         now = self._clock.now()
@@ -140,7 +140,8 @@ class VirtualTimeGrid(Grid):
             return self._nodes
         mask = self._in_this_hour().copy()
         mask[[self._partition_of(node) for node in self._busy]] = False
-        return [self._nodes[place] for place in np.flatnonzero(mask).tolist()]
+        places = np.flatnonzero(mask)
+        return places + self._nodes[0] if isinstance(self._nodes, range) else np.asarray(self._nodes)[places]
 
     def is_reachable(self, node_id: int) -> bool:
         """Return whether one node is among them."""
@@ -200,6 +201,11 @@ class VirtualTimeGrid(Grid):
         self._take_in()
         wanted = set(message_ids)
         return [self._arrived.pop(key) for key in list(self._arrived) if key in wanted]
+
+    def arrived(self) -> Collection[str]:
+        """Return the messages whose replies have arrived and were not asked for yet, in the order of their arrival."""
+        self._take_in()
+        return self._arrived.keys()
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Send messages; return the replies that arrive within `timeout` virtual seconds."""
@@ -334,8 +340,8 @@ class VirtualTimeGrid(Grid):
 
 def _size(reply: Message) -> int:
     """Return the bytes of a reply without what its node has measured, which takes no time either."""
-    measured = RecordDict(dict(reply.content.metric_records))
-    return wire.bytes_of(reply.content) - wire.bytes_of(measured)
+    others = {key: record for key, record in reply.content.items() if not isinstance(record, MetricRecord)}
+    return wire.bytes_of(others)
 
 
 def with_devices(grid: Grid, config: RunConfig) -> Grid:
@@ -359,8 +365,7 @@ def with_devices(grid: Grid, config: RunConfig) -> Grid:
 def _held(config: RunConfig) -> NDArray[np.int64]:
     """Return how many examples each node trains on."""
     table = partition_table(dataset_of(config), config.data, num_partitions=config.clients, seed=config.seed)
-    held = np.diff(table.offsets)
-    return held - [held_out(int(number), table.test_share) for number in held] if table.test_share else held
+    return table.sizes()
 
 
 def _check(fleet: Fleet, examples: NDArray[np.int64], config: RunConfig) -> None:

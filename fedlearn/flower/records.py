@@ -68,7 +68,12 @@ def size_in_bytes(key: str, record: Record) -> int:
 
 def _entry(name: str, size: int) -> int:
     """Return the size of an item of this name whose value has this size."""
-    return _field(_field(len(name.encode())) + _field(size)) if name else _field(_field(size))
+    return _item(len(name) if name.isascii() else len(name.encode()), size)
+
+
+@lru_cache(maxsize=4096)  # a cohort's reports are alike
+def _item(name: int, size: int) -> int:
+    return _field(_field(name) + _field(size)) if name else _field(_field(size))
 
 
 def _value_size(value: object, *, is_metric: bool) -> int:
@@ -105,4 +110,4 @@ def _field(length: int) -> int:
 
 def _varint(number: int) -> int:
     """Return how many bytes a number from 0 on takes, seven bits in each."""
-    return max(-(-number.bit_length() // 7), 1)
+    return (number.bit_length() + 6) // 7 or 1

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from flwr.app import Message, RecordDict
+from flwr.app import Message
 
 from fedlearn import flower
 
 
-def bytes_of(content: RecordDict) -> int:
+def bytes_of(content: Mapping[str, flower.Record]) -> int:
     """Return the size of a message's serialised records, in bytes: what crosses the network."""
     return sum(flower.size_in_bytes(key, record) for key, record in content.items())
 

@@ -51,9 +51,9 @@ def _drawn(run: ServerRun, at: At) -> list[int]:
     nodes = run.directory.nodes(ttl=run.config.rounds.reporting_deadline)
     wanted = run.config.evaluation.nodes
     if wanted >= len(nodes):
-        return list(nodes)
+        return [int(node) for node in nodes]
     rng = rng_for(run.config.seed, purpose="nodes that measure", round_number=at.round_number)
-    return [nodes[place] for place in sorted(rng.choice(len(nodes), wanted, replace=False).tolist())]
+    return [int(nodes[place]) for place in sorted(rng.choice(len(nodes), wanted, replace=False).tolist())]
 
 
 def spread_of(run: ServerRun, measures: Sequence[Measure]) -> Measured:

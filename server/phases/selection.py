@@ -11,6 +11,7 @@ import numpy as np
 from fedlearn import wire
 from fedlearn.cohort import At, Member, ReadyNode, needed_of, raised_alike
 from fedlearn.errors import RunFailed
+from fedlearn.exchange import NodeIds
 from fedlearn.flower import ErrorCode
 from fedlearn.seeding import rng_for
 from server.exchange import Pending
@@ -80,7 +81,12 @@ class _Window:
         self._pending: Pending[int] = run.exchange.send([], [])  # about node ids
         self._ready: dict[int, ReadyNode] = {}  # by partition id
         self._raised: list[str] = []
-        self.why_not = ""
+        self._why_not = ""
+
+    @property
+    def why_not(self) -> str:
+        """What the first node that was not ready said, or else why too few were."""
+        return self._why_not or next(iter(self._run.directory.unknown.values()), "") or self._of_devices()
 
     @property
     def raised_alike(self) -> bool:
@@ -103,7 +109,6 @@ class _Window:
             may_come = len(self._ready) < wanted and seen < config.clients
             if not (self._pending.open or may_come):
                 break
-        self.why_not = self.why_not or next(iter(directory.unknown.values()), "") or self._of_devices()
         return [self._ready[partition] for partition in sorted(self._ready)]
 
     def _of_devices(self) -> str:
@@ -115,12 +120,12 @@ class _Window:
     def _ask(self, count: int, *, until: float) -> None:
         """Ask at most `count` nodes that were not asked before."""
         nodes = self._run.directory.nodes(ttl=until - self._run.clock.now())
-        candidates = [node for node in nodes if node not in self._asked] if self._asked else nodes
-        if candidates:
+        candidates = _without(nodes, self._asked) if self._asked else nodes
+        if len(candidates):
             purpose = f"invite/{len(self._asked)}"
             rng = rng_for(self._run.config.seed, purpose=purpose, **self._at._asdict())
             drawn = rng.choice(len(candidates), min(count, len(candidates)), replace=False)
-            self._send([candidates[place] for place in sorted(drawn.tolist())], ttl=until - self._run.clock.now())
+            self._send([int(candidates[place]) for place in sorted(drawn.tolist())], ttl=until - self._run.clock.now())
 
     def _send(self, node_ids: Sequence[int], *, ttl: float) -> None:
         queries = [wire.ready_query(node_id, **self._at._asdict(), ttl=max(ttl, 1.0)) for node_id in node_ids]
@@ -138,7 +143,7 @@ class _Window:
             if not why_not and partition_id in self._ready:
                 why_not = f"partition {partition_id} is already held by node {self._ready[partition_id].node_id}"
             if why_not:
-                self.why_not = self.why_not or why_not
+                self._why_not = self._why_not or why_not
                 self._log("not-ready", node_id, partition_id, reason=why_not)
             else:
                 self._ready[partition_id] = ReadyNode(node_id, partition_id)
@@ -146,3 +151,10 @@ class _Window:
 
     def _log(self, event: str, node_id: int, partition_id: int, **detail: str) -> None:
         self._run.events.write(event, **self._at.where, node=node_id, partition=partition_id, **detail)
+
+
+def _without(nodes: NodeIds, asked: set[int]) -> NodeIds:
+    """Return the nodes that are not among those asked, in their order."""
+    if isinstance(nodes, np.ndarray):
+        return nodes[~np.isin(nodes, list(asked))]
+    return [node for node in nodes if node not in asked]

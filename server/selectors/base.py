@@ -32,6 +32,9 @@ class Heard(NamedTuple):
     seconds: float | None
 
 
+KNOWN = ("losses", "examples", "seconds", "tried")  # of each node, by a selector that learns
+
+
 class Selector:
     """Draws each cohort uniformly at random from the nodes that are ready.
 
@@ -99,10 +102,11 @@ class LearningSelector(Selector):
                 self.losses[node], self.examples[node] = each.loss, each.num_examples
 
     def memory(self) -> Mapping[str, Array]:
-        """Return the four arrays."""
-        return {"losses": self.losses, "examples": self.examples, "seconds": self.seconds, "tried": self.tried}
+        """Return which nodes have taken part, and of these the four arrays: no more than that is to be stored."""
+        nodes = np.flatnonzero(self.tried)
+        return {"nodes": nodes, **{name: getattr(self, name)[nodes] for name in KNOWN}}
 
     def remember(self, memory: Mapping[str, Array]) -> None:
         """Take them back."""
-        for name in self.memory():
-            setattr(self, name, memory[name].copy())
+        for name in KNOWN:
+            getattr(self, name)[memory["nodes"]] = memory[name]

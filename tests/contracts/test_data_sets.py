@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from functools import partial
@@ -49,9 +50,15 @@ OWN = {
     "own tokens": lambda name: made(name, (12,), "int64", groups=[f"writer {i % 5}" for i in range(80)]),
     "own sequences": lambda name: made(name, (12,), "int16", targets="sequence"),
 }
+# The table has the images.
+MADE = {
+    "synthetic rows": {"kind": "rows", "alpha": 0.5},
+    "synthetic regression": {"kind": "rows", "classes": 0},
+    "synthetic tokens": {"kind": "tokens"},
+}
 
 
-PARAMS = [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in (*NAMES, FEW, *OWN)]
+PARAMS = [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in (*NAMES, FEW, *OWN, *MADE)]
 
 
 @pytest.fixture(scope="module", params=PARAMS)
@@ -60,6 +67,8 @@ def load(request, tmp_path_factory):
     name = request.param
     if name in OWN:
         return partial(OWN[name], name)
+    if name in MADE:
+        return partial(load_dataset, "synthetic", "", options=json.dumps(MADE[name]))
     if name == FEW:
         folder = tmp_path_factory.mktemp("data")
         for part, number in (("train", 100), ("test", 30)):
@@ -75,6 +84,14 @@ def found(load):
     return load()
 
 
+MANY = 1_000  # examples that are looked at, of a data set that is made when they are asked for
+
+
+def train_of(found):
+    """Return the training examples; of those that are made when they are asked for, the first."""
+    return found.train.at(slice(0, MANY)) if found.made else found.train
+
+
 def rows_of(examples):
     """Return each example with its label as bytes."""
     flat = np.ascontiguousarray(examples.inputs).reshape(len(examples), -1)
@@ -83,7 +100,7 @@ def rows_of(examples):
 
 def test_spec_is_true_to_the_data(found):
     spec = found.spec
-    for part in (found.train, found.test):
+    for part in (train_of(found), found.test):
         assert (part.inputs.shape[1:], str(part.inputs.dtype)) == (spec.shape, spec.dtype)
         assert part.targets.shape[1:] == spec.target_shape
         assert (part.targets.dtype == np.int64) == bool(spec.classes)
@@ -96,7 +113,7 @@ def test_spec_is_true_to_the_data(found):
 
 
 def test_tokens_labels_and_targets_are_in_the_declared_range(found):
-    for part in (found.train, found.test):
+    for part in (train_of(found), found.test):
         if found.spec.vocabulary:
             assert 0 <= part.inputs.min() <= part.inputs.max() < found.spec.vocabulary
         if found.spec.classes:
@@ -110,7 +127,7 @@ def test_tokens_labels_and_targets_are_in_the_declared_range(found):
 
 def test_every_class_is_in_both_parts(found):
     if found.spec.classes and not found.spec.target_shape:  # a sequence may lack a letter
-        for part in (found.train, found.test):
+        for part in (train_of(found), found.test):
             assert set(np.unique(part.labels)) == set(range(found.spec.classes))
 
 
@@ -119,7 +136,7 @@ TWICE = {"adult": 0.16, "topics": 0.005}
 
 
 def test_training_and_test_rows_are_apart(found):
-    train = set(rows_of(found.train))
+    train = set(rows_of(train_of(found)))
     shared = sum(row in train for row in rows_of(found.test))
     assert shared <= TWICE.get(found.name, 0) * len(found.test)
 
@@ -129,6 +146,7 @@ def test_loading_it_again_gives_the_same_bytes(load, found):
     assert again.fingerprint == found.fingerprint
     assert rows_of(again.test.at(slice(0, 50))) == rows_of(found.test.at(slice(0, 50)))
     assert len(again.train) == len(found.train)
+    assert rows_of(again.train.at(slice(3, 50))) == rows_of(train_of(found).at(slice(3, 50)))
 
 
 def test_it_travels_in_a_few_hundred_bytes(found):
@@ -136,8 +154,8 @@ def test_it_travels_in_a_few_hundred_bytes(found):
     assert len(text) < 6_000
     again = pickle.loads(text)
     assert (again.spec, again.fingerprint, repr(again)) == (found.spec, found.fingerprint, repr(found))
-    for part, same in ((again.train, found.train), (again.test, found.test)):
-        assert isinstance(part.inputs.base, np.memmap)  # the file of the cache, not a copy
+    for part, same in ((train_of(again), train_of(found)), (again.test, found.test)):
+        assert found.made or isinstance(part.inputs.base, np.memmap)  # the file of the cache, not a copy
         np.testing.assert_array_equal(part.inputs, same.inputs)
         np.testing.assert_array_equal(part.targets, same.targets)
         np.testing.assert_array_equal(part.groups, same.groups)
@@ -145,8 +163,8 @@ def test_it_travels_in_a_few_hundred_bytes(found):
 
 @pytest.mark.parametrize("scheme", ["iid", "dirichlet", "shard"])
 def test_it_can_be_spread_over_nodes(found, scheme):
-    if found.spec.target_shape and scheme != "iid":
-        with pytest.raises(SettingError, match="it skews labels"):
+    if (found.spec.target_shape or found.made) and scheme != "iid":
+        with pytest.raises(SettingError, match="node by node" if found.made else "it skews labels"):
             partition_table(found, DataSettings(partition=scheme), num_partitions=7, seed=3)
         return
     table = partition_table(found, DataSettings(partition=scheme), num_partitions=7, seed=3)

@@ -161,3 +161,18 @@ def test_what_no_device_can_do_is_one_line_and_exit_code_two(capsys, tmp_path, s
     error = capsys.readouterr().err
     assert named in error
     assert len(error.strip().splitlines()) == 1
+
+
+MILLION = {
+    "clients": 1_000_000, "data.dataset": "synthetic", "data.options.kind": "rows", "model.name": "linear",
+    "rounds.cohort": 20, "rounds.total": 2, "rounds.selector": "oort", "rounds.quorum": 0.5, "devices.name": "phones",
+}  # fmt: skip
+
+
+def test_of_a_million_nodes_those_that_are_asked_are_heard_and_stored(execute):
+    run = execute(MILLION)
+    asked = {event["partition"] for event in run.events if event["event"] in ("ready", "not-ready")}
+    assert len(asked) <= 2 * 5 * 20 and max(asked) > 100_000
+    assert run.summary["rounds"] == 2 and run.summary["clients"] == 1_000_000
+    stored = [path.stat().st_size for path in (run.folder / "checkpoint").iterdir()]
+    assert max(stored) < 100_000  # of a selector, too, that learns of nodes

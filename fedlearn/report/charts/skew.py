@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import lru_cache
@@ -9,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedlearn.config import config_from
 from fedlearn.config.load import NOW_OPTIONS
 from fedlearn.config.schema import DataSettings
-from fedlearn.data import DATASETS, load_dataset, partition_table
+from fedlearn.data import DATASETS, AnyDataset, load_dataset, partition_table
 from fedlearn.data.cache import as_it_is
 from fedlearn.data.partitioning import PARTITIONS, is_map
 from fedlearn.data.sources.paths import HUB, is_path
@@ -21,7 +23,7 @@ from fedlearn.errors import FedlearnError, said
 from fedlearn.report.charts.kinds import HeatMap
 
 MOST_NODES = 100  # columns of the picture
-MOST_BYTES = 1 << 24  # of a file that says who has what
+MOST_BYTES = 1 << 24  # of a file that says who has what, and of examples that are made for the picture
 DRAWN = set(PARTITIONS) - {"id-to-size"}  # which is given a function
 
 
@@ -56,15 +58,25 @@ def _picture(data: DataSettings, clients: int, seed: int) -> HeatMap | str:
 def _counted(data: DataSettings, clients: int, seed: int) -> HeatMap:
     dataset = load_dataset(data.dataset, data.dir, offline=True, options=data.options)  # only a run may download
     table = partition_table(dataset, data, num_partitions=clients, seed=seed)
-    labels = dataset.train.labels
-    classes = int(labels.max()) + 1
     shown = min(len(table), MOST_NODES)
+    labels = _labels(dataset, shown)
+    classes = int(labels.max()) + 1
     counts = np.stack([np.bincount(labels[table.indices(i)], minlength=classes) for i in range(shown)], axis=1)
     of_all = f"first {shown} of {len(table)} nodes" if len(table) > shown else "node"
     alpha = f", alpha {data.alpha:g}" if data.partition == "dirichlet" else ""
     rows, word = _names(dataset, classes)
     title = f"{word} by node: {dataset.name}, {data.partition}{alpha}, seed {seed}"
     return HeatMap("skew", title, of_all, word, rows, counts)
+
+
+def _labels(dataset: AnyDataset, nodes: int) -> NDArray[np.int64]:
+    """Return the label of each training example; where they are made node by node, of those of the first nodes."""
+    if dataset.made is None:
+        return dataset.train.labels
+    count = nodes * dataset.made.per_node
+    if count * math.prod(dataset.spec.shape) > MOST_BYTES:
+        raise ValueError(f"the examples of {nodes} nodes are too many to be made for a picture")
+    return dataset.train.at(slice(0, count)).labels
 
 
 def _names(dataset: Any, classes: int) -> tuple[tuple[str, ...], str]:

@@ -125,6 +125,18 @@ def test_who_trains_cannot_be_reached_until_it_is_done():
     assert list(grid.reachable()) == [2, 3, 4, 5, 6, 7]
 
 
+def test_the_grid_says_which_messages_are_answered():
+    grid, _ = made(startup=[5.0, 4.0, 90.0, 0.0, 0.0, 0.0])
+    first, second, late = grid.push_messages([message(2), message(3), message(4)])
+    assert list(grid.arrived()) == []
+    grid.wait(50.0)
+    assert list(grid.arrived()) == [second]
+    grid.offers.clock.sleep(50.0)
+    assert list(grid.arrived()) == [second, first]
+    assert len(list(grid.pull_messages([second, late]))) == 1
+    assert list(grid.arrived()) == [first]
+
+
 def test_who_is_told_that_a_round_is_over_sends_nothing_more():
     grid, _ = made(startup=5.0)
     ids = list(grid.push_messages([message(2), message(3)]))

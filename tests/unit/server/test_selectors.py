@@ -65,6 +65,12 @@ def test_without_a_choice_nodes_are_drawn_uniformly_at_random(ready, attempt):
     assert sorted(drawn) == sorted(sorted(ready)[place] for place in places)
 
 
+def test_what_is_stored_grows_with_the_nodes_that_took_part():
+    selector = PowerOfChoice(clients=1_000_000, seed=1)
+    selector.learn([Heard(999_999, 10, 0.5, None), Heard(7, 10, None, 2.0)], 1)
+    assert all(len(array) == 2 for array in selector_memory(selector).values())
+
+
 def test_power_of_choice_takes_the_largest_losses_and_whoever_is_new():
     selector = PowerOfChoice(clients=6, seed=1, candidates=2.0)
     selector.learn([Heard(node, 10, loss, 1.0) for node, loss in enumerate([0.1, 0.9, 0.5, 0.7, 0.2])], 1)
