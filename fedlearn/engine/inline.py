@@ -38,7 +38,7 @@ class InlineGrid(PromptNodes):
         node_id = about.dst_node_id
         # Records of its own, as if they had been sent: a strategy may give all messages the same ones.
         delivered = flower.received(
-            RecordDict({key: record.copy() for key, record in message.content.items()}),
+            flower.filled(RecordDict(), {key: record.copy() for key, record in message.content.items()}),
             node_id=node_id, message_type=about.message_type, message_id=about.message_id, ttl=about.ttl,
         )  # fmt: skip
         reply, kept = run_node(

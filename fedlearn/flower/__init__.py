@@ -30,7 +30,17 @@ from fedlearn.flower.messages import (
     server_context,
     with_id,
 )
-from fedlearn.flower.records import R, Record, array_of, filled, from_bytes, records_of, size_in_bytes, to_bytes
+from fedlearn.flower.records import (
+    R,
+    Record,
+    array_of,
+    entries_of,
+    filled,
+    from_bytes,
+    records_of,
+    size_in_bytes,
+    to_bytes,
+)
 from fedlearn.flower.strategies import forget_pending
 
 __all__ = [
@@ -48,6 +58,7 @@ __all__ = [
     "client_actor",
     "empty_run",
     "enter_run",
+    "entries_of",
     "filled",
     "forget_pending",
     "from_bytes",

@@ -74,8 +74,10 @@ def reply_from(
 
 
 def _message(metadata: Metadata, content: RecordDict | None, error: Error | None) -> Message:
-    """Return a message with given metadata; Flower's own transports call it so, its signature does not say it."""
-    message: Message = Message(metadata=metadata, content=content, error=error)  # type: ignore[call-overload]
+    """Return a message with given metadata, as Flower's own transports make them; its constructor checks them first."""
+    metadata.delivered_at = ""
+    message = Message.__new__(Message)
+    message.__dict__.update(_metadata=metadata, _content=content, _error=error)
     return message
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from flwr.common.serde import recorddict_from_proto, recorddict_to_proto  # what the wire carries
@@ -13,6 +13,7 @@ from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
 
 Record = ArrayRecord | MetricRecord | ConfigRecord
 R = TypeVar("R", ArrayRecord, MetricRecord, ConfigRecord)
+F = TypeVar("F", ArrayRecord, MetricRecord, ConfigRecord, RecordDict)
 
 
 def records_of(content: RecordDict, kind: type[R]) -> list[R]:
@@ -21,7 +22,7 @@ def records_of(content: RecordDict, kind: type[R]) -> list[R]:
     Not ``content.array_records``: Flower makes a table for that which refers to itself and to the content, so that a
     report's arrays stay in memory until Python happens to look for cycles, some hundred MB later.
     """
-    return [record for record in content.values() if isinstance(record, kind)]
+    return [record for record in entries_of(content).values() if isinstance(record, kind)]
 
 
 def array_of(dtype: str, shape: tuple[int, ...], stype: str, data: bytes) -> Array:
@@ -31,10 +32,16 @@ def array_of(dtype: str, shape: tuple[int, ...], stype: str, data: bytes) -> Arr
     return array
 
 
-def filled(record: R, entries: Mapping[str, object]) -> R:
+def filled(record: F, entries: Mapping[str, object]) -> F:
     """Put entries into an empty record. Only for those of our own making: set one by one, each would be checked."""
     record.__dict__["_data"].update(entries)
     return record
+
+
+def entries_of(record: Record | RecordDict) -> dict[str, Any]:
+    """Return the entries of a record, or the records of a content, to be read: its own methods take as long again."""
+    entries: dict[str, Any] = record.__dict__["_data"]
+    return entries
 
 
 def to_bytes(records: Mapping[str, Record]) -> bytes:
@@ -52,17 +59,22 @@ def size_in_bytes(key: str, record: Record) -> int:
     """Return by how much one record makes `to_bytes` longer, without copying any array.
 
     Protocol Buffers write a nested message as one byte of tag, its length as a varint, and itself; an array's bytes
-    are such a field of their Array message. A test holds the sum equal to the length of the bytes themselves.
+    are such a field of their Array message. A test holds the sum equal to the length of the bytes themselves. A run
+    measures thousands of records whose entries are named, and as long, as those before: these sizes are kept.
     """
+    entries = 0
     if isinstance(record, ArrayRecord):
-        entries = sum(_entry(name, _array_size(array)) for name, array in record.items())
-    else:
-        is_metric = isinstance(record, MetricRecord)
-        sizes = [(name, _value_size(value, is_metric=is_metric)) for name, value in record.items()]
-        if not all(size for _, size in sizes):
+        for name, array in entries_of(record).items():
+            length = len(array.data) if array.data else 0
+            entries += _array_entry(name, array.dtype, array.shape, array.stype, length)
+        return _entry(key, entries)
+    is_metric = isinstance(record, MetricRecord)
+    for name, value in entries_of(record).items():
+        size = _value_size(value, is_metric=is_metric)
+        if not size:
             whole: int = recorddict_to_proto({key: record}).ByteSize()  # type: ignore[arg-type]
             return whole
-        entries = sum(_entry(name, size) for name, size in sizes)
+        entries += _entry(name, size)
     return _entry(key, entries)
 
 
@@ -74,6 +86,20 @@ def _entry(name: str, size: int) -> int:
 @lru_cache(maxsize=4096)  # a cohort's reports are alike
 def _item(name: int, size: int) -> int:
     return _field(_field(name) + _field(size)) if name else _field(_field(size))
+
+
+LONGEST_KEPT = 64  # letters and dimensions: what a stranger sends may be of any length
+
+
+def _array_entry(name: str, dtype: str, shape: tuple[int, ...], stype: str, length: int) -> int:
+    is_short = len(name) + len(dtype) + len(shape) + len(stype) <= LONGEST_KEPT
+    return (_kept_array_entry if is_short else _kept_array_entry.__wrapped__)(name, dtype, shape, stype, length)
+
+
+@lru_cache(maxsize=4096)
+def _kept_array_entry(name: str, dtype: str, shape: tuple[int, ...], stype: str, length: int) -> int:
+    about: int = ProtoArray(dtype=dtype, shape=shape, stype=stype).ByteSize()
+    return _entry(name, about + (_field(length) if length else 0))
 
 
 def _value_size(value: object, *, is_metric: bool) -> int:
@@ -89,18 +115,6 @@ def _value_size(value: object, *, is_metric: bool) -> int:
     if type(value) is str:
         return _field(len(value.encode()))
     return _field(len(value)) if type(value) is bytes else 0
-
-
-def _array_size(array: Array) -> int:
-    is_short = len(array.dtype) + len(array.stype) < 64 and len(array.shape) < 9  # a stranger's may be of any length
-    about = _about_size if is_short else _about_size.__wrapped__
-    return about(array.dtype, array.shape, array.stype) + (_field(len(array.data)) if array.data else 0)
-
-
-@lru_cache(maxsize=4096)
-def _about_size(dtype: str, shape: tuple[int, ...], stype: str) -> int:
-    size: int = ProtoArray(dtype=dtype, shape=shape, stype=stype).ByteSize()
-    return size
 
 
 def _field(length: int) -> int:

@@ -76,23 +76,26 @@ def state_key(content: RecordDict) -> str:
     Refused
         If there is none, or several and none of them has Flower's key.
     """
-    keys = [key for key, record in content.items() if isinstance(record, ArrayRecord)]
-    if len(keys) == 1 or ARRAYS in keys:
-        return ARRAYS if ARRAYS in keys else keys[0]
+    records = flower.entries_of(content)
+    if isinstance(records.get(ARRAYS), ArrayRecord):
+        return ARRAYS
+    keys = [key for key, record in records.items() if isinstance(record, ArrayRecord)]
+    if len(keys) == 1:
+        return keys[0]
     raise Refused("undecodable", f"expected one ArrayRecord, or one named {ARRAYS!r} among several; found {len(keys)}")
 
 
 def state_record(content: RecordDict) -> ArrayRecord:
     """Return the parcel of the state; raises as `state_key` does."""
-    record = content[state_key(content)]
-    assert isinstance(record, ArrayRecord)
+    record: ArrayRecord = flower.entries_of(content)[state_key(content)]
     return record
 
 
 def parcels_of(content: RecordDict) -> dict[str, ArrayRecord]:
     """Return all parcels but the state's, by name."""
     state = state_key(content)
-    return {name: r for name, r in content.items() if isinstance(r, ArrayRecord) and name != state}
+    records = flower.entries_of(content)
+    return {name: each for name, each in records.items() if isinstance(each, ArrayRecord) and name != state}
 
 
 def put_aside(content: RecordDict) -> dict[str, flower.Record]:
@@ -123,13 +126,13 @@ def _config(content: Mapping[str, flower.Record], key: str) -> ConfigRecord | No
 def ready_query(node_id: int, *, round_number: int, attempt: int, ttl: float) -> Message:
     """Ask a node whether it is ready; the question expires with the selection window."""
     asked = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt})
-    return Message(RecordDict({CONFIG: asked}), node_id, READY_QUERY, ttl=ttl)
+    return Message(flower.filled(RecordDict(), {CONFIG: asked}), node_id, READY_QUERY, ttl=ttl)
 
 
 def ready_answer(query: Message, *, partition_id: int, why_not: str = "") -> Message:
     """Say that this node is ready, or why it is not."""
     answer = flower.filled(ConfigRecord(), {"partition_id": partition_id, "why_not": why_not})
-    return Message(RecordDict({CONFIG: answer}), reply_to=query)
+    return Message(flower.filled(RecordDict(), {CONFIG: answer}), reply_to=query)
 
 
 def read_ready_answer(reply: Message) -> tuple[int, str]:
@@ -152,7 +155,7 @@ def read_ready_answer(reply: Message) -> tuple[int, str]:
 def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: float) -> Message:
     """Tell a node that a round is over for it: cancelled, rejected, late, refused, or abandoned."""
     told = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt, "why": why})
-    return Message(RecordDict({CONFIG: told}), node_id, ROUND_OVER, ttl=ttl)
+    return Message(flower.filled(RecordDict(), {CONFIG: told}), node_id, ROUND_OVER, ttl=ttl)
 
 
 # --- instruction and report -------------------------------------------------------------------------------------------
@@ -160,8 +163,8 @@ def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: 
 
 def with_instruction(message: Message, instruction: Instruction, *, ttl: float) -> Message:
     """Return the strategy's message with our instruction beside its records."""
-    content = message.content.copy()
-    content[INSTRUCTION] = flower.filled(ConfigRecord(), instruction._asdict())
+    ours = {INSTRUCTION: flower.filled(ConfigRecord(), instruction._asdict())}
+    content = flower.filled(message.content.copy(), ours)
     return Message(content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
 
 
@@ -202,7 +205,8 @@ def dense_report(
     """Return what a plain Flower client answers: arrays, metrics with the number of examples; and further parcels."""
     measured = MetricRecord({NUM_EXAMPLES: num_examples, **metrics})
     others = {name: pack_arrays(each) for name, each in parcels.items()}
-    return Message(RecordDict({ARRAYS: pack_arrays(arrays), METRICS: measured, **others}), reply_to=message)
+    records = {ARRAYS: pack_arrays(arrays), METRICS: measured, **others}
+    return Message(flower.filled(RecordDict(), records), reply_to=message)
 
 
 def report_record(instruction: Instruction, *, partition_id: int, seed: int, sends: str) -> ConfigRecord:
@@ -234,7 +238,7 @@ def checksum_of(content: RecordDict) -> bytes:
     checksum = xxh3_64()
     for parcel, record in [("", state_record(content)), *sorted(parcels_of(content).items())]:
         checksum.update(parcel.encode())
-        for name, packed in sorted(record.items()):
+        for name, packed in sorted(flower.entries_of(record).items()):
             checksum.update(name.encode())
             checksum.update(packed.data)
     for name, value in sorted(only(content, MetricRecord).items()):
