@@ -119,7 +119,7 @@ MENDS = (
     ),
     Mend(
         "A6", "fedlearn/flower/records.py",
-        "is_short = len(array.dtype) + len(array.stype) < 64 and len(array.shape) < 9", "is_short = True",
+        "is_short = len(name) + len(dtype) + len(shape) + len(stype) <= LONGEST_KEPT", "is_short = True",
         f"{NODES}::test_A6_what_nodes_call_their_arrays_is_not_remembered",
     ),
     Mend(

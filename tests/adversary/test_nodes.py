@@ -10,7 +10,7 @@ from flwr.app import ConfigRecord, Error, MetricRecord, RecordDict
 
 from fedlearn import flower, wire
 from fedlearn.errors import SettingError
-from fedlearn.flower.records import _about_size
+from fedlearn.flower.records import _kept_array_entry
 from server.fitting import check_invited
 from tests.unit.server.scripted import NetworkGrid, Node, config_of, honest_content, made_nodes
 
@@ -122,11 +122,12 @@ def test_A5_A10_why_a_node_is_not_ready_is_one_short_line(scene, why):
 
 
 def test_A6_what_nodes_call_their_arrays_is_not_remembered():
-    before = _about_size.cache_info().currsize
-    array = flower.array_of("float32" * 1000, (1,) * 3, "numpy.ndarray", b"x")
-    record = flower.filled(wire.pack_arrays({}), {"a": array})
-    assert flower.size_in_bytes("k", record) == len(flower.to_bytes({"k": record}))
-    assert _about_size.cache_info().currsize == before
+    before = _kept_array_entry.cache_info().currsize
+    for name, dtype, dimensions in (("a", "float32" * 1000, 3), ("a" * 1000, "float32", 3), ("a", "float32", 1000)):
+        array = flower.array_of(dtype, (1,) * dimensions, "numpy.ndarray", b"x")
+        record = flower.filled(wire.pack_arrays({}), {name: array})
+        assert flower.size_in_bytes("k", record) == len(flower.to_bytes({"k": record}))
+    assert _kept_array_entry.cache_info().currsize == before
 
 
 @pytest.mark.parametrize(
