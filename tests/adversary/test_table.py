@@ -1,4 +1,4 @@
-"""The table of faults names tests that exist, and leaves no fault out."""
+"""The table of faults names tests that exist, and leaves none out that the attack found; later ones may be added."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ def test_every_test_of_the_table_exists():
 def test_no_fault_is_left_out():
     rows = re.findall(r"^\| ([A-FU]\d.*?) \|", (HERE / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     faults = {word for row in rows for word in row.split(", ")}
-    assert faults == {f"{letter}{number}" for letter, count in COUNTS.items() for number in range(1, count + 1)}
+    assert faults >= {f"{letter}{number}" for letter, count in COUNTS.items() for number in range(1, count + 1)}
