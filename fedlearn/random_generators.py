@@ -31,10 +31,6 @@ class _Lent:
         self.restore = restore
         self.seed = seed
 
-    def packed(self) -> bytes:
-        """Return where it stands, to be compared."""
-        return pickle.dumps(self.state())
-
 
 @contextmanager
 def seeded_globals(seed: int | None, held: Iterable[object] = ()) -> Iterator[Callable[[], bool]]:
@@ -62,9 +58,9 @@ def seeded_globals(seed: int | None, held: Iterable[object] = ()) -> Iterator[Ca
     for index, lent in enumerate(globals_ if seed is None else [*globals_, *theirs]):
         lent.seed(None if seed is None else seed_for(seed, purpose=f"generator {index}"))
     everything = [*globals_, *theirs]
-    begun = [lent.packed() for lent in everything]
+    begun = [lent.state() for lent in everything]
     try:
-        yield lambda: begun != [lent.packed() for lent in everything]
+        yield lambda: [*map(pickle.dumps, begun)] != [pickle.dumps(lent.state()) for lent in everything]
     finally:
         for lent, state in zip(globals_, before, strict=True):
             lent.restore(state)

@@ -2,6 +2,9 @@
 
 The hash goes on from where it was: a commit reads what was appended since the one before, however long the file has
 become. A resume reads what had been stored, and so finds what was changed by hand.
+
+What a commit names is synced before. What lies behind it may be lost in a power failure: it is of a round that is run
+again.
 """
 
 from __future__ import annotations
@@ -43,6 +46,12 @@ class Appended:
         self.path = path
         self._size, self._sha256 = 0, hashlib.sha256()
         self._inode: int | None = None
+
+    def synced(self) -> Written | None:
+        """Return the content so far, as `read_on` does, and have it outlast a power failure: a commit will name it."""
+        with suppress(FileNotFoundError), open_regular(self.path) as file:
+            os.fsync(file.fileno())
+        return self.read_on()
 
     def read_on(self, until: int | None = None) -> Written | None:
         """Read what was appended, no further than `until`; return the content so far, None where there is no file.

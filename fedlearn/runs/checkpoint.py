@@ -19,7 +19,7 @@ Each file is written aside, synced, and renamed into place. `checkpoint.json` is
 before it stands, with the files it names, which are removed only afterwards. The history is not written anew: a round
 is appended and synced, and `checkpoint.json` says how many bytes count; what a kill has cut short lies behind them, and
 the next round is written over it. So it is with what nodes keep (`memories.py`), which a private run stores between
-commits, too, and with the files that others append to (`APPENDED`).
+commits, too, and with the files that others append to (`APPENDED`): a commit syncs them, too.
 
 Whoever changes a stored file by hand is told so when the run is resumed. A checksum is no signature: it is not made
 against those who recompute it, and they, too, get at most one line.
@@ -415,7 +415,7 @@ class RunStore:
         is_best = record is not None and record is history.best
         if is_best:
             self._best_sha256, self._best_size = sha256(packed), len(packed)
-        appended = {name: each.read_on() for name, each in self._appended.items()} if record is not None else {}
+        appended = {name: each.synced() for name, each in self._appended.items()} if record is not None else {}
         self._written = {name: written for name, written in appended.items() if written is not None}
         manifest = Manifest(
             rounds=number,

@@ -55,7 +55,7 @@ def tell(seed: int) -> list[str]:
         schedule = shrunk(schedule)
         lines = broken_by(schedule)
     try:
-        ended = run(schedule)
+        ended = run(schedule, is_told=True)
         story, failed = ended.story, ended.failed
     except Exception as error:
         story, failed = [], repr(error)

@@ -204,6 +204,12 @@ def what_is_stored_can_be_read(ended: Ended) -> Iterator[str]:
         yield f"left behind: {ended.left}"
 
 
+def what_a_commit_says_of_the_log_is_there(ended: Ended) -> Iterator[str]:
+    """After a kill or a power failure log and table of nodes begin with what the last commit has named."""
+    for name in ended.unsound:
+        yield f"{name} is not what was written up to the last commit"
+
+
 def it_ends_in_time(ended: Ended) -> Iterator[str]:
     """A run takes no longer than its windows, deadlines and pauses: nothing waits for ever."""
     rounds = ended.schedule.settings["rounds"]
@@ -227,7 +233,8 @@ def _asked(ended: Ended, seen: Seen) -> list[Asked]:
 CHECKS = (
     one_commit_a_round, the_state_is_that_of_the_reports, what_counts_came_in_time,
     a_change_that_is_far_too_large_does_not_count, below_quorum_nothing_changes, quorum_is_enough,
-    every_node_gets_one_ending, bytes_booked_are_bytes_sent, what_is_stored_can_be_read, it_ends_in_time,
+    every_node_gets_one_ending, bytes_booked_are_bytes_sent, what_is_stored_can_be_read,
+    what_a_commit_says_of_the_log_is_there, it_ends_in_time,
 )  # fmt: skip
 
 

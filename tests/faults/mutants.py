@@ -93,6 +93,7 @@ MUTANTS = (
     Mutant("history not synced", "fedlearn/runs/checkpoint.py",
            "                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n            os.fsync(file.fileno())\n",
            "                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))\n"),
+    Mutant("log not synced", "fedlearn/runs/appended.py", "            os.fsync(file.fileno())\n", "            pass\n"),
     Mutant("old state removed first", "fedlearn/runs/checkpoint.py",
            "        write_atomically(self.folder / CHECKPOINT, manifest.packed())\n",
            "        self._clear({*files})\n        write_atomically(self.folder / CHECKPOINT, manifest.packed())\n"),

@@ -6,6 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -70,7 +71,7 @@ class Network(Grid):
         (round, attempt, partition) -> the honest report's (change, number of examples).
     """
 
-    def __init__(self, schedule: Schedule, story: Callable[[str], None]) -> None:
+    def __init__(self, schedule: Schedule, story: Callable[[str], None] | None) -> None:
         self.clock = ManualClock()
         self.asked: list[Asked] = []
         self.told: list[tuple[int, int, int, str]] = []
@@ -120,8 +121,10 @@ class Network(Grid):
         return [self._push(message) for message in messages]
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        wanted, now = set(message_ids), self.clock.now()
-        here, others = [], []
+        now = self.clock.now()
+        if all(each[0] > now for each in self._under_way):
+            return []
+        wanted, here, others = set(message_ids), [], []
         for each in self._under_way:
             is_here = each[0] <= now and each[2].metadata.reply_to_message_id in wanted
             (here if is_here else others).append(each)
@@ -149,7 +152,7 @@ class Network(Grid):
         faults = {fault.what: fault for fault in self._faults[phase, *at, partition]}
         self._jump(phase, at)
         if node_id != self._id_of(partition) or "gone" in faults:
-            self._story(f"{phase} to partition {partition}: it is not connected")
+            self._say(f"{phase} to partition {partition}: it is not connected")
             return ""
         size = wire.bytes_of(message.content)
         self.down += size * (phase is Phase.TRAIN)
@@ -168,9 +171,15 @@ class Network(Grid):
             arrivals.append(Arrival(due, fate, is_far="far" in faults))
         if phase is Phase.TRAIN:
             self.asked.append(Asked(at, partition, self.clock.now(), tuple(arrivals)))
-        what = f" ({', '.join(faults)})" if faults else ""
-        self._story(f"{phase} to partition {partition}{what}, answers at {[round(each.due, 2) for each in arrivals]}")
+        if self._story:
+            what = f" ({', '.join(faults)})" if faults else ""
+            times = [round(each.due, 2) for each in arrivals]
+            self._story(f"{phase} to partition {partition}{what}, answers at {times}")
         return name
+
+    def _say(self, line: str) -> None:
+        if self._story:
+            self._story(line)
 
     def _named(self, message: Message) -> str:
         name = f"m{next(self._numbers)}"
@@ -183,7 +192,7 @@ class Network(Grid):
         if message.metadata.dst_node_id != self._id_of(partition):
             return ""
         self.told.append((int(told["round_number"]), int(told["attempt"]), partition, str(told["why"])))  # type: ignore[arg-type]
-        self._story(f"notice to partition {partition}: {told['why']}")
+        self._say(f"notice to partition {partition}: {told['why']}")
         self.protocol += wire.bytes_of(message.content)
         name = self._named(message)
         self._under_way.append((self.clock.now(), next(self._numbers), _reply(message, RecordDict()), "protocol"))
@@ -193,7 +202,7 @@ class Network(Grid):
         for fault in self._faults[phase, *at, -1]:
             if fault not in self._jumped:
                 self._jumped.add(fault)
-                self._story(f"the clock jumps by {fault.amount:g} s")
+                self._say(f"the clock jumps by {fault.amount:g} s")
                 self.clock.sleep(fault.amount)
 
     def _answers(
@@ -225,9 +234,9 @@ class Network(Grid):
 
     def _trained(self, message: Message, at: At, partition: int) -> RecordDict:
         """Return the report of an honest node; that of every attempt is another one."""
-        rng = np.random.default_rng([partition, *at])
         state = wire.read_state(message.content)
-        after = {name: array + rng.uniform(1.0, 2.0, array.shape).astype(array.dtype) for name, array in state.items()}
+        changes = _changes(partition, at, tuple((name, array.shape) for name, array in state.items()))
+        after = {name: array + changes[name] for name, array in state.items()}
         examples = 10 * (partition + 1)
         self.trained[*at, partition] = ({name: after[name] - state[name] for name in state}, examples)
         instruction = wire.read_instruction(message.content)
@@ -246,6 +255,13 @@ class Network(Grid):
     def partition_of(self, node_id: int) -> int:
         """Return which partition the node of an id holds."""
         return (node_id - FIRST_ID) % 100
+
+
+@lru_cache(maxsize=4096)
+def _changes(partition: int, at: At, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> State:
+    """Return what an honest node changes in an attempt."""
+    rng = np.random.default_rng([partition, *at])
+    return {name: rng.uniform(1.0, 2.0, shape).astype(np.float32) for name, shape in shapes}
 
 
 def _at_of(message: Message, phase: Phase) -> At:

@@ -7,7 +7,7 @@ import math
 import shutil
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+import server.exchange
 import server.run
 from fedlearn import flower
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.errors import FedlearnError, RunFailed
-from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.checkpoint import APPENDED, RunStore
 from fedlearn.runs.folder import EVENTS
 from fedlearn.runs.log import EventLog
 from fedlearn.state import State
@@ -30,10 +31,11 @@ from server.schedules import SCHEDULES
 from strategies import load_strategy
 from tests.faults.disk import Disk, Killed
 from tests.faults.network import Network
-from tests.faults.schedules import Schedule
+from tests.faults.schedules import Kill, Schedule
 
 STATE = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros(2, np.float32)}
 server.run.cpu_seconds = lambda: None  # reads of every process of the machine, and takes longer than a round
+server.exchange.SHORTEST, server.exchange.LONGEST, server.exchange.SHARE = 0.4, 4.0, 0.2  # a third of the looks
 IN_MEMORY = Path("/dev/shm")  # where there is one: a million runs would wear a disk out
 
 
@@ -77,6 +79,8 @@ class Ended:
         Why it failed; empty if it is complete.
     looks
         When the server last asked for reports of each (round, attempt).
+    unsound
+        Files of the log and of the nodes that a resumed server did not find as the commit before had named them.
     booked
         Bytes down, up and of the protocol, as the server has counted them; None where a session was killed.
     seconds
@@ -90,6 +94,7 @@ class Ended:
     failed: str
     network: Network
     looks: dict[tuple[int, int], float]
+    unsound: list[str]
     booked: tuple[int, int, int] | None
     seconds: float
     left: list[str]
@@ -114,39 +119,41 @@ class _Watching(EventLog):
         self._flushed = math.inf  # never again because of the time of day: same seed, same operations
 
 
-def run(schedule: Schedule) -> Ended:
-    """Run a schedule to its end."""
+def run(schedule: Schedule, *, is_told: bool = False) -> Ended:
+    """Run a schedule to its end; with its story, which takes time."""
     flower.enter_run()
     folder = Path(tempfile.mkdtemp(dir=IN_MEMORY if IN_MEMORY.is_dir() else None))
     try:
-        return _World(schedule, folder / "run").run()
+        return _World(schedule, folder / "run", is_told=is_told).run()
     finally:
         shutil.rmtree(folder)
 
 
 class _World:
-    def __init__(self, schedule: Schedule, folder: Path) -> None:
+    def __init__(self, schedule: Schedule, folder: Path, *, is_told: bool) -> None:
         folder.mkdir()
+        self.is_told = is_told
         self.schedule = schedule
         self.config = _config(schedule.clients, json.dumps(schedule.settings))
         self.folder = folder
         self.disk = Disk(folder)
         self.story: list[str] = []
-        self.network = Network(schedule, self.tell)
+        self.network = Network(schedule, self.tell if is_told else None)
         self.attempts: list[Seen] = []
         self.looks: dict[tuple[int, int], float] = {}
+        self.unsound: list[str] = []
         self.server: ServerRun | None = None
 
     def tell(self, line: str) -> None:
-        self.story.append(f"{self.network.clock.now():10.2f} s  {line}" if hasattr(self, "network") else line)
+        self.story.append(f"{self.network.clock.now():10.2f} s  {line}")
 
     def run(self) -> Ended:
         failed = ""
         for kill in (*self.schedule.kills, None):
             self.network.restarted()
             try:
-                with self.disk.session(kill):
-                    self._session()
+                with self.disk.session(kill) if kill else nullcontext():  # after the last one nothing can be lost
+                    self._session(kill)
                 break
             except Killed:
                 self.tell("the server is killed")
@@ -163,11 +170,11 @@ class _World:
         files = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
         reloaded.load()
         return Ended(
-            self.schedule, self.attempts, failed, self.network, self.looks, booked, self.network.clock.now(), files,
-            self.server.store, reloaded, self.story,
+            self.schedule, self.attempts, failed, self.network, self.looks, self.unsound, booked,
+            self.network.clock.now(), files, self.server.store, reloaded, self.story,
         )  # fmt: skip
 
-    def _session(self) -> None:
+    def _session(self, kill: Kill | None) -> None:
         """Begin the run, or go on with it, as the server app does."""
         draws = Draws(self.config, is_virtual=True)
         strategy = load_strategy(self.config.strategy)
@@ -175,17 +182,20 @@ class _World:
         log = _Watching(self.folder / EVENTS, self._hear)
         if store.exists:
             store.load()
+            if store.history.rounds:
+                self.unsound += [name for name in APPENDED if store.sound_bytes(name) is None]
             strategy.remember(draws.remember(store.memory))
         else:
             store.begin({name: array.copy() for name, array in STATE.items()})
         exchange = Exchange(self.network, to_flower(self.config))
         self.server = ServerRun(exchange, strategy, store, self.config, events=log, draws=draws)
         self._watch_looks(exchange)
-        try:
-            SCHEDULES.load(self.config.rounds.schedule)(self.server).run()
-        finally:
-            self._end_attempt()
-        log.flush()
+        with nullcontext() if kill else log:  # a process that is killed closes nothing
+            try:
+                SCHEDULES.load(self.config.rounds.schedule)(self.server).run()
+            finally:
+                self._end_attempt()
+            log.flush()
 
     def _watch_looks(self, exchange: Exchange) -> None:
         pull = exchange.pull
@@ -207,8 +217,9 @@ class _World:
             event = {**event, "partition": self.network.partition_of(event["node"])}
         if self.attempts:
             self.attempts[-1].events.append(event)
-        about = ", ".join(f"{name}={value}" for name, value in event.items() if name not in ("event", "node"))
-        self.tell(f"    {event['event']}: {about}"[:160])
+        if self.is_told:
+            about = ", ".join(f"{name}={value}" for name, value in event.items() if name not in ("event", "node"))
+            self.tell(f"    {event['event']}: {about}"[:160])
 
     def _end_attempt(self) -> None:
         if self.attempts and self.server is not None and not self.attempts[-1].state_after:

@@ -78,3 +78,15 @@ def test_a_file_without_an_end_is_named_and_not_read(tmp_path, stored):
     os.truncate(path, MOST_BEHIND + 5)
     with pytest.raises(UsageError, match=r"x: it has \d+ bytes, far more than this run has written: move it away"):
         Appended(path).check_size(stored)
+
+
+def test_what_a_commit_names_is_synced_before(tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    path.write_bytes(b"one\n")
+    synced = []
+    monkeypatch.setattr(
+        "fedlearn.runs.appended.os.fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino)
+    )
+    assert Appended(path).synced() == written(b"one\n")
+    assert synced == [path.stat().st_ino]
+    assert Appended(tmp_path / "none").synced() is None
