@@ -6,6 +6,7 @@ sent and the positions they belong to, and nothing else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -52,7 +53,7 @@ class ArraySpec:
     @property
     def size(self) -> int:
         """Number of entries."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
 
 Layout = Mapping[str, ArraySpec]

@@ -242,15 +242,16 @@ def _norm(update: Update, base: State = NOTHING) -> float:
         For NaN, infinity and what is no number.
     """
     square = 0.0
-    for name, entries in update.items():
-        if entries.values.dtype.kind not in "fiub":
-            raise Refused("wrong-dtype", f"{name} has dtype {entries.values.dtype}")
-        if entries.values.dtype.kind == "f":
-            square += _square_of(name, entries, base.get(name))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for name, entries in update.items():
+            kind = entries.values.dtype.kind
+            if kind not in "fiub":
+                raise Refused("wrong-dtype", f"{name} has dtype {entries.values.dtype}")
+            if kind == "f":
+                square += _square_of(name, entries, base.get(name))
     return math.sqrt(square)
 
 
-@np.errstate(over="ignore", invalid="ignore")
 def _square_of(name: str, entries: Entries, base: Array | None) -> float:
     """Return the sum of the squares of one parameter's values, less its base; refuse NaN and infinity.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from flwr.common.serde import recorddict_from_proto, recorddict_to_proto  # what the wire carries
+from flwr.common.serde import recorddict_to_proto  # what the wire carries
 from flwr.proto.recorddict_pb2 import Array as ProtoArray
 from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
 
@@ -51,8 +51,34 @@ def to_bytes(records: Mapping[str, Record]) -> bytes:
 
 
 def from_bytes(data: bytes) -> RecordDict:
-    """Return the records that `to_bytes` wrote."""
-    return recorddict_from_proto(ProtoRecordDict.FromString(data))
+    """Return the records that `to_bytes` wrote; Protocol Buffers hold no other kinds of entries than Flower does."""
+    records: dict[str, Record] = {}
+    for item in ProtoRecordDict.FromString(data).items:
+        match item.WhichOneof("value"):
+            case "array_record":
+                arrays = {each.key: _array(each.value) for each in item.array_record.items}
+                records[item.key] = filled(ArrayRecord(), arrays)
+            case "metric_record":
+                records[item.key] = filled(MetricRecord(), _values(item.metric_record.items))
+            case "config_record":
+                records[item.key] = filled(ConfigRecord(), _values(item.config_record.items))
+            case other:
+                raise ValueError(f"{item.key} is no record: {other}")
+    return filled(RecordDict(), records)
+
+
+def _array(packed: ProtoArray) -> Array:
+    return array_of(packed.dtype, tuple(packed.shape), packed.stype, packed.data)
+
+
+def _values(items: Iterable[Any]) -> dict[str, object]:
+    """Return the entries of a record of numbers, texts and lists of them."""
+    entries = {}
+    for item in items:
+        kind = item.value.WhichOneof("value")
+        value = getattr(item.value, kind)
+        entries[item.key] = list(value.vals) if kind.endswith("list") else value
+    return entries
 
 
 def size_in_bytes(key: str, record: Record) -> int:

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from flwr.app import Array as FlowerArray
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.common.serde import recorddict_from_proto
+from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
@@ -70,6 +72,14 @@ RECORDS = st.one_of(
 @given(content=st.dictionaries(st.text(max_size=9), RECORDS, max_size=3).map(RecordDict))
 def test_the_size_of_any_records_is_that_of_their_bytes(content):
     assert wire.bytes_of(content) == len(flower.to_bytes(content))
+
+
+@given(content=st.dictionaries(st.text(max_size=9), RECORDS, max_size=3).map(RecordDict))
+def test_records_are_read_as_flower_reads_them(content):
+    data = flower.to_bytes(content)
+    ours, theirs = flower.from_bytes(data), recorddict_from_proto(ProtoRecordDict.FromString(data))
+    assert flower.to_bytes(ours) == flower.to_bytes(theirs) == data
+    assert repr(ours) == repr(theirs)
 
 
 @pytest.mark.parametrize("value", [2**64, -(2**63) - 1, None, {}, object(), "\ud800"])
