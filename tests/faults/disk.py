@@ -106,8 +106,10 @@ class Disk:
                 with _open(path, "rb") as file:
                     contents[os.stat(path).st_ino] = file.read()
         kept = {inode: self._after_failure(inode, data, rng) for inode, data in contents.items()}
-        for folder, name, inode in self._changes[: rng.randint(0, len(self._changes))]:
-            self._apply(folder, name, inode)
+        for folder in dict.fromkeys(change[0] for change in self._changes):  # in order in each, and in none among them
+            mine = [change for change in self._changes if change[0] == folder]
+            for change in mine[: rng.randint(0, len(mine))]:
+                self._apply(*change)
         shutil.rmtree(self.root)
         self.root.mkdir()
         entries, before = self._entries, self._synced

@@ -10,7 +10,7 @@ import numpy as np
 from fedlearn.cohort import needed_of
 from fedlearn.state import State
 from tests.faults.network import Asked
-from tests.faults.schedules import DEADLINE, GUEST, WINDOW, Phase
+from tests.faults.schedules import DEADLINE, GUEST, RAISING, SILENT, UNREADY, WINDOW, Phase
 from tests.faults.world import Ended, Seen
 
 ENDINGS = ("reported", "failed", "refused", "late")
@@ -123,6 +123,29 @@ def a_change_that_is_far_too_large_does_not_count(ended: Ended) -> Iterator[str]
                 yield f"round {event['round']}: the change of partition {liars[0][2]} counts"
 
 
+def nobody_is_ready_who_has_not_said_so(ended: Ended) -> Iterator[str]:
+    """Ready is who says so in its first answer, and says that it holds what it holds; each is heard once."""
+    said_no = {*SILENT, *UNREADY, *RAISING, "forged"}
+    faults = {(*f[1:5], f.what) for f in ended.schedule.faults if f.what in said_no}
+    not_ready = {key[1:4] for key in faults if key[0] is Phase.READY}
+    for seen in ended.attempts:
+        heard = Counter((e["round"], e["attempt"], e["partition"]) for e in seen.of("ready", "not-ready"))
+        yield from (f"{key}: heard {times} times whether it is ready" for key, times in heard.items() if times > 1)
+        for event in seen.of("ready"):
+            if (key := (event["round"], event["attempt"], event["partition"])) in not_ready:
+                yield f"round {key[0]}, attempt {key[1]}, partition {key[2]}: ready, and has not said so"
+
+
+def a_cohort_is_drawn_where_enough_are_ready(ended: Ended) -> Iterator[str]:
+    """A selection is cancelled if fewer are ready than must be, and only then."""
+    rounds = ended.schedule.settings["rounds"]
+    needed = needed_of(rounds["minimum_ready"], rounds["cohort"])
+    for seen in ended.attempts:
+        for event in seen.of("selected", "too-few-ready"):
+            if (event["ready"] >= needed) != (event["event"] == "selected"):
+                yield f"{event['event']} with {event['ready']} ready, {needed} are needed"
+
+
 def below_quorum_nothing_changes(ended: Ended) -> Iterator[str]:
     """An attempt that is not committed leaves state and strategy as they were; below its quorum none is committed."""
     quorum = ended.schedule.settings["rounds"]["quorum"]
@@ -232,7 +255,8 @@ def _asked(ended: Ended, seen: Seen) -> list[Asked]:
 
 CHECKS = (
     one_commit_a_round, the_state_is_that_of_the_reports, what_counts_came_in_time,
-    a_change_that_is_far_too_large_does_not_count, below_quorum_nothing_changes, quorum_is_enough,
+    a_change_that_is_far_too_large_does_not_count, nobody_is_ready_who_has_not_said_so,
+    a_cohort_is_drawn_where_enough_are_ready, below_quorum_nothing_changes, quorum_is_enough,
     every_node_gets_one_ending, bytes_booked_are_bytes_sent, what_is_stored_can_be_read,
     what_a_commit_says_of_the_log_is_there, it_ends_in_time,
 )  # fmt: skip

@@ -96,7 +96,7 @@ MUTANTS = (
     Mutant("log not synced", "fedlearn/runs/appended.py", "            os.fsync(file.fileno())\n", "            pass\n"),
     Mutant("old state removed first", "fedlearn/runs/checkpoint.py",
            "        write_atomically(self.folder / CHECKPOINT, manifest.packed())\n",
-           "        self._clear({*files})\n        write_atomically(self.folder / CHECKPOINT, manifest.packed())\n"),
+           "        self._clear({*manifest.files})\n        write_atomically(self.folder / CHECKPOINT, manifest.packed())\n"),
 )  # fmt: skip
 
 

@@ -70,6 +70,9 @@ HARMLESS = {"odd-metric": "it says that its loss is NaN", "far": "it sends a cha
 RAISING = {"raised": "its code raises"}
 UNREADY = {"busy": "it says that it is not ready", "thief": "it says that it holds another's partition",
            "nobody": "it says that it holds no partition", "mumbling": "its answer cannot be read"}  # fmt: skip
+SILENT = ("lost", "unanswered", "crashed", "gone")
+"""After these no answer comes."""
+
 SERVER = {"jump": "the clock jumps"}
 STORY = TIMING | LIES | HARMLESS | RAISING | UNREADY | SERVER
 
@@ -188,7 +191,7 @@ def drawn(seed: int) -> Schedule:
 
 
 def _faults(rng: random.Random, clients: int, total: int, *, often: float) -> Iterator[Fault]:
-    of_content = {Phase.READY: [*UNREADY, *RAISING], Phase.TRAIN: [*LIES, *HARMLESS, *RAISING]}
+    of_content = {Phase.READY: [*UNREADY, *RAISING], Phase.TRAIN: [*LIES, *HARMLESS, *RAISING, *["far"] * 4]}
     for round_number in range(1, total + 1):
         for attempt in range(1, 8):  # the guest's schedule has two in each of three, and one more is judged anew
             for phase, contents in of_content.items():
