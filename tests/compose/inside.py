@@ -43,7 +43,7 @@ def build_root(spec: dict[str, Any]) -> Path:
         for parent in Path(path).parents:
             let_in(at(root, str(parent)))
     for one in spec["mounts"]:
-        target = at(root, one["target"], is_file=Path(one["source"]).is_file())
+        target = at(root, one["target"], is_file=not Path(one["source"]).is_dir())
         mount("--bind", one["source"], str(target))
         if one["read_only"]:
             mount("-o", "remount,bind,ro", str(target))

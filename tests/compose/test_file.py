@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from flwr.common.config import parse_config_args
 
+from fedlearn.engine.deployment import client
 from tests.compose.file import read_project
 from tests.compose.schema import errors_of
 
@@ -46,6 +48,43 @@ def test_variables_have_their_effect():
     services = read_project(FILE, {"CLIENTS": "10"})
     assert services["client"].replicas == 10
     assert "--set=clients=10" in services["job"].command
+
+
+def test_what_the_owner_allows_reaches_the_clients_and_nobody_else(monkeypatch):
+    said = {
+        "LEDGER": "./ours", "POLICY": "./policy.toml", "DATA_NAME": "patients", "LARGEST_EPSILON": "3", "OWN_DATA": "1",
+        "EPSILON_OF_A_RUN": "0.5", "LEAST_RECORDS": "80", "MODELS": "dp-forest,cnn", "PUBLIC_SIZES": "true",
+        "SEEDED_NOISE": "false",
+    }  # fmt: skip
+    services = read_project(FILE, {f"FEDLEARN_{name}": value for name, value in said.items()})
+    lie = {mount.target: mount.source for mount in services["client"].mounts}
+    assert (lie["/ledger"], lie["/policy.toml"]) == (ROOT / "ours", ROOT / "policy.toml")
+    assert {n for n, each in services.items() if "/ledger" in [m.target for m in each.mounts]} == {"client", "setup"}
+    for name, value in services["client"].environment.items():
+        monkeypatch.setenv(name, value)
+    flags = client._options(list(services["client"].command[3:]))
+    assert (flags.ledger, flags.policy, flags.data_name) == (Path("/ledger"), Path("/policy.toml"), "patients")
+    flags.policy = None  # which is not there
+    assert parse_config_args([client._privacy_config(flags)]) == {
+        "ledger": "/ledger", "data-name": "patients", "largest-epsilon": 3.0, "epsilon-of-a-run": 0.5,
+        "least-records": 80, "models": "dp-forest,cnn", "public-sizes": True,
+    }  # fmt: skip
+    assert flags.own_data and not flags.seeded_noise
+
+
+def test_without_the_owners_variables_the_clients_have_no_ledger(monkeypatch):
+    client_service = read_project(FILE, {})["client"]
+    for name, value in client_service.environment.items():
+        monkeypatch.setenv(name, value)
+    flags = client._options(list(client_service.command[3:]))
+    assert (client._privacy_config(flags), flags.own_data) == ("", False)
+
+
+def test_every_flag_of_the_owner_has_a_variable():
+    named = {name.replace("-", "_").upper() for name in client.OWNER}
+    assert {f"FEDLEARN_{name}" for name in named} <= read_project(FILE, {})["client"].environment.keys()
+    head = FILE.read_text().partition("\nname:")[0]
+    assert [name for name in named if f"FEDLEARN_{name}" not in head] == []
 
 
 def test_nothing_is_published_but_the_proxy_and_nobody_is_root_but_the_setup():

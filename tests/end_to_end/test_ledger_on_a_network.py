@@ -6,7 +6,7 @@ import pytest
 
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile, names_in
-from tests.compose.federation import HERE, Federation, why_not
+from tests.compose.federation import Federation, why_not
 
 pytestmark = [
     pytest.mark.long,  # in short: tests/unit/client/test_ledger.py, tests/unit/engine/deployment/test_task_memory.py
@@ -31,7 +31,9 @@ HOSTILE = {
 
 @pytest.fixture
 def federation(tmp_path):
-    one = Federation(tmp_path, plain=True, overrides=[HERE / "ledger.yml"])
+    owners = {"FEDLEARN_LEDGER": str(tmp_path / "ledger"), "FEDLEARN_DATA_NAME": "patients"}
+    most = {"FEDLEARN_LARGEST_EPSILON": "2", "FEDLEARN_EPSILON_OF_A_RUN": "1"}
+    one = Federation(tmp_path, plain=True, variables=owners | most)
     try:
         one.up()
         one.stack.until(lambda: one.stack["serverapp"].is_ready("service_healthy"), "the server", START)
@@ -40,8 +42,8 @@ def federation(tmp_path):
         one.stack.down()
 
 
-def test_a_run_submitted_again_or_by_a_hostile_server_costs_nothing_more(federation):
-    folder = federation.volume("memory") / "ledger"
+def test_a_run_submitted_again_or_by_a_hostile_server_costs_nothing_more(federation, tmp_path):
+    folder = tmp_path / "ledger"
 
     def ended(code, **changes):
         run = federation.submit({**FOREST, **{name.replace("__", "."): value for name, value in changes.items()}})

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -35,6 +36,11 @@ PAUSES = (2.0, 3.0, 5.0, 10.0)  # seconds before a process that has died again a
 LONG = 60.0  # seconds after which a process that dies is no longer one that dies again and again
 LOOK = 0.2  # seconds between looks at the two
 PATIENCE = 10.0  # seconds that they have to end when told to
+OWNER = {"own-data": True, "ledger": False, "data-name": False, "policy": False} | {
+    name.replace("_", "-"): field.annotation is bool for name, field in Policy.model_fields.items()
+}
+"""Flags by which a node's owner says what its data are and may be used for -> whether one stands alone."""
+SWITCHES = {"": False, "false": False, "0": False, "true": True, "1": True}
 
 log = logging.getLogger("client")
 
@@ -213,7 +219,25 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--public-sizes", action="store_true", default=None,
                         help="The number of records may be published; each epsilon then counts double.")  # fmt: skip
     parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Of the gRPC health service.")
-    return parser.parse_args(arguments)
+    return parser.parse_args([*_said_by_owner(os.environ), *arguments])
+
+
+def _said_by_owner(environment: Mapping[str, str]) -> list[str]:
+    """Return the owner's flags that stand in the environment, as FEDLEARN_LARGEST_EPSILON; an empty one says nothing.
+
+    Flags that follow win.
+    """
+    flags = []
+    for name, stands_alone in OWNER.items():
+        variable = "FEDLEARN_" + name.upper().replace("-", "_")
+        value = environment.get(variable, "")
+        if stands_alone and value not in SWITCHES:
+            sys.exit(f"error: {variable} = {value!r}: it is true or false")
+        if stands_alone:
+            flags += [f"--{name}"] * SWITCHES[value]
+        elif value:
+            flags.append(f"--{name}={value}")
+    return flags
 
 
 if __name__ == "__main__":

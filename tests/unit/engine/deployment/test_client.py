@@ -29,6 +29,17 @@ def test_flags_and_file_reach_the_node_and_flags_win(tmp_path):
     )
 
 
+def test_flags_win_over_the_environment_and_a_switch_is_true_or_false(tmp_path, monkeypatch):
+    said = {"LARGEST_EPSILON": "3", "MODELS": "cnn", "SEEDED_NOISE": "1", "PUBLIC_SIZES": "0", "OWN_DATA": ""}
+    for name, value in said.items():
+        monkeypatch.setenv(f"FEDLEARN_{name}", value)
+    found = Policy.of_node(node_config("--ledger", tmp_path, "--largest-epsilon", 2))
+    assert found == Policy(largest_epsilon=2.0, models=("cnn",), seeded_noise=True)
+    monkeypatch.setenv("FEDLEARN_PUBLIC_SIZES", "perhaps")
+    with pytest.raises(SystemExit, match="FEDLEARN_PUBLIC_SIZES = 'perhaps': it is true or false"):
+        node_config("--ledger", tmp_path)
+
+
 def test_the_data_are_called_as_their_folder_unless_they_have_a_name(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDLEARN_DATA", str(tmp_path / "ward-7"))
     assert node_config("--ledger", tmp_path, "--largest-epsilon", 1)["data-name"] == "ward-7"
