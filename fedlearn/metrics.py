@@ -139,6 +139,12 @@ def virtual_time(groups: Iterable[str]) -> tuple[Metric, ...]:
     )
 
 
+STALE = "commits between a state and its report"
+STALENESS_MEAN = Metric("staleness_mean", "mean staleness", note=STALE, low=0)
+STALENESS_LARGEST = Metric("staleness_largest", "largest staleness", note=STALE, low=0)
+"""Of asynchronous runs: over the reports that were counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spread:
     """How one metric is spread over nodes, each of which has measured it on examples of its own.

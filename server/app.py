@@ -22,9 +22,9 @@ from fedlearn.runs.folder import RunFolder, kept_settings, new_folder
 from fedlearn.runs.log import EventLog
 from server.draws import Draws
 from server.exchange import Exchange
-from server.fitting import check_devices, check_fitting, check_parcels, check_trust
+from server.fitting import check_devices, check_fitting, check_parcels, check_schedule, check_trust
 from server.run import ServerRun
-from server.schedules import SCHEDULES, Schedule
+from server.schedules import Schedule, load_schedule, metrics_of, rest_of
 from server.selectors import load_selector, remember
 from server.spending import counted_in, promised
 from server.summary import noise_notice, plain_bytes, write_confusions, write_summary
@@ -52,13 +52,15 @@ def main(grid: Grid, context: Context) -> None:
         draws = Draws(config, is_virtual=exchange.is_virtual)
         with draws.to_compute(None, "make"):
             strategy = load_strategy(config.strategy)
-        make_schedule = SCHEDULES.load(config.rounds.schedule)
+        make_schedule = load_schedule(config)
         (traits,) = exchange.compute("fedlearn.models.loaded:traits", {}, [()])
         assert isinstance(traits, Traits)
         check_fitting(config, traits, strategy)
         check_trust(config, is_virtual=exchange.is_virtual)
+        check_schedule(make_schedule, config, traits, strategy, exchange)
         of_model = traits.metrics.within(promised(config).epsilon, note=f"spent; {counted_in(config)}")
-        added = (*strategy.metrics, *(virtual_time(exchange.timed.groups) if exchange.timed else ()))
+        on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
+        added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices)
         measured = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
         store = RunStore(folder.path, measured, kept_settings(config), data=traits.fingerprint)
         if store.exists:
@@ -66,7 +68,7 @@ def main(grid: Grid, context: Context) -> None:
             store.load()
             _check_rounds(config, store, folder)
             folder.write_settings(config)
-            strategy.remember(remember(selector, draws.remember(store.memory)))
+            strategy.remember(remember(selector, draws.remember(rest_of(store.memory))))
             exchange.restore_node_states(store.node_states)
             exchange.go_on_from(store.history)
         else:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from fedlearn.cohort import At, Fate, NodeReport, Typical, needed_of
 from fedlearn.folding import STATE
 from fedlearn.metrics import TRAIN_LOSS, Measured, virtual_time
 from fedlearn.runs.history import RoundRecord
-from fedlearn.state import Sends
+from fedlearn.state import Array, Sends
 from server.collecting import Collected
 from server.limits import FEWEST, measured, too_far, typical_after
 from server.phases.evaluation import evaluate, is_due
@@ -22,11 +23,28 @@ from server.selectors import Heard, selector_memory
 from strategies.base import Step, Turn
 
 
-def missing_quorum(run: ServerRun, reporting: Reporting) -> str:
-    """Return what the quorum is missed by, or nothing."""
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """What a commit leaves under way: nodes that still work on what they were sent before it.
+
+    Parameters
+    ----------
+    memory
+        What a resume needs to know of them, under names that no strategy has.
+    versions
+        After which rounds the states were stored that they work on.
+    """
+
+    memory: Mapping[str, Array] = field(default_factory=dict)
+    versions: Collection[int] = ()
+
+
+def missing_quorum(run: ServerRun, reporting: Reporting, wanted: int = 0) -> str:
+    """Return what the quorum is missed by, or nothing; it is a share of those that were wanted, or of the cohort."""
     cohort, reported = len(reporting.reports), reporting.count(Fate.REPORTED)
     rounds = run.config.rounds
-    needed = needed_of(rounds.quorum, min(cohort, run.config.goal_count) if rounds.over_selection > 1 else cohort)
+    wanted = wanted or (min(cohort, run.config.goal_count) if rounds.over_selection > 1 else cohort)
+    needed = needed_of(rounds.quorum, wanted)
     if reported >= needed:
         return ""
     why = next(
@@ -40,12 +58,17 @@ def missing_quorum(run: ServerRun, reporting: Reporting) -> str:
     return f"{reported} of {cohort} nodes reported, quorum is {needed}{why}"
 
 
-def judged_anew(run: ServerRun, reporting: Reporting, at: At) -> str:
+def judged_anew(run: ServerRun, reporting: Reporting, at: At, missing: str) -> str:
     """Take what is typical from this cohort, where the gate had nothing to compare it with, or what no longer holds.
 
     Nothing is known in the first round, where only a report that goes too far beside the others changes anything. What
     was known no longer holds where the gate has refused most of a cohort by it, or so many that the quorum is missed:
     nodes that learn otherwise than in the round before are never locked out.
+
+    Parameters
+    ----------
+    missing
+        What the quorum is missed by, or nothing.
 
     Returns
     -------
@@ -66,7 +89,7 @@ def judged_anew(run: ServerRun, reporting: Reporting, at: At) -> str:
         reason = f"{len(found)} of {len(reports)} reports go too far beside the others" if found else ""
     else:
         refused = len(reports) - reporting.count(Fate.REPORTED)
-        reason = missing_quorum(run, reporting) if refused else ""
+        reason = missing if refused else ""
         if 2 * refused > len(reports):
             reason = f"{refused} of {len(reports)} reports are unlike those of the last round"
     if reason:
@@ -75,17 +98,22 @@ def judged_anew(run: ServerRun, reporting: Reporting, at: At) -> str:
     return reason
 
 
-def next_step(run: ServerRun, reporting: Reporting, at: At) -> Step | None:
+def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None = None) -> Step | None:
     """Return what the strategy makes of the reports; None, and the strategy as it was, if that is not finite.
 
     Not finite may be the state, or what the strategy carries to the next round.
+
+    Parameters
+    ----------
+    sends
+        What was added up, if it is not what the nodes have sent.
     """
     memory = run.strategy.memory()
     turn = Turn(
         state=run.state,
         total=reporting.sums[STATE],
         parcels={name: total for name, total in reporting.sums.items() if name != STATE},
-        sends=Sends(run.config.compression.send),
+        sends=sends or Sends(run.config.compression.send),
         at=at,
         members=reporting.members,
         reports=reporting.reports,
@@ -107,8 +135,8 @@ def abandon(run: ServerRun, reporting: Reporting, at: At, reason: str) -> None:
     tell(run, reporting, {Fate.REPORTED: "abandoned"}, at)
 
 
-def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
-    """Evaluate the new state, store it, and log the round."""
+def commit(run: ServerRun, step: Step, collected: Collected, at: At, under_way: UnderWay | None = None) -> None:
+    """Evaluate the new state, store it, with what is under way meanwhile, and log the round."""
     begin = run.wall.now()
     reporting = collected.reporting
     scores = _evaluated(run, step, reporting, at)
@@ -143,11 +171,12 @@ def commit(run: ServerRun, step: Step, collected: Collected, at: At) -> None:
     run.nodes.append(rows_of(run, reporting, measures, at))
     run.events.flush()  # what a commit says of the log must be there
     run.selector.learn(_heard(reporting), at.round_number)
-    memory = {**run.strategy.memory(), **run.draws.memory(), **selector_memory(run.selector)}
+    under_way = under_way or UnderWay()
+    memory = {**run.strategy.memory(), **run.draws.memory(), **selector_memory(run.selector), **under_way.memory}
     run.store.save(
         step.state, memory, record,
         changed_nodes=run.exchange.changed_node_states(), all_nodes=run.exchange.node_states,
-        seconds=run.seconds, typical=run.typical,
+        seconds=run.seconds, typical=run.typical, versions=under_way.versions,
     )  # fmt: skip
     row = record.as_row()
     run.events.write("committed", attempt=at.attempt, round=row.pop("round_number"), **row)

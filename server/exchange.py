@@ -136,7 +136,14 @@ class Exchange:
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
-    def send(self, messages: Sequence[Message], about: Sequence[T], *, book: Book = "protocol") -> Pending[T]:
+    def send(
+        self,
+        messages: Sequence[Message],
+        about: Sequence[T],
+        *,
+        book: Book = "protocol",
+        begun: Sequence[float] = (),
+    ) -> Pending[T]:
         """Send messages; return what to hear their replies by.
 
         Parameters
@@ -146,15 +153,20 @@ class Exchange:
         book
             What the messages' bytes count as; their replies' then count as protocol. Empty where both are counted by
             the caller, as of instructions and reports.
+        begun
+            When each was sent already, in virtual time, before the run was stopped; empty for those that are new.
         """
         size = wire.bytes_of_all(messages) if book else 0  # before a simulated node can change its own
-        ids = list(self._grid.push_messages(messages)) if messages else []
+        ids = list(self._push(messages, begun)) if messages else []
         size -= wire.bytes_of_all([each for key, each in zip(ids, messages, strict=True) if not key]) if book else 0
         self.traffic.down += size * (book == "down")
         self.traffic.protocol += size * (book == "protocol")
         sent = {key: each for key, each in zip(ids, about, strict=True) if key}
         unsent = [each for key, each in zip(ids, about, strict=True) if not key]
         return Pending(self, sent, unsent, booked=bool(book))
+
+    def _push(self, messages: Sequence[Message], begun: Sequence[float]) -> Iterable[str]:
+        return self.timed.push_again(messages, begun) if begun and self.timed else self._grid.push_messages(messages)
 
     def pull(self, message_ids: Sequence[str]) -> Iterable[Message]:
         """Return the replies to these messages that have come, each once."""
@@ -208,6 +220,10 @@ class Exchange:
     def reachable(self) -> NodeIds | None:
         """Return the ids of those of them that can be written to now: all, where they have no devices."""
         return self.nodes_by_partition() if self.timed is None else self.timed.reachable()
+
+    def is_reachable(self, node_id: int) -> bool:
+        """Return whether a virtual node can be written to now."""
+        return self.timed is None or self.timed.is_reachable(node_id)
 
     def connected(self) -> dict[int, str]:
         """Return the nodes that can be written to now: id -> the name that its key was registered by, empty without."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fedlearn import wire
@@ -15,6 +16,7 @@ from fedlearn.folding.steps import load_step, steps_of
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
 from fedlearn.state import State, UpdateKind
+from server.exchange import Exchange
 from server.selectors import Selector
 from strategies import STRATEGIES, RoundStrategy
 
@@ -104,6 +106,16 @@ def check_devices(config: RunConfig, selector: Selector, *, is_virtual: bool, is
         raise SettingError(
             "devices.name", config.devices.name, "devices are made up in simulations; nodes on a network have their own"
         )
+
+
+def check_schedule(
+    make: partial[Any], config: RunConfig, traits: Traits, strategy: RoundStrategy[Any], exchange: Exchange
+) -> None:
+    """Have a schedule refuse what it cannot run."""
+    if check := getattr(make.func, "check", None):
+        is_timed = exchange.timed is not None
+        kind = traits.update_kind
+        check(config, make.keywords, strategy, kind, is_virtual=exchange.is_virtual, is_timed=is_timed)
 
 
 def check_invited(config: RunConfig) -> None:

@@ -176,14 +176,14 @@ class ReportGate:
     def _update(self, content: RecordDict, sent: RecordDict) -> tuple[Update, float]:
         """Return what was sent of the state, all of it finite, and the norm of the change that it makes."""
         update = wire.read_update(content, codec=self._codec, layout=self._plan.layout)
-        norm = _norm(update, NOTHING if self._sends is Sends.UPDATE else self._state_in(sent))
+        norm = _norm(update, NOTHING if self._sends is Sends.UPDATE else self.state_in(sent))
         if most := self._limits.max_norm:
             of_values = norm if self._sends is Sends.UPDATE else _norm(update)
             if of_values > most:
                 raise Refused("norm-too-large", f"L2 norm {of_values:.6g}, allowed is {most:g}")
         return update, norm
 
-    def _state_in(self, sent: RecordDict) -> State:
+    def state_in(self, sent: RecordDict) -> State:
         """Return the state of an instruction, as its node has seen it; most share one record, which is read once.
 
         A strategy that sends something else sends no state: what comes back is then its own change.

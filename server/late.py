@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from fedlearn import wire
@@ -37,9 +37,9 @@ class LateReports:
         self._keep_paid = keep_paid
         self._pending: Pending[Missed] = exchange.send([], [], book="")  # as reports: `refuse` counts them
 
-    def expect(self, missing: Pending[Member], at: At) -> None:
-        """Watch for reports that missed the deadline of this attempt."""
-        self._pending.open |= {key: Missed(member, at) for key, member in missing.open.items()}
+    def expect(self, missing: Mapping[str, Member], at: At) -> None:
+        """Watch for answers to these messages, which missed the deadline of this attempt."""
+        self._pending.open |= {key: Missed(member, at) for key, member in missing.items()}
 
     def refuse(self) -> None:
         """Refuse all that has come since."""

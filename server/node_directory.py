@@ -9,7 +9,7 @@ tells the names of keys, and no node can change its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fedlearn import wire
 from fedlearn.exchange import NodeIds
@@ -66,6 +66,17 @@ class NodeDirectory:
         self._ask(sorted(connected - {*self._partitions, *self._pending.open.values(), *self.unknown}), ttl=ttl)
         self._hear()
         return sorted(connected & self._partitions.keys(), key=lambda node: (self._partitions[node], node))
+
+    def holders(self, *, ttl: float) -> Callable[[int], int | None]:
+        """Return what says of a partition which node holds it; None where that cannot be written to now."""
+        virtual = self._exchange.nodes_by_partition()
+        if virtual is not None:
+            known = virtual
+            return lambda partition: known[partition] if self._exchange.is_reachable(known[partition]) else None
+        by_partition: dict[int, int] = {}
+        for node in self.nodes(ttl=ttl):
+            by_partition.setdefault(self._partitions[node], node)
+        return by_partition.get
 
     def partition_of(self, node_id: int) -> int:
         """Return the partition of a node that `nodes` has named."""

@@ -103,6 +103,7 @@ class RoundStrategy(Strategy, Generic[A]):
 
     accepts: ClassVar[frozenset[UpdateKind]] = AVERAGES
     accumulator: ClassVar[str] = "strategies.masked_mean:MaskedSum"
+    takes_stale: ClassVar[bool] = False  # whether it may get changes of earlier states, and two of one node in a turn
     sums: ClassVar[bool] = False  # of ensembles: whether members are added up; else their mean counts
 
     steps: tuple[StepSpec, ...] = ()  # what each node's update goes through before it is added up

@@ -47,6 +47,8 @@ class FedAvg(RoundStrategy[MaskedSum]):
     'spatial'
     """
 
+    takes_stale = True
+
     def __init__(self, *, decoder: Decoder = SURVIVORS, uniform: bool = False) -> None:
         super().__init__(uniform=uniform)
         self.decoder = decoder
@@ -105,6 +107,8 @@ class ServerOptimizer(RoundStrategy[MaskedSum]):
     decoder, uniform
         As in `FedAvg`.
     """
+
+    takes_stale = True
 
     def __init__(self, *, server_lr: float, decoder: Decoder = SURVIVORS, uniform: bool = False) -> None:
         super().__init__(uniform=uniform)

@@ -24,6 +24,7 @@ class SortedColumns(RoundStrategy[Collected]):
     """A strategy that looks at all values sent for one entry, in ascending order."""
 
     accumulator = "strategies.collected:Collected"
+    takes_stale = True
 
     def next_state(self, turn: Turn[Collected]) -> Step:
         """Return what `middle` makes of each entry's values."""

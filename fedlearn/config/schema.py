@@ -39,7 +39,9 @@ class RoundSettings(Settings):
     total: Annotated[int, Field(ge=1)] = 20
     """How many rounds to commit."""
     schedule: str = "synchronous"
-    """In which order the phases go: {names}, or module:Class."""
+    """In which order the phases go, and what a round is: {names}, or module:Class."""
+    schedule_options: Options = ""
+    """The schedule's own, keyword parameters of its constructor, as buffer_size of buffered."""
     cohort: Annotated[int, Field(ge=0)] = 20
     """Goal count: nodes wanted in each round; 0 takes every node. Never more than there are nodes."""
     invited: Annotated[int, Field(ge=0)] = 0

@@ -43,6 +43,11 @@ class Fold:
             sums[name].add([parcel.part(v.report.num_examples, v.parcels[name]) for v in accepted])
         return sums
 
+    def parts(self, verdict: Verdict) -> dict[str, tuple[float, Update]]:
+        """Return what of one accepted report would be added: parcel -> its weight, and what the steps made of it."""
+        examples = verdict.report.num_examples
+        return {name: parcel.part(examples, verdict.parcels[name]) for name, parcel in self._parcels.items()}
+
     def to_arrays(self, sums: Sums) -> dict[str, Array]:
         """Return sums as named arrays, to be sent between processes of one engine."""
         return {f"{name}|{key}": array for name, each in sums.items() for key, array in each.to_arrays().items()}

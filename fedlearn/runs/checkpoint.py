@@ -34,7 +34,8 @@ import io
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,7 @@ HISTORY = "checkpoint/history.jsonl"
 TABLE = "metrics.csv"
 BEST = "best.safetensors"
 APPENDED = ("events.jsonl", "nodes.csv")  # by log.py and nodes.py
+STATE_NAME = re.compile(r"checkpoint/round-(\d{6,})\.state\.safetensors")
 
 log = logging.getLogger(__name__)
 
@@ -172,6 +174,7 @@ class RunStore:
         self.seconds = 0.0
         self._settings = dict(settings or {})
         self._data = data
+        self._states: dict[int, tuple[str, int]] = {}  # round -> SHA-256 and size of the state files there are
         self._best_sha256 = ""
         self._best_size: int | None = None
         self._history_bytes = 0
@@ -215,6 +218,7 @@ class RunStore:
         all_nodes: Callable[[], bytes] = bytes,
         seconds: float,
         typical: Typical | None = None,
+        versions: Collection[int] = (),
     ) -> None:
         """Store the state after a committed round; how long that takes does not depend on how many there were before.
 
@@ -229,6 +233,8 @@ class RunStore:
             How long the run has taken so far, over all its sessions.
         typical
             What reports of the next round are compared with.
+        versions
+            After which of the rounds before the states stay stored, too, as nodes still work on them (`state_of`).
 
         Raises
         ------
@@ -238,7 +244,24 @@ class RunStore:
         self.seconds, self.typical = seconds, typical
         with storing(self.folder):
             memories = self._with_memories(len(self.history.rounds) + 1, changed_nodes, all_nodes)
-            self._write(state, memory, self.history.plus(record), record, memories)
+            self._write(state, memory, self.history.plus(record), record, memories, {*versions})
+
+    def state_of(self, version: int) -> State:
+        """Return the state after a round, the latest or one that was to stay stored.
+
+        Raises
+        ------
+        CheckpointError
+            If its file is missing, or its bytes are not those that were written.
+        """
+        if version == len(self.history.rounds):
+            return self.state
+        name = _state_name(version)
+        if version not in self._states:
+            raise CheckpointError(f"{self.folder / CHECKPOINT} does not name {name}, on which nodes still work")
+        digest, size = self._states[version]
+        state = self._unpack(name, self._read(name, digest, size=size))
+        return {name: state[name].reshape(array.shape) for name, array in self.state.items()}  # of () there is (1,)
 
     def keep_nodes(self, changed: bytes) -> None:
         """Store what nodes keep before the round is committed, or where it never is: what they have paid for.
@@ -283,7 +306,9 @@ class RunStore:
         number = manifest.rounds
         nodes = next((name for name in manifest.files if NODES_NAME.fullmatch(name)), "")
         names = (_state_name(number), _memory_name(number))
-        if names[0] not in manifest.files or not manifest.files.keys() <= {*names, nodes}:
+        older = {name: int(found[1]) for name in manifest.files if (found := STATE_NAME.fullmatch(name))}
+        states = {name for name, version in older.items() if version <= number}
+        if names[0] not in manifest.files or not manifest.files.keys() <= {*names, *states, nodes}:
             raise CheckpointError(f"{self.folder / CHECKPOINT} names other files than those of round {number}")
         written = self._read(HISTORY, manifest.history_sha256, first=manifest.history_bytes)
         history = History.of(_records(written, self.folder / HISTORY), self.metrics)
@@ -301,12 +326,13 @@ class RunStore:
         self.history, self.seconds, self.model_sha256 = history, manifest.seconds, manifest.files[names[0]]
         self._manifest = manifest
         self.typical = manifest.typical
+        self._states = {older[name]: (files[name], sizes.get(name, 0)) for name in states}
         self._history_bytes, self._history_sha256 = len(written), hashlib.sha256(written)
         self._best_sha256, self._best_size = manifest.best_sha256, manifest.sizes.get(BEST)
         self._check_best()
         self._check_appended(manifest.appended, number)
         with storing(self.folder):
-            self._clear({*data, nodes})
+            self._clear({*data, *states, nodes})
             self._publish(data[names[0]], None)
 
     def _check_settings(self, manifest: Manifest) -> None:
@@ -398,6 +424,7 @@ class RunStore:
         history: History,
         record: RoundRecord | None,
         memories: MemoryFile,
+        versions: Collection[int] = (),
     ) -> None:
         number = len(history.rounds)
         packed = pack_state(state)
@@ -412,6 +439,10 @@ class RunStore:
         whole.update(line)
         sizes = {name: len(content) for name, content in data.items()}
         files = {name: sha256(content) for name, content in data.items()}
+        states = {version: self._states[version] for version in sorted(versions) if version < number}
+        states[number] = files[_state_name(number)], len(packed)
+        for version, (digest, size) in states.items():
+            files[_state_name(version)], sizes[_state_name(version)] = digest, size
         is_best = record is not None and record is history.best
         if is_best:
             self._best_sha256, self._best_size = sha256(packed), len(packed)
@@ -434,7 +465,7 @@ class RunStore:
         self._put(manifest)
         self.state, self.memory, self.node_states, self.history = state, memory, b"", history
         self._history_bytes, self._history_sha256, self._memories = manifest.history_bytes, whole, memories
-        self.model_sha256 = manifest.files[_state_name(number)]
+        self.model_sha256, self._states = manifest.files[_state_name(number)], states
         self._clear({*manifest.files})
         self._publish(packed, record)
 

@@ -27,6 +27,7 @@ PHASES = {
     "round-started": "selection",
     "selected": "configuration",
     "configured": "reporting",
+    "collecting": "reporting",
     "evaluating": "evaluation",
     "backing-off": "waiting",
 }
@@ -168,6 +169,7 @@ class RunView:
         self.warning = ""
         self.declared: Metrics | None = None  # by the run itself; an older one says nothing
         self._committed_before = 0
+        self._is_filled_up = False  # nodes are sent the state one by one, as others report
         self._began = 0.0
 
     def take(self, event: Event) -> None:
@@ -182,7 +184,9 @@ class RunView:
         elif name == "round-started":
             self.round_number, self.attempt, self.cohort = event["round"], event["attempt"], 0
             self.nodes = dict.fromkeys(ENDED, 0)
-        elif name == "configured":
+        elif name == "collecting":
+            self.cohort, self._is_filled_up = event["wanted"], True
+        elif name == "configured" and not self._is_filled_up:
             self.cohort = event["cohort"]
         elif name in ENDED:
             self.nodes[name] += 1

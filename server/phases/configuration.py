@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from flwr.app import ConfigRecord, Message
+from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 
 from fedlearn import wire
@@ -30,14 +30,29 @@ class Configuration:
 
 
 def configure(run: ServerRun, cohort: Sequence[Member], at: At) -> Configuration:
-    """Return the strategy's messages to the cohort, each with our instruction.
+    """Return the strategy's messages to the cohort, each with our instruction; they count as sent."""
+    configuration = written(run, cohort, at, wire.pack_arrays(run.state))
+    run.exchange.traffic.down += configuration.bytes_down
+    cohort_size = len(configuration.members)
+    run.events.write("configured", **at.where, cohort=cohort_size, bytes=configuration.bytes_down)
+    return configuration
+
+
+def written(run: ServerRun, cohort: Sequence[Member], at: At, state: ArrayRecord, *, first: int = 0) -> Configuration:
+    """Return the strategy's messages to nodes that are sent a state, each with our instruction; count nothing.
+
+    Parameters
+    ----------
+    state
+        The one that was stored before round `at`.
+    first
+        The position of the first of them.
 
     Raises
     ------
     RunFailed
         If the strategy writes to nodes outside the cohort, or waits for more nodes than it has.
     """
-    state = wire.pack_arrays(run.state)
     with run.draws.to_choose(run.strategy, "training", at):
         written = list(run.strategy.configure_train(at.round_number, state, ConfigRecord(), _grid_of(run, cohort)))
     by_node = {message.metadata.dst_node_id: message for message in written}
@@ -47,7 +62,7 @@ def configure(run: ServerRun, cohort: Sequence[Member], at: At) -> Configuration
         )
     # A strategy may leave nodes out (fraction_train below one): positions count those that are left.
     addressed = [member for member in cohort if member.node_id in by_node]
-    members = [member._replace(position=position) for position, member in enumerate(addressed)]
+    members = [member._replace(position=position) for position, member in enumerate(addressed, start=first)]
     deadline = run.config.rounds.reporting_deadline
     ttl = deadline if run.exchange.is_virtual else KEPT * deadline
     messages = [
@@ -59,10 +74,7 @@ def configure(run: ServerRun, cohort: Sequence[Member], at: At) -> Configuration
             lambda record: wire.pack_arrays(shrink(wire.unpack_arrays(record))),
             keys_of=lambda content: [wire.state_key(content)],
         )
-    configuration = Configuration(messages, members, wire.bytes_of_all(messages))
-    run.exchange.traffic.down += configuration.bytes_down
-    run.events.write("configured", **at.where, cohort=len(members), bytes=configuration.bytes_down)
-    return configuration
+    return Configuration(messages, members, wire.bytes_of_all(messages))
 
 
 def evaluation_messages(run: ServerRun, state: State, cohort: Sequence[Member], *, round_number: int) -> list[Message]:

@@ -74,11 +74,12 @@ def _on_test_set(run: ServerRun, state: State) -> Evaluation:
 
 def _through_nodes(run: ServerRun, state: State, reporting: Reporting, round_number: int) -> Mapping[str, object]:
     deadline = run.config.rounds.reporting_deadline
-    written = evaluation_messages(run, state, reporting.members, round_number=round_number)
+    members = list({member.node_id: member for member in reporting.members}.values())  # one may have reported twice
+    written = evaluation_messages(run, state, members, round_number=round_number)
     answered = reporting.answered
     asked = [message for message in written if message.metadata.dst_node_id in answered]
     replies = answers_to(run, [wire.with_ttl(message, deadline) for message in asked], deadline)
-    partitions = {member.node_id: member.partition_id for member in reporting.members}
+    partitions = {member.node_id: member.partition_id for member in members}
     sound = sound_answers(run, replies, partitions, round_number)
     with run.draws.to_compute(run.strategy, "evaluate", At(round_number, 0)):
         return run.strategy.aggregate_evaluate(round_number, list(sound.values())) or MetricRecord()

@@ -73,7 +73,7 @@ def collect_reports(run: ServerRun, configuration: Configuration, at: At) -> Rep
     if run.exchange.fold is not None:
         _collect_blocks(run.exchange.fold, run.clock, configuration, intake, deadline=deadline)
     else:
-        run.late.expect(_collect_replies(run, configuration, intake, deadline=deadline), at)
+        run.late.expect(_collect_replies(run, configuration, intake, deadline=deadline).open, at)
     reporting = intake.closed()
     run.exchange.traffic.add_reports(report.bytes_up for report in reporting.reports)
     tell(run, reporting, TOLD, at)
@@ -108,6 +108,23 @@ def tell(run: ServerRun, reporting: Reporting, words: dict[Fate, str], at: At) -
     run.notices.send(told, at)
 
 
+def log_end(run: ServerRun, member: Member, report: NodeReport, at: At, **further: object) -> None:
+    """Write into the log what became of one member's part in an attempt."""
+    timed = run.exchange.timed
+    detail: dict[str, Any] = {"device": timed.group_of(member.node_id)} if timed else {}
+    if report.reason:
+        detail["reason"] = report.reason
+    if report.bytes_up:
+        detail["bytes"] = report.bytes_up
+    if report.num_examples:
+        detail |= {"examples": report.num_examples, "norm": float(f"{report.norm:.6g}")}
+    # What a node has spent is spent, whatever becomes of the attempt.
+    loss = run.model_metrics.privacy_loss
+    detail |= {name: value for name, value in report.metrics.items() if loss is not None and name == loss.name}
+    where = {**at.where, "node": member.node_id, "partition": member.partition_id}
+    run.events.write(report.fate, **where, **detail, **further)
+
+
 class _Intake:
     """Where reports are written down as they come in."""
 
@@ -117,17 +134,15 @@ class _Intake:
         self._members = members
         self._reports: dict[int, NodeReport] = {}
         self._counted = 0
-        self._events = run.events
+        self._run = run
         self._keep_paid = run.keep_paid
         self._unwritten: list[NodeReport] = []  # into the log
         self._together = TOGETHER if run.is_private else 1
-        self._timed = run.exchange.timed
         self._clock = run.clock
         self._began = run.clock.now()
         self._seconds: dict[int, float] = {}  # by position
         self._enough = run.config.goal_count if run.config.rounds.over_selection > 1 else len(members)
-        self._where = fold.plan.at.where
-        self._losses = {name for name, metric in fold.plan.metrics.items() if metric.is_privacy_loss}
+        self._at = fold.plan.at
 
     @property
     def missing(self) -> int:
@@ -151,17 +166,7 @@ class _Intake:
             self._seconds[report.position] = self._clock.now() - self._began
 
     def _log(self, report: NodeReport) -> None:
-        member = self._members[report.position]
-        detail: dict[str, Any] = {"device": self._timed.group_of(member.node_id)} if self._timed else {}
-        if report.reason:
-            detail["reason"] = report.reason
-        if report.bytes_up:
-            detail["bytes"] = report.bytes_up
-        if report.num_examples:
-            detail |= {"examples": report.num_examples, "norm": float(f"{report.norm:.6g}")}
-        # What a node has spent is spent, whatever becomes of the attempt.
-        detail |= {name: value for name, value in report.metrics.items() if name in self._losses}
-        self._events.write(report.fate, **self._where, node=member.node_id, partition=member.partition_id, **detail)
+        log_end(self._run, self._members[report.position], report, self._at)
 
     def take_block(self, result: BlockResult) -> None:
         """Add the sum of a block, whose memory will be used again, and write its reports down, if there are enough."""
@@ -188,7 +193,7 @@ class _Intake:
         """Log that a member has sent another report after its first."""
         reason = f"duplicate: node {member.node_id} has already reported"
         where = {"node": member.node_id, "partition": member.partition_id}
-        self._events.write(Fate.REFUSED, **self._where, **where, reason=reason)
+        self._run.events.write(Fate.REFUSED, **self._at.where, **where, reason=reason)
 
     def closed(self) -> Reporting:
         """Return what came; members of whom nothing came are late."""

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Protocol
 
+from fedlearn.config import RunConfig
+from fedlearn.config.options import options_for
+from fedlearn.metrics import Metric
 from fedlearn.registry import Registry
+from fedlearn.state import Array
 
 SCHEDULES = Registry(
     "rounds.schedule",
     {
         "synchronous": "server.schedules.synchronous:Synchronous",
+        "buffered": "server.schedules.buffered:Buffered",
+        "immediate": "server.schedules.immediate:Immediate",
     },
     asks=("__call__",),
 )
+PREFIX = "schedule/"  # of its arrays in the checkpoint
 
 
 class Schedule(Protocol):
-    """One order of the phases; its class is called with the `server.run.ServerRun` that it is to carry out."""
+    """One order of the phases; its class is called with the `server.run.ServerRun` that it is to carry out.
+
+    Beside that, a class may have ``metrics``, further columns of the run's table, and ``check``, which is called with
+    settings, options and what the run is made of before anything is sent (`Asynchronous.check`).
+    """
 
     def run(self) -> None:
         """Commit every round that is still to come.
@@ -27,3 +40,26 @@ class Schedule(Protocol):
             When the run cannot go on; everything committed before is stored.
         """
         ...
+
+
+def load_schedule(config: RunConfig) -> partial[Any]:
+    """Return what makes the schedule of a run, with its options: to be called with the `ServerRun`."""
+    make: Callable[..., Any] = SCHEDULES.load(config.rounds.schedule)
+    given = config.rounds.schedule_options
+    options = options_for(make, given, setting="rounds.schedule_options", reserved=("run",)) if given else {}
+    return partial(make, **options)
+
+
+def metrics_of(make: partial[Any]) -> tuple[Metric, ...]:
+    """Return the columns that a schedule adds to the run's table."""
+    return tuple(getattr(make.func, "metrics", ()))
+
+
+def schedule_memory(memory: Mapping[str, Array]) -> dict[str, Array]:
+    """Return a schedule's arrays of those that a checkpoint holds."""
+    return {name.removeprefix(PREFIX): array for name, array in memory.items() if name.startswith(PREFIX)}
+
+
+def rest_of(memory: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the others."""
+    return {name: array for name, array in memory.items() if not name.startswith(PREFIX)}

@@ -38,8 +38,12 @@ class Synchronous:
         self.server.directory.fill()
         for round_number in range(len(self.server.store.history.rounds) + 1, self.server.config.rounds.total + 1):
             self._commit_round(round_number)
+        self.end()
         self.server.late.refuse()
         self.server.notices.clear()
+
+    def end(self) -> None:
+        """Do what is left to be done when all rounds are committed: nothing, where every attempt ends all it began."""
 
     def _commit_round(self, round_number: int) -> None:
         rounds, events = self.server.config.rounds, self.server.events
@@ -84,7 +88,7 @@ def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitt
 
     That is: reports that must be judged anew, no quorum, or a state that is not finite.
     """
-    anew = judged_anew(run, collected.reporting, at)
+    anew = judged_anew(run, collected.reporting, at, missing_quorum(run, collected.reporting))
     reason = anew or missing_quorum(run, collected.reporting)
     step = None if reason else next_step(run, collected.reporting, at)
     if step is None:

@@ -57,6 +57,8 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 LONGEST = 200  # seconds that one run may take before it counts as hanging
 SHOWN = 10
 LONGEST_EVENT = 1 << 16  # bytes
+IN_TIME = {"devices.name": "alike", "rounds.schedule_options.in_flight": 3, "rounds.total": 6}
+"""For schedules for which nodes must take time; of six nodes half are in flight when a round is committed."""
 NEVER = 0
 PRIVATE = "private, each round twice"
 TIMES = (
@@ -69,8 +71,9 @@ def runs() -> dict[str, dict[str, Any]]:
     """Return the settings of the runs that are killed, by name."""
     schedules = {**{name: name for name in SCHEDULES}, "two selections": GUEST}
     memories = {"": {}, ", with memories": tiny.OWING}
+    in_time = {name: IN_TIME for name in SCHEDULES if hasattr(SCHEDULES.load(name), "check")}
     seeded = {
-        f"{name}{which}": {**tiny.SETTINGS, **memory, "rounds.schedule": schedule}
+        f"{name}{which}": {**tiny.SETTINGS, **memory, **in_time.get(name, {}), "rounds.schedule": schedule}
         for name, schedule in schedules.items()
         for which, memory in memories.items()
     }

@@ -31,7 +31,7 @@ def test_it_commits_every_round_once_and_in_order(scene, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_it_stores_what_it_commits(scene, name):
     run = scene(nodes_of(4), rounds=rounds_of(name)).run()
-    stored = RunStore(run.folder.path)
+    stored = RunStore(run.folder.path, run.store.metrics)
     stored.load()
     assert stored.model_sha256 == run.store.model_sha256
     assert any((stored.state[key] != STATE[key]).any() for key in STATE)

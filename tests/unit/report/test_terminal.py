@@ -86,3 +86,12 @@ def test_what_matters_least_is_left_out_first():
     assert " ".join(lines_at(60)[1].split()) == "round reported loss accuracy upload smaller seconds"
     assert " ".join(lines_at(40)[1].split()) == "round reported accuracy upload"
     assert "3.75 MB" in lines_at(40)[4]
+
+
+def test_of_asynchronous_rounds_what_has_come_is_shown_beside_what_is_wanted():
+    view, _ = view_of(NEURAL, 1000)
+    view.take({"event": "round-started", "round": 2, "attempt": 1})
+    view.take({"event": "collecting", "round": 2, "attempt": 1, "wanted": 5, "in_flight": 7})
+    view.take({"event": "configured", "round": 2, "attempt": 1, "cohort": 1, "bytes": 10})  # one node was replaced
+    view.take({"event": "reported", "round": 1, "attempt": 1, "node": 3})
+    assert (view.phase, view.cohort, view.nodes["reported"]) == ("reporting", 5, 1)

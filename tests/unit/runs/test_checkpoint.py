@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -304,3 +305,56 @@ def test_order_of_parameters_is_that_of_the_model_after_loading(tmp_path):
     store = RunStore(tmp_path)
     store.load()
     assert list(store.state) == names
+
+
+# --- states that nodes still work on ----------------------------------------------------------------------------------
+
+
+def with_versions(folder, *versions):
+    """Return a store of three rounds; the last says on which states nodes still work."""
+    store = RunStore(folder)
+    store.begin(state_of(0))
+    for number, kept in enumerate(({0}, {0, 1}, {*versions}), start=1):
+        store.save(state_of(number), {}, record(number), seconds=1.0, versions=kept)
+    return store
+
+
+def states_in(folder):
+    return sorted(int(path.name[6:12]) for path in (folder / "checkpoint").glob("round-*.state.safetensors"))
+
+
+def test_states_stay_stored_for_as_long_as_somebody_works_on_them(tmp_path):
+    store = with_versions(tmp_path, 1)
+    assert states_in(tmp_path) == [1, 3]
+    loaded = RunStore(tmp_path)
+    loaded.load()
+    assert states_in(tmp_path) == [1, 3]
+    for each in (store, loaded):
+        for number in (1, 3):
+            found = each.state_of(number)
+            assert all((found[name] == array).all() for name, array in state_of(number).items())
+            assert list(found) == list(each.state)
+        with pytest.raises(CheckpointError, match=r"does not name .*round-000002.*, on which nodes still work"):
+            each.state_of(2)
+    loaded.save(state_of(4), {}, record(4), seconds=1.0)
+    assert states_in(tmp_path) == [4]
+
+
+def test_an_older_state_that_was_changed_is_named(tmp_path):
+    with_versions(tmp_path, 1)
+    path = tmp_path / "checkpoint/round-000001.state.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+    store = RunStore(tmp_path)
+    store.load()
+    with pytest.raises(CheckpointError, match=r"round-000001\.state\.safetensors is damaged or was changed by hand"):
+        store.state_of(1)
+
+
+def test_a_state_of_a_round_that_never_was_is_refused(tmp_path):
+    with_versions(tmp_path, 1)
+    text = (tmp_path / CHECKPOINT).read_text()
+    rest = text.partition("\n")[2].replace("round-000001", "round-000009")
+    digest = hashlib.sha256(rest.encode()).hexdigest()
+    (tmp_path / CHECKPOINT).write_text(f'{{"sha256": "{digest}",\n{rest}')
+    with pytest.raises(CheckpointError, match="names other files than those of round 3"):
+        RunStore(tmp_path).load()

@@ -17,13 +17,15 @@ from fedlearn import flower, wire
 from fedlearn.clock import ManualClock
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.exchange import Offers
+from fedlearn.metrics import NEURAL_CLASSIFIER
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import EventLog
 from fedlearn.seeding import report_seed
+from server.app import with_columns
 from server.exchange import Exchange
 from server.run import ServerRun
-from server.schedules import SCHEDULES
+from server.schedules import load_schedule, metrics_of
 from strategies.fedavg import FedAvg
 
 STATE = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "steps": np.array(4, np.int64)}
@@ -210,7 +212,8 @@ class Scene:
         self.folder = RunFolder(folder)
         folder.mkdir(parents=True, exist_ok=True)
         self.config = config_of(len(nodes), settings)
-        self.store = RunStore(folder)
+        added = metrics_of(load_schedule(self.config))
+        self.store = RunStore(folder, with_columns(NEURAL_CLASSIFIER, added, on_nodes=False))
         self.store.begin(STATE)
         self.log = EventLog(self.folder.events)
         self.strategy = strategy or FedAvg()
@@ -231,7 +234,7 @@ class Scene:
 
     def run(self) -> Scene:
         try:
-            SCHEDULES.load(self.config.rounds.schedule)(self.server).run()
+            load_schedule(self.config)(self.server).run()
         finally:
             self.log.flush()
         return self

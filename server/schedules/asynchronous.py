@@ -1,0 +1,359 @@
+"""Asynchronous rounds: as many nodes as are wanted work all the time, each on the state that was the latest for it.
+
+A round is one commit. It is made of the reports that come until a buffer is full, whatever state each was made of; who
+has reported is replaced at once by another node, which is sent the latest state. Nobody waits for the slowest.
+
+Within one attempt at a round no node is asked twice, as it would send the same again. Where nobody is in flight any
+more, nobody is left to be asked, and the buffer is not full, it is committed if it holds the quorum; otherwise the
+attempt is abandoned, and all may be asked again.
+
+What must be the same after a resume is a function of what a commit stores: the clock, who is in flight, on which
+state, since when. So each step does the same in the same order: fill up, hear, take in one report.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from flwr.app import ArrayRecord
+
+from fedlearn import wire
+from fedlearn.cohort import At, Fate, Member, NodeReport, Typical
+from fedlearn.config import RunConfig
+from fedlearn.errors import SettingError
+from fedlearn.folding import Verdict
+from fedlearn.metrics import STALENESS_LARGEST, STALENESS_MEAN, Metric
+from fedlearn.seeding import rng_for
+from fedlearn.state import Array, Sends, State, UpdateKind
+from server.buffer import Buffer
+from server.collecting import Collected, NotCommitted
+from server.committing import UnderWay, commit, judged_anew, missing_quorum, next_step
+from server.gate import ReportGate
+from server.in_flight import Flight, InFlight, Landed
+from server.limits import FEWEST
+from server.phases.configuration import written
+from server.phases.reporting import TOLD, Reporting, fold_plan, log_end
+from server.run import ServerRun
+from server.schedules import PREFIX, schedule_memory
+from server.schedules.synchronous import Synchronous
+from server.staleness import Staleness, measured_of
+from strategies.base import RoundStrategy, Step
+
+STALE = "stale"
+RECENT = 20  # reports by which others are judged, where a buffer holds fewer than can be compared
+RECENTLY = "recently"  # of the arrays in the checkpoint
+
+
+class Asynchronous(Synchronous):
+    """What the asynchronous schedules have in common.
+
+    Parameters
+    ----------
+    run
+        What is run.
+    buffer_size
+        How many reports make a round.
+    in_flight
+        How many nodes work at the same time; 0 takes ``rounds.cohort``.
+    staleness
+        How much a stale report counts.
+    largest_staleness
+        Commits after which a node that still works is told to stop; 0 sets no limit.
+    """
+
+    metrics: ClassVar[tuple[Metric, ...]] = (STALENESS_MEAN, STALENESS_LARGEST)
+
+    def __init__(
+        self, run: ServerRun, *, buffer_size: int, in_flight: int, staleness: Staleness, largest_staleness: int
+    ) -> None:
+        super().__init__(run)
+        _check_parcels(run)
+        self.in_flight = in_flight or run.config.goal_count
+        self.buffer_size = buffer_size
+        self.staleness = staleness
+        self.largest_staleness = largest_staleness
+        self.flights = InFlight(run)
+        self._stored = schedule_memory(run.store.memory)  # until those are in flight again
+        recent = self._stored.get(RECENTLY, np.zeros((0, 2)))
+        self._recent = deque([(norm, int(examples)) for norm, examples in recent.tolist()], RECENT)
+        self._gates: dict[tuple[At, Typical | None], ReportGate] = {}
+        self._left: deque[int] = deque()  # partitions that were not asked in this attempt, in a random order
+        self._asked = 0
+        self._packed = ArrayRecord()
+
+    @classmethod
+    def check(
+        cls, config: RunConfig, options: Mapping[str, Any], strategy: RoundStrategy[Any], kind: UpdateKind,
+        *, is_virtual: bool, is_timed: bool,
+    ) -> None:  # fmt: skip
+        """Refuse, before anything is sent, what cannot be run so."""
+        name, rounds = config.rounds.schedule, config.rounds
+        if is_virtual and not is_timed:
+            raise SettingError(
+                "rounds.schedule", name,
+                "virtual nodes without devices take no time, so none would be faster: name some by --devices",
+            )  # fmt: skip
+        if not kind.is_averaged:
+            raise SettingError(
+                "rounds.schedule", name,
+                f"it adds up changes; model {config.model.name!r} has none: use 'synchronous'",
+            )  # fmt: skip
+        if not strategy.takes_stale:
+            raise SettingError(
+                "rounds.schedule", name,
+                f"strategy {config.strategy.name!r} does not say that it takes changes of earlier states "
+                "(takes_stale): use 'synchronous', or another strategy",
+            )  # fmt: skip
+        if rounds.selector != "uniform":
+            raise SettingError(
+                "rounds.selector", rounds.selector,
+                f"schedule {name!r} draws nodes one by one, whenever another has reported: use 'uniform'",
+            )  # fmt: skip
+        if rounds.over_selection > 1:
+            raise SettingError(
+                "rounds.over_selection", rounds.over_selection,
+                f"schedule {name!r} waits for nobody: use 1, and rounds.schedule_options.in_flight for more nodes",
+            )  # fmt: skip
+        for option in ("in_flight", "buffer_size"):
+            if options.get(option, 0) > config.clients:
+                raise SettingError(
+                    f"rounds.schedule_options.{option}", options[option],
+                    f"there are {config.clients} nodes, and none counts twice in one attempt: use no more",
+                )  # fmt: skip
+
+    # --- what the schedules differ in ---------------------------------------------------------------------------------
+
+    def factor(self, staleness: int) -> float:
+        """Return what a change of this staleness is multiplied with."""
+        return self.staleness(staleness)
+
+    def offset(self, sent: State) -> State | None:
+        """Return what is added to what a node has sent, so that it is a change; None where it is one.
+
+        Parameters
+        ----------
+        sent
+            The state that the node was sent, as it has seen it.
+        """
+        raise NotImplementedError
+
+    @property
+    def sends(self) -> Sends:
+        """What nodes send."""
+        return Sends(self.server.config.compression.send)
+
+    # --- a round ------------------------------------------------------------------------------------------------------
+
+    def attempt(self, at: At) -> NotCommitted | None:
+        """Take in reports until the buffer is full, or nobody is left; commit them, or return why not."""
+        run = self.server
+        begin, virtual_begin = run.wall.now(), run.clock.now()
+        run.late.refuse()
+        run.notices.clear()
+        buffer = Buffer(fold_plan(run, at, cohort=self.buffer_size), self.buffer_size)
+        self._begin(at)
+        self._resume(buffer)
+        self.flights.compare_with(run.typical)
+        run.events.write("collecting", **at.where, wanted=self.buffer_size, in_flight=len(self.flights))
+        self.flights.hear()
+        self._drop_stale(at, buffer)
+        while not buffer.is_full and self._has_landed(at, buffer):
+            self._take(self.flights.take(), at, buffer)
+        seconds, virtual = run.wall.now() - begin, run.clock.now() - virtual_begin
+        return self._ended(Collected(self._asked, buffer.reporting(), 0.0, seconds, (0.0, virtual)), buffer, at)
+
+    def _begin(self, at: At) -> None:
+        config = self.server.config
+        order = rng_for(config.seed, purpose="cohort", **at._asdict()).permutation(config.clients)
+        self._left = deque(order.tolist())
+        self._asked = 0
+        self._packed = wire.pack_arrays(self.server.state)
+        in_use = {flight.at for flight in self.flights.everyone} | {at}
+        self._gates = {key: gate for key, gate in self._gates.items() if key[0] in in_use}
+
+    def _resume(self, buffer: Buffer) -> None:
+        stored, self._stored = self._stored, {}
+        if stored:
+            node_of = self._holders() if not self.server.exchange.is_virtual else self._node_of_virtual
+            self._unconnected(self.flights.resume(stored, node_of), buffer)
+
+    def _has_landed(self, at: At, buffer: Buffer) -> bool:
+        """Wait until a report has come; return whether one has, or nobody is left of whom one could come."""
+        run = self.server
+        while True:
+            until = self.flights.until
+            until = run.clock.now() + run.config.rounds.selection_window if until is None else until
+            for _ in run.exchange.looks(until=until):
+                self._fill(at, buffer)
+                self.flights.hear()
+                self._drop_overdue(buffer)
+                if self.flights.has_landed:
+                    return True
+            if not self.flights:
+                return False
+
+    def _fill(self, at: At, buffer: Buffer) -> None:
+        """Send the latest state to as many further nodes as are wanted in flight."""
+        if not self._left or len(self.flights) >= self.in_flight:
+            return
+        node_of = self._holders()
+        chosen: list[Member] = []
+        skipped: list[int] = []
+        while self._left and len(self.flights) + len(chosen) < self.in_flight:
+            partition = self._left.popleft()
+            node = None if partition in self.flights else node_of(partition)
+            if node is None:
+                skipped.append(partition)
+            else:
+                chosen.append(Member(node, partition, 0))
+        self._left.extendleft(reversed(skipped))
+        if chosen:
+            self._send(sorted(chosen, key=lambda member: member.partition_id), at, buffer)
+
+    def _send(self, chosen: list[Member], at: At, buffer: Buffer) -> None:
+        run = self.server
+        configuration = written(run, chosen, at, self._packed, first=self._asked)
+        self._asked += len(configuration.members)
+        run.exchange.traffic.down += configuration.bytes_down
+        run.events.write("configured", **at.where, cohort=len(configuration.members), bytes=configuration.bytes_down)
+        unsent = self.flights.send(configuration, at)
+        run.exchange.traffic.down -= sum(wire.bytes_of(flight.sent) for flight in unsent)
+        self._unconnected(unsent, buffer)
+
+    def _holders(self) -> Any:
+        return self.server.directory.holders(ttl=self.server.config.rounds.reporting_deadline)
+
+    def _node_of_virtual(self, partition: int) -> int:
+        nodes = self.server.exchange.nodes_by_partition()
+        assert nodes is not None
+        return nodes[partition]
+
+    # --- how flights end ----------------------------------------------------------------------------------------------
+
+    def _take(self, landed: Landed, at: At, buffer: Buffer) -> None:
+        """Take in one report: it counts, or is refused."""
+        run, (flight, reply, again) = self.server, landed
+        gate = self._gate_of(flight)
+        verdict = gate.check(reply, flight.member, flight.sent)
+        run.exchange.traffic.add_reports([verdict.report.bytes_up])
+        if again:
+            where = {**flight.at.where, "node": flight.member.node_id, "partition": flight.member.partition_id}
+            reason = f"duplicate: node {flight.member.node_id} has already reported"
+            run.events.write(Fate.REFUSED, **where, reason=reason)
+            return
+        staleness = at.round_number - flight.at.round_number
+        if verdict.parcels and self._is_stale(flight, at):
+            reason = self._why_stale(staleness)
+            verdict = Verdict(verdict.report._replace(fate=Fate.REFUSED, reason=reason, num_examples=0, metrics={}))
+        self._end(flight, verdict.report, buffer, seconds=run.clock.now() - flight.begun, staleness=staleness)
+        if verdict.parcels:
+            offset = self.offset(gate.state_in(flight.sent))
+            buffer.count(verdict, staleness, factor=self.factor(staleness), offset=offset)
+
+    def _end(
+        self,
+        flight: Flight,
+        report: NodeReport,
+        buffer: Buffer | None,
+        *,
+        seconds: float | None = None,
+        **further: object,
+    ) -> None:
+        """Write down what became of a node, and tell it where it would not know."""
+        log_end(self.server, flight.member, report, flight.at, **further)
+        if buffer is not None:
+            buffer.end(flight.member, report, seconds)
+        if report.fate in TOLD:
+            self.server.notices.send({flight.member.node_id: TOLD[report.fate]}, flight.at)
+
+    def _drop(self, flights: Iterable[Flight], why: str, buffer: Buffer | None) -> None:
+        """Wait no longer for nodes, and tell them."""
+        dropped = list(flights)
+        self.flights.give_up(dropped)
+        for flight in dropped:
+            report = NodeReport(flight.member.position, Fate.LATE, reason=why)
+            self._end(flight, report, buffer)
+
+    def _drop_overdue(self, buffer: Buffer) -> None:
+        now = self.server.clock.now()
+        if self.flights.until is not None and self.flights.until <= now:
+            overdue = [flight for flight in self.flights if flight.until <= now]
+            self._drop(overdue, "no report by the reporting deadline", buffer)
+
+    def _is_stale(self, flight: Flight, at: At) -> bool:
+        return 0 < self.largest_staleness < at.round_number - flight.at.round_number
+
+    def _why_stale(self, staleness: int) -> str:
+        return f"{STALE}: {staleness} commits since it was sent the state, allowed are {self.largest_staleness}"
+
+    def _drop_stale(self, at: At, buffer: Buffer) -> None:
+        stale = [flight for flight in self.flights if self._is_stale(flight, at)]
+        self._drop(stale, self._why_stale(self.largest_staleness + 1), buffer)
+
+    def _unconnected(self, flights: Iterable[Flight], buffer: Buffer) -> None:
+        for flight in flights:
+            report = NodeReport(flight.member.position, Fate.FAILED, reason="the node is not connected")
+            self._end(flight, report, buffer)
+
+    def end(self) -> None:
+        """Tell those that still work that the run is over."""
+        self._drop(self.flights.everyone, "the run is over", None)
+
+    # --- judging and committing ---------------------------------------------------------------------------------------
+
+    def _gate_of(self, flight: Flight) -> ReportGate:
+        """Return the gate for reports that are made of the state that a node was sent: by what was typical of those."""
+        key = (flight.at, flight.typical)
+        if key not in self._gates:
+            plan = fold_plan(self.server, flight.at, cohort=max(self.buffer_size, FEWEST))
+            self._gates[key] = ReportGate(replace(plan, typical=flight.typical))
+        return self._gates[key]
+
+    def _ended(self, collected: Collected, buffer: Buffer, at: At) -> NotCommitted | None:
+        run, reporting = self.server, collected.reporting
+        missing = missing_quorum(run, reporting, self.buffer_size)
+        anew = judged_anew(run, reporting, at, missing)
+        reason = anew or missing
+        step = None if reason else next_step(run, reporting, at, Sends.UPDATE)
+        if step is None:
+            reason = reason or "the new state would hold NaN or infinity"
+            self._abandon(reporting, at, reason)
+            return NotCommitted(reason, reporting.raised_alike, is_judged_anew=bool(anew))
+        self._learn(reporting)
+        step = Step(step.state, {**step.measured, **measured_of(buffer.staleness)})
+        commit(run, step, collected, at, UnderWay(self._memory(), self.flights.versions))
+        return None
+
+    def _abandon(self, reporting: Reporting, at: At, reason: str) -> None:
+        """Leave the state as it is; tell those whose reports were sound, unless they are at work again."""
+        run = self.server
+        run.events.write("abandoned", **at.where, reason=reason)
+        ends = zip(reporting.members, reporting.reports, strict=True)
+        sound = [member for member, report in ends if report.fate is Fate.REPORTED]
+        run.notices.send({m.node_id: "abandoned" for m in sound if m.partition_id not in self.flights}, at)
+
+    def _learn(self, reporting: Reporting) -> None:
+        """Take what is typical from the last reports, where a buffer holds too few to compare them."""
+        counted = [report for report in reporting.reports if report.fate is Fate.REPORTED]
+        self._recent.extend((report.norm, report.num_examples) for report in counted)
+        if self.buffer_size < FEWEST <= len(self._recent):
+            recent = [NodeReport(0, Fate.REPORTED, examples, norm=norm) for norm, examples in self._recent]
+            self.server.typical = Typical.of(recent)
+
+    def _memory(self) -> dict[str, Array]:
+        recent = np.array(self._recent, np.float64).reshape(-1, 2)
+        stored: dict[str, Array] = {**self.flights.memory(), RECENTLY: recent}
+        return {f"{PREFIX}{name}": array for name, array in stored.items()}
+
+
+def _check_parcels(run: ServerRun) -> None:
+    """Refuse strategies that send or ask for more than the state: what it would mean when stale, only they know."""
+    if run.strategy.parcels(run.state) or run.answers:
+        raise SettingError(
+            "rounds.schedule", run.config.rounds.schedule,
+            f"strategy {run.config.strategy.name!r} sends parcels beside the state: use 'synchronous'",
+        )  # fmt: skip
