@@ -120,8 +120,8 @@ def test_ctrl_c_while_everything_is_imported_is_one_line(seconds, tmp_path):
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    if process.returncode != 130 and "fedlearn" not in err:
-        pytest.skip("Python had not begun")
+    if process.returncode != 130 and "in main" not in err:
+        pytest.skip("Python had not come to our main")
     assert process.returncode == 130 and "Traceback" not in err
     assert err.splitlines()[-1].startswith("interrupted")
 
