@@ -21,7 +21,8 @@ from client.policy import governed
 from fedlearn import flower, wire
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data.cache import checked
-from fedlearn.metrics import AFTER, BEFORE, TEST_EXAMPLES
+from fedlearn.errors import UsageError
+from fedlearn.metrics import AFTER, BEFORE, EPSILON, TEST_EXAMPLES
 from fedlearn.models.loaded import loaded
 from fedlearn.registry import call_plugin
 from fedlearn.state import State
@@ -85,7 +86,7 @@ def train(message: Message, context: Context) -> Message:
             return _report(message, _fit(context, state, task))
         _learner(config).check(state)
         report = _purse(context, memory, task.round_number).once(
-            state, task, lambda: flower.to_bytes(_report(message, _learner(config).fit(state, task)).content)
+            state, task, lambda: flower.to_bytes(_report(message, _paid(config, state, task)).content)
         )
         return Message(flower.from_bytes(report), reply_to=message)
     finally:
@@ -97,6 +98,14 @@ def _purse(context: Context, memory: NodeMemory, round_number: int) -> Purse:
     return Purse(context, memory, cost=_learner(config).cost(config.privacy.epsilon, round_number=round_number))
 
 
+def _paid(config: RunConfig, state: State, task: LocalTask) -> LocalFit:
+    """Return the fit of a private node, which says nothing that its budget does not pay for."""
+    fit = _learner(config).fit(state, task)
+    loss = loaded(config)[1].metrics.privacy_loss or EPSILON
+    spent = {name: value for name, value in fit.metrics.items() if name == loss.name}
+    return replace(fit, metrics=spent, num_examples=fit.num_examples if config.privacy.public_sizes else 1)
+
+
 def _report(message: Message, fit: LocalFit) -> Message:
     return wire.dense_report(message, fit.arrays, fit.metrics, fit.num_examples, fit.parcels)
 
@@ -106,13 +115,20 @@ def _fit(context: Context, state: State, task: LocalTask) -> LocalFit:
     config = from_flower(context.run_config)
     learner = _learner(config)
     if not _measures_while_training(config, task.round_number):
-        return learner.fit(state, task)
+        return _of_no_budget(learner.fit(state, task))
     measured = _measured(context, learner.personal(state, task.memory), BEFORE)
-    fit = learner.fit(state, task)
+    fit = _of_no_budget(learner.fit(state, task))
     # Measuring loads the node's own state where the fit's arrays may lie: without a copy, that would be sent.
     fit = fit.replaced({name: array.copy() for name, array in fit.arrays.items()})
     measured |= _measured(context, learner.personal(fit.arrays, task.memory), AFTER)
     return replace(fit, metrics={**fit.metrics, **measured})
+
+
+def _of_no_budget(fit: LocalFit) -> LocalFit:
+    """Refuse the fit of a learner that counts what it spends, and does not say that it is private."""
+    if EPSILON.name in fit.metrics:
+        raise UsageError("training.learner: it counts epsilon, and no ledger does: let its class say is_private = True")
+    return fit
 
 
 def _measures_while_training(config: RunConfig, round_number: int) -> bool:
@@ -153,6 +169,11 @@ def prepare(run_config: Mapping[str, Any]) -> None:
     with checked():
         _learner(config)
         partitions_of(config)
+
+
+def keeps_private(settings: Mapping[str, Any], state: State) -> bool:
+    """Return whether the run's nodes say no more of their examples than a budget pays for."""
+    return is_private(from_flower(settings))
 
 
 def trial(settings: Mapping[str, Any], state: State) -> None:

@@ -11,7 +11,8 @@ import logging
 
 from flwr.app import Context, Message
 
-from fedlearn.config import RunConfig, from_flower
+from client.learners import LEARNERS
+from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.errors import BudgetExceeded, FedlearnError, Refused
 from fedlearn.flower import ClientAppCallable
 from fedlearn.models import model_spec
@@ -31,9 +32,17 @@ class Withheld(FedlearnError):
     """A failure of which a node says only a word, which tells nothing about its examples."""
 
 
+@per_run
 def is_private(config: RunConfig) -> bool:
-    """Return whether nodes keep all about their examples to themselves but what their budget pays for."""
-    return model_spec(config.model.name).is_private or loaded(config)[1].metrics.privacy_loss is not None
+    """Return whether nodes keep all about their examples to themselves but what their budget pays for.
+
+    The model says so, or the learner: one from outside may learn any model.
+    """
+    if model_spec(config.model.name).is_private:
+        return True
+    model = loaded(config)[1]
+    learner = LEARNERS.load(config.training.learner or model.learner)
+    return model.metrics.privacy_loss is not None or getattr(learner, "is_private", False)
 
 
 def discreet(message: Message, context: Context, call_next: ClientAppCallable) -> Message:

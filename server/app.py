@@ -55,6 +55,8 @@ def main(grid: Grid, context: Context) -> None:
         make_schedule = load_schedule(config)
         (traits,) = exchange.compute("fedlearn.models.loaded:traits", {}, [()])
         assert isinstance(traits, Traits)
+        if exchange.is_virtual and all(exchange.compute("client.app:keeps_private", {}, [()])):
+            traits = traits.of_private_learner()
         check_fitting(config, traits, strategy)
         check_trust(config, is_virtual=exchange.is_virtual)
         check_schedule(make_schedule, config, traits, strategy, exchange)
@@ -86,6 +88,7 @@ def main(grid: Grid, context: Context) -> None:
         run = ServerRun(
             exchange, strategy, store, config,
             events=events, kind=traits.update_kind, draws=draws, model_metrics=of_model, selector=selector,
+            is_private=traits.is_private,
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, make_schedule, run)
         if not hasattr(schedule, "run"):

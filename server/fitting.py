@@ -70,16 +70,16 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
     _check_downlink(config, kind)
     if not kind.is_averaged:
         _check_unaveraged(config, "trees" if kind is UpdateKind.ENSEMBLE else "sums")
-    if traits.metrics.privacy_loss and config.evaluation.nodes:
+    if traits.is_private and config.evaluation.nodes:
         raise SettingError(
             "evaluation.nodes", config.evaluation.nodes,
-            f"nodes would send what they measured on data that model {model!r} keeps private, and no budget covers "
+            "nodes would send what they measured on data that model or learner keeps private, and no budget covers "
             "that: use 0",
         )  # fmt: skip
-    if traits.metrics.privacy_loss and config.evaluation.where == "nodes":
+    if traits.is_private and config.evaluation.where == "nodes":
         raise SettingError(
             "evaluation.where", "nodes",
-            f"nodes would send what they measured on data that model {model!r} keeps private, and no budget covers "
+            "nodes would send what they measured on data that model or learner keeps private, and no budget covers "
             "that: use 'server' or 'none'",
         )  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,11 @@ class Learner(Protocol):
 
     It is made once in each process, by ``from_settings(model, config)`` with the run's model and settings.
     """
+
+    is_private: ClassVar[bool] = False
+    """Whether a fit is paid for by ``privacy.epsilon``, whatever the model; its metric ``epsilon`` is what was spent so
+    far. The node then keeps a ledger, by `cost`, and says nothing else of its examples: no other metric, no
+    number of examples, no evaluation, no text of an error."""
 
     @classmethod
     def from_settings(cls, model: Any, config: RunConfig) -> Self:

@@ -30,6 +30,8 @@ class SumsLearner(Learner):
         Budget, noise and trust.
     """
 
+    is_private = True
+
     def __init__(self, model: SumsModel, config: RunConfig) -> None:
         self.model = model.planned(config)
         self.privacy = config.privacy

@@ -30,6 +30,8 @@ class TreeLearner(Learner):
         Budget and noise.
     """
 
+    is_private = True
+
     def __init__(self, model: ForestModel, config: RunConfig) -> None:
         self.model = model
         self.privacy = config.privacy

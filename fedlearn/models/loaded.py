@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from fedlearn.data import load_dataset
 from fedlearn.data.base import AnyDataset, DataSpec
 from fedlearn.data.partitioning import is_map
 from fedlearn.errors import SettingError, said
-from fedlearn.metrics import Metrics
+from fedlearn.metrics import EPSILON, Metrics
 from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Ensemble, Planned, Tryable
 from fedlearn.state import State, UpdateKind
@@ -57,20 +57,33 @@ def loaded(config: RunConfig) -> tuple[AnyDataset, Model]:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What the server needs to know of a model and its data, without importing what the model needs."""
+    """What the server needs to know of a model and its data, without importing what the model needs.
+
+    `is_private`: nodes say no more of their examples than a budget pays for.
+    """
 
     update_kind: UpdateKind
     metrics: Metrics
     spec: DataSpec
     sums: bool = False
     fingerprint: str = ""  # of the data set
+    is_private: bool = False
+
+    def of_private_learner(self) -> Traits:
+        """Return the same where the learner makes it private, whatever the model: its loss is measured, too."""
+        metrics = self.metrics
+        if metrics.privacy_loss is None:
+            metrics = replace(metrics, reported=(*metrics.reported, EPSILON))
+        return replace(self, metrics=metrics, is_private=True)
 
 
 def traits(settings: Mapping[str, Any], state: State) -> Traits:
     """Return the traits of the run's model."""
-    dataset, model = loaded(from_flower(settings))
+    config = from_flower(settings)
+    dataset, model = loaded(config)
     sums = isinstance(model, Ensemble) and model.sums
-    return Traits(model.update_kind, model.metrics, dataset.spec, sums=sums, fingerprint=dataset.fingerprint)
+    is_private = model_spec(config.model.name).is_private or model.metrics.privacy_loss is not None
+    return Traits(model.update_kind, model.metrics, dataset.spec, sums, dataset.fingerprint, is_private)
 
 
 def trial(settings: Mapping[str, Any], state: State) -> None:

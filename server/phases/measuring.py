@@ -66,7 +66,7 @@ def spread_of(run: ServerRun, measures: Sequence[Measure]) -> Measured:
 
 def rows_of(run: ServerRun, reporting: Reporting, measures: Sequence[Measure], at: At) -> list[Row]:
     """Return a row for each node that has reported or measured, in the order of partitions; none of a private model."""
-    if run.model_metrics.privacy_loss:
+    if run.is_private:
         return []
     rows: dict[int, dict[str, float | int | None]] = {}
     for member, report in zip(reporting.members, reporting.reports, strict=True):

@@ -16,6 +16,7 @@ from fedlearn.data import load_dataset, partition_table
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.virtual_nodes import run_node
 from fedlearn.errors import SettingError
+from fedlearn.metrics import EPSILON
 from fedlearn.models import MODELS, load_model
 from fedlearn.state import layout_of
 from tests.oracles import forests, images, texts
@@ -32,6 +33,7 @@ FITTING = {
 CASES = [(FITTING.get(learner, "cnn"), learner) for learner in LEARNERS]
 CASES += [(model, "") for model in MODELS if model not in FITTING.values()]  # with its own learner
 CASES += [(f"{images.__name__}:Small", "")]  # has running means, as resnet18 has
+CASES += [("linear", "tests.end_to_end.plugins.noisy_counts:NoisyCounts")]  # private, of a model that is not
 LONG = {"resnet18"}
 
 
@@ -104,6 +106,14 @@ def test_an_update_is_finite_weighs_something_and_was_measured(case):
     assert fit.num_examples > 0
     assert fit.metrics
     assert all(np.isfinite(value) for value in fit.metrics.values())
+
+
+def test_a_learner_is_private_if_and_only_if_it_says_what_it_has_spent(case):
+    fit = case.learner.fit(case.state, case.task())
+    assert case.learner.is_private is (EPSILON.name in fit.metrics)
+    if case.learner.is_private:
+        assert 0 < case.learner.cost(0.5) <= 0.5
+        assert fit.metrics[EPSILON.name] == pytest.approx(case.learner.cost(0.5))
 
 
 def test_fitting_many_nodes_is_fitting_one_after_another(case):

@@ -7,7 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from client.discretion import Withheld
 from client.node import NodeStatus
@@ -15,6 +15,7 @@ from fedlearn import flower, wire
 from fedlearn.cohort import Fate, Instruction, Member
 from fedlearn.compression import load_codec
 from fedlearn.config import config_from, from_flower, to_flower
+from fedlearn.data import load_dataset, partition_table
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.virtual_nodes import run_node
 from fedlearn.folding import STATE
@@ -98,6 +99,60 @@ def test_report_passes_the_gate_and_holds_what_was_learned(state, codec, send, g
         expected = (learned[name] - state[name] if send == "update" else learned[name]).reshape(-1)
         sent = slice(None) if entries.positions is None else entries.positions
         np.testing.assert_array_equal(entries.values, expected[sent])
+
+
+class Foreign(OneNode):
+    """A node whose learner is from outside, and private; its model is not."""
+
+    def __init__(self, name="NoisyCounts", **settings):
+        learner = f"tests.end_to_end.plugins.noisy_counts:{name}"
+        super().__init__(**{"model.name": "linear", "training.learner": learner, "privacy.noise": "secure"} | settings)
+        self.start = initial_state(self.settings, {})
+
+    def trains(self, round_number=1, **told):
+        message = instruction(self.start, round_number)
+        if told:
+            message.content[wire.CONFIG] = flower.filled(ConfigRecord(), told)
+        return self.hears(message)
+
+
+def test_a_private_learner_from_outside_says_what_it_has_spent_and_nothing_else():
+    node = Foreign()
+    reply = node.trains()
+    assert dict(wire.only(reply.content, MetricRecord)) == {"num-examples": 1, "epsilon": 0.5}
+    assert node.hears(wire.evaluation(5, wire.pack_arrays(node.start), round_number=1, ttl=60.0)).error.reason == (
+        "Withheld: private-model"
+    )
+    again = node.trains()
+    assert flower.to_bytes(again.content) == flower.to_bytes(reply.content)
+    node.trains(2)
+    assert node.trains(3).error.reason == "Withheld: budget-spent"
+    answer = node.hears(wire.ready_query(5, round_number=3, attempt=1, ttl=60.0))
+    assert wire.read_ready_answer(answer) == (3, "budget spent: 1 of epsilon 1")
+
+
+def test_what_a_private_learner_from_outside_complains_of_stays_at_home():
+    assert Foreign().trains(complain=True).error.reason == "Withheld: node-failed"
+
+
+def test_where_sizes_are_public_a_private_learner_says_its_own():
+    reply = Foreign(**{"privacy.public_sizes": True}).trains()
+    assert wire.only(reply.content, MetricRecord)["num-examples"] == 1442 // 4
+
+
+def test_a_node_without_examples_does_not_say_so_if_its_learner_is_private():
+    settings = {"data.partition": "dirichlet", "data.alpha": 0.01, "clients": 60}
+    config = config_from(FLAT | settings)
+    table = partition_table(load_dataset("digits", ""), config.data, num_partitions=60, seed=config.seed)
+    empty = next(partition for partition in range(60) if not len(table.indices(partition)))
+    node = Foreign(**settings)
+    query = flower.with_id(wire.ready_query(empty + 2, round_number=1, attempt=1, ttl=60.0))
+    answer, _ = run_node(node.app, query, b"", num_nodes=60, settings=node.settings)
+    assert wire.read_ready_answer(answer) == (empty, "")
+
+
+def test_a_learner_that_counts_what_it_spends_has_to_say_that_it_is_private():
+    assert "let its class say is_private = True" in Foreign("Silent").trains().error.reason
 
 
 CHAINS = ["drop:0.3,rotate,quantize:4", "rand-k:0.2", "ternary:0.05", "eden,entropy", "residual,top-k:0.1,quantize:4"]

@@ -15,8 +15,8 @@ from strategies import load_strategy
 from strategies.fedavg import FedAvg
 
 CNN = Traits(UpdateKind.DENSE, NEURAL_CLASSIFIER, SPEC)
-FOREST = Traits(UpdateKind.ENSEMBLE, PRIVATE_REGRESSOR, SPEC)
-RELAY = Traits(UpdateKind.ENSEMBLE, PRIVATE_REGRESSOR, SPEC, sums=True)
+FOREST = Traits(UpdateKind.ENSEMBLE, PRIVATE_REGRESSOR, SPEC, is_private=True)
+RELAY = Traits(UpdateKind.ENSEMBLE, PRIVATE_REGRESSOR, SPEC, sums=True, is_private=True)
 
 
 def check(traits, **flat):
@@ -112,6 +112,8 @@ def test_what_fits_passes(traits, flat):
             {"model__name": "dp-forest", "evaluation__where": "nodes"},
             "keeps private, and no budget covers that",
         ),
+        (CNN.of_private_learner(), {"evaluation__where": "nodes"}, "keeps private, and no budget covers that"),
+        (CNN.of_private_learner(), {"evaluation__nodes": 2}, "keeps private, and no budget covers that"),
     ],
 )
 def test_what_does_not_fit_is_said_in_one_line(traits, flat, said):
