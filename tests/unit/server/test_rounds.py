@@ -237,7 +237,7 @@ def test_server_waits_for_nodes_that_connect_within_the_window(scene):
     run.clock.sleep = connects
     run.run()
     assert_state(run.state, mean_of(range(4)))
-    assert 20 < run.store.history.rounds[0].selection_seconds < 21
+    assert 20 < run.store.history.rounds[0].selection_seconds < 25
 
 
 def drawn(scene, nodes, **settings):
