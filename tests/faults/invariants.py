@@ -113,13 +113,17 @@ def _allowed(ended: Ended, asked: Asked) -> set[str]:
 
 
 def a_change_that_is_far_too_large_does_not_count(ended: Ended) -> Iterator[str]:
-    """A change a thousand times as long as the others' is in no committed state, where there are enough to tell."""
+    """A change a thousand times as long as the others' is in no committed state, where there are enough to tell.
+
+    Enough in its own cohort: the gate compares nobody in one of fewer, be it joined with another afterwards.
+    """
     far = {(f.round_number, f.attempt, f.partition) for f in ended.schedule.faults if f.what == "far"}
     for seen in ended.attempts:
         for event in seen.of("committed"):
             counted = [(event["round"], e["attempt"], e["partition"]) for e in seen.of("reported")]
             liars = [key for key in counted if key in far]
-            if liars and len(counted) - len(liars) >= FEWEST and len(liars) == 1:
+            cohorts = {(e["round"], e["attempt"]): e["cohort"] for e in seen.of("selected")}
+            if liars and cohorts[liars[0][:2]] >= FEWEST and len(counted) - len(liars) >= FEWEST and len(liars) == 1:
                 yield f"round {event['round']}: the change of partition {liars[0][2]} counts"
 
 
