@@ -103,7 +103,8 @@ class Container:
         self._stopping.set()
         if self.process is not None and self.process.poll() is None:
             for process in self.processes()[self._wiring.wrappers :][:1]:
-                process.send_signal(signal.SIGTERM)
+                with contextlib.suppress(psutil.NoSuchProcess):  # it may end by itself just now
+                    process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(self.service.grace)
         if self._thread.is_alive():
