@@ -29,7 +29,7 @@ def legend(panel: Any, title: str) -> None:
 
 
 def curve(panel: Any, point: PlannedPoint, *, over: str = "rounds", **style: Any) -> None:
-    """Draw a point's accuracy as a line with a band, over ``"rounds"`` or the ``"bytes"`` uploaded so far, in MB."""
+    """Draw a point's accuracy as a line with a band, over what `line_of` knows; ``"bytes"`` are in MB."""
     line = line_of(point, "accuracy", over, MB if over == "bytes" else 1, deviation=True)
     if line is not None:
         add_line(panel, line, **{"linestyle": "-", "label": None, **style})

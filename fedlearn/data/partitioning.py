@@ -16,6 +16,8 @@ of a class a node gets is always random.
 
 - natural: node i has all examples of group i, where a data set says whose each example is
   (`Examples.groups`); with fewer nodes than groups, the examples of the others are left out.
+- equal-dirichlet: nodes of equal sizes, each with class shares drawn from Dirichlet(alpha), its option; Hsu et al. 2019
+  (arXiv:1909.06335), `equal_dirichlet.py`.
 - linear, square, exponential, size, distribution, continuous, inner-dirichlet, grouped-natural-id,
   id-to-size: flwr-datasets' other partitioners, with ``data.partition_options`` (`PARTITIONS`).
 - FILE.csv, FILE.json: as a file says (`partition_map.py`).
@@ -67,6 +69,7 @@ PARTITIONS = Registry(
         "pathological": "fedlearn.data.flower_partitioners:partitions",
         "shard": "fedlearn.data.flower_partitioners:partitions",
         "natural": "fedlearn.data.flower_partitioners:partitions",
+        "equal-dirichlet": "fedlearn.data.equal_dirichlet:equal_dirichlet",
         "linear": "flwr_datasets.partitioner:LinearPartitioner",
         "square": "flwr_datasets.partitioner:SquarePartitioner",
         "exponential": "flwr_datasets.partitioner:ExponentialPartitioner",

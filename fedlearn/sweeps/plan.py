@@ -18,7 +18,7 @@ tenth = { compression.codec = "drop", compression.keep_ratio = 0.1 }
 [quick]                       # what --quick has instead
 seeds = [1]
 base.rounds.total = 3
-only.dropping = ["tenth"]     # these labels of an axis
+only.dropping = ["tenth"]     # these labels of an axis; or [quick.choices.dropping], with labels of its own
 ```
 
 A *point* is one combination of all axes; a *run* is a point with a seed.
@@ -97,14 +97,14 @@ class Plan:
     def from_tree(cls, tree: Mapping[str, Any], *, quick: bool = False) -> Self:
         """Return the plan of a parsed file."""
         _check_keys(tree, ("title", "seeds", "base", "grid", "choices", "quick"))
-        _check_keys(tree.get("quick", {}), ("seeds", "base", "only"), within="quick.")
+        _check_keys(tree.get("quick", {}), ("seeds", "base", "only", "choices"), within="quick.")
         other: Mapping[str, Any] = tree.get("quick", {}) if quick else {}
         axes: dict[str, Mapping[str, Flat]] = {}
         for setting, values in flat_from(tree.get("grid", {})).items():
             if not isinstance(values, list):
                 raise UsageError(f"grid.{setting} = {values!r}: give a list of values")
             axes[setting] = {str(value): {setting: value} for value in values}
-        for axis, choices in tree.get("choices", {}).items():
+        for axis, choices in (tree.get("choices", {}) | other.get("choices", {})).items():
             axes[axis] = {label: flat_from(settings) for label, settings in choices.items()}
         return cls(
             title=str(tree.get("title", "")),

@@ -50,6 +50,22 @@ def test_a_run_over_tls_with_node_keys_makes_the_bytes_of_a_simulation(federatio
         assert (run.folder / name).stat().st_size
 
 
+@pytest.mark.parametrize(
+    ("schedule", "options", "reports"),
+    [("buffered", {"buffer_size": 2}, 2), ("immediate", {"largest_staleness": 4}, 1)],
+)
+def test_asynchronous_rounds_go_on_while_nodes_train(federation, schedule, options, reports):
+    given = {"rounds.schedule": schedule, "rounds.schedule_options": {**options, "in_flight": 3}, "rounds.total": 5}
+    run = federation.submit({**SETTINGS, **given, "compression.send": "update"})
+    assert federation.stack.wait(run.job.name, PATIENCE) == 0, federation.stack.story(40)
+    rounds = [event for event in run.events if event["event"] == "committed"]
+    assert [each["reported"] for each in rounds] == [reports] * 5
+    assert max(each["staleness_largest"] for each in rounds) >= 1  # who was not among the first goes on
+    heard = [event["node"] for event in run.events if event["event"] == "reported"]
+    assert len(set(heard)) > 1
+    assert run.summary["status"] == "completed"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("clients", [3, 10])
 def test_five_rounds_of_cifar10_with_the_settings_that_ship(clients, execute, tmp_path):

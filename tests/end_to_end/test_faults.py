@@ -180,3 +180,26 @@ def test_a_client_whose_network_is_cut_and_healed(federation, expected):
     time.sleep(15)
     federation.stack.wiring.heal(client)
     assert ended(federation, run)["model_sha256"] == expected
+
+
+@long
+def test_a_server_app_killed_between_asynchronous_rounds(federation):
+    options = {"buffer_size": 2, "in_flight": 3}
+    settings = {"rounds.schedule": "buffered", "rounds.schedule_options": options, "compression.send": "update"}
+    run = run_with(federation, "slow:1:2", **settings)
+    reached(federation)
+    _, *forked = federation.stack["serverapp"].processes("deployment.executor")
+    forked[-1].send_signal(signal.SIGKILL)
+    assert federation.stack.wait(run.job.name, PATIENCE) == 0, federation.stack.story(40)
+    committed = [event for event in run.events if event["event"] == "committed"]
+    numbers = [(event["round"], event["reported"]) for event in committed]
+    assert numbers == [(number, 2) for number in range(1, len(committed) + 1)]
+    first, second = (event["committed"] for event in run.events if event["event"] == "started")
+    assert first == 0 < second < len(committed)
+    heard: list[tuple[int, int, int]] = []
+    for event in run.events:
+        if event["event"] == "started":
+            heard = heard[: 2 * event["committed"]]  # what was heard after the last commit is lost with the server
+        elif event["event"] == "reported":
+            heard.append((event["round"], event["attempt"], event["partition"]))
+    assert len(set(heard)) == len(heard)

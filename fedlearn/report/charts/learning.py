@@ -54,7 +54,8 @@ def line_of(point: Point, metric: str, axis: str, divisor: float = 1, *, deviati
     Parameters
     ----------
     axis
-        ``"rounds"``, ``"bytes"`` uploaded, ``"seconds"`` or virtual ``"hours"`` so far, divided by `divisor`.
+        ``"rounds"``, ``"bytes"`` uploaded, ``"reports"`` that count, ``"seconds"`` or virtual ``"hours"`` so far,
+        divided by `divisor`.
     deviation
         The band is one sample standard deviation to each side, else from the lowest to the highest.
     """
@@ -86,6 +87,7 @@ def _measured(run: StoredRun, metric: str, axis: str) -> list[tuple[float, float
     places = {
         "rounds": run.column("round_number"),
         "bytes": _sums(run, "bytes_up"),
+        "reports": _sums(run, "reported"),
         "seconds": _seconds(run),
         "hours": virtual_hours(run),
     }[axis]

@@ -163,6 +163,20 @@ def test_sizes_are_those_asked_for():
     assert [len(mine) for mine in parts("linear", 4)] == [10, 20, 30, 40]
 
 
+def test_equal_sizes_leave_room_for_skew():
+    sizes = {len(mine) for mine in parts("equal-dirichlet", options={"alpha": 0.1})}
+    assert sizes == {20}
+    assert {len(mine) for mine in parts("equal-dirichlet", options={"size": 7})} == {7}
+    labels = DATA.train.labels
+    skewed, even = (
+        np.mean([np.bincount(labels[mine]).max() for mine in parts("equal-dirichlet", options={"alpha": alpha})])
+        for alpha in (0.01, 1e6)
+    )
+    assert skewed > even + 4
+    with pytest.raises(SettingError, match="at most 20 with 5 clients and 100 training examples"):
+        parts("equal-dirichlet", options={"size": 21})
+
+
 def test_groups_are_kept_together():
     found = parts("grouped-natural-id", options={"group_size": 2})
     groups = [set(np.array(DATA.train.groups)[mine]) for mine in found]

@@ -60,6 +60,12 @@ def test_quick_changes_the_base_and_keeps_some_labels(plan_of):
     assert run.config.data.dataset == "digits"
 
 
+def test_quick_may_have_other_labels_on_an_axis(plan_of):
+    other = PLAN.partition("only =")[0] + "choices.sent.quarter = { compression.keep_ratio = 0.25 }"
+    assert [run.labels["sent"] for run in plan_of(other, quick=True).runs()] == ["quarter"] * 2
+    assert {run.labels["sent"] for run in plan_of(other).runs()} == {"all", "half"}
+
+
 def test_written_plan_reads_back_as_the_same_runs(plan_of):
     plan = plan_of(PLAN)
     assert list(plan_of(plan.to_toml()).runs()) == list(plan.runs())
