@@ -1,10 +1,11 @@
 """Seconds and peak memory of one fit on a table of which most values are missing.
 
     python -m experiments.private_trees.missing_speed [--rows 100000] [--missing 0.7] [--epsilon 8] [--columns 8]
+        [--repeats 3]
 
-Each estimator is fitted in a process of its own, which has fitted a small table before (numba has compiled or read its
-cache then). Peak memory is that of the whole process, imports included. Rows are made: uniform numbers, and a target
-that follows the first two.
+Fits in turn, medians and ranges. Each estimator is fitted in a process of its own, which has fitted a small table
+before (numba has compiled or read its cache then). Peak memory is that of the whole process, imports included. Rows are
+made: uniform numbers, and a target that follows the first two.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import argparse
 import multiprocessing
 import resource
 import time
+from collections import defaultdict
 from collections.abc import Callable
+from itertools import product
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -35,15 +39,23 @@ def main() -> None:
     parser.add_argument("--missing", type=float, default=0.7)
     parser.add_argument("--epsilon", type=float, default=8.0)
     parser.add_argument("--columns", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     spawned = multiprocessing.get_context("spawn")
-    for name in FITS:
-        for noise in ("seeded", "secure"):
+    fits = list(product(FITS, ("seeded", "secure")))
+    seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
+    last: dict[tuple[str, str], tuple[float, int, float]] = {}
+    for _ in range(options.repeats):
+        for fit in fits:
             with spawned.Pool(1) as pool:
-                arguments = (name, noise, options.rows, options.missing, options.epsilon, options.columns)
-                seconds, memory, depth, error = pool.apply(measured, arguments)
-            size = f"{seconds:6.2f} s, {memory:5.2f} GB, depth {depth}"
-            print(f"{name:16s} {noise}: {size}, mean absolute error {error:.4f}", flush=True)
+                arguments = (*fit, options.rows, options.missing, options.epsilon, options.columns)
+                took, memory, depth, error = pool.apply(measured, arguments)
+            seconds[fit].append(took)
+            last[fit] = memory, depth, error
+    for fit in fits:
+        times, (memory, depth, error) = seconds[fit], last[fit]
+        size = f"{median(times):6.2f} s ({min(times):.2f} to {max(times):.2f})"
+        print(f"{fit[0]:16s} {fit[1]}: {size}, {memory:5.2f} GB, depth {depth}, mean absolute error {error:.4f}")
 
 
 def measured(

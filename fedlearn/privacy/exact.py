@@ -1,13 +1,14 @@
-"""Exact selection from the operating system's randomness, for many rows at once.
+"""Exact selection, and exact noise on whole numbers, from the operating system's randomness, for many at once.
 
 Every draw below has exactly the probability it claims, as real numbers; no floating-point result is ever trusted
 further than its error bound. The building block is a coin that shows heads with probability exp(-x), after Canonne,
 Kamath, Steinke 2020 (arXiv:2004.00010, section 5.1), made vectorized:
 
- 1. 64 bits of a uniform U in [0, 1) are drawn. They pin U to an interval of width 2^-64.
- 2. exp(-x) is computed in float64, off by less than ``ERROR``. If U lies further than that from it, the coin is
-    decided: no further bits of U and no further digits of exp(-x) can change the comparison U < exp(-x).
- 3. Otherwise (once in 2^46 coins) U gets more bits and exp(-x) more digits, in exact arithmetic, until they part. They
+ 1. 16 bits of a uniform U in [0, 1) are drawn. They pin U to an interval of width 2^-16.
+ 2. exp(-x) is computed in float64, off by less than ``ERROR``. If the interval lies further than that from it, the coin
+    is decided: no further bits of U and no further digits of exp(-x) can change the comparison U < exp(-x).
+ 3. Otherwise (once in 2^15 coins) U gets 48 bits more, which pin it to an interval of width 2^-64: 2. again.
+ 4. Otherwise (once in 2^46 coins) U gets more bits and exp(-x) more digits, in exact arithmetic, until they part. They
     do: exp(-x) is irrational for every rational x > 0.
 
 x = (top - utility) / scale is taken to be the exact rational number that the three float64 describe.
@@ -30,6 +31,9 @@ Bits = Callable[[int], NDArray[np.uint64]]  # count -> (count,) independent unif
 # below 2^-50.
 ERROR = 2.0**-48
 ENTRIES = 2**20  # utilities worked on at a time: 8 MB for each of a handful of temporary arrays
+WIDEST = 2.0**53  # scales of `discrete_laplace` lie below
+MOST_STEPS = 2**10 - 1  # of less than 2^53 each that int64 holds
+NO_GAP, ONE = np.zeros(1), np.ones(1)
 
 
 def system_bits(count: int) -> NDArray[np.uint64]:
@@ -84,6 +88,59 @@ def exponential(
     return chosen
 
 
+def discrete_laplace(scale: NDArray[np.float64], bits: Bits = system_bits) -> NDArray[np.int64]:
+    """Return one integer for each scale, (n,), of probability proportional to exp(-abs(z) / scale); 0 < scale < 2^53.
+
+    Canonne, Kamath, Steinke 2020, algorithm 2, for many numbers at once and in whole numbers. The float64 scale is
+    exactly t / s, t whole and below 2^53, s a power of two. Each try
+
+     1. draws U uniformly from 0 .. t - 1 and goes on if a coin of probability exp(-U / t) shows heads;
+     2. counts the coins V of probability 1 / e that show heads before the first tails. X = U + t V has a probability
+        proportional to exp(-U / t) exp(-V) = exp(-X / t), and each whole number from 0 on is one X;
+     3. takes Y = floor(X / s), which stands for s numbers X: a probability proportional to exp(-Y s / t);
+     4. draws a sign. "Minus 0" is another try: 0 would count twice.
+
+    A try that fails says nothing about later ones, so what is kept has the probabilities of its first success, which
+    are proportional to exp(-abs(z) s / t). A try succeeds with more than 0.31.
+    """
+    mantissa, exponent = np.frexp(scale)
+    step = (mantissa * 2.0**53).astype(np.int64)  # t
+    shift = 53 - exponent.astype(np.int64)  # log2(s), 0 or more
+    drawn = np.zeros(len(scale), np.int64)
+    waiting = np.arange(len(scale))
+    while waiting.size:
+        here = waiting[:ENTRIES]
+        below = uniform_below(step[here], bits)
+        going_on = _heads(-below.astype(np.float64), NO_GAP, step[here].astype(np.float64), bits)
+        found = here[going_on]
+        number = _shifted(below[going_on], step[found], _heads_in_a_row(found.size, bits), shift[found])
+        is_minus = _short_words(found.size, bits) >= 2**15
+        drawn[found] = np.where(is_minus, -number, number)
+        again = found[is_minus & (number == 0)]
+        waiting = np.concatenate([here[~going_on], again, waiting[here.size :]])
+    return drawn
+
+
+def _heads_in_a_row(count: int, bits: Bits) -> NDArray[np.int64]:
+    """Return (count,) how many coins of probability 1 / e showed heads before the first tails."""
+    heads = np.zeros(count, np.int64)
+    tossing = np.arange(count)
+    while tossing.size:
+        tossing = tossing[_heads(np.full(tossing.size, -1.0), NO_GAP, ONE, bits)]
+        heads[tossing] += 1
+    return heads
+
+
+def _shifted(
+    below: NDArray[np.int64], step: NDArray[np.int64], steps: NDArray[np.int64], shift: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return floor((below + step * steps) / 2^shift), at most 2^62 where the sum leaves int64."""
+    number = (below + step * np.minimum(steps, MOST_STEPS)) >> np.minimum(shift, 63)
+    for at in np.flatnonzero(steps > MOST_STEPS):
+        number[at] = min((int(below[at]) + int(step[at]) * int(steps[at])) >> int(shift[at]), 2**62)
+    return number
+
+
 def uniform_below(bound: NDArray[np.int64], bits: Bits = system_bits) -> NDArray[np.int64]:
     """Return a uniform integer in [0, bound) for each bound >= 1; words of the last, incomplete block are redrawn."""
     limit = bound.astype(np.uint64)
@@ -100,15 +157,24 @@ def _heads(
     """Return coins of probability exp((utilities - top) / scale); all three broadcast against each other."""
     with np.errstate(over="ignore", under="ignore"):
         probability = np.exp((utilities - top) / scale)
-    word = bits(probability.size).reshape(probability.shape)
-    distance = word * 2.0**-64 - probability
+    short = _short_words(probability.size, bits).reshape(probability.shape)
+    distance = short * 2.0**-16 - probability
     heads: NDArray[np.bool_] = distance < 0
-    for index in np.argwhere((np.abs(distance) < ERROR) & np.isfinite(utilities)):
-        at = tuple(index)
+    undecided = np.nonzero((distance < ERROR) & (distance > -(2.0**-16) - ERROR) & np.isfinite(utilities))
+    word = short[undecided].astype(np.uint64) << np.uint64(48) | bits(len(undecided[0])) >> np.uint64(16)
+    distance = word * 2.0**-64 - probability[undecided]
+    heads[undecided] = distance < 0
+    for index in np.flatnonzero(np.abs(distance) < ERROR):
+        at = tuple(axis[index] for axis in undecided)
         gap = Fraction(float(np.broadcast_to(top, heads.shape)[at])) - Fraction(float(utilities[at]))
         x = gap / Fraction(float(np.broadcast_to(scale, heads.shape)[at]))
-        heads[at] = coin(x, int(word[at]), bits)
+        heads[at] = coin(x, int(word[index]), bits)
     return heads & np.isfinite(utilities)
+
+
+def _short_words(count: int, bits: Bits) -> NDArray[np.uint16]:
+    """Return (count,) independent uniform 16-bit words."""
+    return bits(-(-count // 4)).view(np.uint16)[:count]
 
 
 def coin(x: Fraction, word: int, bits: Bits = system_bits) -> bool:

@@ -1,6 +1,6 @@
 """Where randomness that protects comes from: one interface, two sources.
 
-*Secure*: OpenDP's exact samplers and the operating system's randomness; nobody can draw the same noise again.
+*Secure*: exact samplers and the operating system's randomness (`exact`); nobody can draw the same noise again.
 *Seeded*: numpy; whoever knows the seed subtracts the noise, so it protects nobody, and says so in ``notice``.
 """
 
@@ -69,7 +69,7 @@ class Noise(Protocol):
 
 
 def secure_noise() -> Noise:
-    """Return the noise for real data: unpredictable, exact, a few microseconds a draw.
+    """Return the noise for real data: unpredictable, exact, less than a microsecond a draw where many are drawn.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def seeded_noise(seed: int | np.random.SeedSequence | np.random.Generator) -> No
 
 
 class _SecureNoise:
-    """OpenDP for noise on numbers, ``exact`` for selection; holds no state, so it can be pickled and shared."""
+    """The samplers of ``exact``, OpenDP's for the widest noise; holds no state, so it can be pickled and shared."""
 
     is_secure = True
     notice = ""
@@ -108,10 +108,12 @@ class _SecureNoise:
         return np.asarray(np.ldexp(unit.astype(np.float64), -LAPLACE_BITS) * wide)
 
     def discrete_laplace(self, scale: ArrayLike, shape: Shape) -> NDArray[np.int64]:
-        """See Noise; beyond 2^63 it saturates."""
+        """See Noise and ``exact.discrete_laplace``; beyond 2^62 it saturates."""
         wide = _scales(scale, shape)
         drawn = np.zeros(wide.shape, np.int64)
-        for each in np.unique(wide[wide > 0]):
+        ours = (wide > 0) & (wide < exact.WIDEST)
+        drawn[ours] = exact.discrete_laplace(wide[ours])
+        for each in np.unique(wide[wide >= exact.WIDEST]):
             here = wide == each
             drawn[here] = _opendp_laplace(float(each))(np.zeros(int(here.sum()), np.int64))
         return drawn

@@ -2,7 +2,8 @@
 
 A row that lacks the value a node asks for goes to *all* of the node's children, with its weight divided evenly among
 them (weight partition, WP): its prediction is the weighted mean over the leaves it reaches. A category that was not
-declared counts as missing.
+declared counts as missing. Below a node where nothing is asked that the row has, that mean is the same for every row:
+it is worked out once for all (`_summaries`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def predict(table: NodeTable, X: FloatArray) -> FloatArray:
     """
     out = np.zeros((X.shape[0], table.value.shape[1]))
     X = np.ascontiguousarray(X, np.float64)
+    asked, mean = _summaries(table.feature, table.first_child, table.num_children, table.value)
     _predict(
         table.root,
         table.weight,
@@ -36,6 +38,8 @@ def predict(table: NodeTable, X: FloatArray) -> FloatArray:
         table.first_child,
         table.num_children,
         table.value,
+        asked,
+        mean,
         X,
         out,
     )
@@ -62,9 +66,11 @@ def _child(x, threshold, first_child, num_children):  # type: ignore[no-untyped-
 
 
 @numba.njit(cache=True)
-def _predict(root, weight, feature, threshold, first_child, num_children, value, X, out):  # type: ignore[no-untyped-def]
+def _predict(root, weight, feature, threshold, first_child, num_children, value, asked, mean, X, out):  # type: ignore[no-untyped-def]
     """Tree by tree over blocks of rows, so that a tree's nodes stay in the cache."""
     block = 4096
+    waiting = np.empty(feature.shape[0], np.int64)  # no node waits twice
+    shares = np.empty(feature.shape[0])
     for start in range(0, X.shape[0], block):
         stop = min(start + block, X.shape[0])
         for tree in range(root.shape[0]):
@@ -79,25 +85,59 @@ def _predict(root, weight, feature, threshold, first_child, num_children, value,
                     for output in range(out.shape[1]):
                         out[row, output] += weight[tree] * value[node, output]
                 else:
-                    _spread(node, weight[tree], feature, threshold, first_child, num_children, value, X, row, out)
+                    waiting[0], shares[0] = node, weight[tree]
+                    _spread(
+                        waiting, shares, feature, threshold, first_child, num_children, asked, mean, X[row], out[row]
+                    )
 
 
 @numba.njit(cache=True)
-def _spread(node, weight, feature, threshold, first_child, num_children, value, X, row, out):  # type: ignore[no-untyped-def]
-    """Add the leaves below `node`, the row's weight divided wherever its value is missing."""
-    waiting = [(node, weight)]
-    while len(waiting) > 0:
-        here, share = waiting.pop()
-        if feature[here] < 0:
-            for output in range(out.shape[1]):
-                out[row, output] += share * value[here, output]
+def _spread(waiting, shares, feature, threshold, first_child, num_children, asked, mean, x, out):  # type: ignore[no-untyped-def]
+    """Add the leaves below the node that waits, the row's weight divided wherever its value is missing."""
+    known = np.uint64(0)
+    for column in range(x.shape[0]):
+        if not np.isnan(x[column]):
+            known |= _bit(column)
+    top = 1
+    while top > 0:
+        top -= 1
+        here, share = waiting[top], shares[top]
+        while asked[here] & known:
+            child = _child(x[feature[here]], threshold[here], first_child[here], num_children[here])
+            if child < 0:
+                break
+            here = child
+        if not asked[here] & known:
+            for output in range(out.shape[0]):
+                out[output] += share * mean[here, output]
             continue
-        child = _child(X[row, feature[here]], threshold[here], first_child[here], num_children[here])
-        if child >= 0:
-            waiting.append((child, share))
-        else:
-            for offset in range(num_children[here]):
-                waiting.append((first_child[here] + offset, share / num_children[here]))
+        for offset in range(num_children[here]):
+            waiting[top], shares[top] = first_child[here] + offset, share / num_children[here]
+            top += 1
+
+
+@numba.njit(cache=True, inline="always")
+def _bit(feature):  # type: ignore[no-untyped-def]
+    """Return the bit that stands for a feature, and for every 64th from it on."""
+    return np.uint64(1) << np.uint64(feature % 64)
+
+
+@numba.njit(cache=True)
+def _summaries(feature, first_child, num_children, value):  # type: ignore[no-untyped-def]
+    """Return (nodes,) bits of the features that a node and those below it ask for, and (nodes, outputs) their means.
+
+    The mean of a node is that of its leaves, where every branch counts alike.
+    """
+    asked, mean = np.zeros(feature.shape[0], np.uint64), value.copy()
+    for node in range(feature.shape[0] - 1, -1, -1):  # children lie behind their parents
+        if feature[node] < 0:
+            continue
+        asked[node] = _bit(feature[node])
+        mean[node] = 0.0
+        for child in range(first_child[node], first_child[node] + num_children[node]):
+            asked[node] |= asked[child]
+            mean[node] += mean[child] / num_children[node]
+    return asked, mean
 
 
 @numba.njit(cache=True)

@@ -69,9 +69,16 @@ def arrange(codes: Codes, pairs: Pairs, slot_of_row: NDArray[np.integer], slots:
 
 def node_sums(rows: Rows) -> NDArray[np.int64]:
     """Return (slots, 2) the sums of zeros and ones of each slot. One record adds UNIT in L1 norm over all slots."""
-    running = np.zeros((len(rows.pairs) + 1, 2), np.int64)
-    np.cumsum(rows.pairs, axis=0, out=running[1:])
-    return np.diff(running[rows.start], axis=0)
+    out = np.zeros((rows.slots, 2), np.int64)
+    _add_up(rows.pairs, rows.start, out)
+    return out
+
+
+def hats(rows: Rows, knots: int) -> NDArray[np.int64]:
+    """Return (slots, knots) the weights of each slot, each divided over the two even knots next to the row's target."""
+    out = np.zeros((rows.slots, knots), np.int64)
+    _add_hats(rows.pairs, rows.start, out)
+    return out
 
 
 def histogram(rows: Rows, pairs: Pairs, bins: int) -> NDArray[np.int64]:
@@ -101,6 +108,27 @@ def route(rows: Rows, feature: NDArray[np.int32], cut: NDArray[np.int64]) -> Row
     pairs = np.empty((int(start[-1]), 2), np.int32)
     _move(rows.codes, rows.pairs, rows.start, feature, cut, start, codes, pairs)
     return Rows(codes, pairs, start)
+
+
+@numba.njit(cache=True)
+def _add_up(pairs, start, out):  # type: ignore[no-untyped-def]
+    for slot in range(start.shape[0] - 1):
+        for row in range(start[slot], start[slot + 1]):
+            out[slot, 0] += pairs[row, 0]
+            out[slot, 1] += pairs[row, 1]
+
+
+@numba.njit(cache=True)
+def _add_hats(pairs, start, out):  # type: ignore[no-untyped-def]
+    gaps = out.shape[1] - 1
+    for slot in range(start.shape[0] - 1):
+        for row in range(start[slot], start[slot + 1]):
+            weight = np.int64(pairs[row, 0]) + np.int64(pairs[row, 1])
+            place = np.int64(pairs[row, 1]) * gaps / max(weight, np.int64(1))
+            lower = min(np.int64(place), gaps - 1)
+            upper_part = np.int64(np.rint((place - lower) * weight))
+            out[slot, lower] += weight - upper_part
+            out[slot, lower + 1] += upper_part
 
 
 @numba.njit(cache=True)

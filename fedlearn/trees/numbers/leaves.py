@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from fedlearn.privacy import geometric
 from fedlearn.privacy.noise import Noise
-from fedlearn.trees.numbers.histograms import UNIT, Rows
+from fedlearn.trees.numbers.histograms import UNIT, Rows, hats
 
 FloatArray = NDArray[np.float64]
 
@@ -141,15 +141,7 @@ class HatCounts:
 
 def hat_counts(rows: Rows, knots: int, epsilon: float, noise: Noise) -> HatCounts:
     """Return noisy histograms of all slots: epsilon-private for the whole level, since the L1 norm of a record is 1."""
-    slot = np.repeat(np.arange(rows.slots), np.diff(rows.start))
-    weight = rows.pairs.sum(axis=1, dtype=np.int64)
-    place = rows.pairs[:, 1] * (knots - 1) / np.maximum(weight, 1)
-    lower = np.minimum(place.astype(np.int64), knots - 2)
-    upper_part = np.rint((place - lower) * weight).astype(np.int64)
-    exact = np.zeros(rows.slots * knots, np.int64)
-    np.add.at(exact, slot * knots + lower, weight - upper_part)
-    np.add.at(exact, slot * knots + lower + 1, upper_part)
-    noisy = geometric(exact.reshape(rows.slots, knots), sensitivity=UNIT, epsilon=epsilon, noise=noise)
+    noisy = geometric(hats(rows, knots), sensitivity=UNIT, epsilon=epsilon, noise=noise)
     return HatCounts(noisy / UNIT, 2 / epsilon**2)
 
 

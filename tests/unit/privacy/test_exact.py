@@ -55,9 +55,25 @@ def test_a_word_next_to_the_probability_is_decided_exactly():
     word = numerator * 2**64 // denominator
     utilities, scale = np.array([[-1.0, 0.0]]), np.array([1.0])
     for second, heads in [(0, True), (2**64 - 1, False)]:
-        # words: two coins, more bits for the first (and none for the sure one), one choice among the heads
-        drawn = words(word, 0, second, 0)
+        # words: 16 bits for each of two coins, 48 and then 64 more for the first, one choice among the heads
+        drawn = words(word >> 48, word << 16 & 2**64 - 1, second, 0)
         assert exact.permute_and_flip(utilities, scale, drawn).tolist() == [0 if heads else 1]
+
+
+@pytest.mark.parametrize(("more", "heads"), [(-1, True), (1, False)])
+def test_a_short_word_next_to_the_probability_gets_more_bits(more, heads):
+    numerator, denominator = INVERSE_E
+    word = numerator * 2**64 // denominator + more * 2**40
+    drawn = words(word >> 48, word << 16 & 2**64 - 1, 0)
+    assert exact.permute_and_flip(np.array([[-1.0, 0.0]]), np.ones(1), drawn).tolist() == [0 if heads else 1]
+
+
+@given(x=st.floats(0, 20), offset=st.integers(-(2**50), 2**50))
+def test_a_coin_of_an_array_agrees_with_the_coin_in_exact_arithmetic(x, offset):
+    word = min(max(int(math.exp(-x) * 2**64) + offset, 0), 2**64 - 1)
+    drawn = words(word >> 48, word << 16 & 2**64 - 1, *[0] * 9)  # an even second word takes the first of two heads
+    chosen = exact.permute_and_flip(np.array([[-x, 0.0]]), np.ones(1), drawn)[0]
+    assert bool(chosen == 0) == exact.coin(Fraction(x), word, words(*[0] * 9))
 
 
 @given(bounds=st.lists(st.integers(1, 2**40), min_size=1, max_size=50), seed=st.integers(0, 2**32))
@@ -81,3 +97,40 @@ def test_many_rows_are_worked_on_in_parts(monkeypatch):
     utilities[np.arange(100), best] = 0.0
     for select in (exact.permute_and_flip, exact.exponential):
         np.testing.assert_array_equal(select(utilities, np.ones(100)), best)
+
+
+def of_words(scale, *fixed):
+    return exact.discrete_laplace(np.array(scale), words(*fixed)).tolist()
+
+
+TAILS, HEADS, PLUS, MINUS = 2**64 - 1, 0, 0, 2**15  # four coins, or signs, in a word
+
+
+@given(scale=st.floats(1e-6, 1e15), below=st.integers(0, 2**63 - 1), steps=st.integers(0, 5))
+def test_a_number_is_the_floor_of_its_parts_for_the_exact_scale(scale, below, steps):
+    # words: U (kept, as the coin is 0), so many coins that show heads and one that does not, the sign
+    scaled = Fraction(scale)
+    mantissa = int(math.frexp(scale)[0] * 2**53)
+    number = math.floor((below % mantissa + mantissa * steps) * scaled / mantissa)
+    assert of_words([scale], below, HEADS, *[HEADS] * steps, TAILS, 0) == [number]
+    if number:
+        assert of_words([scale], below, HEADS, *[HEADS] * steps, TAILS, MINUS) == [-number]
+
+
+def test_minus_zero_is_another_try():
+    assert of_words([1.0], 0, HEADS, TAILS, MINUS, 0, HEADS, HEADS, TAILS, MINUS) == [-1]
+
+
+def test_a_coin_that_shows_tails_is_another_try():
+    almost_one = 2**53 - 1  # U / t for the scale 1 - 2^-53: the coin's probability is 1 / e
+    assert of_words([1 - 2.0**-53], almost_one - 1, TAILS, 0, HEADS, HEADS, HEADS, TAILS, 0) == [1]
+
+
+def test_each_number_has_the_scale_of_its_place():
+    # both U, both coins, both runs of one, both signs
+    assert of_words([4.0, 2.0**40], 0, 0, HEADS, HEADS, TAILS, MINUS << 16) == [4, -(2**40)]
+
+
+@pytest.mark.parametrize(("scale", "number"), [(2.0**52, 2**62), (1.0, 3000), (0.75, 2250)])
+def test_what_leaves_int64_is_counted_exactly_or_saturates_where_it_changes_nothing(scale, number):
+    assert of_words([scale], 0, HEADS, *[HEADS] * 3000, TAILS, 0) == [number]

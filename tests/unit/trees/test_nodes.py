@@ -73,6 +73,21 @@ def test_prediction_equals_the_recursion_with_missing_values_and_unknown_categor
     np.testing.assert_allclose(predict(table, X), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("known", [1, 65])
+def test_a_feature_is_told_from_the_one_64_columns_on(known):
+    leaf, number = LEAF, np.nan
+    table = NodeTable.of_nodes(
+        feature=[1, 65, 65, leaf, leaf, leaf, leaf],
+        threshold=[0.5, 0.5, 0.5, number, number, number, number],
+        first_child=[1, 3, 5, leaf, leaf, leaf, leaf],
+        num_children=[2, 2, 2, 0, 0, 0, 0],
+        value=np.array([[0.0], [0.0], [0.0], [1.0], [2.0], [4.0], [8.0]]),
+    )
+    X = np.full((1, 70), np.nan)
+    X[0, known] = 1.0
+    assert predict(table, X).tolist() == [[6.0 if known == 1 else 5.0]]
+
+
 def test_the_shares_of_a_row_with_missing_values_sum_to_one():
     table = random_table(3, trees=2)
     ones = NodeTable.from_arrays({**table.to_arrays(), "value": np.ones_like(table.value)})
