@@ -38,7 +38,8 @@ Of sums (`fedlearn.models.sums`), beside names, shapes and dtypes:
 | word | refused because |
 |---|---|
 | ``wrong-count`` | one report counts as several, or as none |
-| ``too-large`` | a number is beyond what the records of a node come to |
+| ``too-large`` | a number is beyond what ``gate.max_examples`` records and honest noise come to |
+| ``norm-too-large`` | the L1 norm of all numbers is |
 """
 
 from __future__ import annotations
@@ -207,7 +208,7 @@ class ReportGate:
         members = wire.read_members(content)
         model = loaded(self._config)[1]
         if isinstance(model, Summed):
-            model.check_sums(members, before=self._plan.layout)
+            model.check_sums(members, before=self._plan.layout, max_examples=self._limits.max_examples)
             return dense_update(members)
         assert isinstance(model, Ensemble)
         limits = self._limits

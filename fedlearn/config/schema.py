@@ -220,7 +220,8 @@ class GateSettings(Settings):
     """Largest share of the cohort's examples that a node may claim, if the others have the median of the last round. 1
     sets no limit. From 5 nodes on; not for trees."""
     max_examples: Annotated[int, Field(ge=1)] = 10_000_000
-    """Largest number of examples that a node may claim."""
+    """Largest number of examples that a node may claim; of models made of sums, for how many its sums may count. There
+    set it to what the largest node may hold."""
     max_depth: Annotated[int, Field(ge=1)] = 32
     """Tree models: edges on the longest path of a reported tree."""
     max_nodes: Annotated[int, Field(ge=1)] = 1_000_000

@@ -139,8 +139,15 @@ class Planned(Protocol):
 class Summed(Protocol):
     """What a model whose updates are sums must do beside all others."""
 
-    def check_sums(self, arrays: State, *, before: Layout) -> None:
-        """Accept what a node sent in silence; `before` is the layout of the state that it was sent.
+    def check_sums(self, arrays: State, *, before: Layout, max_examples: int) -> None:
+        """Accept what a node sent in silence.
+
+        Parameters
+        ----------
+        before
+            The layout of the state that the node was sent.
+        max_examples
+            So many examples a node has at most.
 
         Raises
         ------

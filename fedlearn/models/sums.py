@@ -17,6 +17,11 @@ more it has more. With fewer the round is abandoned, and a node refuses a state 
 *Privacy*: add or remove one record of one node. It changes the sums of that node only, by at most the sensitivity in
 the L1 norm. Rounds compose one after the other; the plan's shares of epsilon add up to 1. The proofs are those of
 `fedlearn.trees.sums`.
+
+*What a node may send* (`SumsModel.reach`). A sum has no weights, so a lie counts for as much as it is large. What n
+records count is known: a record adds at most ``most_of_one`` to one number, and ``unit`` to all in the L1 norm. What
+noise adds is known but for a small probability (`fedlearn.privacy.tails`). A report beyond both, of which an honest one
+in all reports of a run is with probability `RISK` at most, is refused. n is declared, as ``gate.max_examples``.
 """
 
 from __future__ import annotations
@@ -39,15 +44,18 @@ from fedlearn.errors import Refused, SettingError
 from fedlearn.metrics import PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR, Metrics
 from fedlearn.models.base import Evaluation
 from fedlearn.models.measuring import of_classes, of_numbers
+from fedlearn.privacy.tails import largest_noise, largest_norm
 from fedlearn.state import Array, ArraySpec, Layout, State, UpdateKind, layout_of
 from fedlearn.trees.sums.bayes import counts_of, starts_of, tables_of
 from fedlearn.trees.sums.boosted import WIDTH
-from fedlearn.trees.sums.losses import LogCosh, Logistic
+from fedlearn.trees.sums.losses import UNIT, LogCosh, Logistic
 from fedlearn.trees.sums.turns import FIRST_SHARE, Released, Turns, TurnsModel
 from fedlearn.trees.sums.views import Views
 
 LARGEST = 2**42  # of one number in a report: four million records in one cell, in units of 2^-20
 MOST_REPORTS = 2**20
+RISK = 5e-13  # that any honest report of a run is refused for what its noise has drawn
+CHECKS = 2  # of each report: its largest number, and all together
 PAIRS_FOR_CLASSES, PAIRS_FOR_NUMBERS = 0, 3
 IntArray = NDArray[np.int64]
 
@@ -66,6 +74,8 @@ class SumsPlan:
         Of how many reports' noise the sum has that of one; 1: each report is private by itself.
     first
         Share of epsilon that the first round spends; the others divide the rest.
+    nodes
+        How many there are: each reports at most once a round.
 
     Examples
     --------
@@ -78,19 +88,25 @@ class SumsPlan:
     rounds: int
     shares: int
     first: float = 1.0
+    nodes: int = 1
 
     @classmethod
     def of(cls, config: RunConfig, *, first: float) -> SumsPlan:
         """Return the plan of a run."""
         fewest = needed_of(config.rounds.quorum, needed_of(config.rounds.minimum_ready, config.goal_count))
         shares = fewest if config.privacy.trust == "distributed" else 1
-        return cls(config.privacy.epsilon, config.rounds.total, shares, first)
+        return cls(config.privacy.epsilon, config.rounds.total, shares, first, config.clients)
 
     def share(self, round_number: int) -> float:
         """Return which share of epsilon a round spends; rounds count from 1."""
         if round_number == 1 or self.first == 1.0:
             return self.first
         return (1 - self.first) / max(self.rounds - 1, 1)
+
+    @property
+    def risk(self) -> float:
+        """How likely an honest report may fail one of its checks: all of a run's together, one with `RISK`."""
+        return RISK / (CHECKS * self.rounds * self.nodes)
 
 
 class SumsModel(ABC):
@@ -135,6 +151,10 @@ class SumsModel(ABC):
     def unit(self, round_number: int) -> int:
         """Return what a record adds to the sums of this round at most, in the L1 norm."""
 
+    def most_of_one(self, round_number: int) -> int:
+        """Return what a record adds to one of the sums of this round at most, up or down."""
+        return self.unit(round_number)
+
     @abstractmethod
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return how well `state` does on `examples`."""
@@ -165,14 +185,27 @@ class SumsModel(ABC):
             raise Refused("wrong-count", f"from {counts.min()} to {counts.max()} reports in a round")
         _check_size(state["sums"], LARGEST * MOST_REPORTS)
 
-    def check_sums(self, arrays: State, *, before: Layout) -> None:
-        """Refuse a report that no honest node sends; its numbers may be any, as noise is."""
+    def reach(self, round_number: int, *, max_examples: int) -> tuple[int, int]:
+        """Return how large a number of a report can be, and the L1 norm of all, of a node with so many examples.
+
+        Honest noise goes further in one of the reports of a run with probability `RISK`.
+        """
+        numbers, risk, scale = self.length(round_number), self.plan.risk, self._scale(round_number)
+        one = max_examples * self.most_of_one(round_number) + largest_noise(scale, numbers=numbers, risk=risk)
+        norm = max_examples * self.unit(round_number) + largest_norm(scale, numbers=numbers, risk=risk)
+        return int(min(one, LARGEST)), int(min(norm, LARGEST * numbers))
+
+    def check_sums(self, arrays: State, *, before: Layout, max_examples: int) -> None:
+        """Refuse a report that no honest node sends."""
         number = before["reports"].size + 1
         wanted = {"sums": ArraySpec((self.length(number),), "int64"), "reports": ArraySpec((1,), "int64")}
         _check_layout(layout_of(arrays), wanted)
         if arrays["reports"][0] != 1:
             raise Refused("wrong-count", f"one report counts as {arrays['reports'][0]}")
-        _check_size(arrays["sums"], LARGEST)
+        one, norm = self.reach(number, max_examples=max_examples)
+        _check_size(arrays["sums"], one)
+        if (found := int(np.abs(arrays["sums"]).sum())) > norm:
+            raise Refused("norm-too-large", f"L1 norm {found}, {max_examples} examples and noise come to {norm}")
 
     def _layout_after(self, rounds: int) -> dict[str, ArraySpec]:
         total = sum(self.length(number) for number in range(1, rounds + 1))
@@ -180,9 +213,13 @@ class SumsModel(ABC):
 
     def _variance(self, round_number: int) -> float:
         """Return the variance of the noise that a round's epsilon makes."""
-        scale = self.unit(round_number) / (self.plan.share(round_number) * self.plan.epsilon)
+        scale = self._scale(round_number)
         with np.errstate(over="ignore"):
             return float(0.5 / np.sinh(0.5 / scale) ** 2)
+
+    def _scale(self, round_number: int) -> float:
+        """Return the scale of that noise: sensitivity / epsilon."""
+        return self.unit(round_number) / (self.plan.share(round_number) * self.plan.epsilon)
 
 
 def _check_layout(found: Layout, wanted: Layout) -> None:
@@ -214,6 +251,10 @@ class NaiveBayes(SumsModel):
     def unit(self, round_number: int) -> int:
         """Return the number of columns: a record is counted once in each."""
         return max(len(self.views.sizes), 1)
+
+    def most_of_one(self, round_number: int) -> int:
+        """Return 1: a record is counted in a cell, or not."""
+        return 1
 
     def asked(self, state: State, examples: Examples) -> IntArray:
         """Return the counts, flat."""
@@ -271,6 +312,10 @@ class Boosting(SumsModel):
     def unit(self, round_number: int) -> int:
         """Return what a record adds at most, in units of 2^-20."""
         return self.turns.sensitivity(round_number)
+
+    def most_of_one(self, round_number: int) -> int:
+        """Return the weight of a record: it lies in one cell of each column, with a row of that norm."""
+        return UNIT
 
     def asked(self, state: State, examples: Examples) -> IntArray:
         """Return the sums, flat; zeros behind those that the partition has."""

@@ -73,6 +73,7 @@ class Ended(StrEnum):
 
 REPLIES, NODES, LIARS = (f"adversary/test_{name}.py" for name in ("replies", "nodes", "liars"))
 STORED, PAGES, COUNTS = (f"adversary/test_{name}.py" for name in ("stored", "pages", "counts"))
+SUMS = "end_to_end/test_sums.py"
 DOOR, POOL = "unit/engine/deployment/test_door.py", "unit/engine/test_pool.py"
 
 MENDS = (
@@ -171,6 +172,16 @@ MENDS = (
         "B4", "strategies/masked_mean.py",
         "return np.where(values > high, ends.max, whole).astype(dtype)", "return np.rint(values).astype(dtype)",
         f"{NODES}::test_B4_integers_at_the_end_of_their_range_stay_there",
+    ),
+    Mend(
+        "B5", "fedlearn/models/sums.py",
+        '_check_size(arrays["sums"], one)', '_check_size(arrays["sums"], LARGEST)',
+        f"{SUMS}::test_B5_a_liar_is_refused_and_the_sums_are_those_of_the_others",
+    ),
+    Mend(
+        "B5", "fedlearn/models/sums.py",
+        'arrays["sums"]).sum())) > norm', 'arrays["sums"]).sum())) > LARGEST * len(arrays["sums"])',
+        f"{SUMS}::test_B5_a_liar_is_refused_and_the_sums_are_those_of_the_others",
     ),
     Mend(
         "C1", "fedlearn/runs/checkpoint.py",

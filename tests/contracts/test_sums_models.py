@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from client.learners.sums import SumsLearner
 from fedlearn.errors import Refused, SettingError
@@ -73,7 +75,7 @@ def test_a_report_is_of_the_states_names_passes_the_check_and_survives_storing(m
     state = model.initial_state(seed=1)
     for number in (1, 2):
         fit = reported(model, state=state, round_number=number)
-        model.check_sums(fit.arrays, before=layout_of(state))
+        model.check_sums(fit.arrays, before=layout_of(state), max_examples=len(SHARDS[0]))
         pack_state(fit.arrays)
         assert (fit.num_examples, fit.arrays.keys()) == (1, state.keys())
         state = {name: np.concatenate([state[name], fit.arrays[name]]) for name in state}
@@ -247,12 +249,68 @@ BAD_REPORTS = {
 }
 
 
+MANY = 10**7
+
+
+def check(model, arrays, *, max_examples=MANY):
+    model.check_sums(arrays, before=layout_of(model.initial_state(seed=1)), max_examples=max_examples)
+
+
 @pytest.mark.parametrize("why", BAD_REPORTS)
 def test_a_report_that_no_honest_node_sends_is_refused(model, why):
     arrays = dict(reported(model).arrays)
     with pytest.raises(Refused) as refused:
-        model.check_sums(BAD_REPORTS[why](arrays), before=layout_of(model.initial_state(seed=1)))
+        check(model, BAD_REPORTS[why](arrays))
     assert str(refused.value).startswith(why)
+
+
+@pytest.mark.parametrize("model", CASES)
+@pytest.mark.parametrize("trust", ["local", "distributed"])
+@given(seed=st.integers(0, 2**32), epsilon=st.sampled_from([1e-6, 0.01, 1.0, 50.0]), examples=st.sampled_from([1, 60]))
+def test_the_largest_honest_node_is_let_in_whatever_its_noise(model, trust, seed, epsilon, examples):
+    """All of its records are alike, so that they lie in one cell, and it has as many as a node may have."""
+    config = settings(seed=seed, privacy__epsilon=epsilon, privacy__trust=trust)
+    learner, data = SumsLearner.from_settings(model, config), dataset(model.schema).train
+    state = model.initial_state(seed=1)
+    for number in (1, 2):
+        fit = learner.fit(state, task_of(data, np.full(examples, seed % 300), 0, number, seed))
+        learner.model.check_sums(fit.arrays, before=layout_of(state), max_examples=examples)
+        sums = np.concatenate([state["sums"], fit.arrays["sums"]])
+        state = {"sums": sums, "reports": np.full(number, learner.model.plan.shares)}
+
+
+def test_what_is_let_in_is_little_more_than_records_and_noise_come_to(model):
+    """So that the bound is one: noise itself goes a tenth as far with one number, a quarter as far with all."""
+    planned = model.planned(settings())
+    empty = reported(model, rows=np.zeros(0, np.int64)).arrays["sums"]
+    one, norm = planned.reach(1, max_examples=0)
+    assert np.abs(empty).max() < one < 10 * np.abs(empty).max()
+    assert np.abs(empty).sum() < norm < 4 * np.abs(empty).sum()
+    more, wider = planned.reach(1, max_examples=1000)
+    assert more - one == 1000 * planned.most_of_one(1)
+    assert wider - norm == 1000 * planned.unit(1)
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_what_is_let_in_ends_where_it_says(model, beyond):
+    planned, (numbers, max_examples) = model.planned(settings()), (model.length(1), 10)
+    one, norm = planned.reach(1, max_examples=max_examples)
+    each, rest = divmod(norm + beyond, numbers)
+    alone, spread = np.zeros((2, numbers), np.int64)
+    alone[3] = -one - beyond
+    spread[:] = each
+    spread[:rest] += 1
+    for word, sums in (("too-large", alone), ("norm-too-large", spread)):
+        with pytest.raises(Refused, match=f"^{word}: ") if beyond else nullcontext():
+            check(planned, {"sums": sums, "reports": np.ones(1, np.int64)}, max_examples=max_examples)
+
+
+def test_noise_is_let_in_that_one_of_all_reports_of_a_run_may_draw(model):
+    """More nodes or rounds draw more: each of their reports may go further."""
+    few, many = (model.planned(settings(clients=nodes)).reach(1, max_examples=0) for nodes in (5, 5000))
+    scale = model.unit(1) / (model.first_share * 2.0)
+    assert many[0] - few[0] == pytest.approx(scale * np.log(1000), abs=1)
+    assert many[1] - few[1] == pytest.approx(2 * scale * np.log(1000), abs=1)
 
 
 def test_a_report_of_another_round_does_not_fit(model):
@@ -260,7 +318,7 @@ def test_a_report_of_another_round_does_not_fit(model):
     if model.length(2) == model.length(1):
         pytest.skip("all rounds ask for as many numbers")
     with pytest.raises(Refused, match="wrong-shape"):
-        model.check_sums(reported(model).arrays, before=later)
+        model.check_sums(reported(model).arrays, before=later, max_examples=MANY)
 
 
 @pytest.mark.parametrize("name", NAMES)

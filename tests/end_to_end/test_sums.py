@@ -45,15 +45,55 @@ def test_every_engine_adds_up_the_same(execute, undisturbed, settings):
 
 @pytest.mark.parametrize("settings", some_slow(FULL, ["boosting", "naive-bayes-distributed"]))
 def test_the_state_is_what_the_nodes_reports_add_up_to(execute, settings):
-    run = execute(settings, engine="inline")
+    assert_sum_of(execute(settings, engine="inline"), settings)
+
+
+def assert_sum_of(run, settings, *, silent=()):
+    """The run's state is the sum of what its nodes count, but for those who are silent."""
     config = settings_from({**settings, "privacy.noise": "seeded"})
     dataset = load_dataset(settings["data.dataset"], "")
     shards = partition_table(dataset, config.data, num_partitions=7, seed=config.seed)
     model = load_model(settings["model.name"], dataset.spec, config.model.options)
-    expected = federated(model, config, dataset.train, [shards.indices(node) for node in range(7)])
+    nodes = [shards.indices(node) for node in range(7)]
     found = load_file(run.folder / "model.safetensors")
-    for name, array in expected.items():
+    for name, array in federated(model, config, dataset.train, nodes, silent=silent).items():
         np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+LIED_TO = {
+    "naive Bayes": {**BAYES, "gate.max_examples": 200},
+    "boosting, distributed": {
+        **BOOSTING, "gate.max_examples": 200, "privacy.trust": "distributed", "rounds.total": 3, "rounds.quorum": 0.8,
+    },
+}  # fmt: skip
+
+
+def lied_to(settings, lie):
+    return {**settings, "training.learner": "lying_sums:Lying", "training.options": f'{{"lie": "{lie}"}}'}
+
+
+@pytest.mark.parametrize("settings", LIED_TO.values(), ids=LIED_TO.keys())
+@pytest.mark.parametrize(
+    ("lie", "word"),
+    [
+        ("largest", "too-large"),
+        ("beyond-one", "too-large"),
+        ("beyond-all", "norm-too-large"),
+        ("all-alike", "norm-too-large"),
+    ],
+)
+def test_B5_a_liar_is_refused_and_the_sums_are_those_of_the_others(execute, settings, lie, word):
+    run = execute(lied_to(settings, lie), engine="inline")
+    refused = run.events_of("refused")
+    assert [(event["partition"], event["reason"].partition(":")[0]) for event in refused] == [(3, word)] * run.committed
+    assert_sum_of(run, settings, silent=[3])
+
+
+def test_a_liar_within_the_bound_counts(execute):
+    """It can do what `gate.max_examples` records of its choice can, and noise of its choice."""
+    run = execute(lied_to(LIED_TO["naive Bayes"], "as-much-as-may-be"), engine="inline")
+    assert not run.events_of("refused")
+    assert load_file(run.folder / "model.safetensors")["reports"].tolist() == [7]
 
 
 @pytest.mark.parametrize(("trust", "words"), [("local", "local noise"), ("distributed", "distributed noise")])
