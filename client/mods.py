@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from flwr.app import ArrayRecord, Context, Message, RecordDict
 
-from client.memory import keep, memory_of
+from client.discretion import is_private
+from client.memory import NodeMemory, keep, memory_of
 from client.node import NodeStatus, partition_id_of
 from fedlearn import wire
 from fedlearn.compression import Codec, Payload, load_codec, load_downlink, parcel_codec
@@ -18,6 +19,8 @@ from fedlearn.seeding import downlink_seed, parcel_seed, report_seed
 from fedlearn.state import Layout, State, layout_of
 
 RESIDUAL = "residual"  # what the node's codec has lost so far and still owes, in the node's memory
+BEFORE = "residual-before"  # the same before the round of this number, of a private node
+ROUND = "residual-round"
 
 
 def boxed(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
@@ -81,7 +84,8 @@ def compress(message: Message, context: Context, call_next: ClientAppCallable) -
         if config.compression.send == "update":
             state = wire.read_state(message.content)
             arrays = {name: array - state[name] for name, array in arrays.items()}
-        reply.content[wire.ARRAYS] = wire.pack_arrays(_encoded(_codec(config), arrays, context, seed))
+        payload = _encoded(config, arrays, context, round_number=instruction.round_number, seed=seed)
+        reply.content[wire.ARRAYS] = wire.pack_arrays(payload)
     _compress_parcels(reply.content, wire.wanted_parcels(message.content), seed)
     reply.content[wire.REPORT] = wire.report_record(
         instruction, partition_id=partition_id, seed=seed, sends=config.compression.send
@@ -90,14 +94,26 @@ def compress(message: Message, context: Context, call_next: ClientAppCallable) -
     return reply
 
 
-def _encoded(codec: Codec, arrays: State, context: Context, seed: int) -> Payload:
+def _encoded(config: RunConfig, arrays: State, context: Context, *, round_number: int, seed: int) -> Payload:
     """Return what travels; the node keeps what is lost, if the codec wants it."""
+    codec = _codec(config)
     if not codec.keeps_residual:
         return codec.encode(arrays, seed=seed)
     memory = memory_of(context)
-    payload, memory.arrays[RESIDUAL] = encode_with_residual(codec, arrays, memory.arrays.get(RESIDUAL, {}), seed=seed)
+    owed = _owed_before(round_number, memory) if is_private(config) else memory.arrays.get(RESIDUAL, {})
+    payload, memory.arrays[RESIDUAL] = encode_with_residual(codec, arrays, owed, seed=seed)
     keep(context, memory)
     return payload
+
+
+def _owed_before(round_number: int, memory: NodeMemory) -> State:
+    """Return what a private node owed before a round, and remember it: asked again, it sends the same bytes again.
+
+    Its ledger gives the same answer in each attempt of a round, also after a kill, before which its memory was stored.
+    """
+    if memory.texts.get(ROUND) != str(round_number):
+        memory.texts[ROUND], memory.arrays[BEFORE] = str(round_number), memory.arrays.get(RESIDUAL, {})
+    return memory.arrays.get(BEFORE, {})
 
 
 def _compress_parcels(content: RecordDict, codecs: Mapping[str, str], seed: int) -> None:

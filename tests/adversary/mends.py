@@ -249,6 +249,11 @@ MENDS = (
         f"{STORED}::test_c7_a_private_run_that_is_killed_has_paid_for_every_answer_that_was_written_down",
     ),
     Mend(
+        "C8", "client/mods.py",
+        "_owed_before(round_number, memory) if is_private(config) else memory", "memory",
+        f"{STORED}::test_c8_a_private_run_that_is_killed_and_owes_a_residual_comes_to_the_same_bytes",
+    ),
+    Mend(
         "D1", "fedlearn/engine/embedded/hanging.py",
         "            self._pool.submit(_rest_of(task, place))\n", "",
         "end_to_end/test_failing_nodes.py::test_a_node_that_hangs_costs_itself_only",

@@ -1,4 +1,4 @@
-"""Attacks on what a run has stored: spoiled files, forged ones, full disks, kills. C1 to C7 are the faults they found.
+"""Attacks on what a run has stored: spoiled files, forged ones, full disks, kills. C1 to C8 are the faults they found.
 
 What is read back must be what was written, or there is one line that names the file. FEDLEARN_SPOILED sets how many
 spoiled folders are tried (150 by default); each is drawn from a seed of its own.
@@ -27,9 +27,9 @@ from fedlearn.errors import CheckpointError, FedlearnError, RunFailed, SettingEr
 from fedlearn.runs import checkpoint
 from fedlearn.runs import folder as run_folder
 from fedlearn.runs.checkpoint import CHECKPOINT, RunStore
-from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.folder import EVENTS, RunFolder
 from fedlearn.runs.history import COLUMNS, RoundRecord
-from fedlearn.runs.log import EventLog
+from fedlearn.runs.log import EventLog, EventTail
 from fedlearn.runs.memories import packed, unpacked
 from fedlearn.runs.nodes import NodeTable
 from tests.adversary import crashes, tiny
@@ -604,6 +604,40 @@ def test_c7_a_private_run_that_is_killed_has_paid_for_every_answer_that_was_writ
     (other / CHECKPOINT).unlink()
     with pytest.raises(CheckpointError, match=r"checkpoint\.json is missing, though .*put it back.*spent"):
         RunStore(other).begin(state_of(0))
+
+
+@pytest.mark.parametrize(("moment", "number"), [("reported", 1), ("abandoned", 2), ("committed", 2), ("reported", 15)])
+def test_c8_a_private_run_that_is_killed_and_owes_a_residual_comes_to_the_same_bytes(
+    tmp_path, monkeypatch, moment, number
+):
+    """What nodes keep is stored before a round is over: a residual of an attempt that is then run again, too."""
+    flat = {**tiny.SETTINGS, **tiny.PRIVATE, **tiny.OWING, "privacy.noise": "seeded"}
+    whole, run, write = tmp_path / "whole", tmp_path / "run", EventLog.write
+    inline.run(config_from({**flat, "out": str(whole)}))
+    left = iter(range(number - 1))
+
+    def dies(log, event, **fields):
+        write(log, event, **fields)
+        if event == moment and next(left, None) is None:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(EventLog, "write", dies)
+        inline.run(config_from({**flat, "out": str(run)}))
+    inline.run(config_from({**flat, "out": str(run)}))
+    assert (run / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def test_an_attempt_that_is_made_again_sends_the_same_bytes_if_it_is_private(tmp_path):
+    """Its codec's residual, too, is what it was before the round: nothing is published but what was."""
+    flat = {**tiny.SETTINGS, **tiny.PRIVATE, **tiny.OWING, "out": str(tmp_path)}
+    inline.run(config_from(flat))
+    norms: dict[tuple[int, int], list[float]] = {}
+    for event in EventTail(tmp_path / EVENTS).read():
+        if event["event"] == "reported":
+            norms.setdefault((event["round"], event["partition"]), []).append(event["norm"])
+    again = [found for found in norms.values() if len(found) > 1]
+    assert again and all(len({*found}) == 1 for found in again)
 
 
 def test_c6_run_of_which_nothing_was_stored_says_that_it_begins_from_nothing(tmp_path, caplog):

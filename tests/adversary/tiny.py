@@ -76,14 +76,22 @@ class PaidPoint(Point):
 
 
 class PaidPull(Pull):
-    """The same step with noise that no seed gives; nothing is claimed for it but its price, the same in each round."""
+    """The same step with noise; nothing is claimed for it but its price, the same in each round."""
+
+    def __init__(self, is_seeded: bool) -> None:
+        self.is_seeded = is_seeded
+
+    @classmethod
+    def from_settings(cls, model: Point, config: Any) -> PaidPull:
+        return cls(config.privacy.noise == "seeded")
 
     def cost(self, budget: float, *, round_number: int = 1) -> float:
         return budget / ROUNDS
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
         fit = super().fit(state, task)
-        noise = np.random.default_rng().normal(size=SIZE).astype(np.float32)
+        seeds = (task.seed, task.round_number, task.partition_id) if self.is_seeded else None
+        noise = np.random.default_rng(seeds).normal(size=SIZE).astype(np.float32)
         spent = {EPSILON.name: task.round_number / ROUNDS}
         return LocalFit({**fit.arrays, "x": fit.arrays["x"] + noise}, 1, {**fit.metrics, **spent})
 
