@@ -55,7 +55,7 @@ def main(grid: Grid, context: Context) -> None:
         make_schedule = load_schedule(config)
         (traits,) = exchange.compute("fedlearn.models.loaded:traits", {}, [()])
         assert isinstance(traits, Traits)
-        if exchange.is_virtual and all(exchange.compute("client.app:keeps_private", {}, [()])):
+        if has_private_learner(exchange):
             traits = traits.of_private_learner()
         check_fitting(config, traits, strategy)
         check_trust(config, is_virtual=exchange.is_virtual)
@@ -97,6 +97,19 @@ def main(grid: Grid, context: Context) -> None:
         with _summarized(run, folder):
             schedule.run()
             write_confusions(run, traits.spec)
+
+
+def has_private_learner(exchange: Exchange) -> bool:
+    """Return whether nodes keep their examples private, as model or learner says.
+
+    On a network a learner may be known to the nodes alone: then the server does not know.
+    """
+    try:
+        return all(exchange.compute("client.app:keeps_private", {}, [()]))
+    except SettingError:
+        if exchange.is_virtual:
+            raise
+        return False
 
 
 def _check_rounds(config: RunConfig, store: RunStore, folder: RunFolder) -> None:

@@ -29,8 +29,13 @@ def prepared(config: RunConfig) -> RunConfig:
     if dataset.notice:
         log.warning("%s", dataset.notice)
     privacy = config.privacy
-    if privacy.noise == "auto" and (model_spec(config.model.name).is_private or config.client.mods):
+    if privacy.noise == "auto" and _may_add_noise(config):
         privacy = privacy.model_copy(update={"noise": "seeded"})
     return with_found(config, dataset).model_copy(
         update={"privacy": privacy, "devices": with_fingerprint(config.devices)}
     )
+
+
+def _may_add_noise(config: RunConfig) -> bool:
+    """Return whether nodes may; a learner or a mod from outside is not imported here to be asked."""
+    return model_spec(config.model.name).is_private or ":" in config.training.learner or bool(config.client.mods)

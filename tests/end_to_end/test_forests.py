@@ -191,7 +191,7 @@ def test_where_sizes_are_public_a_record_is_replaced_and_loses_twice_as_much(exe
 
 COUNTS = {
     "model.name": "linear", "training.learner": "noisy_counts:NoisyCounts", "clients": 4, "rounds.cohort": 0,
-    "rounds.total": 2, "privacy.noise": "seeded", "strategy.name": "fedavg",
+    "rounds.total": 2, "strategy.name": "fedavg",
 }  # fmt: skip
 
 
@@ -200,6 +200,7 @@ def test_a_private_learner_from_outside_makes_a_run_private_whatever_its_model(e
     assert (run.summary["epsilon"], run.summary["nodes_spent"], run.summary["noise"]) == (1.0, 4, "seeded")
     assert {(event["examples"], event["epsilon"]) for event in run.events_of("reported")} == {(1, 0.5), (1, 1.0)}
     assert run.summary["accuracy"] > 0.05  # on the server's own examples
+    assert execute(COUNTS, engine="inline").sha == run.sha  # as of our own private models, in a simulation
     for name, value in {"evaluation.where": "nodes", "evaluation.nodes": 2}.items():
         with pytest.raises(SettingError, match="no budget covers that"):
             execute({**COUNTS, name: value}, engine="inline")

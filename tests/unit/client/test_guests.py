@@ -127,6 +127,8 @@ def test_noise_on_a_network_is_another_each_time_also_in_forked_processes(state,
 
 def test_a_simulation_seeds_them():
     assert prepared(config_from(FLAT | {"client.mods": CLIPPING})).privacy.noise == "seeded"
+    learner = "tests.end_to_end.plugins.noisy_counts:NoisyCounts"
+    assert prepared(config_from(FLAT | {"training.learner": learner})).privacy.noise == "seeded"
     assert prepared(config_from(FLAT)).privacy.noise == "auto"
 
 
