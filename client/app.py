@@ -79,6 +79,7 @@ def train(message: Message, context: Context) -> Message:
         config=wire.read_config(message.content),
         memory=memory,
         parcels={name: wire.unpack_arrays(record) for name, record in wire.parcels_of(message.content).items()},
+        most_examples=wire.most_examples(message.content),
     )
     state = wire.read_state(message.content)
     try:

@@ -108,6 +108,8 @@ class Metric:
 
 
 TRAIN_LOSS = Metric("train_loss", better="down", low=0)
+WORK_DONE = Metric("work_done", "share of the work done", note="steps taken, of those asked for", low=0, high=1)
+"""Of runs with ``training.partial``."""
 LOSS = Metric("loss", better="down", note="on held-out examples", low=0)
 ACCURACY = Metric("accuracy", better="up", headline=True, low=0, high=1)
 MAE = Metric("mae", "MAE", better="down", headline=True, low=0)

@@ -14,7 +14,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedlearn.config import RunConfig, from_flower, to_flower
 from fedlearn.data.cache import checked
 from fedlearn.errors import SettingError
-from fedlearn.metrics import Metric, Metrics, Spread, virtual_time
+from fedlearn.metrics import WORK_DONE, Metric, Metrics, Spread, virtual_time
 from fedlearn.models.loaded import Traits, with_found_data
 from fedlearn.registry import call_plugin
 from fedlearn.runs.checkpoint import RunStore
@@ -61,6 +61,8 @@ def main(grid: Grid, context: Context) -> None:
         check_trust(config, is_virtual=exchange.is_virtual)
         check_schedule(make_schedule, config, traits, strategy, exchange)
         of_model = traits.metrics.within(promised(config).epsilon, note=f"spent; {counted_in(config)}")
+        if config.training.partial:
+            of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
         on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
         added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices)
         measured = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))

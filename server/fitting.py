@@ -100,8 +100,13 @@ def check_devices(config: RunConfig, selector: Selector, *, is_virtual: bool, is
         why = "virtual nodes without devices take no time that could be told again: name some by --devices"
         if config.rounds.over_selection > 1:
             raise SettingError("rounds.over_selection", config.rounds.over_selection, why)
+        if config.training.partial:
+            raise SettingError("training.partial", True, why)
         if selector.goes_by_time:
             raise SettingError("rounds.selector", config.rounds.selector, why)
+    if config.training.partial and (not is_virtual or model_spec(config.model.name).preload != "torch"):
+        why = "what a node has time for is known of made-up devices, where models are trained in steps: use false"
+        raise SettingError("training.partial", True, why)
     if config.devices.name and not is_virtual:
         raise SettingError(
             "devices.name", config.devices.name, "devices are made up in simulations; nodes on a network have their own"

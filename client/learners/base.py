@@ -31,6 +31,8 @@ class LocalTask:
         What the node keeps from message to message, whether or not the fit succeeds; to be changed in place.
     parcels
         What the strategy sent beside the state: name -> named arrays.
+    most_examples
+        How many examples, over all passes, the node's device has time for (``training.partial``); None sets no limit.
     """
 
     train: Examples
@@ -41,6 +43,7 @@ class LocalTask:
     config: Mapping[str, Any]
     memory: NodeMemory = field(default_factory=NodeMemory)
     parcels: Mapping[str, State] = field(default_factory=dict)
+    most_examples: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

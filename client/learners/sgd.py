@@ -9,6 +9,7 @@ Li et al. 2020 (arXiv:1907.02189), theorem 1, for a learning rate that falls as 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -23,7 +24,7 @@ from client.learners.rates import LR_SCHEDULES, LrSchedule
 from fedlearn.config import RunConfig
 from fedlearn.config.options import options_for
 from fedlearn.data.base import Examples
-from fedlearn.metrics import TRAIN_LOSS
+from fedlearn.metrics import TRAIN_LOSS, WORK_DONE
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.seeding import rng_for, seed_for
 from fedlearn.state import State
@@ -63,7 +64,7 @@ class SGD(Learner):
         return cls(model, config, **options)
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
-        """Return the state after ``local_epochs`` passes over the node's examples."""
+        """Return the state after ``local_epochs`` passes over the node's examples, or what there is time for."""
         train = task.train
         where = {"round_number": task.round_number, "node": task.partition_id}
         shuffle = rng_for(task.seed, purpose="shuffle", **where)
@@ -74,16 +75,22 @@ class SGD(Learner):
         self.model.module.train()
         step = self.step_for(task)
         loss_sum = torch.zeros(())
-        steps = 0
+        steps = seen = 0
+        most = sys.maxsize if task.most_examples is None else task.most_examples
         for epoch in range(1, self.training.local_epochs + 1):
             order = task.indices[shuffle.permutation(len(task.indices))]
             for start in range(0, len(order), self.training.batch_size):
                 rows = order[start : start + self.training.batch_size]
+                seen += len(rows)
+                if steps and seen > most:
+                    break
                 loss_sum += step(self._inputs(train, rows), self.model.objective.targets(train.targets[rows]))
                 steps += 1
-            if self.is_enough(task, epoch, loss_sum, steps):
+            if seen > most or self.is_enough(task, epoch, loss_sum, steps):
                 break
         metrics = {TRAIN_LOSS.name: loss_sum.item() / steps}
+        if self.training.partial:
+            metrics[WORK_DONE.name] = min(steps / self.steps_of(task), 1.0)
         return LocalFit(self.model.arrays(), len(task.indices), metrics)
 
     def _inputs(self, train: Examples, rows: NDArray[np.integer[Any]]) -> Tensor:

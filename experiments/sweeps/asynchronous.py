@@ -35,12 +35,12 @@ def draw(results: Results, folder: Path) -> None:
     """Draw accuracy over trips and over virtual time; write the table, means over seeds."""
     points = points_of(results)
     styles = figures.styles_of([point.labels[SCHEDULE] for point in points], ordered=False)
-    for over, unit in (("reports", "trips"), ("hours", "virtual hours")):
+    for over, unit in (("reports", "trips"), ("hours", "virtual minutes")):
         with drawn(folder, f"accuracy_by_{unit.replace(' ', '_')}") as (panel,):
             for point in points:
                 style = {**styles[point.labels[SCHEDULE]], "marker": None}
                 figures.curve(panel, point, over=over, label=point.labels[SCHEDULE], **style)
-            panel.set(xlabel=unit, ylabel="test accuracy", xscale="log")
+            panel.set(xlabel=unit, ylabel="test accuracy")
             figures.legend(panel, SCHEDULE)
     rows = []
     for point in points:

@@ -7,6 +7,7 @@ others through the report's colours, each with a marker of its own. Each figure 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from fedlearn.runs.checkpoint import write_atomically
 from fedlearn.sweeps.results import PlannedPoint
 
 MB = 1e6  # bytes
+DIVISORS = {"bytes": MB, "hours": 1 / 60}
 BLACK = "#000000"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
@@ -28,10 +30,17 @@ def legend(panel: Any, title: str) -> None:
     panel.legend(title=title.replace("_", " "), loc="upper left", bbox_to_anchor=(1.01, 1.0), alignment="left")
 
 
-def curve(panel: Any, point: PlannedPoint, *, over: str = "rounds", **style: Any) -> None:
-    """Draw a point's accuracy as a line with a band, over what `line_of` knows; ``"bytes"`` are in MB."""
-    line = line_of(point, "accuracy", over, MB if over == "bytes" else 1, deviation=True)
+def curve(panel: Any, point: PlannedPoint, *, over: str = "rounds", band: bool = True, **style: Any) -> None:
+    """Draw a point's accuracy as a line, over what `line_of` knows; ``"bytes"`` are in MB, ``"hours"`` in minutes.
+
+    Parameters
+    ----------
+    band
+        Whether to show the deviation; of many lines over each other nobody could tell whose it is.
+    """
+    line = line_of(point, "accuracy", over, DIVISORS.get(over, 1), deviation=True)
     if line is not None:
+        line = line if band else replace(line, low=(), high=())
         add_line(panel, line, **{"linestyle": "-", "label": None, **style})
 
 
@@ -118,11 +127,11 @@ def write_table(
     write_atomically(folder / "table.tex", table.as_latex(caption).encode())
 
 
-def with_deviation(spread: Spread, *, sign: str = "") -> str:
+def with_deviation(spread: Spread, *, sign: str = "", places: int = 4) -> str:
     """Return a mean and its deviation, which is left out where there is one value.
 
     >>> with_deviation(Spread(0.6, 0.1414)), with_deviation(Spread(0.5, None), sign="+")
     ('0.6000 ± 0.1414', '+0.5000')
     """
-    mean = f"{spread.mean:{sign}.4f}"
-    return mean if spread.sd is None else f"{mean} ± {spread.sd:.4f}"
+    mean = f"{spread.mean:{sign}.{places}f}"
+    return mean if spread.sd is None else f"{mean} ± {spread.sd:.{places}f}"

@@ -14,10 +14,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from experiments.sweeps import figures
 from experiments.sweeps.command import Results, experiment
 from fedlearn.config import RunConfig, config_from
 from fedlearn.devices import load_devices
 from fedlearn.metrics import TEST_EXAMPLES, VIRTUAL_SECONDS, virtual_time
+from fedlearn.report.charts.plots import drawn, log_axis
+from fedlearn.report.points import Spread
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Table
 from fedlearn.runs.checkpoint import write_atomically
@@ -25,6 +28,7 @@ from fedlearn.runs.nodes import PARTITION, ROUND, read_nodes
 from fedlearn.sweeps.results import points_of
 
 TARGET = 0.7  # of the headline
+POLICY = "policy"
 SLOW = "slow"
 HEADS = (
     "virtual minutes",
@@ -38,17 +42,27 @@ HEADS = (
 
 
 def draw(results: Results, folder: Path) -> None:
-    """Write the table: a row for each policy, means over seeds."""
+    """Draw accuracy over virtual time; write the table: a row for each policy, means over seeds."""
     rows = []
     points = points_of(results)
+    styles = figures.styles_of([point.labels[POLICY] for point in points], ordered=False)
+    with drawn(folder, "accuracy_by_time", size=(7.0, 4.2)) as (panel,):
+        for point in points:
+            figures.curve(
+                panel, point, over="hours", band=False, label=point.labels[POLICY], **styles[point.labels[POLICY]]
+            )
+        log_axis(panel, (1, 2, 5, 10, 20, 50))
+        panel.set(xlabel="virtual minutes", ylabel="test accuracy, mean over seeds")
+        figures.legend(panel, POLICY)
     for point in points:
         numbers = np.array([measured(run) for run in point.runs])  # (seeds, columns)
-        minutes, until, headline, slow, share, size, vain = numbers.mean(0)
-        reached = "-" if np.isnan(until) else f"{until:.1f}"
+        minutes, _, _, slow, share, size, vain = numbers.mean(0)
+        until = numbers[:, 1][~np.isnan(numbers[:, 1])]
+        reached = f"{until.mean():.1f} ({len(until)} of {len(numbers)})" if len(until) else "-"
         shown = [
             f"{minutes:.1f}",
             reached,
-            f"{headline:.3f}",
+            figures.with_deviation(Spread.of(numbers[:, 2].tolist()), places=3),
             f"{slow:.3f}",
             f"{share:.0%}",
             f"{size:.0f}",

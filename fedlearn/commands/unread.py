@@ -16,8 +16,8 @@ from fedlearn.models import model_spec
 
 SPARSIFIERS = ("drop", "rand-k", "top-k", "ternary")
 OF_SGD = (
-    "batch_size", "clip_norm", "local_epochs", "lr", "lr_decay", "lr_schedule", "momentum", "optimizer", "proximal_mu",
-    "weight_decay",
+    "batch_size", "clip_norm", "local_epochs", "lr", "lr_decay", "lr_schedule", "momentum", "optimizer", "partial",
+    "proximal_mu", "weight_decay",
 )  # fmt: skip
 
 

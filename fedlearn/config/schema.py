@@ -131,6 +131,9 @@ class TrainingSettings(Settings):
     """Passes over the node's examples in one round."""
     batch_size: Annotated[int, Field(ge=1)] = 100
     """Examples in one SGD step."""
+    partial: bool = False
+    """Whether a node whose device would be late with all its steps takes as many as fit, and reports what came of
+    them, instead of not being heard at all; on virtual time."""
     lr: Positive = 0.05
     """Learning rate of the first round."""
     lr_schedule: str = "inverse"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -41,6 +41,37 @@ TOGETHER = 64  # trainings run ahead at most: enough for many workers, and no mo
 
 AT_ONCE = (wire.ROUND_OVER, MessageType.EVALUATE)
 """Notices, and what is measured: neither takes virtual time, so that nobody's choice what to measure alters a run."""
+
+
+REPORT_BYTES = 1024
+"""By which a report may be longer than the message that its node was sent: its own record, beside the arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """In which steps nodes go through their examples.
+
+    Parameters
+    ----------
+    held
+        Examples of each node, by partition.
+    size
+        Of a batch; the last one of a pass has what is left.
+    """
+
+    held: NDArray[np.int64]
+    size: int
+
+    def within(self, partition: int, most: float) -> int:
+        """Return how many examples a node looks at in as many whole steps as have no more than `most` together.
+
+        >>> batches = Batches(np.array([25]), size=10)
+        >>> [batches.within(0, most) for most in (9, 10, 24.9, 25, 44, 46)]
+        [0, 10, 20, 25, 35, 45]
+        """
+        held = int(self.held[partition])
+        passes, left = divmod(int(most), held)
+        return passes * held + left // self.size * self.size
 
 
 class Trip(NamedTuple):
@@ -101,12 +132,15 @@ class VirtualTimeGrid(Grid):
         Their devices, by partition.
     examples
         How many examples each node looks at in one training, by partition.
+    batches
+        Lets a node that would be late take as many steps as fit (``training.partial``); None: all of them, or none.
     """
 
-    def __init__(self, grid: Grid, fleet: Fleet, examples: NDArray[np.int64]) -> None:
+    def __init__(self, grid: Grid, fleet: Fleet, examples: NDArray[np.int64], batches: Batches | None = None) -> None:
         self._grid = grid
         self._fleet = fleet
         self._examples = examples
+        self._batches = batches
         self._clock = ManualClock()
         partitions = offers_of(grid).partitions
         assert partitions is not None  # every simulation knows them
@@ -228,9 +262,29 @@ class VirtualTimeGrid(Grid):
             return Trip(message, key, partition, number, since, math.inf)
         if kind != MessageType.TRAIN:
             return Trip(message, key, partition, number, since + self._fleet.download(partition, size), since + ttl)
-        seconds = self._fleet.until_trained(partition, examples=self._examples[partition], bytes_down=size)
-        is_run = seconds < ttl and not self._fleet.is_lost(partition, wire.read_instruction(message.content).at)
+        wanted, examples = int(self._examples[partition]), self._work_of(partition, size, ttl)
+        if examples < wanted:
+            message = wire.with_most_examples(message, examples)
+        seconds = self._fleet.until_trained(partition, examples=examples, bytes_down=size)
+        is_run = (
+            seconds < ttl
+            and (examples > 0 or not wanted)
+            and not self._fleet.is_lost(partition, wire.read_instruction(message.content).at)
+        )
         return Trip(message, key, partition, number, since + seconds, since + ttl, is_run, occupies=True)
+
+    def _work_of(self, partition: int, size: int, ttl: float) -> int:
+        """Return at how many examples a node looks that has so many seconds for all: its report is as long as `size`.
+
+        How long it really is, is known when it has been made: a codec makes it shorter, and time is left.
+        """
+        wanted, fleet = int(self._examples[partition]), self._fleet
+        before = fleet.until_trained(partition, examples=0, bytes_down=size)
+        spare = ttl - before - fleet.upload(partition, size + REPORT_BYTES)
+        needed = wanted * float(fleet.seconds_per_example[partition])
+        if self._batches is None or needed <= spare:
+            return wanted
+        return self._batches.within(partition, wanted * max(spare, 0.0) / needed) if needed else 0
 
     # --- running ahead of time ----------------------------------------------------------------------------------------
 
@@ -358,8 +412,10 @@ def with_devices(grid: Grid, config: RunConfig) -> Grid:
     fleet = load_devices(config.devices, clients=config.clients, seed=config.seed, examples=held)
     passes = config.training.local_epochs if model_spec(config.model.name).preload == "torch" else 1
     examples = held * passes
-    _check(fleet, examples, config)
-    return VirtualTimeGrid(grid, fleet, examples)
+    partial, size = config.training.partial, config.training.batch_size
+    _check(fleet, np.minimum(held, size) if partial else examples, config)
+    batches = Batches(held, size) if partial else None
+    return VirtualTimeGrid(grid, fleet, examples, batches)
 
 
 def _held(config: RunConfig) -> NDArray[np.int64]:

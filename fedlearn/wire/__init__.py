@@ -20,6 +20,7 @@ from fedlearn.wire.messages import (
     dense_report,
     evaluation,
     metrics_report,
+    most_examples,
     only,
     parcels_of,
     parcels_record,
@@ -43,6 +44,7 @@ from fedlearn.wire.messages import (
     state_record,
     wanted_parcels,
     with_instruction,
+    with_most_examples,
     with_ttl,
 )
 from fedlearn.wire.sizes import bytes_of, bytes_of_all, bytes_of_each
@@ -70,6 +72,7 @@ __all__ = [
     "dense_report",
     "evaluation",
     "metrics_report",
+    "most_examples",
     "only",
     "pack",
     "pack_arrays",
@@ -99,5 +102,6 @@ __all__ = [
     "unpack_arrays",
     "wanted_parcels",
     "with_instruction",
+    "with_most_examples",
     "with_ttl",
 ]

@@ -40,8 +40,9 @@ NUM_EXAMPLES = "num-examples"
 SERVER_ROUND = "server-round"
 CHECKSUM = "checksum"
 PARCELS = "parcels"
+WORK = "work"  # what a simulated device has time for; no server sends it
 
-RECORDS = frozenset({ARRAYS, CONFIG, METRICS, INSTRUCTION, REPORT, PARCELS})
+RECORDS = frozenset({ARRAYS, CONFIG, METRICS, INSTRUCTION, REPORT, PARCELS, WORK})
 """Records of our own messages; no name for a parcel beside the state."""
 
 
@@ -100,7 +101,7 @@ def parcels_of(content: RecordDict) -> dict[str, ArrayRecord]:
 
 def put_aside(content: RecordDict) -> dict[str, flower.Record]:
     """Take out of a message or report what a plain Flower App has not: instruction and parcels; return it."""
-    ours = [key for key in (INSTRUCTION, PARCELS) if key in content]
+    ours = [key for key in (INSTRUCTION, PARCELS, WORK) if key in content]
     return {key: content.pop(key) for key in (*ours, *parcels_of(content))}
 
 
@@ -179,6 +180,18 @@ def with_ttl(message: Message, ttl: float) -> Message:
     return Message(message.content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
 
 
+def with_most_examples(message: Message, most: int) -> Message:
+    """Return a message whose node looks at no more than so many examples, over all passes."""
+    content = flower.filled(message.content.copy(), {WORK: flower.filled(ConfigRecord(), {"most_examples": most})})
+    return Message(content, message.metadata.dst_node_id, message.metadata.message_type, ttl=message.metadata.ttl)
+
+
+def most_examples(content: Mapping[str, flower.Record]) -> int | None:
+    """Return how many examples a node may look at, over all passes; None where nothing limits it."""
+    record = _config(content, WORK)
+    return None if record is None else int(record["most_examples"])  # type: ignore[arg-type]
+
+
 def read_instruction(content: Mapping[str, flower.Record]) -> Instruction:
     """Return the instruction; under Flower's own ``Strategy.start`` there is only the round number."""
     record = _config(content, INSTRUCTION)
@@ -190,7 +203,7 @@ def read_instruction(content: Mapping[str, flower.Record]) -> Instruction:
 
 def read_config(content: Mapping[str, flower.Record]) -> ConfigRecord:
     """Return the strategy's own settings for this round, as FedProx's ``proximal-mu``."""
-    ours = (INSTRUCTION, PARCELS)
+    ours = (INSTRUCTION, PARCELS, WORK)
     others = (record for key, record in content.items() if key not in ours and isinstance(record, ConfigRecord))
     return next(others, ConfigRecord())
 

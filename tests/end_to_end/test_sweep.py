@@ -26,7 +26,7 @@ from fedlearn.sweeps.running import run_sweep
 from .conftest import CHEAP, ROOT, Run, wait_until
 
 TABLES = ("runs.csv", "rounds.csv", "points.csv")
-WITHOUT_FIGURES = ("liars", "limits", "stragglers")
+WITHOUT_FIGURES = ("liars", "limits")
 SENT = {"all": {}, "half": {"compression.codec": "drop", "compression.keep_ratio": 0.5}}
 PLAN = Plan("T", (1, 2), CHEAP, {"clients": {"6": {"clients": 6}, "12": {"clients": 12}}, "sent": SENT})
 

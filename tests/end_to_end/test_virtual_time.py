@@ -69,6 +69,22 @@ def test_a_run_that_is_killed_goes_on_at_its_hour(command, undisturbed):
     assert told(run) == told(undisturbed(PHONES))
 
 
+PARTIAL = {
+    **PHONES, "rounds.total": 2, "rounds.reporting_deadline": 15.0, "rounds.quorum": 0.1, "training.local_epochs": 2,
+    "training.batch_size": 10, "devices.options.seconds": 0.05,
+}  # fmt: skip
+
+
+def test_who_has_no_time_for_all_steps_is_heard_with_those_that_it_has_taken(execute):
+    late, heard = (execute({**PARTIAL, "training.partial": partial}) for partial in (False, True))
+    assert heard.summary["virtual_seconds"] <= late.summary["virtual_seconds"]
+    counted = [[event["reported"] for event in run.events if event["event"] == "committed"] for run in (late, heard)]
+    assert sum(counted[1]) > sum(counted[0])
+    shares = [event["work_done"] for event in heard.events if event["event"] == "committed"]
+    assert all(0 < share < 1 for share in shares)
+    assert execute({**PARTIAL, "training.partial": True, "engine.workers": 2}).sha == heard.sha
+
+
 @pytest.mark.slow
 def test_measuring_on_nodes_alters_nothing(execute, undisturbed):
     run = execute({**PHONES, "evaluation.where": "nodes", "evaluation.nodes": 5, "evaluation.every": 2})

@@ -12,7 +12,7 @@ from fedlearn import flower, wire
 from fedlearn.config import config_from
 from fedlearn.devices import Fleet
 from fedlearn.engine.virtual_nodes import PromptNodes
-from fedlearn.engine.virtual_time import VirtualTimeGrid, with_devices
+from fedlearn.engine.virtual_time import Batches, VirtualTimeGrid, with_devices
 from fedlearn.errors import SettingError
 
 NODES = 6
@@ -25,11 +25,13 @@ class Echo(PromptNodes):
     def __init__(self) -> None:
         super().__init__(NODES, {})
         self.ran: list[int] = []
+        self.limits: list[int | None] = []
 
     def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
         for message in reversed(messages):  # no order of theirs counts
             about = message.metadata
             self.ran.append(about.dst_node_id)
+            self.limits.append(wire.most_examples(message.content))
             letters = int(message.content["config"]["letters"])
             content = RecordDict({"said": ConfigRecord({"text": "x" * letters})})
             error = Error(2, "no") if letters < 0 else None
@@ -39,9 +41,9 @@ class Echo(PromptNodes):
             )  # fmt: skip
 
 
-def made(**numbers: object) -> tuple[VirtualTimeGrid, Echo]:
+def made(*, batches: Batches | None = None, **numbers: object) -> tuple[VirtualTimeGrid, Echo]:
     inner = Echo()
-    return VirtualTimeGrid(inner, Fleet.of(NODES, 1, **numbers), np.full(NODES, 10)), inner
+    return VirtualTimeGrid(inner, Fleet.of(NODES, 1, **numbers), np.full(NODES, 10), batches), inner
 
 
 def message(node: int, kind: str = "train", *, ttl: float = 100.0, letters: int = 0) -> Message:
@@ -91,6 +93,16 @@ def test_who_cannot_be_in_time_is_not_run_at_all():
     came = arrivals(grid, grid.push_messages([message(node) for node in range(2, 6)]), until=300.0)
     assert sorted(inner.ran) == [2, 4]
     assert sorted(came) == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("ttl", "done"), [(100.0, 10), (10.1, 10), (9.9, 8), (8.1, 8), (7.9, 5), (3.1, 3), (2.9, None)]
+)
+def test_who_would_be_late_takes_the_steps_that_fit(ttl, done):
+    grid, inner = made(seconds_per_example=1.0, batches=Batches(np.full(NODES, 5), size=3))
+    came = arrivals(grid, grid.push_messages([message(FIRST, ttl=ttl)]), until=200.0)
+    assert came == ({} if done is None else {FIRST: pytest.approx(done, abs=1e-3)})
+    assert inner.limits == ([] if done is None else [None if done == 10 else done])
 
 
 def test_an_upload_that_is_not_over_in_time_is_cut_off():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -86,6 +87,18 @@ def test_step_is_that_of_torch(settings, local_epochs):
         np.testing.assert_allclose(after[name], array, rtol=1e-3, atol=2e-5, err_msg=name)
     assert found.metrics["train_loss"] == pytest.approx(loss, rel=1e-4)
     assert found.num_examples == 45
+
+
+@pytest.mark.parametrize(
+    ("most", "steps"), [(1, 1), (16, 1), (31, 1), (32, 2), (44, 2), (45, 3), (61, 4), (89, 5), (90, 6)]
+)
+def test_a_node_takes_the_steps_that_it_has_time_for(most, steps):
+    settings = {"local_epochs": 2, "momentum": 0.0, "partial": True}
+    _, whole, found = fit(settings, replace(task_of(), most_examples=most))
+    assert found.metrics["work_done"] == steps / 6
+    assert found.num_examples == 45  # it weighs what it would weigh, as in FedProx
+    _, all_of_it, _ = fit(settings)
+    assert (whole["out.weight"].tobytes() == all_of_it["out.weight"].tobytes()) == (steps == 6)
 
 
 def test_learning_rate_falls_from_round_to_round():
