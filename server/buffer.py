@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.cohort import Member, NodeReport
+from fedlearn.cohort import At, Member, NodeReport
 from fedlearn.folding import STATE, Fold, FoldPlan, Verdict
 from fedlearn.state import Array, Entries, State, Update
 from server.phases.reporting import Reporting
@@ -19,6 +19,11 @@ class Buffer:
         How reports are added up.
     size
         How many make it full.
+
+    Attributes
+    ----------
+    instructed
+        Of which attempt each node's instruction was, in the order of positions.
     """
 
     def __init__(self, plan: FoldPlan, size: int) -> None:
@@ -27,6 +32,7 @@ class Buffer:
         self._members: list[Member] = []
         self._reports: list[NodeReport] = []
         self._seconds: list[float | None] = []
+        self.instructed: list[At] = []
         self._sums = self._fold.empty()
         self.staleness: list[int] = []  # of those that count
 
@@ -35,12 +41,13 @@ class Buffer:
         """Whether as many reports count as are wanted."""
         return len(self.staleness) >= self._size
 
-    def end(self, member: Member, report: NodeReport, seconds: float | None = None) -> None:
+    def end(self, member: Member, report: NodeReport, instructed: At, seconds: float | None = None) -> None:
         """Write down what became of a node; its place here is its position from now on."""
         position = len(self._members)
         self._members.append(member._replace(position=position))
         self._reports.append(report._replace(position=position))
         self._seconds.append(seconds)
+        self.instructed.append(instructed)
 
     def count(self, verdict: Verdict, staleness: int, *, factor: float, offset: State | None) -> None:
         """Add what an accepted report changes: its values plus `offset`, times `factor`, where it has sent any."""

@@ -135,6 +135,11 @@ class InFlight:
         """Whether a report waits to be taken in."""
         return bool(self._landed)
 
+    @property
+    def landed(self) -> list[Landed]:
+        """The reports that wait, in the order in which they have come."""
+        return list(self._landed)
+
     def take(self) -> Landed:
         """Return the first report that waits; its node is in flight no more."""
         landed = self._landed.popleft()

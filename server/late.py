@@ -42,18 +42,20 @@ class LateReports:
         self._pending.open |= {key: Missed(member, at) for key, member in missing.items()}
 
     def refuse(self) -> None:
-        """Refuse all that has come since."""
-        came = [each for each in self._pending.heard() if each.reply.has_content() and not each.again]
+        """Refuse all that has come since; a second answer is counted among the bytes, and no more is said of it."""
+        came = [each for each in self._pending.heard() if each.reply.has_content()]
         if came:
             self._keep_paid()
-        sizes = [self._refuse(*each.about, wire.bytes_of(each.reply.content)) for each in came]
+        sizes = [wire.bytes_of(each.reply.content) for each in came]
+        for each, size in zip(came, sizes, strict=True):
+            if not each.again:
+                self._refuse(*each.about, size)
         self._exchange.traffic.add_reports(sizes)
 
-    def _refuse(self, member: Member, at: At, size: int) -> int:
-        """Log one report and tell its node; return its size."""
+    def _refuse(self, member: Member, at: At, size: int) -> None:
+        """Log one report and tell its node."""
         self._events.write(
             "late-report-refused", **at.where, node=member.node_id, partition=member.partition_id, bytes=size,
             reason="it came after the reporting deadline",
         )  # fmt: skip
         self._notices.send({member.node_id: "late"}, at)
-        return size

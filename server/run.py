@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedlearn.clock import Clock
-from fedlearn.config import RunConfig
+from fedlearn.config import RunConfig, to_flower
 from fedlearn.metrics import Metrics, Spread
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog
@@ -25,6 +25,8 @@ from strategies import RoundStrategy
 
 class ServerRun:
     """One run, seen from the server; each phase is a function of it and of where the run stands.
+
+    `flat` are its settings as messages and plans bring them, made once: they are the same in each.
 
     Parameters
     ----------
@@ -62,6 +64,7 @@ class ServerRun:
         self.strategy = strategy
         self.store = store
         self.config = config
+        self.flat = to_flower(config)
         self.events = events
         self.kind = kind
         self.draws = draws or Draws(config, is_virtual=exchange.is_virtual)

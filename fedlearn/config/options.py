@@ -114,9 +114,9 @@ def options_for(
         raise SettingError(setting, given, f"what {quoted(build)} takes cannot be read: it is C code") from None
     names = [name for name, each in parameters.items() if each.kind in NAMED and name not in reserved]
     takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
-    types = _types_of(build)
     checked = {}
     table = json.loads(given or "{}") if isinstance(given, str) else given
+    types = _types_of(build) if table else {}
     for name, value in table.items():
         if name not in names and (name in reserved or not takes_all):
             raise SettingError(f"{setting}.{name}", value, _unknown(name, names))

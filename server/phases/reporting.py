@@ -14,7 +14,6 @@ from typing import Any
 from fedlearn import wire
 from fedlearn.clock import Clock
 from fedlearn.cohort import At, Fate, Member, NodeReport, raised_alike
-from fedlearn.config import to_flower
 from fedlearn.exchange import Folding
 from fedlearn.folding import STATE, BlockResult, Fold, FoldingTree, FoldPlan, ParcelPlan, Sums, merge
 from fedlearn.folding.steps import steps_of
@@ -89,7 +88,7 @@ def fold_plan(run: ServerRun, at: At, *, cohort: int) -> FoldPlan:
         gate="server.gate:ReportGate",
         at=at,
         parcels={STATE: state, **run.answers},
-        settings=to_flower(run.config),
+        settings=run.flat,
         kind=run.kind,
         metrics={name: run.model_metrics.of_node(name) for name in run.reported_by_nodes},
         reads_all_metrics=strategy.reads_all_metrics,

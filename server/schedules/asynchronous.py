@@ -14,7 +14,7 @@ state, since when. So each step does the same in the same order: fill up, hear, 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -266,7 +266,7 @@ class Asynchronous(Synchronous):
         """Write down what became of a node, and tell it where it would not know."""
         log_end(self.server, flight.member, report, flight.at, **further)
         if buffer is not None:
-            buffer.end(flight.member, report, seconds)
+            buffer.end(flight.member, report, flight.at, seconds)
         if report.fate in TOLD:
             self.server.notices.send({flight.member.node_id: TOLD[report.fate]}, flight.at)
 
@@ -300,7 +300,10 @@ class Asynchronous(Synchronous):
             self._end(flight, report, buffer)
 
     def end(self) -> None:
-        """Tell those that still work that the run is over."""
+        """Tell those that still work that the run is over; the bytes of reports that wait to be taken in count."""
+        waiting = self.flights.landed
+        came = [self._gate_of(flight).check(reply, flight.member, flight.sent) for flight, reply, _ in waiting]
+        self.server.exchange.traffic.add_reports(verdict.report.bytes_up for verdict in came)
         self._drop(self.flights.everyone, "the run is over", None)
 
     # --- judging and committing ---------------------------------------------------------------------------------------
@@ -321,20 +324,23 @@ class Asynchronous(Synchronous):
         step = None if reason else next_step(run, reporting, at, Sends.UPDATE)
         if step is None:
             reason = reason or "the new state would hold NaN or infinity"
-            self._abandon(reporting, at, reason)
+            self._abandon(reporting, buffer.instructed, at, reason)
             return NotCommitted(reason, reporting.raised_alike, is_judged_anew=bool(anew))
         self._learn(reporting)
         step = Step(step.state, {**step.measured, **measured_of(buffer.staleness)})
         commit(run, step, collected, at, UnderWay(self._memory(), self.flights.versions))
         return None
 
-    def _abandon(self, reporting: Reporting, at: At, reason: str) -> None:
-        """Leave the state as it is; tell those whose reports were sound, unless they are at work again."""
+    def _abandon(self, reporting: Reporting, instructed: Sequence[At], at: At, reason: str) -> None:
+        """Leave the state as it is; tell those whose reports were sound, unless they are at work again.
+
+        Each is told of the attempt that its instruction was of, which may be an earlier one.
+        """
         run = self.server
         run.events.write("abandoned", **at.where, reason=reason)
-        ends = zip(reporting.members, reporting.reports, strict=True)
-        sound = [member for member, report in ends if report.fate is Fate.REPORTED]
-        run.notices.send({m.node_id: "abandoned" for m in sound if m.partition_id not in self.flights}, at)
+        for member, report, of in zip(reporting.members, reporting.reports, instructed, strict=True):
+            if report.fate is Fate.REPORTED and member.partition_id not in self.flights:
+                run.notices.send({member.node_id: "abandoned"}, of)
 
     def _learn(self, reporting: Reporting) -> None:
         """Take what is typical from the last reports, where a buffer holds too few to compare them."""

@@ -28,7 +28,7 @@ SHOWN = 5
 def main(
     schedules: Annotated[int, typer.Option(min=1, help="How many.")] = 1000,
     seed: Annotated[int, typer.Option(help="The first one's.")] = 0,
-    processes: Annotated[int, typer.Option(min=1, help="How many at a time.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that run them.")] = 2,
     replay: Annotated[int, typer.Option(help="Tell the story of this seed, and no other.")] = -1,
 ) -> None:
     """Run fault schedules, or replay one."""
@@ -37,7 +37,7 @@ def main(
         raise typer.Exit(1 if tell(replay) else 0)
     began, found = time.monotonic(), []
     starts = range(seed, seed + schedules, PIECE)
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         for each in pool.map(found_in, starts, [min(seed + schedules, start + PIECE) for start in starts]):
             found += each
     for number, lines in found[:SHOWN]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import traceback
 
@@ -15,6 +16,7 @@ MOST_TRIALS = 400  # runs that a schedule is made smaller by
 def found_in(first: int, end: int, *, most: int = 1 << 30) -> list[tuple[int, list[str]]]:
     """Return the seeds of a range that break something, at most so many, and what."""
     logging.disable(logging.WARNING)  # what a power failure has taken of the log is said each time
+    gc.freeze()  # what was imported is not looked through again and again
     found = []
     for seed in range(first, end):
         if lines := broken_by(drawn(seed)):

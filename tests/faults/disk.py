@@ -1,11 +1,9 @@
-"""A disk that can lose what was not synced: the server's own code writes to it by Python's own functions.
+"""A disk in memory that can lose what was not synced: the server's own code writes to it by Python's own functions.
 
-The files lie in a folder of the machine, best in memory. Whatever is opened for writing, renamed, removed or synced
-below that folder is an operation; at a given one the session ends, and nothing that is done later reaches the disk.
+The files lie in no folder of the machine: what Python's functions would ask the operating system about a path below
+`ROOT` is answered here. Whatever is opened for writing, renamed, removed or synced there is an operation; at a given
+one the session ends, and nothing that is done later reaches the disk.
 """
-
-# What `pathlib` calls is replaced here:
-# ruff: noqa: PTH112, PTH115, PTH116, PTH118
 
 from __future__ import annotations
 
@@ -14,17 +12,23 @@ import errno
 import io
 import os
 import random
-import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from tests.faults.schedules import Kill
 
-_open, _os_open, _fdopen, _fsync = io.open, os.open, os.fdopen, os.fsync
-_replace, _unlink, _mkdir = os.replace, os.unlink, os.mkdir
-WRITING = os.O_WRONLY | os.O_RDWR
+ROOT = Path("/a simulated disk/run")
+_TOP = str(ROOT)
+_BELOW = f"{_TOP}{os.sep}"
+_FIRST_DESCRIPTOR = 1 << 30  # the operating system's own are far smaller
+_os = {name: getattr(os, name) for name in (
+    "open", "fdopen", "close", "fsync", "fstat", "stat", "lstat", "listdir", "scandir", "mkdir", "unlink", "replace",
+)}  # fmt: skip
+_open = io.open
 
 
 class Killed(BaseException):
@@ -41,46 +45,58 @@ class Killed(BaseException):
         super().__init__("killed")
 
 
+class _File:
+    """What a file holds, and what of it was synced."""
+
+    def __init__(self, number: int, data: bytes = b"") -> None:
+        self.number = number
+        self.data = bytearray(data)
+        self.synced = data
+
+
 class Disk:
-    """A folder, and what of it would survive a power failure.
+    """A folder, and what of it would survive a power failure."""
 
-    Parameters
-    ----------
-    root
-        The folder.
-    """
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self) -> None:
         self.operations = 0
-        self._prefix = f"{root}{os.sep}"
         self._kill: Kill | None = None
         self._dead = False
-        self._open: list[Any] = []  # what is opened for writing in this session
-        self._synced: dict[int, bytes] = {}  # inode -> content, as it was last synced
-        self._entries: dict[str, dict[str, int]] = {str(root): {}}  # folder -> name -> inode, as last synced
-        self._changes: list[tuple[str, str, int | None]] = []  # (folder, name, inode or gone), not synced yet
+        self._numbers = count(1)
+        self._folders: dict[str, dict[str, _File]] = {_TOP: {}}  # folder -> name -> file
+        self._synced: dict[str, dict[str, _File]] = {_TOP: {}}  # the same, as last synced
+        self._changes: list[tuple[str, str, _File | None]] = []  # (folder, name, file or gone), not synced yet
+        self._opened: dict[int, tuple[_File | str, int]] = {}  # descriptor -> file or folder, flags
+
+    @property
+    def names(self) -> list[str]:
+        """All files, by their paths below the root, in order."""
+        paths = [f"{folder}{os.sep}{name}" for folder, names in self._folders.items() for name in names]
+        return sorted(path[len(_BELOW) :] for path in paths)
 
     @contextmanager
-    def session(self, kill: Kill | None) -> Iterator[None]:
-        """Watch what is done to the folder in the block, and end it where `kill` says."""
-        self._kill, self._dead, self.operations = kill, False, 0
-        patched = {
-            (io, "open"): self._opened, (builtins, "open"): self._opened, (os, "fdopen"): self._fd_opened,
-            (os, "fsync"): self._sync, (os, "replace"): self._rename, (os, "rename"): self._rename,
-            (os, "unlink"): self._remove, (os, "mkdir"): self._make,
-        }  # fmt: skip
-        before = {place: getattr(*place) for place in patched}
-        for (module, name), function in patched.items():
+    def attached(self) -> Iterator[None]:
+        """Answer for the operating system in the block."""
+        ours = {name: getattr(self, f"_{name}") for name in _os}
+        places = [(os, name, function) for name, function in ours.items()]
+        places += [(os, "rename", self._replace), (io, "open", self._io_open), (builtins, "open", self._io_open)]
+        before = [getattr(module, name) for module, name, _ in places]
+        for module, name, function in places:
             setattr(module, name, function)
         try:
             yield
         finally:
-            for (module, name), function in before.items():
+            for (module, name, _), function in zip(places, before, strict=True):
                 setattr(module, name, function)
-            for stream in self._open:
-                stream.close()
-            self._open = []
+
+    @contextmanager
+    def session(self, kill: Kill | None) -> Iterator[None]:
+        """Count what is done in the block, and end it where `kill` says."""
+        self._kill, self._dead, self.operations = kill, False, 0
+        try:
+            yield
+        finally:
+            self._kill, self._dead = None, False
+            self._opened.clear()
 
     def operation(self, *, takes_room: bool = False) -> None:
         """Count one, and end the session if it is the last."""
@@ -95,124 +111,231 @@ class Disk:
         if takes_room:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def fail(self) -> None:
-        """Lose what a power failure loses: of what was not synced, a part."""
-        assert self._kill is not None
-        rng = random.Random(self._kill.seed)
-        contents = {}
-        for folder, _, names in os.walk(self.root):
-            for name in names:
-                path = os.path.join(folder, name)
-                with _open(path, "rb") as file:
-                    contents[os.stat(path).st_ino] = file.read()
-        kept = {inode: self._after_failure(inode, data, rng) for inode, data in contents.items()}
+    def fail(self, seed: int) -> None:
+        """Lose what a power failure loses: of what was not synced, a part, by a seed."""
+        rng = random.Random(seed)
+        there = {file.number: file for names in self._folders.values() for file in names.values()}
+        kept = {number: _after_failure(file, rng) for number, file in there.items()}
         for folder in dict.fromkeys(change[0] for change in self._changes):  # in order in each, and in none among them
             mine = [change for change in self._changes if change[0] == folder]
             for change in mine[: rng.randint(0, len(mine))]:
                 self._apply(*change)
-        shutil.rmtree(self.root)
-        self.root.mkdir()
-        entries, before = self._entries, self._synced
-        self._entries, self._changes, self._synced = {str(self.root): {}}, [], {}
-        for folder, names in entries.items():
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            for name, inode in names.items():
-                path = Path(folder, name)
-                path.write_bytes(kept.get(inode, before.get(inode, b"")))  # or what a lost rename has uncovered
-                self._entries.setdefault(folder, {})[name] = path.stat().st_ino
-                self._synced[path.stat().st_ino] = path.read_bytes()
+        self._changes = []
+        self._folders = {
+            folder: {name: self._new(kept.get(file.number, file.synced)) for name, file in names.items()}
+            for folder, names in self._synced.items()
+        }  # of a file that a lost rename or removal has uncovered, what was synced
+        self._synced = {folder: dict(names) for folder, names in self._folders.items()}
 
-    def _after_failure(self, inode: int, data: bytes, rng: random.Random) -> bytes:
-        """Return what a file holds afterwards: what was synced, or all, or something between."""
-        synced = self._synced.get(inode, b"")
-        if synced == data or rng.random() < 0.3:
-            return data
-        if data.startswith(synced) and rng.random() < 0.5:
-            return data[: rng.randint(len(synced), len(data))]
-        return synced
+    def _new(self, data: bytes = b"") -> _File:
+        return _File(next(self._numbers), data)
 
-    def _apply(self, folder: str, name: str, inode: int | None) -> None:
-        names = self._entries.setdefault(folder, {})
-        if inode is None:
+    def _apply(self, folder: str, name: str, file: _File | None) -> None:
+        names = self._synced.setdefault(folder, {})
+        if file is None:
             names.pop(name, None)
         else:
-            names[name] = inode
+            names[name] = file
 
     # --- Python's functions -------------------------------------------------------------------------------------------
 
-    def _is_below(self, path: Any) -> bool:
-        return isinstance(path, str | os.PathLike) and os.fspath(path).startswith(self._prefix)
+    def _find(self, path: str) -> _File:
+        folder, name = os.path.split(path)
+        file = self._folders.get(folder, {}).get(name)
+        if file is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return file
 
-    def _opened(self, file: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
-        if not (self._is_below(file) and set(mode) & {*"wax+"}):
-            return _open(file, mode, *given, **named)
+    def _put(self, path: str, file: _File | None) -> None:
+        """Have a folder know a file by a name, or forget the name."""
+        folder, name = os.path.split(path)
+        if folder not in self._folders:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if file is None:
+            del self._folders[folder][name]
+        else:
+            self._folders[folder][name] = file
+        self._changes.append((folder, name, file))
+
+    def _io_open(self, path: Any, mode: str = "r", buffering: int = -1, *given: Any, **named: Any) -> Any:
+        if (ours := _ours(path)) is None:
+            return _open(path, mode, buffering, *given, **named)
+        if mode == "rb":
+            return _Reading(self._find(ours), self._described(self._find(ours), os.O_RDONLY))
         self.operation(takes_room=True)
-        stream = _open(file, mode, 0)
-        self._note(str(file), os.fstat(stream.fileno()).st_ino)
-        self._open.append(stream)
-        return _Stream(stream, self, is_buffered=given[:1] != (0,) and named.get("buffering") != 0)
+        kind = {"xb": os.O_CREAT | os.O_EXCL, "wb": os.O_CREAT | os.O_TRUNC, "ab": os.O_CREAT | os.O_APPEND}[mode]
+        return self._fdopen(self._made(ours, os.O_WRONLY | kind), mode, buffering)
 
-    def _fd_opened(self, descriptor: int, mode: str = "r", *given: Any, **named: Any) -> Any:
-        path = os.readlink(f"/proc/self/fd/{descriptor}")
-        if not (self._is_below(path) and set(mode) & {*"wax+"}):
-            return _fdopen(descriptor, mode, *given, **named)
+    def _open(self, path: Any, flags: int, mode: int = 0o777, **named: Any) -> int:
+        if (ours := _ours(path)) is None:
+            return int(_os["open"](path, flags, mode, **named))
+        if ours in self._folders:
+            return self._described(ours, flags)
+        if not flags & (os.O_WRONLY | os.O_RDWR):
+            return self._described(self._find(ours), flags)
         self.operation()
-        self._note(path, os.fstat(descriptor).st_ino)
-        stream = _fdopen(descriptor, mode, 0)
-        self._open.append(stream)
-        return _Stream(stream, self, is_buffered=named.get("buffering") != 0)
+        return self._made(ours, flags)
 
-    def _sync(self, descriptor: Any) -> None:
+    def _made(self, path: str, flags: int) -> int:
+        """Return the descriptor of a file that is to be written, and was made if it was not there."""
+        folder, name = os.path.split(path)
+        file = self._folders.get(folder, {}).get(name)
+        if file is not None and flags & os.O_EXCL:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        if file is None:
+            if not flags & os.O_CREAT:
+                self._find(path)
+            file = self._new()
+            self._put(path, file)
+        if flags & os.O_TRUNC:
+            file.data.clear()
+        return self._described(file, flags)
+
+    def _described(self, what: _File | str, flags: int) -> int:
+        descriptor = _FIRST_DESCRIPTOR + next(self._numbers)
+        self._opened[descriptor] = what, flags
+        return descriptor
+
+    def _fdopen(self, descriptor: int, mode: str = "r", buffering: int = -1, *given: Any, **named: Any) -> Any:
+        if descriptor not in self._opened:
+            return _os["fdopen"](descriptor, mode, buffering, *given, **named)
+        file, flags = self._opened[descriptor]
+        assert isinstance(file, _File)
+        if mode == "rb":
+            return _Reading(file, descriptor)
+        return _Writing(self, file, descriptor, is_buffered=buffering != 0, appends=bool(flags & os.O_APPEND))
+
+    def _close(self, descriptor: int) -> None:
+        if self._opened.pop(descriptor, None) is None and descriptor < _FIRST_DESCRIPTOR:
+            _os["close"](descriptor)
+
+    def _fsync(self, descriptor: Any) -> None:
         number = descriptor if isinstance(descriptor, int) else descriptor.fileno()
-        path = os.readlink(f"/proc/self/fd/{number}")
-        if not (self._is_below(path) or path == str(self.root)):
+        if number not in self._opened:
+            _os["fsync"](number)
             return
         self.operation()
-        if os.path.isdir(path):
-            for folder, name, inode in self._changes:
-                if folder == path:
-                    self._apply(folder, name, inode)
-            self._changes = [change for change in self._changes if change[0] != path]
-        else:
-            with _open(path, "rb") as file:
-                self._synced[os.fstat(number).st_ino] = file.read()
+        what, _ = self._opened[number]
+        if isinstance(what, _File):
+            what.synced = bytes(what.data)
+            return
+        for folder, name, file in self._changes:
+            if folder == what:
+                self._apply(folder, name, file)
+        self._changes = [change for change in self._changes if change[0] != what]
 
-    def _rename(self, source: Any, target: Any, **named: Any) -> None:
-        if self._is_below(target):
-            self.operation()
-            inode = os.stat(source).st_ino
-            self._changes += [(*os.path.split(os.fspath(source)), None), (*os.path.split(os.fspath(target)), inode)]
-        _replace(source, target, **named)
+    def _fstat(self, descriptor: int) -> os.stat_result:
+        if descriptor not in self._opened:
+            return os.stat_result(_os["fstat"](descriptor))
+        return _about(self._opened[descriptor][0])
 
-    def _remove(self, path: Any, **named: Any) -> None:
-        if self._is_below(path):
-            if os.path.lexists(path):
-                self.operation()
-            self._changes.append((*os.path.split(os.fspath(path)), None))
-        _unlink(path, **named)
+    def _stat(self, path: Any, **named: Any) -> os.stat_result:
+        if (ours := _ours(path)) is None:
+            return os.stat_result(_os["stat"](path, **named))
+        return _about(ours if ours in self._folders else self._find(ours))
 
-    def _make(self, path: Any, *given: Any, **named: Any) -> None:
-        if self._is_below(path):
-            self.operation()
-        _mkdir(path, *given, **named)  # a folder that was made is there: none of our claims is about an empty one
-        if self._is_below(path):
-            self._entries.setdefault(os.fspath(path), {})
+    def _lstat(self, path: Any, **named: Any) -> os.stat_result:
+        return os.stat_result(_os["lstat"](path, **named)) if _ours(path) is None else self._stat(path)
 
-    def _note(self, path: str, inode: int) -> None:
-        folder, name = os.path.split(path)
-        if self._entries.get(folder, {}).get(name) != inode and (folder, name, inode) not in self._changes:
-            self._changes.append((folder, name, inode))
+    def _listdir(self, path: Any = ".") -> list[str]:
+        if (ours := _ours(path)) is None:
+            return list(_os["listdir"](path))
+        deeper = [os.path.split(folder) for folder in self._folders]
+        return [*(name for folder, name in deeper if folder == ours), *self._folders[ours]]
+
+    def _scandir(self, path: Any = ".") -> Any:
+        return _os["scandir"](path) if _ours(path) is None else _Scanned(self._listdir(path))
+
+    def _mkdir(self, path: Any, *given: Any, **named: Any) -> None:
+        if (ours := _ours(path)) is None:
+            _os["mkdir"](path, *given, **named)
+            return
+        self.operation()
+        if ours in self._folders:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), ours)
+        self._folders[ours] = {}
+        self._synced[ours] = {}  # a folder that was made is there: none of our claims is about an empty one
+
+    def _unlink(self, path: Any, **named: Any) -> None:
+        if (ours := _ours(path)) is None:
+            _os["unlink"](path, **named)
+            return
+        self._find(ours)
+        self.operation()
+        self._put(ours, None)
+
+    def _replace(self, source: Any, target: Any, **named: Any) -> None:
+        if (ours := _ours(target)) is None:
+            _os["replace"](source, target, **named)
+            return
+        self.operation()
+        before = os.fspath(source)
+        file = self._find(before)
+        self._put(before, None)
+        self._put(ours, file)
 
 
-class _Stream:
+def _ours(path: Any) -> str | None:
+    """Return a path on the simulated disk as text; None of any other."""
+    text = path if type(path) is str else str(path) if isinstance(path, Path) else ""
+    return text if text.startswith(_BELOW) or text == _TOP else None
+
+
+def _about(what: _File | str) -> os.stat_result:
+    mode, number, size = (stat.S_IFDIR, 0, 0) if isinstance(what, str) else (stat.S_IFREG, what.number, len(what.data))
+    return os.stat_result((mode | 0o755, number, 1, 1, 0, 0, size, 0, 0, 0))
+
+
+def _after_failure(file: _File, rng: random.Random) -> bytes:
+    """Return what a file holds after a power failure: what was synced, or all, or something between."""
+    synced, data = file.synced, bytes(file.data)
+    if synced == data or rng.random() < 0.3:
+        return data
+    if data.startswith(synced) and rng.random() < 0.5:
+        return data[: rng.randint(len(synced), len(data))]
+    return synced
+
+
+class _Scanned(list[Any]):
+    """The names in a folder, as `os.scandir` gives them."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(_Entry(name) for name in names)
+
+    def __enter__(self) -> _Scanned:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class _Entry:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class _Reading(io.BytesIO):
+    """A file that is read, as it is when it is opened."""
+
+    def __init__(self, file: _File, descriptor: int) -> None:
+        super().__init__(file.data)
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+
+class _Writing:
     """A file that is written to; what Python has buffered is lost with the process."""
 
-    def __init__(self, stream: Any, disk: Disk, *, is_buffered: bool) -> None:
-        self._stream, self._disk, self._is_buffered = stream, disk, is_buffered
+    def __init__(self, disk: Disk, file: _File, descriptor: int, *, is_buffered: bool, appends: bool) -> None:
+        self._disk, self._file, self._descriptor = disk, file, descriptor
+        self._is_buffered, self._appends = is_buffered, appends
+        self._place = 0
         self._buffer = b""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+    def fileno(self) -> int:
+        return self._descriptor
 
     def write(self, data: Any) -> int:
         self._buffer += bytes(data)
@@ -227,28 +350,34 @@ class _Stream:
                 self._disk.operation(takes_room=True)
             except (OSError, Killed) as end:
                 if isinstance(end, OSError) or end.now:  # a disk without room takes what it can, too
-                    self._stream.write(data[: len(data) // 2])
+                    self._put(data[: len(data) // 2])
                 raise
-            self._stream.write(data)
+            self._put(data)
 
-    def truncate(self, size: int | None = None) -> int:
+    def _put(self, data: bytes) -> None:
+        held = self._file.data
+        place = len(held) if self._appends else self._place
+        held[place : place + len(data)] = data
+        self._place = place + len(data)
+
+    def truncate(self, size: int) -> int:
         self.flush()
         self._disk.operation()
-        done: int = self._stream.truncate(size)
-        return done
+        del self._file.data[size:]
+        return size
 
-    def seek(self, *given: int) -> int:
+    def seek(self, place: int) -> int:
         self.flush()
-        place: int = self._stream.seek(*given)
+        self._place = place
         return place
 
     def close(self) -> None:
         try:
             self.flush()
         finally:
-            self._stream.close()
+            os.close(self._descriptor)
 
-    def __enter__(self) -> _Stream:
+    def __enter__(self) -> _Writing:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
@@ -23,7 +24,6 @@ from fedlearn.seeding import report_seed
 from fedlearn.state import State
 from tests.faults.schedules import LIES, Fault, Phase, Schedule
 
-SOON = 0.2  # seconds from a message to its answer, both ways
 AFTER = 0.1  # seconds between two answers to one message,
 AT_ONCE = 5.0  # but for faults with an amount below this
 FIRST_ID = 1000
@@ -56,8 +56,26 @@ class Asked:
     arrivals: tuple[Arrival, ...]
 
 
+class Trained(NamedTuple):
+    """What an honest node has made of a state.
+
+    Parameters
+    ----------
+    change
+        By how much.
+    examples
+        Of how many examples.
+    made
+        The state afterwards.
+    """
+
+    change: State
+    examples: int
+    made: State
+
+
 class Network(Grid):
-    """A Flower grid on a clock that is moved by hand.
+    """A Flower grid on a clock that is moved by hand; where a schedule says so, a simulation on virtual time.
 
     Attributes
     ----------
@@ -68,7 +86,9 @@ class Network(Grid):
     down, up, protocol
         Bytes that have gone over the network.
     trained
-        (round, attempt, partition) -> the honest report's (change, number of examples).
+        (round, attempt, partition) -> what the honest report holds.
+    seconds
+        Of virtual time, in the sessions before this one.
     """
 
     def __init__(self, schedule: Schedule, story: Callable[[str], None] | None) -> None:
@@ -76,7 +96,8 @@ class Network(Grid):
         self.asked: list[Asked] = []
         self.told: list[tuple[int, int, int, str]] = []
         self.down = self.up = self.protocol = 0
-        self.trained: dict[tuple[int, int, int], tuple[State, int]] = {}
+        self.trained: dict[tuple[int, int, int], Trained] = {}
+        self.seconds = 0.0
         self.round_number = 1  # of the last message: ids of those that move go by it
         self._schedule = schedule
         self._story = story
@@ -85,12 +106,16 @@ class Network(Grid):
             self._faults[fault.phase, fault.round_number, fault.attempt, fault.partition].append(fault)
         self._jumped: set[Fault] = set()
         self._under_way: list[tuple[float, int, Message, str]] = []  # due, place, reply, booked as
+        self._busy: dict[int, float] = {}  # node on virtual time -> until when it trains
         self._numbers = count(1)
         self._run = flower.empty_run()
 
     def restarted(self) -> None:
-        """Forget what was on its way to a server that is no more."""
-        self._under_way, self._jumped = [], set()
+        """Forget what was on its way to a server that is no more; a simulation's own time begins anew."""
+        self._under_way, self._jumped, self._busy = [], set(), {}
+        if self._schedule.timed:
+            self.seconds += self.clock.now()
+            self.clock = ManualClock()
 
     # --- Flower's Grid ------------------------------------------------------------------------------------------------
 
@@ -112,7 +137,8 @@ class Network(Grid):
 
     @property
     def offers(self) -> Offers:
-        return Offers(clock=self.clock, partitions=None if self._schedule.network else self._by_partition)
+        partitions = None if self._schedule.network else self._by_partition
+        return Offers(clock=self.clock, partitions=partitions, timed=self if self._schedule.timed else None)
 
     def _by_partition(self) -> list[int]:
         return list(self.get_node_ids())
@@ -134,14 +160,57 @@ class Network(Grid):
                 size = wire.bytes_of(reply.content)
                 self.up += size * (book == "up")
                 self.protocol += size * (book == "protocol")
-        return [reply for _, _, reply, _ in sorted(here, key=lambda each: each[:2])]
+        return [reply for _, _, reply, _ in sorted(here, key=_when)]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         return self.pull_messages(self.push_messages(messages))
 
+    # --- virtual time, `fedlearn.exchange.Timed` ----------------------------------------------------------------------
+
+    def wait(self, seconds: float) -> None:
+        now = self.clock.now()
+        coming = [each[0] for each in self._under_way if each[0] > now]
+        self.clock.move_to(min([now + seconds, *coming]))
+
+    def arrived(self) -> Collection[str]:
+        now = self.clock.now()
+        return [reply.metadata.reply_to_message_id for due, _, reply, _ in sorted(self._under_way, key=_when)
+                if due <= now]  # fmt: skip
+
+    def reachable(self) -> list[int]:
+        return [node for node in self._by_partition() if self.is_reachable(node)]
+
+    def is_reachable(self, node_id: int) -> bool:
+        return self._busy.get(node_id, -math.inf) <= self.clock.now()
+
+    def push_again(self, messages: Sequence[Message], begun: Sequence[float]) -> Sequence[str]:
+        return [self._push(message, since) for message, since in zip(messages, begun, strict=True)]
+
+    def group_of(self, node_id: int) -> str:
+        return self.groups[0]
+
+    @property
+    def groups(self) -> Sequence[str]:
+        return ("alike",)
+
+    def described(self) -> Mapping[str, Any]:
+        return {}
+
+    def _train(self, message: Message, arrivals: Sequence[Arrival], until: float) -> None:
+        """Have a node be busy until it answers, or would be stopped."""
+        if self._schedule.timed:
+            self._busy[message.metadata.dst_node_id] = min([until, *(each.due for each in arrivals)])
+
+    def _stop(self, node_id: int) -> None:
+        """Have a node that is told that a round is over stop what it is at: no report comes of it any more."""
+        if self._schedule.timed and self._busy.pop(node_id, -math.inf) > self.clock.now():
+            self._under_way = [
+                each for each in self._under_way if each[3] != "up" or each[2].metadata.src_node_id != node_id
+            ]
+
     # --- what becomes of one message ----------------------------------------------------------------------------------
 
-    def _push(self, message: Message) -> str:
+    def _push(self, message: Message, since: float | None = None) -> str:
         node_id, kind = message.metadata.dst_node_id, message.metadata.message_type
         partition = self.partition_of(node_id)
         if kind == wire.ROUND_OVER:
@@ -151,6 +220,7 @@ class Network(Grid):
         self.round_number = max(at.round_number, self.round_number)
         faults = {fault.what: fault for fault in self._faults[phase, *at, partition]}
         self._jump(phase, at)
+        since = self.clock.now() if since is None else since
         if node_id != self._id_of(partition) or "gone" in faults:
             self._say(f"{phase} to partition {partition}: it is not connected")
             return ""
@@ -158,19 +228,20 @@ class Network(Grid):
         self.down += size * (phase is Phase.TRAIN)
         self.protocol += size * (phase is Phase.READY)
         name = self._named(message)
-        answers = (
-            []
-            if {"lost", "unanswered", "crashed"} & faults.keys()
-            else self._answers(message, phase, at, partition, faults)
-        )
+        is_silent = {"lost", "unanswered", "crashed"} & faults.keys()
+        answers = [] if is_silent else self._answers(message, phase, at, partition, faults)
+        longest = message.metadata.ttl if self._schedule.timed else math.inf  # virtual nodes are stopped then
         arrivals = []
         for seconds, content, fate in answers:
-            due = self.clock.now() + seconds
+            if seconds > longest:
+                continue
+            due = since + seconds
             reply = _reply(message, content)
             self._under_way.append((due, next(self._numbers), reply, "up" if phase is Phase.TRAIN else "protocol"))
             arrivals.append(Arrival(due, fate, is_far="far" in faults))
         if phase is Phase.TRAIN:
-            self.asked.append(Asked(at, partition, self.clock.now(), tuple(arrivals)))
+            self.asked.append(Asked(at, partition, since, tuple(arrivals)))
+            self._train(message, arrivals, since + longest)
         if self._story:
             what = f" ({', '.join(faults)})" if faults else ""
             times = [round(each.due, 2) for each in arrivals]
@@ -189,6 +260,7 @@ class Network(Grid):
     def _tell(self, message: Message, partition: int) -> str:
         told = message.content[wire.CONFIG]
         assert isinstance(told, ConfigRecord)
+        self._stop(message.metadata.dst_node_id)
         if message.metadata.dst_node_id != self._id_of(partition):
             return ""
         self.told.append((int(told["round_number"]), int(told["attempt"]), partition, str(told["why"])))  # type: ignore[arg-type]
@@ -220,7 +292,7 @@ class Network(Grid):
                 spoiled = _flipped(honest), "refused"
         if "raised" in faults:
             content, fate = Error(int(ErrorCode.CLIENT_APP_RAISED_EXCEPTION), f"partition {partition} raised"), "failed"
-        seconds = faults["slow"].amount if "slow" in faults else SOON
+        seconds = faults["slow"].amount if "slow" in faults else self._schedule.paces[partition]
         answers = [(seconds, content, fate)]
         for what, fault in faults.items():
             after = 0.0 if fault.amount < AT_ONCE else AFTER  # at once: the server hears both in one look
@@ -238,10 +310,14 @@ class Network(Grid):
         changes = _changes(partition, at, tuple((name, array.shape) for name, array in state.items()))
         after = {name: array + changes[name] for name, array in state.items()}
         examples = 10 * (partition + 1)
-        self.trained[*at, partition] = ({name: after[name] - state[name] for name in state}, examples)
+        change = {name: after[name] - state[name] for name in state}
+        self.trained[*at, partition] = Trained(change, examples, after)
         instruction = wire.read_instruction(message.content)
-        content = wire.dense_report(message, after, {"train_loss": 0.5}, examples).content
-        content[wire.REPORT] = _label(self._schedule, instruction, partition)
+        content = flower.filled(RecordDict(), {
+            wire.ARRAYS: wire.pack_arrays(after),
+            wire.METRICS: flower.filled(MetricRecord(), {wire.NUM_EXAMPLES: examples, "train_loss": 0.5}),
+            wire.REPORT: _label(self._schedule, instruction, partition),
+        })  # fmt: skip
         wire.seal(content)
         return content
 
@@ -255,6 +331,10 @@ class Network(Grid):
     def partition_of(self, node_id: int) -> int:
         """Return which partition the node of an id holds."""
         return (node_id - FIRST_ID) % 100
+
+
+def _when(under_way: tuple[float, int, Message, str]) -> tuple[float, int]:
+    return under_way[:2]
 
 
 @lru_cache(maxsize=4096)
@@ -282,10 +362,11 @@ def _reply(message: Message, content: RecordDict | Error) -> Message:
 def _said(partition: int, faults: Mapping[str, Fault], clients: int) -> RecordDict:
     """Return what a node says to the ready query."""
     if "mumbling" in faults:
-        return RecordDict({wire.CONFIG: MetricRecord({"partition_id": 1})})
+        return flower.filled(RecordDict(), {wire.CONFIG: MetricRecord({"partition_id": 1})})
     held = -1 if "nobody" in faults else (partition + 1) % clients if "thief" in faults else partition
     why_not = "busy" if "busy" in faults else ""
-    return RecordDict({wire.CONFIG: ConfigRecord({"partition_id": held, "why_not": why_not})})
+    said = flower.filled(ConfigRecord(), {"partition_id": held, "why_not": why_not})
+    return flower.filled(RecordDict(), {wire.CONFIG: said})
 
 
 def _label(schedule: Schedule, instruction: Instruction, partition: int, **other: Any) -> ConfigRecord:

@@ -6,6 +6,7 @@ meets the faults of its attempts again, and can be compared with the run that wa
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from typing import Any, NamedTuple
 
 WINDOW, DEADLINE = 8.0, 16.0  # seconds
 GUEST = "tests.end_to_end.plugins.two_selections:TwoSelections"
+ASYNCHRONOUS = ("buffered", "immediate")
+SOON = 0.2  # seconds from a message to its answer, both ways
 
 
 class Phase(StrEnum):
@@ -70,6 +73,8 @@ HARMLESS = {"odd-metric": "it says that its loss is NaN", "far": "it sends a cha
 RAISING = {"raised": "its code raises"}
 UNREADY = {"busy": "it says that it is not ready", "thief": "it says that it holds another's partition",
            "nobody": "it says that it holds no partition", "mumbling": "its answer cannot be read"}  # fmt: skip
+ONE_ANSWER = ("lost", "unanswered", "crashed", "slow")
+"""What can happen to a node of a simulation on virtual time: it answers once, and is always connected."""
 SILENT = ("lost", "unanswered", "crashed", "gone")
 """After these no answer comes."""
 
@@ -127,6 +132,10 @@ class Schedule:
         Tables of the run's settings.
     network
         Whether the server learns from the nodes which partitions they hold.
+    timed
+        Whether the nodes of a simulation have devices, so that it goes by virtual time.
+    paces
+        Seconds from a message to its answer, by partition.
     moving
         Partitions whose node comes back with another id after each round: on a network only.
     kills
@@ -137,9 +146,22 @@ class Schedule:
     clients: int
     settings: dict[str, Any]
     network: bool
+    timed: bool
+    paces: tuple[float, ...]
     moving: frozenset[int]
     faults: tuple[Fault, ...]
     kills: tuple[Kill, ...]
+
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether nodes work all the time, and a round is made of what has come."""
+        return self.settings["rounds"]["schedule"] in ASYNCHRONOUS
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options of its schedule of rounds."""
+        given: dict[str, Any] = json.loads(self.settings["rounds"].get("schedule_options") or "{}")
+        return given
 
     def without_kills(self) -> Schedule:
         """Return it with a server that is never killed."""
@@ -162,8 +184,10 @@ class Schedule:
     def told(self) -> list[str]:
         """Return the lines that say what it is."""
         rounds = ", ".join(f"{name} {value}" for name, value in self.settings["rounds"].items())
-        grid = "a network" if self.network else "a simulation"
+        grid = "a network" if self.network else "a simulation on virtual time" if self.timed else "a simulation"
         lines = [f"{self.clients} nodes on {grid}; {rounds}; strategy {self.settings['strategy']['name']}"]
+        lines += [f"the node of partition {partition} takes {seconds:g} s" for partition, seconds in
+                  enumerate(self.paces) if seconds != SOON]  # fmt: skip
         lines += [f"the node of partition {partition} changes its id" for partition in sorted(self.moving)]
         lines += [str(fault) for fault in self.faults]
         return lines + [f"session {n}: {kill.how} at file operation {kill.operation}" for n, kill in
@@ -173,37 +197,70 @@ class Schedule:
 def drawn(seed: int) -> Schedule:
     """Return the schedule of a seed: the same one everywhere, always."""
     rng = random.Random(seed)
-    clients = rng.randint(2, 6)
-    total = rng.choice((1, 2, 2, 3))
-    rounds = {
-        "total": total, "cohort": rng.randint(1, clients), "invited": rng.choice((0, clients)),
-        "selection_window": WINDOW, "reporting_deadline": DEADLINE, "backoff": 1.0, "max_attempts": 3,
-        "minimum_ready": rng.choice((0.5, 0.8, 1.0)), "quorum": rng.choice((0.3, 0.5, 0.8, 1.0)),
-        "schedule": rng.choice(("synchronous",) * 4 + (GUEST,)),
-    }  # fmt: skip
+    clients = rng.choice((2, 2, 3, 3, 3, 4, 4, 5, 6))
     network = rng.random() < 0.4
+    draw = _asynchronous if rng.random() < 0.3 else _synchronous
+    rounds, paces = draw(rng, clients)
+    is_asynchronous = draw is _asynchronous
     moving = frozenset(p for p in range(clients) if network and rng.random() < 0.1)
     strategy = rng.choice(("fedavg", "fedavg", "fedavgm", "median"))
-    faults = tuple(_faults(rng, clients, total, often=rng.choice((0.02, 0.1, 0.3))))
-    kills = tuple(_kills(rng)) if rng.random() < 0.3 else ()
+    often = rng.choice((0.02, 0.05, 0.1, 0.3))
+    timed = is_asynchronous and not network
+    kinds = [what for what in TIMING if what in ONE_ANSWER or not timed]
+    phases = (Phase.TRAIN,) if is_asynchronous else (Phase.READY, Phase.TRAIN)
+    faults = tuple(_faults(rng, clients, rounds["total"], kinds, phases, often=often, jumps=not timed))
+    kills = tuple(_kills(rng, rounds["total"])) if rng.random() < 0.25 else ()
     settings = {"rounds": rounds, "strategy": {"name": strategy}, "seed": rng.randint(0, 9)}
-    return Schedule(seed, clients, settings, network, moving, faults, kills)
+    return Schedule(seed, clients, settings, network, timed, paces, moving, faults, kills)
 
 
-def _faults(rng: random.Random, clients: int, total: int, *, often: float) -> Iterator[Fault]:
+def _rounds(rng: random.Random, clients: int, total: int, **others: Any) -> dict[str, Any]:
+    return {
+        "total": total, "cohort": rng.randint(1, clients), "selection_window": WINDOW, "reporting_deadline": DEADLINE,
+        "backoff": 1.0, "max_attempts": rng.choice((2, 2, 3)), "quorum": rng.choice((0.3, 0.5, 0.8, 1.0)), **others,
+    }  # fmt: skip
+
+
+def _synchronous(rng: random.Random, clients: int) -> tuple[dict[str, Any], tuple[float, ...]]:
+    rounds = _rounds(
+        rng, clients, rng.choice((1, 1, 2, 2, 3)), invited=rng.choice((0, clients)),
+        minimum_ready=rng.choice((0.5, 0.8, 1.0)), schedule=rng.choice(("synchronous",) * 4 + (GUEST,)),
+    )  # fmt: skip
+    return rounds, (SOON,) * clients
+
+
+def _asynchronous(rng: random.Random, clients: int) -> tuple[dict[str, Any], tuple[float, ...]]:
+    name = rng.choice(ASYNCHRONOUS)
+    options: dict[str, Any] = {
+        "in_flight": rng.randint(1, clients), "largest_staleness": rng.choice((0, 1, 2)),
+        "staleness": rng.choice(("constant", "polynomial", "hinge")), "grace": rng.choice((0, 1)),
+    }  # fmt: skip
+    if name == "buffered":
+        options["buffer_size"] = rng.randint(1, clients)
+    total = rng.choice((1, 2, 3, 4)) if name == "buffered" else rng.choice((2, 3, 5))
+    text = json.dumps(options, sort_keys=True)
+    paces = tuple(rng.choice((SOON, SOON, 1.0, 3.7, 9.0)) for _ in range(clients))
+    return _rounds(rng, clients, total, schedule=name, schedule_options=text), paces
+
+
+def _faults(
+    rng: random.Random, clients: int, total: int, timing: list[str], phases: tuple[Phase, ...], *, often: float,
+    jumps: bool,
+) -> Iterator[Fault]:  # fmt: skip
     of_content = {Phase.READY: [*UNREADY, *RAISING], Phase.TRAIN: [*LIES, *HARMLESS, *RAISING, *["far"] * 4]}
     for round_number in range(1, total + 1):
         for attempt in range(1, 8):  # the guest's schedule has two in each of three, and one more is judged anew
-            for phase, contents in of_content.items():
+            for phase in phases:
                 for partition in range(clients):
-                    for kinds in (list(TIMING), contents):
+                    for kinds in (timing, of_content[phase]):
                         if rng.random() < often:
                             seconds = rng.choice((0.01, 0.3, 2.0, 7.9, 8.1, 15.9, 16.1, 30.0, 100.0))
                             yield Fault(rng.choice(kinds), phase, round_number, attempt, partition, seconds)
-                if rng.random() < often / 4:
+                if jumps and rng.random() < often / 4:
                     yield Fault("jump", phase, round_number, attempt, -1, rng.choice((1.0, 20.0, 1e5)))
 
 
-def _kills(rng: random.Random) -> Iterator[Kill]:
-    for _ in range(rng.randint(1, 3)):
-        yield Kill(rng.randint(1, 60), rng.choice(("kill", "power", "power", "full")), rng.randrange(2**32))
+def _kills(rng: random.Random, total: int) -> Iterator[Kill]:
+    for _ in range(rng.choice((1, 1, 2))):
+        operation = rng.randint(1, 60 * rng.randint(1, total))
+        yield Kill(operation, rng.choice(("kill", "power", "power", "full")), rng.randrange(2**32))

@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
-import tempfile
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import fedlearn.config.flower
 import server.exchange
 import server.run
 from fedlearn import flower
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.errors import FedlearnError, RunFailed
+from fedlearn.errors import RunFailed
+from fedlearn.metrics import NEURAL_CLASSIFIER, Metrics, virtual_time
 from fedlearn.runs.checkpoint import APPENDED, RunStore
 from fedlearn.runs.folder import EVENTS
 from fedlearn.runs.log import EventLog
 from fedlearn.state import State
+from server.app import with_columns
 from server.draws import Draws
 from server.exchange import Exchange
 from server.run import ServerRun
-from server.schedules import SCHEDULES
+from server.schedules import load_schedule, metrics_of, rest_of
 from strategies import load_strategy
-from tests.faults.disk import Disk, Killed
+from tests.faults.disk import ROOT, Disk, Killed
 from tests.faults.network import Network
 from tests.faults.schedules import Kill, Schedule
 
 STATE = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros(2, np.float32)}
-server.run.cpu_seconds = lambda: None  # reads of every process of the machine, and takes longer than a round
-server.exchange.SHORTEST, server.exchange.LONGEST, server.exchange.SHARE = 0.4, 4.0, 0.2  # a third of the looks
-IN_MEMORY = Path("/dev/shm")  # where there is one: a million runs would wear a disk out
+MOST_LOOKS = 20_000  # of one run; a hundred are many
+ENDINGS = ("reported", "failed", "refused", "late")  # of a report
+CHEAPER = {
+    (server.run, "cpu_seconds"): lambda: None,  # reads of every process of the machine, and takes longer than a round
+    (server.exchange, "SHORTEST"): 0.4, (server.exchange, "LONGEST"): 4.0, (server.exchange, "SHARE"): 0.4,
+}  # fmt: skip
+"""What takes time and finds nothing: so the server looks for answers a fifth as often."""
 
 
 @dataclass
@@ -49,8 +54,14 @@ class Seen:
         As the server wrote them.
     states, memories
         The state and what the strategy carries, before and after.
+    session
+        Of the server, in which it was.
+    asked
+        How many instructions had been sent, in all, when it was abandoned.
     """
 
+    session: int = 0
+    asked: int = 0
     events: list[dict[str, Any]] = field(default_factory=list)
     state_before: State = field(default_factory=dict)
     state_after: State = field(default_factory=dict)
@@ -122,77 +133,95 @@ class _Watching(EventLog):
 def run(schedule: Schedule, *, is_told: bool = False) -> Ended:
     """Run a schedule to its end; with its story, which takes time."""
     flower.enter_run()
-    folder = Path(tempfile.mkdtemp(dir=IN_MEMORY if IN_MEMORY.is_dir() else None))
+    before = {place: getattr(*place) for place in CHEAPER}
     try:
-        return _World(schedule, folder / "run", is_told=is_told).run()
+        _set(CHEAPER)
+        return _World(schedule, is_told=is_told).run()
     finally:
-        shutil.rmtree(folder)
+        _set(before)
+
+
+def _set(values: Mapping[tuple[Any, str], Any]) -> None:
+    for (module, name), value in values.items():
+        setattr(module, name, value)
 
 
 class _World:
-    def __init__(self, schedule: Schedule, folder: Path, *, is_told: bool) -> None:
-        folder.mkdir()
+    def __init__(self, schedule: Schedule, *, is_told: bool) -> None:
         self.is_told = is_told
         self.schedule = schedule
-        self.config = _config(schedule.clients, json.dumps(schedule.settings))
-        self.folder = folder
-        self.disk = Disk(folder)
+        self.config = settings_of(schedule)
+        self.flat = _flat(self.config)
+        self.disk = Disk()
         self.story: list[str] = []
         self.network = Network(schedule, self.tell if is_told else None)
         self.attempts: list[Seen] = []
         self.looks: dict[tuple[int, int], float] = {}
         self.unsound: list[str] = []
         self.server: ServerRun | None = None
+        self.pulls = count()
+        self.session = 0
+        self.rounds = _rounds(schedule.settings["rounds"]["schedule"], self.config.rounds.schedule_options)
+        self.columns = _columns(self.rounds, is_timed=schedule.timed)
 
     def tell(self, line: str) -> None:
         self.story.append(f"{self.network.clock.now():10.2f} s  {line}")
 
     def run(self) -> Ended:
-        failed = ""
-        for kill in (*self.schedule.kills, None):
+        with self.disk.attached():
+            failed = self._sessions()
+            booked = self._booked() if not self.schedule.kills and self.server is not None else None
+            assert self.server is not None
+            left = self.disk.names
+            reloaded = RunStore(ROOT, self.columns)
+            reloaded.load()
+        return Ended(
+            self.schedule, self.attempts, failed, self.network, self.looks, self.unsound, booked,
+            self.network.seconds + self.network.clock.now(), left, self.server.store, reloaded, self.story,
+        )  # fmt: skip
+
+    def _sessions(self) -> str:
+        """Go from session to session until the run is over; return why it failed, if it did."""
+        for number, kill in enumerate((*self.schedule.kills, None)):
+            self.session = number
             self.network.restarted()
             try:
-                with self.disk.session(kill) if kill else nullcontext():  # after the last one nothing can be lost
+                with self.disk.session(kill):
                     self._session(kill)
-                break
+                return ""
             except Killed:
                 self.tell("the server is killed")
             except RunFailed as error:
                 if "No space left" not in str(error):
-                    failed = str(error)
-                    break
-                self.tell(f"the server ends: {error}".replace(str(self.folder), "run"))
+                    return str(error)
+                self.tell(f"the server ends: {error}".replace(str(ROOT), "run"))
             if kill is not None and kill.how == "power":
-                self.disk.fail()
-        booked = self._booked() if not self.schedule.kills and self.server is not None else None
-        reloaded = RunStore(self.folder)
-        assert self.server is not None
-        files = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
-        reloaded.load()
-        return Ended(
-            self.schedule, self.attempts, failed, self.network, self.looks, self.unsound, booked,
-            self.network.clock.now(), files, self.server.store, reloaded, self.story,
-        )  # fmt: skip
+                self.disk.fail(kill.seed)
+        raise AssertionError("the last session is not killed")
 
     def _session(self, kill: Kill | None) -> None:
         """Begin the run, or go on with it, as the server app does."""
         draws = Draws(self.config, is_virtual=True)
         strategy = load_strategy(self.config.strategy)
-        store = RunStore(self.folder)
-        log = _Watching(self.folder / EVENTS, self._hear)
+        store = RunStore(ROOT, self.columns)
+        log = _Watching(ROOT / EVENTS, self._hear)
         if store.exists:
             store.load()
             if store.history.rounds:
                 self.unsound += [name for name in APPENDED if store.sound_bytes(name) is None]
-            strategy.remember(draws.remember(store.memory))
+            strategy.remember(draws.remember(rest_of(store.memory)))
         else:
             store.begin({name: array.copy() for name, array in STATE.items()})
-        exchange = Exchange(self.network, to_flower(self.config))
-        self.server = ServerRun(exchange, strategy, store, self.config, events=log, draws=draws)
+        exchange = Exchange(self.network, self.flat)
+        exchange.wall = exchange.clock  # nothing of a story is another one on another machine
+        exchange.go_on_from(store.history)
+        self.server = ServerRun(
+            exchange, strategy, store, self.config, events=log, draws=draws, model_metrics=NEURAL_CLASSIFIER
+        )
         self._watch_looks(exchange)
         with nullcontext() if kill else log:  # a process that is killed closes nothing
             try:
-                SCHEDULES.load(self.config.rounds.schedule)(self.server).run()
+                self.rounds(self.server).run()
             finally:
                 self._end_attempt()
             log.flush()
@@ -201,6 +230,8 @@ class _World:
         pull = exchange.pull
 
         def watched(message_ids: Any) -> Any:
+            if next(self.pulls) == MOST_LOOKS:
+                raise AssertionError(f"it has looked {MOST_LOOKS} times and goes on at {self.network.clock.now():g} s")
             if self.attempts and (asked := self.network.asked):
                 self.looks[asked[-1].at] = self.network.clock.now()
             return pull(message_ids)
@@ -212,11 +243,14 @@ class _World:
             self._end_attempt()
             assert self.server is not None
             memory = self.server.strategy.memory()
-            self.attempts.append(Seen(state_before=dict(self.server.state), memory_before=dict(memory)))
+            before = dict(self.server.state)
+            self.attempts.append(Seen(self.session, state_before=before, memory_before=dict(memory)))
         if "node" in event:  # whatever it says that it holds
             event = {**event, "partition": self.network.partition_of(event["node"])}
         if self.attempts:
             self.attempts[-1].events.append(event)
+            if event["event"] == "abandoned":
+                self.attempts[-1].asked = len(self.network.asked)
         if self.is_told:
             about = ", ".join(f"{name}={value}" for name, value in event.items() if name not in ("event", "node"))
             self.tell(f"    {event['event']}: {about}"[:160])
@@ -236,9 +270,33 @@ class _World:
         )
 
 
+@lru_cache(maxsize=1)
+def _checked() -> RunConfig:
+    return RunConfig.model_validate({"evaluation": {"where": "none"}})
+
+
+def settings_of(schedule: Schedule) -> RunConfig:
+    """Return a schedule's settings, not checked again: eighty of them take longer than a round."""
+    base, given = _checked(), schedule.settings
+    tables = {name: getattr(base, name).model_copy(update=given[name]) for name in ("rounds", "strategy")}
+    return base.model_copy(update={**tables, "clients": schedule.clients, "seed": given["seed"]})
+
+
+def _flat(config: RunConfig) -> dict[str, Any]:
+    """Return the settings as messages bring them; who reads them next finds them read, as it does in any run."""
+    flat = to_flower(config)
+    fedlearn.config.flower._last = flat, config
+    return flat
+
+
 @lru_cache(maxsize=4096)
-def _config(clients: int, settings: str) -> RunConfig:
-    tables: dict[str, Any] = {"clients": clients, "evaluation": {"where": "none"}}
-    with suppress(FedlearnError):
-        return RunConfig.model_validate({**tables, **json.loads(settings)})
-    raise AssertionError(f"no settings: {settings}")
+def _rounds(name: str, options: str) -> partial[Any]:
+    """Return what makes the schedule of rounds; options are checked once, which takes longer than a round."""
+    rounds = _checked().rounds.model_copy(update={"schedule": name, "schedule_options": options})
+    return load_schedule(_checked().model_copy(update={"rounds": rounds}))
+
+
+@lru_cache(maxsize=64)
+def _columns(rounds: partial[Any], *, is_timed: bool) -> Metrics:
+    added = (*metrics_of(rounds), *(virtual_time(["alike"]) if is_timed else ()))
+    return with_columns(NEURAL_CLASSIFIER, added, on_nodes=False)

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from flwr.app import Error
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +28,17 @@ def nodes_of(number, **changes):
     """Return nodes 10, 11, ... holding partitions 0, 1, ...; all take ten seconds but those that are given."""
     nodes = {10 + partition: Node(partition, report_after=FAST) for partition in range(number)}
     return nodes | {10 + int(name[1:]): node for name, node in changes.items()}
+
+
+def too_far(message, node):
+    reply = wire.dense_report(message, {n: a + a.dtype.type(1000) for n, a in STATE.items()}, {}, 10)
+    instruction = wire.read_instruction(message.content)
+    seed = report_seed(1, round_number=instruction.round_number, node=node.partition_id)
+    reply.content[wire.REPORT] = wire.report_record(
+        instruction, partition_id=node.partition_id, seed=seed, sends="weights"
+    )
+    wire.seal(reply.content)
+    return [reply.content]
 
 
 def rounds_of(schedule="buffered", total=4, options="", **changes):
@@ -126,6 +138,20 @@ def test_weights_and_changes_make_the_same_model(scene, schedule):
         np.testing.assert_allclose(changes.state[name], array, rtol=1e-5)
 
 
+def test_reports_that_wait_when_the_run_is_over_count_among_the_bytes(scene):
+    sizes = []
+
+    def report(message, node):
+        content = honest_content(message, node.partition_id)
+        sizes.append(wire.bytes_of(content))
+        return [content]
+
+    nodes = {10 + partition: Node(partition, report_after=FAST, report=report) for partition in range(3)}
+    run = scene(nodes, rounds=rounds_of(total=1, options={"in_flight": 3, "buffer_size": 1})).run()
+    assert [event["reason"] for event in run.events("late")] == ["the run is over"] * 2
+    assert run.store.history.rounds[0].bytes_up + run.server.exchange.traffic.up == sum(sizes)
+
+
 # --- who is in flight -------------------------------------------------------------------------------------------------
 
 
@@ -218,17 +244,7 @@ def test_a_stale_report_is_compared_with_what_was_usual_of_its_own_state(scene):
 
 @pytest.mark.parametrize("schedule", ["buffered", "immediate"])
 def test_who_goes_too_far_is_refused_once_three_reports_are_known(scene, schedule):
-    def far(message, node):
-        reply = wire.dense_report(message, {n: a + a.dtype.type(1000) for n, a in STATE.items()}, {}, 10)
-        instruction = wire.read_instruction(message.content)
-        seed = report_seed(1, round_number=instruction.round_number, node=node.partition_id)
-        reply.content[wire.REPORT] = wire.report_record(
-            instruction, partition_id=node.partition_id, seed=seed, sends="weights"
-        )
-        wire.seal(reply.content)
-        return [reply.content]
-
-    nodes = nodes_of(8, n5=Node(5, report_after=FAST + 5, report=far))
+    nodes = nodes_of(8, n5=Node(5, report_after=FAST + 5, report=too_far))
     run = scene(nodes, rounds=rounds_of(schedule, total=8, options={"in_flight": 8})).run()
     refused = run.events("refused")
     assert refused
@@ -266,6 +282,23 @@ def test_a_buffer_that_holds_the_quorum_is_committed_when_nobody_is_left(scene):
     run = scene(nodes, rounds=rounds_of(total=1, options={"buffer_size": 4}, quorum=0.75)).run()
     (record,) = run.store.history.rounds
     assert (record.reported, record.failed, record.attempts) == (3, 1, 1)
+
+
+def test_who_is_abandoned_is_told_of_the_attempt_that_its_instruction_was_of(scene):
+    def report(message, node):
+        if wire.read_instruction(message.content).attempt == 2:
+            return [Error(2, "not again")]
+        return too_far(message, node) if node.partition_id == 2 else [honest_content(message, node.partition_id)]
+
+    nodes = {10 + partition: Node(partition, report_after=FAST, report=report) for partition in range(3)}
+    nodes[13] = Node(3, report_after=SLOW)
+    rounds = rounds_of(total=1, max_attempts=1, quorum=1.0, options={"in_flight": 4, "buffer_size": 3})
+    run = scene(nodes, rounds=rounds)
+    with pytest.raises(RunFailed):  # the first attempt is judged anew; the second has but two reports of one node
+        run.run()
+    told = [(round_number, attempt) for node, why, round_number, attempt in run.grid.told
+            if (node, why) == (13, "abandoned")]  # fmt: skip
+    assert told == [(1, 1), (1, 2)]
 
 
 def test_below_the_quorum_the_attempt_is_abandoned_and_its_reports_never_count(scene):

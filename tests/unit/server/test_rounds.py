@@ -78,6 +78,17 @@ def test_bytes_are_those_of_the_serialised_messages(scene):
     assert run.store.history.rounds[0].bytes_up == sum(sizes)
 
 
+def test_two_late_answers_in_one_look_are_refused_once_and_counted_twice_among_the_bytes(scene):
+    def twice(message, node):
+        return [honest_content(message, node.partition_id)] * 2
+
+    nodes = nodes_of(5, n2=Node(2, report_after=130.0, report=twice))
+    run = scene(nodes, rounds={"reporting_deadline": 100.0, "total": 2}).run()
+    (refused,) = run.events("late-report-refused")
+    traffic = run.server.exchange.traffic  # after the last commit
+    assert (traffic.up, traffic.uploads) == (2 * refused["bytes"], 2)
+
+
 # --- selection --------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,40 @@
+"""What a strategy makes of reports, computed anew from what the nodes have made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from fedlearn.state import State
+from tests.faults.world import Ended, Seen
+
+CLOSE = 1e-5
+
+
+def next_state(ended: Ended, seen: Seen, rows: Sequence[tuple[State, int]]) -> State:
+    """Return what the strategy makes of changes and numbers of examples; nothing of none."""
+    name = ended.schedule.settings["strategy"]["name"]
+    if not rows:
+        return {}
+    after = {}
+    for key, before in seen.state_before.items():
+        changes = np.array([change[key] for change, _ in rows], np.float64)
+        mean = np.average(changes, axis=0, weights=[examples for _, examples in rows])
+        if name == "median":
+            step = np.median(changes, axis=0)
+        elif name == "fedavgm":
+            velocity = next((v for k, v in seen.memory_before.items() if k.endswith(key)), np.zeros(before.shape))
+            step = 0.9 * np.asarray(velocity).reshape(before.shape) + mean
+        else:
+            step = mean
+        after[key] = before + step
+    return after
+
+
+def differences_of(round_number: int, found: State, expected: State) -> Iterator[str]:
+    """Yield in which parameters a state is not the expected one."""
+    for name, array in expected.items():
+        if not np.allclose(found[name], array, rtol=CLOSE, atol=CLOSE):
+            made = array.ravel()[:3]
+            yield f"round {round_number}: {name} is {found[name].ravel()[:3]}, the counted reports make {made}"
