@@ -36,6 +36,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
         {"max_depth": 1},
         {"max_depth": 1, "mechanism": "laplace"},
         {"leaf": "counts"},
+        {"leaf": "counts", "max_depth": 0},  # nothing pulls the other way
     ],
     "dp-random-forest": [{}, {"sampling": "same"}],
     "pf-forest": [{}, {"max_depth": 0}, {"max_depth": 1, "penalty": 0}, {"leaf": "counts"}],

@@ -1,7 +1,14 @@
-"""What the auditor is shown of the sums: one round of boosting, on neighbors whose outputs differ the most we know of.
+"""What the auditor is shown of the sums: single steps, on neighbors whose outputs differ the most we know of.
 
 One record more, which lies in one cell and whose gradient there is as large as it can be: its loss is the whole epsilon
-of the sums. *Choice*: it moves the utility of one partition up by 1 and leaves the other where it is, or moves it down.
+of the sums. Of three classes it is in two numbers, not in six: an event of six is too rare to be drawn. *Choice*: it
+moves the utility of one partition up by 1 and leaves the other where it is, or moves it down.
+
+*A whole model of one round* is not drawn: no event that is likely enough shows its claim. Its start has 0.02 of
+epsilon, its choice 0.29, its sums 0.69. Between no record and one the choice says nothing, so nothing shows more than
+0.71, and 8,000 fits showed 0.05. Where the choice tells, as with a crowd of one that the record pulls apart, the step
+has to lie beyond a cut of probability 0.05 on one data set and 0.02 on the other: to show 0.9 takes some 400,000 fits
+of each, at about a millisecond. That rounds compose is for the exact auditor (`replays.py`), which sees 5 %.
 """
 
 from __future__ import annotations
@@ -12,12 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy import PrivacyAccountant, geometric
+from fedlearn.privacy import geometric
 from fedlearn.privacy.audit_cases import AuditCase, Release
 from fedlearn.privacy.noise import Noise
-from fedlearn.trees.sums.additive import AdditiveModel
 from fedlearn.trees.sums.bayes import counts_of, released_counts
-from fedlearn.trees.sums.boosting import boost, choose
+from fedlearn.trees.sums.boosting import choose
 from fedlearn.trees.sums.counting import cell_sums
 from fedlearn.trees.sums.losses import UNIT, LogCosh, Logistic, Loss, pairs_of
 from fedlearn.trees.sums.partitions import Partitions
@@ -41,8 +47,8 @@ def _data(records: Records) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     return np.ascontiguousarray(table[:, :2].T.astype(np.uint8)), table[:, 2]
 
 
-def _sums(records: Records, loss: Loss, score: float, epsilon: float = 1.0) -> Release:
-    """Return (draws, all numbers) what a round releases of the first partition, where every score is the same."""
+def _sums(records: Records, loss: Loss, score: float | list[float], epsilon: float = 1.0) -> Release:
+    """Return (draws, all numbers) what a round releases of the first partition, where all have the same scores."""
     codes, target = _data(records)
     pairs = pairs_of(loss, np.full((len(target), loss.outputs), score), target)
     sums = cell_sums(codes, PARTITIONS, 0, pairs).ravel()
@@ -70,24 +76,6 @@ def _choice(records: Records) -> Release:
     return draw
 
 
-def _model(records: Records) -> Release:
-    """Return (draws,) what whole models of one round say of a record that may be there."""
-    table = np.array(records, np.float64).reshape(-1, 3)
-
-    def one(noise: Noise) -> AdditiveModel:
-        return boost(
-            table[:, :2], table[:, 2], views=VIEWS, fine=VIEWS.of_numbers, pairs=False, loss=LogCosh(0.1),
-            epsilon=1.0, rounds=1, accountant=PrivacyAccountant(1.0), noise=noise, rng=np.random.default_rng(0),
-        )[1]  # fmt: skip
-
-    return lambda draws, noise: np.array([_speaks_against(one(noise)) for _ in range(draws)])
-
-
-def _speaks_against(model: AdditiveModel) -> bool:
-    """Whether all that is published is likelier without a record in cell 0 whose target is the upper bound."""
-    return bool(model.start[0] <= 0.5 and model.steps[0][0, 0] <= 0)
-
-
 def _counts(records: Records) -> Release:
     codes, target = _data(records)
     counts = counts_of(codes, target, VIEWS, 2)
@@ -105,12 +93,11 @@ def _case(release: Callable[..., Release], pair: tuple[Records, Records], *more:
 
 SUMS_CASES: dict[str, AuditCase] = {
     "boosting, sums of a cell, classes": _case(_sums, (EMPTY, ONE), Logistic(2), -20.0),
-    "boosting, sums of a cell, three classes": _case(_sums, (EMPTY, ONE), Logistic(3), 0.0),
+    "boosting, sums of a cell, three classes": _case(_sums, (EMPTY, ONE), Logistic(3), [20.0, -20.0, -20.0]),
     "boosting, sums of a cell, a number": _case(_sums, (EMPTY, ONE), LogCosh(0.1), 0.9),
     "boosting, sums of a cell, values missing": _case(_sums, (EMPTY, LACKS_ALL), Logistic(2), -20.0),
     "boosting, first sums": _case(_first_sums, (EMPTY, ONE), LogCosh(0.1)),
     "boosting, choice of cells": _case(_choice, (APART, PULLED), cost=20),
-    "boosting, whole model of one round": _case(_model, (EMPTY, ONE), cost=50),
     "naive Bayes, counts": _case(_counts, (EMPTY, ONE)),
 }
 """Each must stay below its claim."""

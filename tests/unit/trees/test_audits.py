@@ -31,7 +31,7 @@ def test_the_path_of_a_record_shows_a_good_part_of_what_a_tree_may_lose(name):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", TREE_CASES | CLASS_TREE_CASES)
+@pytest.mark.parametrize("name", SOUND)
 def test_a_loss_of_one_point_three_times_the_claim_would_be_caught(name):
     (result,) = audit_everything(400_000, seed=6, cases={name: SOUND[name]})
     assert result.measured > (0.77 if "histograms" in name else 0.85) * result.claimed, str(result)
