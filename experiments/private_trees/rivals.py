@@ -8,8 +8,9 @@ r"""Fits others' private classifiers on request; runs in environments of its own
         --ebm-python ~/ebm/bin/python
 
 Reads one JSON object a line: {"method", "data": path of an .npz with X (codes and numbers), y, test_X, test_y, sizes
-(of each column its number of categories, 0 = numeric), low, high; "epsilon", "seed"}; answers with one: {"accuracy",
-"auc", "seconds" (of the fit)}. {"dump": path} writes Fair's 1978 survey there, as statsmodels ships it.
+(of each column its number of categories, 0 = numeric), low, high; "epsilon", "seed", and of DP-EBM "rounds" if not its
+own}; answers with one: {"accuracy", "auc", "seconds" (of the fit)}. {"dump": path} writes Fair's 1978 survey there, as
+statsmodels ships it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return {}
     data = dict(np.load(request["data"]))
     seen, model = METHODS[request["method"]](data, float(request["epsilon"]), int(request["seed"]))
+    if "rounds" in request:
+        model.set_params(max_rounds=int(request["rounds"]))
     X, test_X = seen(data["X"]), seen(data["test_X"])
     began = time.perf_counter()
     model.fit(X, data["y"])
