@@ -74,7 +74,11 @@ def fits_of(X: NDArray[np.float64], y: NDArray[np.int64], options: argparse.Name
     fits = {name: timed(make, X, y) for name, make in makers.items()}
     if options.ebm_python:
         data = folder / f"{len(y)}.npz"
-        even = {"sizes": np.zeros(COLUMNS, np.int64), "low": np.zeros(COLUMNS), "high": np.ones(COLUMNS)}
+        even: dict[str, Any] = {
+            "sizes": np.zeros(COLUMNS, np.int64),
+            "low": np.zeros(COLUMNS),
+            "high": np.ones(COLUMNS),
+        }
         np.savez(data, X=X, y=y, test_X=X[:FEW], test_y=y[:FEW], **even)
         rival = Rival(options.ebm_python)
         fits[f"DP-EBM, {options.rounds} rounds"] = asked(rival, data, rounds=options.rounds)

@@ -37,7 +37,8 @@ from fedlearn.trees.numbers.relay import center_of
 from fedlearn.trees.predicting import predict
 
 NOT_FOR_USERS = {
-    "epsilon", "noise", "random_state", "accountant", "bounds_from_data", "n_declared", "ensemble",
+    "epsilon", "noise", "random_state", "accountant", "bounds_from_data", "n_declared", "ensemble", "max_weight",
+    "category_order",
 }  # fmt: skip
 """Parameters of estimators that other settings decide, or that would not be private."""
 VOTING = {"max_depth": 2, "leaf": "label"}

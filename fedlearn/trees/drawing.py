@@ -5,8 +5,8 @@ All of it is made of published trees, and costs no privacy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ class Words:
     codes: Sequence[Sequence[str]] | None = None  # of each feature, what each of its codes says, as "job = clerk"
     classes: Sequence[str] | None = None
     decimals: int = 2
+    orders: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)  # of a feature whose thresholds divide ranks
 
     def feature(self, table: NodeTable, node: int) -> str:
         """Return the feature that a node asks for."""
@@ -33,6 +34,11 @@ class Words:
     def tests(self, table: NodeTable, node: int) -> Sequence[str]:
         """Return what must hold on the way to each child."""
         name, threshold = self.feature(table, node), table.threshold[node]
+        if (order := self.orders.get(int(table.feature[node]))) is not None:
+            cut = int(np.ceil(threshold))
+            return [
+                f"{name} in {{{', '.join(map(str, sorted(codes.tolist())))}}}" for codes in (order[:cut], order[cut:])
+            ]
         if not np.isnan(threshold):
             return [f"{name} {sign} {threshold:.{self.decimals}f}" for sign in ("<=", ">")]
         if self.codes is not None:

@@ -28,6 +28,7 @@ from fedlearn.trees.binning import MISSING
 from fedlearn.trees.classes.encoding import positions
 from fedlearn.trees.columns import numbers_of
 from fedlearn.trees.parameters import COMMON, Rule, at_least, check_parameters
+from fedlearn.trees.weights import refuse_weights
 
 Candidate = dict[str, Any]
 UNIT = 2**20  # of a score: what a prediction is worth that is right
@@ -129,7 +130,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.accountant = accountant
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, **not_taken: Any) -> Self:
         """Search; the accountant is asked before the data is touched.
 
         Parameters
@@ -150,6 +151,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         ValueError
             If a parameter is out of its range or one of the grid is not the estimator's.
         """
+        refuse_weights(not_taken, owner=type(self).__name__)
         candidates = self._candidates()
         if y is None:
             raise ValueError("y is None: a search requires y to be passed, but the target y is None")

@@ -17,6 +17,7 @@ from fedlearn.trees.nodes import NodeTable, union
 from fedlearn.trees.numbers.regressor import PrivateRegressor
 from fedlearn.trees.numbers.training_set import TrainingSet
 from fedlearn.trees.parameters import Rule, at_least
+from fedlearn.trees.weights import refuse_weights
 
 
 class PrintedRegressor(PrivateRegressor):
@@ -285,7 +286,7 @@ class PrintedRegressionForest(PrintedRegressor):
         self.accountant = accountant
         self.bounds_from_data = bounds_from_data
 
-    def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None, **not_taken: Any) -> Self:
         """Grow the trees on disjoint parts.
 
         Parameters
@@ -307,6 +308,7 @@ class PrintedRegressionForest(PrintedRegressor):
         BudgetExceeded
             If the account does not cover what the fit really spends; nothing is booked and no data touched.
         """
+        refuse_weights(not_taken, owner=type(self).__name__)
         return self._fit(X, y, parts)
 
     def _num_parts(self) -> int:

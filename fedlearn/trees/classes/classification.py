@@ -15,7 +15,7 @@ import numpy as np
 
 from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.trees.classes import growing
-from fedlearn.trees.classes.classifier import PrivateClassifier
+from fedlearn.trees.classes.classifier import WeightedClassifier
 from fedlearn.trees.classes.counting import CodedRecords, Growth, count_leaves
 from fedlearn.trees.classes.rule import TREE_OFFSET, depth_for
 from fedlearn.trees.classes.shares import (
@@ -34,7 +34,7 @@ DEPTH_OF_COUNTS = 2  # of a tree grown from noisy counts, where none is given
 MECHANISMS = ("laplace", *growing.SELECTIONS)
 
 
-class DPClassificationTree(PrivateClassifier):
+class DPClassificationTree(WeightedClassifier):
     """One ID3 tree: a node has a child for each category of its feature, and no path uses a feature twice.
 
     Pure epsilon, add or remove one record. Proofs: counts and composition in `counting`, utilities in `utilities`.
@@ -73,6 +73,9 @@ class DPClassificationTree(PrivateClassifier):
         Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
     n_declared : float or None, default=None
         Number of records, where it is public. None: 2 % of epsilon release it, if the rule is asked.
+    max_weight : float or None, default=None
+        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
+        record counts as its weight over this one. None: no weights.
     missing : {"wp", "drop"}, default="wp"
         ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
         ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
@@ -121,7 +124,7 @@ class DPClassificationTree(PrivateClassifier):
     """
 
     rules: ClassVar[dict[str, Rule]] = {
-        **PrivateClassifier.rules,
+        **WeightedClassifier.rules,
         "mechanism": one_of(*MECHANISMS),
         "criterion": one_of(*CRITERIA),
         "max_depth": none_or(at_least(0)),
@@ -145,6 +148,7 @@ class DPClassificationTree(PrivateClassifier):
         classes: Sequence[object] | None = None,
         class_weight: Mapping[object, float] | None = None,
         n_declared: float | None = None,
+        max_weight: float | None = None,
         missing: str = "wp",
         noise: str = "secure",
         random_state: Any = None,
@@ -163,6 +167,7 @@ class DPClassificationTree(PrivateClassifier):
         self.classes = classes
         self.class_weight = class_weight
         self.n_declared = n_declared
+        self.max_weight = max_weight
         self.missing = missing
         self.noise = noise
         self.random_state = random_state
@@ -173,6 +178,8 @@ class DPClassificationTree(PrivateClassifier):
         super()._check_parameters()
         if self.mechanism != "laplace":
             sensitivity(self.criterion, max_records=self.max_records)
+            if self.criterion == "information_gain" and self.max_weight is not None:
+                raise ValueError("max_weight: criterion 'information_gain' takes no weights; 'max' and 'gini' do")
         self.max_depth_ = DEPTH_OF_COUNTS if self.max_depth is None else self.max_depth  # unless the rule decides
 
     def _has_rule(self) -> bool:
@@ -222,7 +229,7 @@ class DPClassificationTree(PrivateClassifier):
         return growth, growing.smooth_downwards(growth, counts, strength=math.sqrt(2) * scale)
 
 
-class DPRandomForestClassifier(PrivateClassifier):
+class DPRandomForestClassifier(WeightedClassifier):
     """Random decision trees: structure drawn without data, so that the whole budget goes to the leaves.
 
     Pure epsilon, add or remove one record.
@@ -254,6 +261,9 @@ class DPRandomForestClassifier(PrivateClassifier):
         The labels that can occur.
     class_weight : mapping or None, default=None
         Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
+    max_weight : float or None, default=None
+        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
+        record counts as its weight over this one. None: no weights.
     missing : {"wp", "drop"}, default="wp"
         ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
         ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
@@ -300,7 +310,7 @@ class DPRandomForestClassifier(PrivateClassifier):
     """
 
     rules: ClassVar[dict[str, Rule]] = {
-        **PrivateClassifier.rules,
+        **WeightedClassifier.rules,
         "mechanism": one_of(*MECHANISMS),
         "sampling": one_of(*SAMPLINGS),
         "n_estimators": at_least(1),
@@ -320,6 +330,7 @@ class DPRandomForestClassifier(PrivateClassifier):
         bounds: Any = None,
         classes: Sequence[object] | None = None,
         class_weight: Mapping[object, float] | None = None,
+        max_weight: float | None = None,
         missing: str = "wp",
         noise: str = "secure",
         random_state: Any = None,
@@ -336,6 +347,7 @@ class DPRandomForestClassifier(PrivateClassifier):
         self.bounds = bounds
         self.classes = classes
         self.class_weight = class_weight
+        self.max_weight = max_weight
         self.missing = missing
         self.noise = noise
         self.random_state = random_state

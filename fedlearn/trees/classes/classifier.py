@@ -39,6 +39,7 @@ from fedlearn.trees.drawing import Drawable, Words
 from fedlearn.trees.nodes import NodeTable
 from fedlearn.trees.parameters import COMMON, Rule, check_parameters
 from fedlearn.trees.predicting import leaf_of_rows, predict
+from fedlearn.trees.weights import MAX_WEIGHT, UNIT, Whole, check_declared, refuse_weights, shares_of
 
 FloatArray = NDArray[np.float64]
 
@@ -58,10 +59,11 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
     random_state: Any
     accountant: PrivacyAccountant | None
     bounds_from_data: bool
+    max_weight: float | None = None  # of those that take weights a parameter
 
-    rules: ClassVar[dict[str, Rule]] = COMMON
+    rules: ClassVar[dict[str, Rule]] = {**COMMON, "max_weight": MAX_WEIGHT}
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **not_taken: Any) -> Self:
         """Grow the trees; the accountant is asked before the data is touched.
 
         Parameters
@@ -83,9 +85,15 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         ValueError
             If a parameter is out of its range, or X and y are not as they were declared.
         """
+        refuse_weights(not_taken, owner=type(self).__name__)
+        return self._fit(X, y)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self._check_parameters()
+        check_declared(sample_weight, max_weight=self.max_weight, owner=type(self).__name__)
         self._ask_accountant()
         X, y = self._checked_input(X, y)
+        whole = shares_of(sample_weight, rows=len(y), max_weight=self.max_weight)
         encoding = self._encoding(X)
         self.classes_, labels = self._classes(y)
         seeds = np.random.SeedSequence(int(check_random_state(self.random_state).randint(2**31))).spawn(3)
@@ -94,8 +102,8 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         # known.
         parts = np.random.default_rng() if is_secure else np.random.default_rng(seeds[2])
         noise = secure_noise() if is_secure else seeded_noise(seeds[0])
-        self._book(self._reasons_against(), labels, len(encoding.sizes), noise)
-        records = self._records(X, labels, encoding, parts)
+        self._book(self._reasons_against(), labels, whole, len(encoding.sizes), noise)
+        records = self._records(X, labels, whole, encoding, parts)
         self._encoding_ = encoding
         self.table_ = self._grow(records, noise, np.random.default_rng(seeds[1]))
         return self
@@ -179,7 +187,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         """Return why this fit must not be called private; empty if it may."""
         return ["NOT PRIVATE: categories, bins or classes are taken from the data"] if self.bounds_from_data else []
 
-    def _book(self, reasons: list[str], labels: IntArray, num_features: int, noise: Noise) -> None:
+    def _book(self, reasons: list[str], labels: IntArray, whole: Whole, num_features: int, noise: Noise) -> None:
         """Book all that the fit will publish; where a rule asks for it, the number of records is published first."""
         own = PrivacyAccountant(math.inf)
 
@@ -191,11 +199,13 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         spend([(reason, math.inf, None) for reason in reasons])
         self._epsilon_ = float(self.epsilon)  # what trees may spend
         if self._has_rule():
-            number = float(np.count_nonzero(labels >= 0)) if self.n_declared is None else float(self.n_declared)
+            unit = 1 if whole is None else UNIT
+            counted = int(np.count_nonzero(labels >= 0) if whole is None else whole[labels >= 0].sum())
+            number = counted / unit if self.n_declared is None else float(self.n_declared)
             if self.n_declared is None and not math.isinf(self.epsilon):
                 share = NUMBER_SHARE * self.epsilon
                 spend([("number of records", share, None)])
-                number = float(geometric(np.array([int(number)]), sensitivity=1, epsilon=share, noise=noise)[0])
+                number = float(geometric(np.array([counted]), sensitivity=unit, epsilon=share, noise=noise)[0] / unit)
                 self._epsilon_ -= share
             self._follow_rule(max(number, 1.0), num_features)
         spend(self._lines(num_features))
@@ -245,17 +255,22 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
             labels[labels == MISSING] = -1
         return classes, labels
 
-    def _records(self, X: Any, labels: IntArray, encoding: Encoding, parts: np.random.Generator) -> CodedRecords:
+    def _records(
+        self, X: Any, labels: IntArray, whole: Whole, encoding: Encoding, parts: np.random.Generator
+    ) -> CodedRecords:
         codes = encoding.encode(X)
         kept = labels >= 0
         if self.missing == "drop":
             kept &= np.logical_and.reduce([column != MISSING for column in codes.T])
         if not kept.all():
             codes, labels = codes[kept], labels[kept]
+            whole = None if whole is None else whole[kept]
         count = self._num_parts()
         tree = disjoint_parts(len(labels), count=count, rng=parts) if count > 1 else np.full(len(labels), -1)
         of_class = self._class_weights()
         weights = of_class[labels] if (of_class < ONE).any() else np.full(len(labels), ONE)
+        if whole is not None:
+            weights = weights * whole // UNIT
         return CodedRecords(codes, labels, weights, tree, encoding.sizes, len(self.classes_))
 
     def _class_weights(self) -> IntArray:
@@ -276,3 +291,36 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         tags.classifier_tags.poor_score = True
         tags.non_deterministic = self.noise == "secure"
         return tags
+
+
+class WeightedClassifier(PrivateClassifier):
+    """A private classifier whose records may have weights."""
+
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, sample_weight: Any = None
+    ) -> Self:
+        """Grow the trees; the accountant is asked before the data is touched.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, features)
+            Declared categories, or numbers with declared bins; None, NaN and what was not declared = missing. No row at
+            all is allowed.
+        y : array-like of shape (n,)
+            Labels; a row whose label is none of the declared classes is left out.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Weights from 0 to `max_weight`, which must be declared; what is beyond is clipped, what is no number counts
+            as 0. None: all are 1.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        BudgetExceeded
+            If the account does not cover epsilon; nothing is booked and no data touched.
+        ValueError
+            If a parameter is out of its range, or X, y and weights are not as they were declared.
+        """
+        return self._fit(X, y, sample_weight)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.trees.classes import growing
-from fedlearn.trees.classes.classifier import PrivateClassifier
+from fedlearn.trees.classes.classifier import WeightedClassifier
 from fedlearn.trees.classes.counting import CodedRecords
 from fedlearn.trees.classes.rule import depth_for, trees_for
 from fedlearn.trees.classes.shares import SAMPLINGS, Line, harmonic_shares, lines_of_choices, spread_over_trees
@@ -25,7 +25,7 @@ from fedlearn.trees.nodes import NodeTable
 from fedlearn.trees.parameters import Rule, at_least, none_or, one_of
 
 
-class PermuteAndFlipForest(PrivateClassifier):
+class PermuteAndFlipForest(WeightedClassifier):
     """A forest whose splits and labels are chosen by permute-and-flip, with harmonic budgets (eDPRF).
 
     Pure epsilon, add or remove one record. Proofs: composition in `counting`, utilities in `utilities`.
@@ -66,6 +66,9 @@ class PermuteAndFlipForest(PrivateClassifier):
         Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
     n_declared : float or None, default=None
         Number of records, where it is public. None: 2 % of epsilon release it, if the rule is asked.
+    max_weight : float or None, default=None
+        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
+        record counts as its weight over this one. None: no weights.
     missing : {"wp", "drop"}, default="wp"
         ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
         ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
@@ -116,7 +119,7 @@ class PermuteAndFlipForest(PrivateClassifier):
     """
 
     rules: ClassVar[dict[str, Rule]] = {
-        **PrivateClassifier.rules,
+        **WeightedClassifier.rules,
         "sampling": one_of(*SAMPLINGS),
         "n_estimators": none_or(at_least(1)),
         "max_depth": none_or(at_least(0)),
@@ -142,6 +145,7 @@ class PermuteAndFlipForest(PrivateClassifier):
         classes: Sequence[object] | None = None,
         class_weight: Mapping[object, float] | None = None,
         n_declared: float | None = None,
+        max_weight: float | None = None,
         missing: str = "wp",
         noise: str = "secure",
         random_state: Any = None,
@@ -161,6 +165,7 @@ class PermuteAndFlipForest(PrivateClassifier):
         self.classes = classes
         self.class_weight = class_weight
         self.n_declared = n_declared
+        self.max_weight = max_weight
         self.missing = missing
         self.noise = noise
         self.random_state = random_state

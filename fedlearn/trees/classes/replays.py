@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.replay import Draw, Pair, booked_by_lines, made, public_of
+from fedlearn.privacy.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
 from fedlearn.trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
 from fedlearn.trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 
@@ -39,7 +39,8 @@ def of(estimator: Callable[..., Any], options: Options) -> Draw:
         at_front = bool(rng.random() < 0.5)
 
         def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
-            return public_of(made_of().fit(X, y))
+            more = {"sample_weight": weights_of(X, y)} if "max_weight" in given else {}
+            return public_of(made_of().fit(X, y, **more))
 
         return Pair(publish, X, y, record, epsilon, at_front=at_front, booked=booked_by_lines(PAID), most=most)
 
@@ -70,7 +71,7 @@ def _tree(rng: np.random.Generator) -> dict[str, Any]:
         "mechanism": str(rng.choice(["permute_and_flip", "exponential", "laplace"])),
         "criterion": criterion,
         "leaf": str(rng.choice(["label", "counts"])),
-        **({"max_records": None} if criterion == "information_gain" else {}),
+        **({"max_records": None} if criterion == "information_gain" else perhaps_weights(rng)),
     }
 
 
@@ -79,6 +80,7 @@ def _random_forest(rng: np.random.Generator) -> dict[str, Any]:
         "max_depth": int(rng.integers(4)),
         "mechanism": str(rng.choice(["permute_and_flip", "exponential", "laplace"])),
         **_sampled(rng),
+        **perhaps_weights(rng),
     }
 
 
@@ -91,6 +93,7 @@ def _forest(rng: np.random.Generator) -> dict[str, Any]:
         "max_features": rng.choice(np.array([None, 1, 2], object)),
         "penalty": float(rng.choice([0.0, 0.2, 2.0])),
         "leaf": str(rng.choice(["label", "counts"])),
+        **perhaps_weights(rng),
     }
 
 

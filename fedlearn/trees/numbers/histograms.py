@@ -51,12 +51,15 @@ class Rows:
         return len(self.start) - 1
 
 
-def pairs_of(unit_target: NDArray[np.float64]) -> Pairs:
-    """Return (rows, 2) the fixed-point pair (1 - y, y) of targets y in [0, 1]; others would weigh too much."""
+def pairs_of(unit_target: NDArray[np.float64], whole: NDArray[np.int64] | int = UNIT) -> Pairs:
+    """Return (rows, 2) the fixed-point pair w (1 - y, y) of targets y in [0, 1]; others would weigh too much.
+
+    `whole` is the weight w of each record in UNITs, at most UNIT.
+    """
     if not ((unit_target >= 0) & (unit_target <= 1)).all():
         raise ValueError("unit_target: must be in [0, 1]")
-    ones = np.rint(unit_target * UNIT).astype(np.int32)
-    return np.stack([UNIT - ones, ones], axis=1)
+    ones = np.rint(unit_target * whole).astype(np.int32)
+    return np.stack([(whole - ones).astype(np.int32), ones], axis=1)
 
 
 def arrange(codes: Codes, pairs: Pairs, slot_of_row: NDArray[np.integer], slots: int) -> Rows:

@@ -16,9 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.trees.domain import Domain
+from fedlearn.trees.drawing import Words
 from fedlearn.trees.nodes import NodeTable, union
 from fedlearn.trees.numbers.growing import Grown, grow
 from fedlearn.trees.numbers.leaves import median_of_shares, plain_means, smoothed_means, smoothed_shares
+from fedlearn.trees.numbers.ordering import SHARE as ORDER_SHARE
+from fedlearn.trees.numbers.ordering import Orders, features_to_order, private_orders, ranked
 from fedlearn.trees.numbers.plan import LEAF_SHARE, TreePlan, greedy_levels_for, plan_for
 from fedlearn.trees.numbers.randomness import part_sources
 from fedlearn.trees.numbers.regressor import PrivateRegressor, released_number
@@ -26,6 +29,7 @@ from fedlearn.trees.numbers.splitting import CRITERIA
 from fedlearn.trees.numbers.training_set import TrainingSet
 from fedlearn.trees.parameters import Rule, at_least, none_or, one_of
 from fedlearn.trees.predicting import predict
+from fedlearn.trees.weights import MAX_WEIGHT
 
 OFFSET = 6.2  # doublings of epsilon * records that the first greedy level of a tree needs
 SMALLEST = 2.0  # records of a node, on average, below which no split looks at the data
@@ -36,11 +40,15 @@ FEWEST = 8.0  # records of a leaf, on average, of a tree that stands alone; thos
 class PlannedRegressor(PrivateRegressor):
     """Base of the trees that grow after a plan, which says how deep and what each level spends. Grows one tree."""
 
+    own_order: ClassVar[str] = "declared"  # of categories, where none is given
+
     rules: ClassVar[dict[str, Rule]] = {
         **PrivateRegressor.rules,
         "criterion": one_of(*CRITERIA, "random"),
         "leaf": one_of("mean", "median"),
         "leaf_share": Rule("in (0, 1)", lambda share: 0 < share < 1),
+        "category_order": none_or(one_of("target", "declared")),
+        "max_weight": MAX_WEIGHT,
         "depth": none_or(Rule("in 0 .. 20", lambda depth: 0 <= depth <= 20)),
     }
 
@@ -58,6 +66,8 @@ class PlannedRegressor(PrivateRegressor):
         smoothing: bool = True,
         n_declared: float | None = None,
         candidates: int = 40,
+        category_order: str | None = None,
+        max_weight: float | None = None,
         missing: str = "wp",
         noise: str = "secure",
         random_state: Any = None,
@@ -75,22 +85,68 @@ class PlannedRegressor(PrivateRegressor):
         self.smoothing = smoothing
         self.n_declared = n_declared
         self.candidates = candidates
+        self.category_order = category_order
+        self.max_weight = max_weight
         self.missing = missing
         self.noise = noise
         self.random_state = random_state
         self.accountant = accountant
         self.bounds_from_data = bounds_from_data
 
+    def fit(  # type: ignore[override]
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Grow the trees; the accountant is asked before the data is touched.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (rows, features)
+            NaN, and what is no number, = missing; categorical features hold their codes 0 .. k - 1. Values outside the
+            bounds are clipped. No row at all is allowed.
+        y : array-like of shape (rows,)
+            Values outside the target bounds are clipped; a row whose target is no number is left out.
+        sample_weight : array-like of shape (rows,) or None, default=None
+            Weights from 0 to `max_weight`, which must be declared; what is beyond is clipped, what is no number counts
+            as 0. None: all are 1.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        BudgetExceeded
+            If the account does not cover epsilon; nothing is booked and no data touched.
+        ValueError
+            If a parameter is out of its range, or X, y and weights are not as they were declared.
+        """
+        return self._fit(X, y, sample_weight=sample_weight)
+
     def _grow(
         self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
     ) -> NodeTable:
-        self._book(training, accountant, noise, trees=1)
+        training, epsilon = self._ordered(training, accountant, noise)
+        self._book(training, epsilon, accountant, noise, trees=1)
         return self._trees_on(training, np.zeros(len(training.y), np.int64), 1, noise, rng)
 
-    def _book(self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, *, trees: int) -> None:
+    def _ordered(self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise) -> tuple[TrainingSet, float]:
+        """Return the records, ranks of categories in place of codes, and what is left of epsilon; see `ordering`."""
+        self.category_order_: Orders = {}
+        wanted = (self.category_order or self.own_order) == "target" and training.given_parts is None
+        if not wanted or not len(features_to_order(training.domain)):
+            return training, self.epsilon
+        share = ORDER_SHARE * self.epsilon
+        accountant.spend(share, what="order of the categories", is_secure=noise.is_secure)
+        self.category_order_ = private_orders(training, epsilon=share, noise=noise)
+        left = self.epsilon if math.isinf(share) else self.epsilon - share
+        return replace(training, X=ranked(training.X, self.category_order_)), left
+
+    def _book(
+        self, training: TrainingSet, epsilon: float, accountant: PrivacyAccountant, noise: Noise, *, trees: int
+    ) -> None:
         """Fix the plan of each of so many trees, and book it: once, as the trees' rows are disjoint."""
         n, epsilon = released_number(
-            training, epsilon=self.epsilon, declared=self.n_declared, accountant=accountant, noise=noise
+            training, epsilon=epsilon, declared=self.n_declared, accountant=accountant, noise=noise
         )
         self.plan_ = self._plan(epsilon, n / trees)
         self.plan_.spend_from(accountant, is_secure=noise.is_secure)
@@ -132,7 +188,10 @@ class PlannedRegressor(PrivateRegressor):
         return greedy, self.depth - greedy
 
     def _predict(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        return predict_target(self.table_, X, self.domain_)
+        return predict_target(self.table_, ranked(X, self.category_order_), self.domain_)
+
+    def _words(self, decimals: int) -> Words:
+        return replace(super()._words(decimals), orders=self.category_order_)
 
     def _drawn(self) -> NodeTable:
         return replace(self.table_, value=target_of_values(self.table_.value, self.domain_)[:, None])
@@ -155,7 +214,7 @@ class DPRegressionTree(PlannedRegressor):
         Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
     categories : mapping or sequence of int, default=None
         Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
-        codes 0 .. k - 1 and are split in that order.
+        codes 0 .. k - 1; `category_order` says how they are split.
     criterion : {"vote", "squared", "absolute", "random"}, default="vote"
         What makes a split good: labels around a private center of the node, squared or absolute errors. ``"random"``:
         splits that do not look at the data, and the whole budget for the leaves.
@@ -172,6 +231,13 @@ class DPRegressionTree(PlannedRegressor):
         Number of records, where it is public. None: 2 % of epsilon release it.
     candidates : int, default=40
         Thresholds of each numeric feature, 1 to 254.
+    category_order : {"target", "declared"} or None, default=None
+        In which order the categories of a feature of three or more are split. ``"target"``: in that of their noisy mean
+        targets, for a tenth of epsilon, so that splits are of the best kinds of them. ``"declared"``: in that of codes.
+        None: as declared, as a tree that stands alone has cuts enough to tell them apart.
+    max_weight : float or None, default=None
+        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
+        record counts as its weight over this one. None: no weights.
     missing : {"wp", "drop"}, default="wp"
         ``"wp"``: a record that lacks a value goes to both children, with half its weight each. ``"drop"``: it is left
         out.
@@ -192,6 +258,9 @@ class DPRegressionTree(PlannedRegressor):
         Levels of the tree and what each of them spent.
     domain_ : Domain
         What was declared.
+    category_order_ : dict of ndarray
+        Of each feature that is split by target its categories, from the smallest mean on; thresholds of the table are
+        between their ranks. It may be published.
     privacy_spent_ : PrivacySpent
         What the account has spent, line by line.
     notice_ : str
@@ -246,7 +315,7 @@ class DPEnsembleTree(PlannedRegressor):
         Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
     categories : mapping or sequence of int, default=None
         Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
-        codes 0 .. k - 1 and are split in that order.
+        codes 0 .. k - 1; `category_order` says how they are split.
     criterion : {"vote", "squared", "absolute", "random"}, default="vote"
         What makes a split good: labels around a private center of the node, squared or absolute errors. ``"random"``:
         splits that do not look at the data, and the whole budget for the leaves.
@@ -263,6 +332,11 @@ class DPEnsembleTree(PlannedRegressor):
         Number of records, where it is public. None: 2 % of epsilon release it.
     candidates : int, default=40
         Thresholds of each numeric feature, 1 to 254.
+    category_order : {"declared"} or None, default=None
+        Trees of several nodes are joined, so the categories of a feature are split in the order of their codes.
+    max_weight : float or None, default=None
+        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
+        record counts as its weight over this one. None: no weights.
     missing : {"wp", "drop"}, default="wp"
         ``"wp"``: a record that lacks a value goes to both children, with half its weight each. ``"drop"``: it is left
         out.
@@ -283,6 +357,9 @@ class DPEnsembleTree(PlannedRegressor):
         Levels of the tree and what each of them spent.
     domain_ : Domain
         What was declared.
+    category_order_ : dict of ndarray
+        Of each feature that is split by target its categories, from the smallest mean on; thresholds of the table are
+        between their ranks. It may be published.
     privacy_spent_ : PrivacySpent
         What the account has spent, line by line.
     notice_ : str
@@ -310,6 +387,8 @@ class DPEnsembleTree(PlannedRegressor):
     2
     """
 
+    rules: ClassVar[dict[str, Rule]] = {**PlannedRegressor.rules, "category_order": none_or(one_of("declared"))}
+
 
 class DPRegressionForest(PlannedRegressor):
     """Private trees on disjoint parts of the rows, each with the whole epsilon.
@@ -331,7 +410,7 @@ class DPRegressionForest(PlannedRegressor):
         Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
     categories : mapping or sequence of int, default=None
         Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
-        codes 0 .. k - 1 and are split in that order.
+        codes 0 .. k - 1; `category_order` says how they are split.
     criterion : {"vote", "squared", "absolute", "random"}, default="vote"
         What makes a split good: labels around a private center of the node, squared or absolute errors. ``"random"``:
         splits that do not look at the data, and the whole budget for the leaves.
@@ -348,6 +427,13 @@ class DPRegressionForest(PlannedRegressor):
         Number of records, where it is public. None: 2 % of epsilon release it.
     candidates : int, default=40
         Thresholds of each numeric feature, 1 to 254.
+    category_order : {"target", "declared"} or None, default=None
+        In which order the categories of a feature of three or more are split. ``"target"``: in that of their noisy mean
+        targets, for a tenth of epsilon, so that splits are of the best kinds of them. ``"declared"``: in that of codes.
+        None: by target, but as declared where parts are given.
+    max_weight : float or None, default=None
+        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
+        record counts as its weight over this one. None: no weights.
     missing : {"wp", "drop"}, default="wp"
         ``"wp"``: a record that lacks a value goes to both children, with half its weight each. ``"drop"``: it is left
         out.
@@ -368,6 +454,9 @@ class DPRegressionForest(PlannedRegressor):
         Levels of each tree and what each of them spent.
     domain_ : Domain
         What was declared.
+    category_order_ : dict of ndarray
+        Of each feature that is split by target its categories, from the smallest mean on; thresholds of the table are
+        between their ranks. It may be published.
     privacy_spent_ : PrivacySpent
         What the account has spent, line by line.
     notice_ : str
@@ -398,6 +487,7 @@ class DPRegressionForest(PlannedRegressor):
     array([0.1, 0.9])
     """
 
+    own_order: ClassVar[str] = "target"
     rules: ClassVar[dict[str, Rule]] = {**PlannedRegressor.rules, "n_trees": at_least(1)}
 
     def __init__(
@@ -415,6 +505,8 @@ class DPRegressionForest(PlannedRegressor):
         smoothing: bool = True,
         n_declared: float | None = None,
         candidates: int = 40,
+        category_order: str | None = None,
+        max_weight: float | None = None,
         missing: str = "wp",
         noise: str = "secure",
         random_state: Any = None,
@@ -433,6 +525,8 @@ class DPRegressionForest(PlannedRegressor):
             smoothing=smoothing,
             n_declared=n_declared,
             candidates=candidates,
+            category_order=category_order,
+            max_weight=max_weight,
             missing=missing,
             noise=noise,
             random_state=random_state,
@@ -441,7 +535,9 @@ class DPRegressionForest(PlannedRegressor):
         )
         self.n_trees = n_trees
 
-    def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None) -> Self:
+    def fit(  # type: ignore[override]
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, parts: ArrayLike | None = None
+    ) -> Self:
         """Grow the trees on disjoint parts; the accountant is asked before the data is touched.
 
         Parameters
@@ -450,6 +546,9 @@ class DPRegressionForest(PlannedRegressor):
             NaN = missing; categorical features hold their codes 0 .. k - 1.
         y : array-like of shape (rows,)
             Values outside the target bounds are clipped.
+        sample_weight : array-like of shape (rows,) or None, default=None
+            Weights from 0 to `max_weight`, which must be declared; what is beyond is clipped, what is no number counts
+            as 0. None: all are 1.
         parts : array-like of shape (rows,) or None, default=None
             The tree 0 .. n_trees - 1 of each row, if the parts are given from outside, as by the nodes that hold the
             rows; a row of no such tree is left out. A record's part must not depend on other records. None: at random.
@@ -463,9 +562,13 @@ class DPRegressionForest(PlannedRegressor):
         BudgetExceeded
             If the account does not cover epsilon; nothing is booked and no data touched.
         ValueError
-            If a parameter is out of its range, or X, y and parts are not as they were declared.
+            If a parameter is out of its range, or X, y, weights and parts are not as they were declared.
         """
-        return self._fit(X, y, parts)
+        if parts is not None and self.category_order == "target":
+            raise ValueError(
+                "category_order = 'target': records must be in one place; leave it out where parts are given"
+            )
+        return self._fit(X, y, parts, sample_weight)
 
     def _num_parts(self) -> int:
         return int(self.n_trees)
@@ -474,7 +577,8 @@ class DPRegressionForest(PlannedRegressor):
         self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
     ) -> NodeTable:
         tree_of_row = training.parts(self.n_trees, rng, is_secure=noise.is_secure)
-        self._book(training, accountant, noise, trees=self.n_trees)
+        training, epsilon = self._ordered(training, accountant, noise)
+        self._book(training, epsilon, accountant, noise, trees=self.n_trees)
         if training.given_parts is None:
             return self._trees_on(training, tree_of_row, self.n_trees, noise, rng)
         return union([self._tree_of_part(training.where(tree_of_row == part), part) for part in range(self.n_trees)])

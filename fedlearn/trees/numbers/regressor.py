@@ -26,6 +26,7 @@ from fedlearn.trees.numbers.randomness import sources
 from fedlearn.trees.numbers.training_set import TrainingSet, checked_parts
 from fedlearn.trees.parameters import COMMON, Rule, check_parameters
 from fedlearn.trees.predicting import predict
+from fedlearn.trees.weights import UNIT, check_declared, refuse_weights, shares_of
 
 FloatArray = NDArray[np.float64]
 NOT_DECLARED = "bounds were read from the data: not private"
@@ -44,10 +45,11 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
     random_state: Any
     accountant: PrivacyAccountant | None
     bounds_from_data: bool
+    max_weight: float | None = None  # of those that take weights a parameter
 
     rules: ClassVar[dict[str, Rule]] = COMMON
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, **not_taken: Any) -> Self:
         """Grow the trees; the accountant is asked before the data is touched.
 
         Parameters
@@ -69,6 +71,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         ValueError
             If a parameter is out of its range, or X and y are not as they were declared.
         """
+        refuse_weights(not_taken, owner=type(self).__name__)
         return self._fit(X, y)
 
     def predict(self, X: ArrayLike) -> FloatArray:
@@ -82,8 +85,11 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         check_is_fitted(self, "table_")
         return self._predict(self._table(X, reset=False))
 
-    def _fit(self, X: ArrayLike, y: ArrayLike, parts: ArrayLike | None = None) -> Self:
+    def _fit(
+        self, X: ArrayLike, y: ArrayLike, parts: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         self._check_parameters()
+        check_declared(sample_weight, max_weight=self.max_weight, owner=type(self).__name__)
         cost = self._cost()
         accountant = PrivacyAccountant(cost) if self.accountant is None else self.accountant
         accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a private tree")
@@ -91,7 +97,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         if self.bounds_from_data:
             accountant.spend(math.inf, what=NOT_DECLARED)
         noise, rng = sources(self.noise, self.random_state)
-        training = self._training_set(X, y, parts)
+        training = self._training_set(X, y, parts, sample_weight)
         self.table_ = self._grow(training, accountant, noise, rng)
         self.domain_ = training.domain
         self.notice_ = "; ".join(filter(None, [noise.notice, "" if training.domain.is_declared else NOT_DECLARED]))
@@ -125,13 +131,16 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         if self.target_bounds is None and not self.bounds_from_data:
             raise ValueError("target_bounds: none declared; pass (low, high) from public knowledge")
 
-    def _training_set(self, X: ArrayLike, y: ArrayLike, parts: ArrayLike | None) -> TrainingSet:
+    def _training_set(
+        self, X: ArrayLike, y: ArrayLike, parts: ArrayLike | None, sample_weight: ArrayLike | None
+    ) -> TrainingSet:
         table, target = self._checked(X, y)
         domain = self._domain(table, target)
         table = np.where((domain.categories > 0) & ((table < 0) | (table >= domain.categories)), np.nan, table)
         grid = Grid.of(domain, candidates=self.candidates)
         given = checked_parts(parts, rows=len(table), count=self._num_parts())
-        training = TrainingSet(table, target, domain, grid, given)
+        whole = shares_of(sample_weight, rows=len(table), max_weight=self.max_weight)
+        training = TrainingSet(table, target, domain, grid, given, whole)
         kept = ~np.isnan(target) if given is None else ~np.isnan(target) & (given >= 0)
         if self.missing == "drop":
             kept &= ~np.isnan(table).any(axis=1)
@@ -198,13 +207,16 @@ def released_number(
 ) -> tuple[float, float]:
     """Return (n, what is left of epsilon): n as declared, else released with a share of epsilon, at least 1.
 
-    One record changes the count by 1.
+    One record changes the count by 1. Records that have weights count as these, in whole UNITs: a record changes the
+    sum by UNIT at most.
     """
     if declared is not None:
         return max(float(declared), 1.0), epsilon
+    unit = 1 if training.whole is None else UNIT
+    number = len(training.y) if training.whole is None else int(training.whole.sum())
     if math.isinf(epsilon):
-        return max(float(len(training.y)), 1.0), epsilon
+        return max(number / unit, 1.0), epsilon
     share = N_SHARE * epsilon
     accountant.spend(share, what="number of records", is_secure=noise.is_secure)
-    released = geometric(np.array([len(training.y)]), sensitivity=1, epsilon=share, noise=noise)
-    return max(float(released[0]), 1.0), epsilon - share
+    released = geometric(np.array([number]), sensitivity=unit, epsilon=share, noise=noise)
+    return max(float(released[0] / unit), 1.0), epsilon - share

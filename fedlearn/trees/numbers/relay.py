@@ -33,6 +33,7 @@ from fedlearn.trees.numbers.regressor import PrivateRegressor, released_number
 from fedlearn.trees.numbers.training_set import TrainingSet
 from fedlearn.trees.parameters import Rule, at_least
 from fedlearn.trees.predicting import predict
+from fedlearn.trees.weights import refuse_weights
 
 FloatArray = NDArray[np.float64]
 
@@ -227,7 +228,7 @@ class DPRelayForest(PrivateRegressor):
         self.accountant = accountant
         self.bounds_from_data = bounds_from_data
 
-    def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None, **not_taken: Any) -> Self:
         """Let the nodes take their turns; the accountant is asked before the data is touched.
 
         Parameters
@@ -252,6 +253,7 @@ class DPRelayForest(PrivateRegressor):
         ValueError
             If a parameter is out of its range, or X, y and parts are not as they were declared.
         """
+        refuse_weights(not_taken, owner=type(self).__name__)
         return self._fit(X, y, parts)
 
     def _num_parts(self) -> int:

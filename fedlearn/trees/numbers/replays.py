@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.privacy.replay import Draw, Pair, booked_by_lines, made, public_of
+from fedlearn.privacy.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
 from fedlearn.trees.nodes import NodeTable
 from fedlearn.trees.numbers.regression import DPEnsembleTree, DPRegressionForest, DPRegressionTree
 from fedlearn.trees.numbers.relay import DPRelayForest, RelayTurn
@@ -24,6 +24,7 @@ PAID = {
     "choose of grow_voted": "choice of the split",
     "noisy_sums of grow": "center of the node",
     "released_number of _book": "number of records",
+    "private_orders of _ordered": "order of the categories",
 }
 PLACES = {"linear": np.array([0.05, 0.45, 0.95, -3.0]), "log": np.array([0.1, 3.0, 900.0, np.inf])}
 
@@ -68,7 +69,10 @@ def of(estimator: Callable[..., Any], options: Options, *, parts: str = "") -> D
 
         def publish(X: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> Any:
             fitted = made_of()
-            return public_of(fitted.fit(X, y, parts=_part_of(X, y, count)) if count else fitted.fit(X, y))
+            more: dict[str, Any] = {"parts": _part_of(X, y, count)} if count else {}
+            if "max_weight" in given:
+                more["sample_weight"] = weights_of(X, y)
+            return public_of(fitted.fit(X, y, **more))
 
         claimed = 2 * epsilon if is_declared else epsilon
         booked = booked_by_lines(PAID, claimed / epsilon)
@@ -100,6 +104,7 @@ def _planned(rng: np.random.Generator) -> dict[str, Any]:
         "leaf_share": float(rng.choice([0.1, 0.45, 0.9])),
         "smoothing": bool(rng.random() < 0.5),
         "depth": rng.choice(np.array([None, 0, 1, 1, 2, 3], object)),
+        **perhaps_weights(rng),
     }
 
 
@@ -116,8 +121,12 @@ def _in_groups(rng: np.random.Generator) -> dict[str, Any]:
     return {"n_groups": groups, "n_nodes": groups * int(rng.integers(1, 3))}
 
 
+def _alone(rng: np.random.Generator) -> dict[str, Any]:
+    return _planned(rng) | {"category_order": str(rng.choice(["target", "declared"]))}
+
+
 REPLAYS: dict[str, Draw] = {
-    "DPRegressionTree": of(DPRegressionTree, _planned),
+    "DPRegressionTree": of(DPRegressionTree, _alone),
     "DPEnsembleTree": of(DPEnsembleTree, _planned),
     "DPRegressionForest": of(DPRegressionForest, _in_parts, parts="n_trees"),
     "DPRelayForest": of(DPRelayForest, _in_turns, parts="n_nodes"),

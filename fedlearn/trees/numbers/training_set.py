@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ from fedlearn.privacy import disjoint_parts
 from fedlearn.trees.binning import Grid
 from fedlearn.trees.columns import numbers_of
 from fedlearn.trees.domain import Domain
-from fedlearn.trees.numbers.histograms import Rows, arrange, pairs_of
+from fedlearn.trees.numbers.histograms import UNIT, Rows, arrange, pairs_of
 
 FloatArray = NDArray[np.float64]
 
@@ -25,6 +25,7 @@ class TrainingSet:
     domain: Domain
     grid: Grid
     given_parts: NDArray[np.int64] | None = None  # (rows,) the part of each record where it was given from outside
+    whole: NDArray[np.int64] | None = None  # (rows,) the weight of each record in UNITs; None: all of them UNIT
 
     @property
     def unit_target(self) -> FloatArray:
@@ -33,12 +34,14 @@ class TrainingSet:
 
     def rows(self, unit_target: FloatArray, tree_of_row: NDArray[np.integer], trees: int) -> Rows:
         """Return the roots' rows: slot t holds the rows of tree t."""
-        return arrange(self.grid.codes(self.X), pairs_of(unit_target), tree_of_row, trees)
+        pairs = pairs_of(unit_target, UNIT if self.whole is None else self.whole)
+        return arrange(self.grid.codes(self.X), pairs, tree_of_row, trees)
 
     def where(self, kept: NDArray[np.bool_]) -> TrainingSet:
         """Return the records that are kept."""
         parts = None if self.given_parts is None else self.given_parts[kept]
-        return TrainingSet(self.X[kept], self.y[kept], self.domain, self.grid, parts)
+        whole = None if self.whole is None else self.whole[kept]
+        return replace(self, X=self.X[kept], y=self.y[kept], given_parts=parts, whole=whole)
 
     def parts(self, count: int, rng: np.random.Generator, *, is_secure: bool) -> NDArray[np.int64]:
         """Return (rows,) the part 0 .. count - 1 of each record: as given, or at random.

@@ -24,6 +24,7 @@ from fedlearn.trees.numbers.regressor import PrivateRegressor, released_number
 from fedlearn.trees.numbers.splitting import Cells, choose, choose_at_random
 from fedlearn.trees.numbers.training_set import TrainingSet
 from fedlearn.trees.parameters import Rule, at_least
+from fedlearn.trees.weights import refuse_weights
 
 OFFSET = 6.0  # see plan.greedy_levels_for, of the records of one node: votes of a group add up to a better choice
 SMALLEST = 4.0
@@ -213,7 +214,7 @@ class DPVotedForest(PrivateRegressor):
         self.accountant = accountant
         self.bounds_from_data = bounds_from_data
 
-    def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None, **not_taken: Any) -> Self:
         """Grow the trees; the accountant is asked before the data is touched.
 
         Parameters
@@ -237,6 +238,7 @@ class DPVotedForest(PrivateRegressor):
         ValueError
             If a parameter is out of its range, or X, y and parts are not as they were declared.
         """
+        refuse_weights(not_taken, owner=type(self).__name__)
         return self._fit(X, y, parts)
 
     def _num_parts(self) -> int:

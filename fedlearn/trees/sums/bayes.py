@@ -7,6 +7,7 @@ the L1 norm over all columns; how counts are made coarser and shrunk is ours.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,21 +15,23 @@ from numpy.typing import NDArray
 from fedlearn.privacy import Noise, geometric
 from fedlearn.trees.sums.additive import FloatArray
 from fedlearn.trees.sums.views import Codes, Views
+from fedlearn.trees.weights import Whole
 
 GROUPS = 12  # of the bins of a numeric column, at most
 
 
-def counts_of(codes: Codes, labels: FloatArray, views: Views, classes: int) -> NDArray[np.int64]:
-    """Return (cells of all views side by side, classes) how many records lie there.
+def counts_of(codes: Codes, labels: FloatArray, views: Views, classes: int, whole: Whole = None) -> NDArray[np.int64]:
+    """Return (cells of all views side by side, classes) how many records lie there, or what they weigh in UNITs.
 
     A record lies in one cell of each view: adding or removing one changes the counts by the number of views, in the
-    L1 norm.
+    L1 norm, or by that many UNITs.
     """
     starts = starts_of(views)
     out = np.zeros((int(starts[-1]), classes), np.int64)
     label = labels.astype(np.int64)
     for view, (first, last) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
-        of_view = np.bincount(codes[view].astype(np.int64) * classes + label, minlength=(last - first) * classes)
+        cell = codes[view].astype(np.int64) * classes + label
+        of_view = np.bincount(cell, whole, minlength=(last - first) * classes)  # sums below 2^53: exact as floats, too
         out[first:last] = of_view.reshape(-1, classes)
     return out
 
@@ -38,9 +41,15 @@ def starts_of(views: Views) -> NDArray[np.int64]:
     return np.cumsum([0, *(views.sizes + 1)])
 
 
-def released_counts(counts: NDArray[np.int64], views: Views, *, epsilon: float, noise: Noise) -> NDArray[np.int64]:
-    """Return the counts and geometric noise; epsilon in all, add or remove one record (see `counts_of`)."""
-    return geometric(counts, sensitivity=max(len(views.sizes), 1), epsilon=epsilon, noise=noise)
+def released_counts(
+    counts: NDArray[np.int64], views: Views, *, epsilon: float, noise: Noise, unit: int = 1
+) -> NDArray[np.number[Any]]:
+    """Return the counts and geometric noise, in records; epsilon in all, add or remove one record (see `counts_of`).
+
+    `unit` is what the heaviest record counts for.
+    """
+    released = geometric(counts, sensitivity=unit * max(len(views.sizes), 1), epsilon=epsilon, noise=noise)
+    return released if unit == 1 else released / unit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +67,7 @@ class BayesTables:
         return total
 
 
-def tables_of(released: NDArray[np.int64], views: Views, variance: float) -> BayesTables:
+def tables_of(released: NDArray[np.number[Any]], views: Views, variance: float) -> BayesTables:
     """Return what follows from released counts (cells, classes) whose noise has this variance; reads no data."""
     starts = starts_of(views)
     parts = [released[a:b].astype(np.float64) for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)]

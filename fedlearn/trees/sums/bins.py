@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedlearn.privacy import Noise, geometric
 from fedlearn.trees.sums.views import PRIVATE_BINS, Codes, Views
+from fedlearn.trees.weights import UNIT, Whole
 
 SHARE = 0.08  # of epsilon
 FEWEST = (
@@ -26,7 +27,9 @@ def are_worth_it(fine: Views, epsilon: float, n: float) -> bool:
     return len(fine.sizes) > 0 and n / PRIVATE_BINS >= FEWEST * _deviation(fine, epsilon)
 
 
-def private_edges(codes: Codes, fine: Views, *, epsilon: float, noise: Noise) -> dict[int, NDArray[np.float64]]:
+def private_edges(
+    codes: Codes, fine: Views, *, epsilon: float, noise: Noise, whole: Whole = None
+) -> dict[int, NDArray[np.float64]]:
     """Return for each numeric column the edges between bins of about as many records; they may coincide.
 
     Parameters
@@ -39,12 +42,15 @@ def private_edges(codes: Codes, fine: Views, *, epsilon: float, noise: Noise) ->
         What it costs, all columns together.
     noise
         Where randomness comes from.
+    whole
+        Weights of the records: each count changes by a UNIT at most, then.
     """
     widest = int(fine.sizes.max())
     counts = np.zeros((len(fine.sizes), widest), np.int64)
     for view, size in enumerate(fine.sizes):
-        counts[view, :size] = np.bincount(codes[view], minlength=size + 1)[:size]
-    released = geometric(counts, sensitivity=len(fine.sizes), epsilon=epsilon, noise=noise).astype(np.float64)
+        counts[view, :size] = np.bincount(codes[view], whole, minlength=size + 1)[:size]
+    unit = 1 if whole is None else UNIT
+    released = geometric(counts, sensitivity=unit * len(fine.sizes), epsilon=epsilon, noise=noise) / unit
     kept = np.where(released > FEWEST * _deviation(fine, epsilon), released, 0.0)
     edges = {}
     for view, grid in enumerate(fine.edges):

@@ -20,6 +20,7 @@ from fedlearn.trees.sums.fitting import PrivateSums
 from fedlearn.trees.sums.losses import LogCosh, Logistic, Loss
 from fedlearn.trees.sums.partitions import Partitions
 from fedlearn.trees.sums.views import Codes, Views
+from fedlearn.trees.weights import Whole
 
 WIDTH = 0.1  # of the loss of regression, in widths of the target's bounds
 
@@ -34,6 +35,7 @@ class _Boosting(PrivateSums):
         self,
         X: Any,
         target: FloatArray,
+        whole: Whole,
         loss: Loss,
         accountant: PrivacyAccountant,
         noise: Noise,
@@ -42,6 +44,7 @@ class _Boosting(PrivateSums):
         self._views_, self.model_ = boost(
             X,
             target,
+            whole=whole,
             views=self._views_,
             fine=self._fine(X),
             pairs=self.interactions,
@@ -81,6 +84,9 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
         or position, or one for each (None = numeric). Never learned from the data.
     classes : sequence, default=None
         The labels that can occur, two or more.
+    max_weight : float or None, default=None
+        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
+        record counts as its weight over this one. None: no weights.
     noise : {"secure", "seeded"}, default="secure"
         ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
     random_state : int, RandomState or None, default=None
@@ -137,6 +143,7 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
         bounds: Any = None,
         categories: Any = None,
         classes: Sequence[object] | None = None,
+        max_weight: float | None = None,
         noise: str = "secure",
         random_state: Any = None,
         accountant: PrivacyAccountant | None = None,
@@ -148,15 +155,22 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
         self.bounds = bounds
         self.categories = categories
         self.classes = classes
+        self.max_weight = max_weight
         self.noise = noise
         self.random_state = random_state
         self.accountant = accountant
         self.bounds_from_data = bounds_from_data
 
     def _learn(
-        self, X: Any, target: FloatArray, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
+        self,
+        X: Any,
+        target: FloatArray,
+        whole: Whole,
+        accountant: PrivacyAccountant,
+        noise: Noise,
+        rng: np.random.Generator,
     ) -> None:
-        self._boost(X, target, Logistic(len(self.classes_)), accountant, noise, rng)
+        self._boost(X, target, whole, Logistic(len(self.classes_)), accountant, noise, rng)
 
     def _shares(self, codes: Codes) -> FloatArray:
         return Logistic(len(self.classes_)).shares(self.model_.score(codes, self.partitions_))
@@ -185,6 +199,9 @@ class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
         or position, or one for each (None = numeric). Never learned from the data.
     target_bounds : tuple, default=None
         (low, high) of the target; targets outside are clipped, predictions lie inside. Never learned from the data.
+    max_weight : float or None, default=None
+        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
+        record counts as its weight over this one. None: no weights.
     noise : {"secure", "seeded"}, default="secure"
         ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
     random_state : int, RandomState or None, default=None
@@ -242,6 +259,7 @@ class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
         bounds: Any = None,
         categories: Any = None,
         target_bounds: Any = None,
+        max_weight: float | None = None,
         noise: str = "secure",
         random_state: Any = None,
         accountant: PrivacyAccountant | None = None,
@@ -253,6 +271,7 @@ class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
         self.bounds = bounds
         self.categories = categories
         self.target_bounds = target_bounds
+        self.max_weight = max_weight
         self.noise = noise
         self.random_state = random_state
         self.accountant = accountant
@@ -272,9 +291,15 @@ class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
         return np.asarray(low + np.clip(score, 0, 1) * (high - low))
 
     def _learn(
-        self, X: Any, target: FloatArray, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
+        self,
+        X: Any,
+        target: FloatArray,
+        whole: Whole,
+        accountant: PrivacyAccountant,
+        noise: Noise,
+        rng: np.random.Generator,
     ) -> None:
-        self._boost(X, target, LogCosh(WIDTH), accountant, noise, rng)
+        self._boost(X, target, whole, LogCosh(WIDTH), accountant, noise, rng)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -37,6 +37,7 @@ from fedlearn.trees.sums.losses import UNIT, Loss, pairs_of
 from fedlearn.trees.sums.partitions import Partitions
 from fedlearn.trees.sums.plan import PAIRS_A_ROUND, START_SHARE, BoostPlan, plan_for
 from fedlearn.trees.sums.views import Codes, Views
+from fedlearn.trees.weights import Whole, weighed
 
 PENALTY = (
     0.6  # of a cell, in standard deviations of the noise on its sum: what noise alone would add to the next utility
@@ -47,6 +48,7 @@ def boost(
     X: Any,
     target: FloatArray,
     *,
+    whole: Whole = None,
     views: Views,
     fine: Views,
     pairs: bool,
@@ -63,6 +65,8 @@ def boost(
     ----------
     X, target
         (rows, features) and (rows,).
+    whole
+        (rows,) weights of the records: what each adds to a sum or a utility is multiplied with, rounded towards 0.
     views, fine
         What is declared; the fine grids of numeric columns.
     pairs, loss
@@ -76,18 +80,21 @@ def boost(
     """
     first = START_SHARE * epsilon
     accountant.spend(first, what="number of records and start", is_secure=noise.is_secure)
-    released = in_records(geometric(loss.first_sums(target), sensitivity=UNIT, epsilon=first, noise=noise))
+    sums = loss.first_sums(target) if whole is None else weighed(loss.first_of(target), whole).sum(axis=0)
+    released = in_records(geometric(sums, sensitivity=UNIT, epsilon=first, noise=noise))
     n, left = float(released.sum()), _less(epsilon, START_SHARE)
     if are_worth_it(fine, SHARE * epsilon, n):
         accountant.spend(SHARE * epsilon, what="bins of numeric columns", is_secure=noise.is_secure)
-        views = views.with_edges(private_edges(fine.encode(X), fine, epsilon=SHARE * epsilon, noise=noise))
+        views = views.with_edges(private_edges(fine.encode(X), fine, epsilon=SHARE * epsilon, noise=noise, whole=whole))
         left = _less(epsilon, START_SHARE + SHARE)
     plan = plan_for(left, n, rounds)
     for what, each in (("choices of cells", plan.choice), ("sums of cells", plan.sums)):
         accountant.spend(plan.rounds * each, what=f"{what}, {plan.rounds} rounds", is_secure=noise.is_secure)
     codes, partitions = views.encode(X), Partitions.of(views, pairs=pairs)
     start = loss.start(released)
-    return views, _rounds(codes, target, start, partitions=partitions, loss=loss, plan=plan, noise=noise, rng=rng)
+    return views, _rounds(
+        codes, target, whole, start, partitions=partitions, loss=loss, plan=plan, noise=noise, rng=rng
+    )
 
 
 def _less(epsilon: float, share: float) -> float:
@@ -97,6 +104,7 @@ def _less(epsilon: float, share: float) -> float:
 def _rounds(
     codes: Codes,
     target: FloatArray,
+    whole: Whole,
     start: FloatArray,
     *,
     partitions: Partitions,
@@ -108,7 +116,7 @@ def _rounds(
     score = np.tile(start, (len(target), 1))
     chosen, steps = [], []
     for _ in range(plan.rounds):
-        pairs = pairs_of(loss, score, target)
+        pairs = weighed(pairs_of(loss, score, target), whole)
         partition = choose(codes, partitions, partitions.drawn(PAIRS_A_ROUND, rng), pairs, loss, plan, noise)
         sums = cell_sums(codes, partitions, partition, pairs)
         released = in_records(geometric(sums, sensitivity=UNIT, epsilon=plan.sums, noise=noise))

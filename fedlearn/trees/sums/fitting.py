@@ -21,9 +21,10 @@ from fedlearn.trees.numbers.randomness import sources
 from fedlearn.trees.parameters import COMMON, Rule, check_parameters
 from fedlearn.trees.sums.additive import FloatArray
 from fedlearn.trees.sums.views import Codes, Views
+from fedlearn.trees.weights import MAX_WEIGHT, Whole, check_declared, shares_of
 
 NOT_DECLARED = "bounds were read from the data: not private"
-RULES = {name: COMMON[name] for name in ("epsilon", "noise")}
+RULES = {**{name: COMMON[name] for name in ("epsilon", "noise")}, "max_weight": MAX_WEIGHT}
 
 
 class PrivateSums(BaseEstimator):  # type: ignore[misc]
@@ -36,11 +37,12 @@ class PrivateSums(BaseEstimator):  # type: ignore[misc]
     random_state: Any
     accountant: PrivacyAccountant | None
     bounds_from_data: bool
+    max_weight: float | None
 
     rules: ClassVar[dict[str, Rule]] = RULES
     one_each: ClassVar[bool] = False  # whether a numeric column has one view
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X and y; the accountant is asked before the data is touched.
 
         Parameters
@@ -50,6 +52,9 @@ class PrivateSums(BaseEstimator):  # type: ignore[misc]
             declared = missing, which is a bin of its own. No row at all is allowed.
         y : array-like of shape (rows,)
             Targets; a row whose target is NaN, or none of the declared classes, is left out.
+        sample_weight : array-like of shape (rows,) or None, default=None
+            Weights from 0 to `max_weight`, which must be declared; what is beyond is clipped, what is no number counts
+            as 0. None: all are 1.
 
         Returns
         -------
@@ -60,26 +65,38 @@ class PrivateSums(BaseEstimator):  # type: ignore[misc]
         BudgetExceeded
             If the account does not cover epsilon; nothing is booked and no data touched.
         ValueError
-            If a parameter is out of its range, or X and y are not as they were declared.
+            If a parameter is out of its range, or X, y and weights are not as they were declared.
         """
         self._check_parameters()
+        check_declared(sample_weight, max_weight=self.max_weight, owner=type(self).__name__)
         accountant = self._account()
         noise, rng = sources(self.noise, self.random_state)
         X, y = self._checked_pair(X, y)
+        whole = shares_of(sample_weight, rows=len(y), max_weight=self.max_weight)
         self._views_ = self._declared(X, one_each=self.one_each)
         target, kept = self._target(y)
         if not kept.all():
             X, target = X.iloc[kept] if hasattr(X, "iloc") else X[kept], target[kept]
-        self._learn(X, target, accountant, noise, rng)
+            whole = None if whole is None else whole[kept]
+        self._learn(X, target, whole, accountant, noise, rng)
         self.notice_ = "; ".join(filter(None, [noise.notice, NOT_DECLARED if self.bounds_from_data else ""]))
         self.privacy_spent_ = accountant.spent
         return self
 
     @abstractmethod
     def _learn(
-        self, X: Any, target: FloatArray, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
+        self,
+        X: Any,
+        target: FloatArray,
+        whole: Whole,
+        accountant: PrivacyAccountant,
+        noise: Noise,
+        rng: np.random.Generator,
     ) -> None:
-        """Keep what is learned of X (rows, features) and targets (rows,), and book what it costs, before."""
+        """Keep what is learned of X (rows, features) and targets (rows,), and book what it costs, before.
+
+        `whole` is (rows,) the weight of each record in UNITs; None: one record each.
+        """
 
     @abstractmethod
     def _target(self, y: Any) -> tuple[FloatArray, Any]:

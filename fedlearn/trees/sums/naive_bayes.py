@@ -12,6 +12,7 @@ from fedlearn.trees.sums.additive import FloatArray
 from fedlearn.trees.sums.bayes import counts_of, released_counts, tables_of
 from fedlearn.trees.sums.classifier import PrivateSumsClassifier
 from fedlearn.trees.sums.views import Codes
+from fedlearn.trees.weights import UNIT, Whole
 
 
 class DPNaiveBayes(PrivateSumsClassifier):
@@ -34,6 +35,9 @@ class DPNaiveBayes(PrivateSumsClassifier):
         or position, or one for each (None = numeric). Never learned from the data.
     classes : sequence, default=None
         The labels that can occur.
+    max_weight : float or None, default=None
+        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
+        record counts as its weight over this one. None: no weights.
     noise : {"secure", "seeded"}, default="secure"
         ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
     random_state : int, RandomState or None, default=None
@@ -86,6 +90,7 @@ class DPNaiveBayes(PrivateSumsClassifier):
         bounds: Any = None,
         categories: Any = None,
         classes: Sequence[object] | None = None,
+        max_weight: float | None = None,
         noise: str = "secure",
         random_state: Any = None,
         accountant: PrivacyAccountant | None = None,
@@ -95,18 +100,26 @@ class DPNaiveBayes(PrivateSumsClassifier):
         self.bounds = bounds
         self.categories = categories
         self.classes = classes
+        self.max_weight = max_weight
         self.noise = noise
         self.random_state = random_state
         self.accountant = accountant
         self.bounds_from_data = bounds_from_data
 
     def _learn(
-        self, X: Any, target: FloatArray, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
+        self,
+        X: Any,
+        target: FloatArray,
+        whole: Whole,
+        accountant: PrivacyAccountant,
+        noise: Noise,
+        rng: np.random.Generator,
     ) -> None:
         epsilon = float(self.epsilon)
         accountant.spend(epsilon, what="classes by the bins of each feature", is_secure=noise.is_secure)
-        counts = counts_of(self._views_.encode(X), target, self._views_, len(self.classes_))
-        released = released_counts(counts, self._views_, epsilon=epsilon, noise=noise)
+        counts = counts_of(self._views_.encode(X), target, self._views_, len(self.classes_), whole)
+        unit = 1 if whole is None else UNIT
+        released = released_counts(counts, self._views_, epsilon=epsilon, noise=noise, unit=unit)
         self.tables_ = tables_of(released, self._views_, 2 * (len(self._views_.sizes) / epsilon) ** 2)
 
     def _shares(self, codes: Codes) -> FloatArray:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.replay import Draw, Pair, booked_by_lines, made, public_of
+from fedlearn.privacy.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
 from fedlearn.trees.sums.boosted import DPBoostingClassifier, DPBoostingRegressor
 from fedlearn.trees.sums.naive_bayes import DPNaiveBayes
 
@@ -39,7 +39,8 @@ def of(estimator: Callable[..., Any], options: Options) -> Draw:
         made_of = partial(estimator, epsilon, **given, random_state=int(rng.integers(2**31)))
 
         def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
-            return public_of(made_of().fit(X, y))
+            more = {"sample_weight": weights_of(X, y)} if "max_weight" in given else {}
+            return public_of(made_of().fit(X, y, **more))
 
         at_front = bool(rng.random() < 0.5)
         return Pair(publish, X, y, record, epsilon, at_front=at_front, booked=booked_by_lines(PAID))
@@ -65,7 +66,11 @@ def _declared(rng: np.random.Generator) -> tuple[dict[str, Any], list[NDArray[np
 
 
 def _classes(rng: np.random.Generator) -> dict[str, Any]:
-    return {"classes": CLASSES[: int(rng.integers(2, 4))]}
+    return {"classes": CLASSES[: int(rng.integers(2, 4))], **perhaps_weights(rng)}
+
+
+def _of_numbers(rng: np.random.Generator) -> dict[str, Any]:
+    return {**_boosted(rng), "target_bounds": (-1.0, 1.0), **perhaps_weights(rng)}
 
 
 def _boosted(rng: np.random.Generator) -> dict[str, Any]:
@@ -100,7 +105,9 @@ def _of_classes(rng: np.random.Generator) -> Pair:
 
 REPLAYS: dict[str, Draw] = {
     "DPBoostingClassifier": _of_classes,
-    "DPBoostingRegressor": of(DPBoostingRegressor, lambda rng: _boosted(rng) | {"target_bounds": (-1.0, 1.0)}),
+    "DPBoostingRegressor": of(
+        DPBoostingRegressor, lambda rng: _boosted(rng) | {"target_bounds": (-1.0, 1.0)} | perhaps_weights(rng)
+    ),
     "DPNaiveBayes": of(DPNaiveBayes, _classes),
 }
 """Of each estimator, what draws a pair; a new estimator is replayed as soon as it stands here."""

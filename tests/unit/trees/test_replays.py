@@ -14,9 +14,9 @@ from fedlearn.privacy.replay import replay
 from fedlearn.trees.classes import classification, classifier, growing, permute_and_flip_forest
 from fedlearn.trees.classes.replays import REPLAYS as CLASS_REPLAYS
 from fedlearn.trees.numbers import growing as number_growing
-from fedlearn.trees.numbers import regressor, training_set, voted
+from fedlearn.trees.numbers import ordering, regressor, training_set, voted
 from fedlearn.trees.numbers.replays import REPLAYS as NUMBER_REPLAYS
-from fedlearn.trees.sums import bayes, boosting
+from fedlearn.trees.sums import bayes, boosting, fitting
 from fedlearn.trees.sums.replays import REPLAYS as SUMS_REPLAYS
 
 REPLAYS = NUMBER_REPLAYS | CLASS_REPLAYS | SUMS_REPLAYS
@@ -93,6 +93,16 @@ def heavier(weights):
     return np.rint(SLIP * weights).astype(weights.dtype)
 
 
+def heavier_shares(shares_of):
+    """Return what makes weights of 5 % more than the largest one."""
+
+    def slipped(*args, **kwargs):
+        whole = shares_of(*args, **kwargs)
+        return None if whole is None else heavier(whole)
+
+    return slipped
+
+
 def heavier_pieces(rows, feature, cut, *, route):
     """Give a record without the value 5 % more weight on both sides together than it has."""
     routed = route(rows, feature, cut)
@@ -109,7 +119,7 @@ SLIPS = {
     "sums of a turn": ("DPRelayForest", NUMBERS, "noisy_sums", lambda old: partial(dearer_sums, sums=old)),
     "a vote": ("DPVotedForest", voted, "choose", dearer),
     "the number of records": ("DPRegressionTree", regressor, "geometric", dearer),
-    "the weight of a record": ("DPRegressionTree", training_set, "pairs_of", lambda old: lambda y: heavier(old(y))),
+    "the weight of a record": ("DPRegressionTree", training_set, "pairs_of", lambda old: lambda *a: heavier(old(*a))),
     "the share of a piece": ("DPRegressionTree", NUMBERS, "route", lambda old: partial(heavier_pieces, route=old)),
     "a feature": ("DPClassificationTree", growing, "permute_and_flip", dearer),
     "noisy counts": ("DPClassificationTree", growing, "laplace", dearer),
@@ -119,6 +129,11 @@ SLIPS = {
     "counts of leaves": ("DPRandomForestClassifier", growing, "laplace", dearer),
     "counts of naive Bayes": ("DPNaiveBayes", bayes, "geometric", dearer),
     "gradients": ("DPBoostingRegressor", boosting, "pairs_of", lambda old: lambda *a: heavier(old(*a))),
+    "the order of categories": ("DPRegressionForest", ordering, "geometric", dearer),
+    "a declared weight of a tree": ("DPEnsembleTree", regressor, "shares_of", heavier_shares),
+    "a declared weight of a forest": ("PermuteAndFlipForest", classifier, "shares_of", heavier_shares),
+    "a declared weight of sums": ("DPBoostingClassifier", fitting, "shares_of", heavier_shares),
+    "a declared weight of counts": ("DPNaiveBayes", fitting, "shares_of", heavier_shares),
     "the weight of a class": ("DPRandomForestClassifier", classifier, "ONE", lambda old: round(SLIP * old)),
 }  # fmt: skip
 

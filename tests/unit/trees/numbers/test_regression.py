@@ -26,6 +26,7 @@ from fedlearn.trees.numbers.randomness import part_sources
 from fedlearn.trees.numbers.regression import grow_trees, target_of_values
 from fedlearn.trees.numbers.training_set import TrainingSet
 from fedlearn.trees.predicting import predict
+from tests.oracles.private_estimators import WEIGHTS
 
 BOUNDS = {"bounds": (0.0, 1.0), "target_bounds": (-1.0, 3.0)}
 SEEDED = {**BOUNDS, "noise": "seeded", "random_state": 7}
@@ -333,9 +334,12 @@ def test_a_target_without_end_counts_as_lying_on_its_bound(data):
 
 @pytest.mark.parametrize("estimator", ALL)
 def test_scikit_learns_checks_pass_but_those_that_want_an_error_for_a_record(estimator):
-    declared = estimator(epsilon=1e3, bounds=(-10, 10), target_bounds=(-100, 100), noise="seeded", random_state=0)
+    weights = {"max_weight": 4.0} if "max_weight" in estimator().get_params() else {}
+    declared = estimator(
+        epsilon=1e3, bounds=(-10, 10), target_bounds=(-100, 100), noise="seeded", random_state=0, **weights
+    )
     told = "an error would tell of a record"
-    refused = {"check_estimators_empty_data_messages": told, "check_supervised_y_no_nan": told}
+    refused = {"check_estimators_empty_data_messages": told, "check_supervised_y_no_nan": told, **WEIGHTS}
     results = check_estimator(declared, on_skip=None, on_fail=None, expected_failed_checks=refused)
     failed = [(r["check_name"], r["exception"]) for r in results if r["status"] not in ("passed", "skipped", "xfail")]
     assert failed == []

@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from fedlearn.errors import BudgetExceeded
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit
 from fedlearn.trees import DPBoostingClassifier, DPBoostingRegressor, DPNaiveBayes, NotPrivateWarning
+from tests.oracles.private_estimators import WEIGHTS
 
 SEEDED = {"noise": "seeded", "random_state": 0}
 CLASSES = {"bounds": (0, 10), "classes": ["no", "yes"], **SEEDED}
@@ -167,13 +168,13 @@ def test_secure_noise_is_said_to_be_so(data):
 @pytest.mark.parametrize("kind", [kind for kind, _ in ALL])
 def test_scikit_learns_checks_pass_but_those_that_want_an_error_for_a_record(kind):
     told = "an error would tell of a record"
-    refused = {"check_estimators_empty_data_messages": told, "check_supervised_y_no_nan": told}
+    refused = {"check_estimators_empty_data_messages": told, "check_supervised_y_no_nan": told, **WEIGHTS}
     numbers = {"bounds": (-10, 10), "target_bounds": (-100, 100)}
     declared = {"bounds_from_data": True} if kind in CLASSIFIERS else numbers
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(
-            kind(1e3, **declared, **SEEDED), on_skip=None, on_fail=None, expected_failed_checks=refused
+            kind(1e3, **declared, **SEEDED, max_weight=4.0), on_skip=None, on_fail=None, expected_failed_checks=refused
         )
     failed = [(r["check_name"], r["exception"]) for r in results if r["status"] not in ("passed", "skipped", "xfail")]
     assert failed == []
