@@ -151,7 +151,7 @@ def estimator(run: Run, sizes: tuple[int, ...], weights: dict[str, float] | None
         return PrintedRandomForest(epsilon, mechanism=name, missing=missing, **declared)
     if kind == "id3":
         return DPClassificationTree(epsilon, mechanism=name, missing=missing, **SHAPE, **declared)
-    return DPRandomForestClassifier(epsilon, mechanism=name, missing=missing, **declared)
+    return DPRandomForestClassifier(epsilon, n_estimators=10, max_depth=3, mechanism=name, missing=missing, **declared)
 
 
 def runs(*, quick: bool, repeats: int) -> Iterator[Run]:

@@ -265,7 +265,7 @@ def dp_classifier(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
 def dp_random_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return random decision trees with private leaves, a small forest of each node."""
     kind = Kind(ForestClassifier, "fedlearn.trees.classes.classification:DPRandomForestClassifier", True)
-    return kind.of("dp-random-forest", spec, options)
+    return kind.of("dp-random-forest", spec, {"n_estimators": 10, "max_depth": 3} | dict(options))
 
 
 def pf_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:

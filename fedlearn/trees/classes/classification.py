@@ -17,7 +17,7 @@ from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.trees.classes import growing
 from fedlearn.trees.classes.classifier import WeightedClassifier
 from fedlearn.trees.classes.counting import CodedRecords, Growth, count_leaves
-from fedlearn.trees.classes.rule import TREE_OFFSET, depth_for
+from fedlearn.trees.classes.rule import TREE_OFFSET, TREES, depth_for
 from fedlearn.trees.classes.shares import (
     SAMPLINGS,
     Line,
@@ -31,6 +31,7 @@ from fedlearn.trees.nodes import NodeTable
 from fedlearn.trees.parameters import Rule, at_least, none_or, one_of
 
 DEPTH_OF_COUNTS = 2  # of a tree grown from noisy counts, where none is given
+SHAPE_OF_LABELS = 10, 3  # trees and depth of random trees with labels, where none is given
 MECHANISMS = ("laplace", *growing.SELECTIONS)
 
 
@@ -238,13 +239,14 @@ class DPRandomForestClassifier(WeightedClassifier):
     ----------
     epsilon : float, default=1.0
         What the fit spends, in nats; above 0. ``math.inf``: no noise.
-    n_estimators : int, default=10
-        Number of trees, 1 or more.
+    n_estimators : int or None, default=None
+        Number of trees, 1 or more. None: 3; of labels 10.
     sampling : {"disjoint", "same"}, default="disjoint"
         ``"disjoint"``: each record draws its tree, by itself, and every tree has the whole epsilon (parallel
         composition). ``"same"``: every tree sees all records, with epsilon / n_estimators (sequential composition).
-    max_depth : int, default=3
-        Split levels, 0 or more; never more than there are features.
+    max_depth : int or None, default=None
+        Split levels, 0 or more; never more than there are features. None: by the rule in `rule`, from epsilon, records
+        and columns; of labels 3.
     mechanism : {"laplace", "exponential", "permute_and_flip"}, default="laplace"
         ``"laplace"``: noisy class counts at the leaves, smoothed; the trees' shares of the classes are averaged. The
         others: one label for each leaf; the trees vote.
@@ -261,6 +263,8 @@ class DPRandomForestClassifier(WeightedClassifier):
         The labels that can occur.
     class_weight : mapping or None, default=None
         Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
+    n_declared : float or None, default=None
+        Number of records, where it is public. None: 2 % of epsilon release it, if the rule is asked.
     max_weight : float or None, default=None
         Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
         record counts as its weight over this one. None: no weights.
@@ -281,6 +285,10 @@ class DPRandomForestClassifier(WeightedClassifier):
     ----------
     table_ : NodeTable
         The trees; values are shares of the classes. All of it may be published.
+    n_estimators_ : int
+        Number of trees, as given or by the rule.
+    max_depth_ : int
+        Split levels, likewise.
     privacy_spent_ : PrivacySpent
         What this fit has spent, line by line; epsilon is infinite if it must not be called private.
     classes_ : ndarray of shape (classes,)
@@ -313,23 +321,25 @@ class DPRandomForestClassifier(WeightedClassifier):
         **WeightedClassifier.rules,
         "mechanism": one_of(*MECHANISMS),
         "sampling": one_of(*SAMPLINGS),
-        "n_estimators": at_least(1),
-        "max_depth": at_least(0),
+        "n_estimators": none_or(at_least(1)),
+        "max_depth": none_or(at_least(0)),
+        "n_declared": none_or(at_least(0)),
     }
 
     def __init__(
         self,
         epsilon: float = 1.0,
         *,
-        n_estimators: int = 10,
+        n_estimators: int | None = None,
         sampling: str = "disjoint",
-        max_depth: int = 3,
+        max_depth: int | None = None,
         mechanism: str = "laplace",
         categories: Any = None,
         bins: Any = None,
         bounds: Any = None,
         classes: Sequence[object] | None = None,
         class_weight: Mapping[object, float] | None = None,
+        n_declared: float | None = None,
         max_weight: float | None = None,
         missing: str = "wp",
         noise: str = "secure",
@@ -347,6 +357,7 @@ class DPRandomForestClassifier(WeightedClassifier):
         self.bounds = bounds
         self.classes = classes
         self.class_weight = class_weight
+        self.n_declared = n_declared
         self.max_weight = max_weight
         self.missing = missing
         self.noise = noise
@@ -354,17 +365,29 @@ class DPRandomForestClassifier(WeightedClassifier):
         self.accountant = accountant
         self.bounds_from_data = bounds_from_data
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        trees, depth = (TREES, 0) if self.mechanism == "laplace" else SHAPE_OF_LABELS
+        self.n_estimators_ = trees if self.n_estimators is None else self.n_estimators
+        self.max_depth_ = depth if self.max_depth is None else self.max_depth  # unless the rule decides
+
+    def _has_rule(self) -> bool:
+        return self.max_depth is None and self.mechanism == "laplace"
+
+    def _follow_rule(self, records: float, columns: int) -> None:
+        self.max_depth_ = depth_for(self._epsilon_, records, columns)
+
     def _num_parts(self) -> int:
-        return int(self.n_estimators) if self.sampling == "disjoint" else 1
+        return int(self.n_estimators_) if self.sampling == "disjoint" else 1
 
     def _lines(self, num_features: int) -> list[Line]:
         what = "class counts of the leaves" if self.mechanism == "laplace" else "labels of the leaves"
-        return spread_over_trees([(what, self.epsilon, None)], num_trees=self.n_estimators, sampling=self.sampling)
+        return spread_over_trees([(what, self._epsilon_, None)], num_trees=self.n_estimators_, sampling=self.sampling)
 
     def _grow(self, records: CodedRecords, noise: Noise, rng: np.random.Generator) -> NodeTable:
-        allowed = np.ones((self.n_estimators, len(records.sizes)), np.bool_)
-        growth = growing.grow_at_random(records, allowed, depth=self.max_depth, rng=rng)
-        epsilon = self.epsilon if self.sampling == "disjoint" else self.epsilon / self.n_estimators
+        allowed = np.ones((self.n_estimators_, len(records.sizes)), np.bool_)
+        growth = growing.grow_at_random(records, allowed, depth=self.max_depth_, rng=rng)
+        epsilon = self._epsilon_ if self.sampling == "disjoint" else self._epsilon_ / self.n_estimators_
         if self.mechanism == "laplace":
             counts = growing.count_labels(growth, records, epsilon=epsilon, noise=noise)
             value = growing.smooth_downwards(growth, counts, strength=math.sqrt(2) / epsilon)

@@ -76,10 +76,12 @@ def _tree(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _random_forest(rng: np.random.Generator) -> dict[str, Any]:
+    sampled = _sampled(rng)
     return {
-        "max_depth": int(rng.integers(4)),
+        **sampled,
+        "n_estimators": _perhaps(rng, sampled["n_estimators"]),
+        "max_depth": _perhaps(rng, int(rng.integers(4))),
         "mechanism": str(rng.choice(["permute_and_flip", "exponential", "laplace"])),
-        **_sampled(rng),
         **perhaps_weights(rng),
     }
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from fedlearn.privacy import PrivacyAccountant
-from fedlearn.trees.classes.classification import DPClassificationTree
+from fedlearn.trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
 from fedlearn.trees.classes.encoding import edges_between
 from fedlearn.trees.classes.permute_and_flip_forest import PermuteAndFlipForest
-from fedlearn.trees.classes.rule import NUMBER_SHARE, depth_for, trees_for
+from fedlearn.trees.classes.rule import NUMBER_SHARE, TREES, depth_for, trees_for
 from tests.unit.trees.classes.private_classifiers import SIZES, examples, made
 
-RULED = ("tree permute_and_flip", "edprf disjoint", "edprf same")
+RULED = ("tree permute_and_flip", "edprf disjoint", "edprf same", "forest laplace disjoint", "forest laplace same")
 
 
 def test_more_epsilon_or_more_records_make_no_shallower_tree_and_no_smaller_forest():
@@ -59,6 +59,23 @@ def test_what_follows_is_the_rule_of_the_declared_number():
         ).fit(X, y)
         assert (forest.max_depth_, forest.n_estimators_) == (depth_for(1.0, records, 3), trees_for(1.0, records))
         assert forest.table_.num_trees == forest.n_estimators_
+
+
+@pytest.mark.parametrize("records", [10, 1000, 100_000])
+def test_random_trees_of_counts_follow_the_rule_and_those_of_labels_do_not(records):
+    X, y = examples(40)
+    given = {
+        "categories": [2] * 9,
+        "classes": ["no", "yes"],
+        "n_declared": records,
+        "noise": "seeded",
+        "random_state": 0,
+    }
+    counts = DPRandomForestClassifier(1.0, **given).fit(np.tile(X, 3) % 2, y)
+    labels = DPRandomForestClassifier(1.0, mechanism="exponential", **given).fit(np.tile(X, 3) % 2, y)
+    assert (counts.n_estimators_, counts.max_depth_) == (TREES, depth_for(1.0, records, 9))
+    assert (labels.n_estimators_, labels.max_depth_) == (10, 3)
+    assert counts.table_.num_trees == TREES and counts.table_.depth == counts.max_depth_
 
 
 def test_counts_give_probabilities_and_labels_give_votes():
