@@ -232,9 +232,14 @@ def _asked(ended: Ended, seen: Seen) -> list[Asked]:
     return list(last.values()) if not ended.schedule.kills else []
 
 
+def what_was_published_is_paid(ended: Ended) -> Iterator[str]:
+    """After any kill the ledgers in the checkpoint hold all that the log says has come, of abandoned attempts, too."""
+    yield from (f"not paid for: {line}" for line in ended.unpaid)
+
+
 ALWAYS = (
     one_commit_a_round, below_quorum_nothing_changes, bytes_booked_are_bytes_sent, what_is_stored_can_be_read,
-    what_a_commit_says_of_the_log_is_there,
+    what_a_commit_says_of_the_log_is_there, what_was_published_is_paid,
 )  # fmt: skip
 SYNCHRONOUS = (
     the_state_is_that_of_the_reports, what_counts_came_in_time, a_change_that_is_far_too_large_does_not_count,

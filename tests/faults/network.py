@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from collections import defaultdict
@@ -20,6 +21,7 @@ from fedlearn.clock import ManualClock
 from fedlearn.cohort import At, Instruction
 from fedlearn.exchange import Offers
 from fedlearn.flower import ErrorCode
+from fedlearn.runs.memories import packed, unpacked
 from fedlearn.seeding import report_seed
 from fedlearn.state import State
 from tests.faults.schedules import LIES, Fault, Phase, Schedule
@@ -89,6 +91,9 @@ class Network(Grid):
         (round, attempt, partition) -> what the honest report holds.
     seconds
         Of virtual time, in the sessions before this one.
+    ledgers
+        Node -> the (round, attempt) that it has paid for, in order: a simulation's are gone with its process, but for
+        those that the server gives back.
     """
 
     def __init__(self, schedule: Schedule, story: Callable[[str], None] | None) -> None:
@@ -98,6 +103,8 @@ class Network(Grid):
         self.down = self.up = self.protocol = 0
         self.trained: dict[tuple[int, int, int], Trained] = {}
         self.seconds = 0.0
+        self.ledgers: dict[int, list[At]] = {}
+        self._changed: list[int] = []  # nodes whose ledgers were not stored since
         self.round_number = 1  # of the last message: ids of those that move go by it
         self._schedule = schedule
         self._story = story
@@ -113,6 +120,7 @@ class Network(Grid):
     def restarted(self) -> None:
         """Forget what was on its way to a server that is no more; a simulation's own time begins anew."""
         self._under_way, self._jumped, self._busy = [], set(), {}
+        self.ledgers, self._changed = {}, []
         if self._schedule.timed:
             self.seconds += self.clock.now()
             self.clock = ManualClock()
@@ -138,7 +146,8 @@ class Network(Grid):
     @property
     def offers(self) -> Offers:
         partitions = None if self._schedule.network else self._by_partition
-        return Offers(clock=self.clock, partitions=partitions, timed=self if self._schedule.timed else None)
+        timed, keep = (self if is_so else None for is_so in (self._schedule.timed, self._schedule.private))
+        return Offers(clock=self.clock, partitions=partitions, timed=timed, keep=keep)
 
     def _by_partition(self) -> list[int]:
         return list(self.get_node_ids())
@@ -164,6 +173,31 @@ class Network(Grid):
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         return self.pull_messages(self.push_messages(messages))
+
+    # --- ledgers, `fedlearn.exchange.Keeping` -------------------------------------------------------------------------
+
+    def kept_by(self, node_id: int) -> bytes:
+        return json.dumps(self.ledgers.get(node_id, [])).encode()
+
+    def keep(self, kept: Mapping[int, bytes]) -> None:
+        self.ledgers |= {node: ledger_of(data) for node, data in kept.items()}
+
+    def node_states(self) -> bytes:
+        return packed((node, self.kept_by(node)) for node in sorted(self.ledgers))
+
+    def changed_node_states(self, *, settled: bool = True) -> bytes:
+        changed, self._changed = self._changed, []
+        return packed((node, self.kept_by(node)) for node in dict.fromkeys(changed))
+
+    def restore_node_states(self, data: bytes) -> None:
+        self.keep(unpacked(data))
+
+    def _pay(self, node_id: int, at: At) -> None:
+        """Have a node write into its ledger what it is about to publish, once."""
+        ledger = self.ledgers.setdefault(node_id, [])
+        if at not in ledger:
+            ledger.append(at)
+            self._changed.append(node_id)
 
     # --- virtual time, `fedlearn.exchange.Timed` ----------------------------------------------------------------------
 
@@ -286,6 +320,7 @@ class Network(Grid):
         if phase is Phase.READY:
             content, fate = _said(partition, faults, self._schedule.clients), ""
         else:
+            self._pay(message.metadata.dst_node_id, at)
             honest = self._trained(message, at, partition)
             content, fate = _spoiled(honest, faults, at)
             if {"repeated", "forged"} & faults.keys():
@@ -331,6 +366,11 @@ class Network(Grid):
     def partition_of(self, node_id: int) -> int:
         """Return which partition the node of an id holds."""
         return (node_id - FIRST_ID) % 100
+
+
+def ledger_of(data: bytes) -> list[At]:
+    """Return what a ledger holds that is kept as bytes."""
+    return [At(*entry) for entry in json.loads(data)]
 
 
 def _when(under_way: tuple[float, int, Message, str]) -> tuple[float, int]:

@@ -134,6 +134,8 @@ class Schedule:
         Whether the server learns from the nodes which partitions they hold.
     timed
         Whether the nodes of a simulation have devices, so that it goes by virtual time.
+    private
+        Whether the nodes of a simulation pay for what they publish, in ledgers that the server's checkpoint keeps.
     paces
         Seconds from a message to its answer, by partition.
     moving
@@ -147,6 +149,7 @@ class Schedule:
     settings: dict[str, Any]
     network: bool
     timed: bool
+    private: bool
     paces: tuple[float, ...]
     moving: frozenset[int]
     faults: tuple[Fault, ...]
@@ -186,6 +189,7 @@ class Schedule:
         rounds = ", ".join(f"{name} {value}" for name, value in self.settings["rounds"].items())
         grid = "a network" if self.network else "a simulation on virtual time" if self.timed else "a simulation"
         lines = [f"{self.clients} nodes on {grid}; {rounds}; strategy {self.settings['strategy']['name']}"]
+        lines += ["its nodes pay for what they publish"] if self.private else []
         lines += [f"the node of partition {partition} takes {seconds:g} s" for partition, seconds in
                   enumerate(self.paces) if seconds != SOON]  # fmt: skip
         lines += [f"the node of partition {partition} changes its id" for partition in sorted(self.moving)]
@@ -211,7 +215,8 @@ def drawn(seed: int) -> Schedule:
     faults = tuple(_faults(rng, clients, rounds["total"], kinds, phases, often=often, jumps=not timed))
     kills = tuple(_kills(rng, rounds["total"])) if rng.random() < 0.25 else ()
     settings = {"rounds": rounds, "strategy": {"name": strategy}, "seed": rng.randint(0, 9)}
-    return Schedule(seed, clients, settings, network, timed, paces, moving, faults, kills)
+    private = not network and not timed and rng.random() < 0.4
+    return Schedule(seed, clients, settings, network, timed, private, paces, moving, faults, kills)
 
 
 def _rounds(rng: random.Random, clients: int, total: int, **others: Any) -> dict[str, Any]:

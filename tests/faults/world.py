@@ -17,12 +17,14 @@ import fedlearn.config.flower
 import server.exchange
 import server.run
 from fedlearn import flower
+from fedlearn.cohort import At
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.errors import RunFailed
 from fedlearn.metrics import NEURAL_CLASSIFIER, Metrics, virtual_time
 from fedlearn.runs.checkpoint import APPENDED, RunStore
 from fedlearn.runs.folder import EVENTS
-from fedlearn.runs.log import EventLog
+from fedlearn.runs.log import EventLog, EventTail
+from fedlearn.runs.memories import unpacked
 from fedlearn.state import State
 from server.app import with_columns
 from server.draws import Draws
@@ -31,10 +33,11 @@ from server.run import ServerRun
 from server.schedules import load_schedule, metrics_of, rest_of
 from strategies import load_strategy
 from tests.faults.disk import ROOT, Disk, Killed
-from tests.faults.network import Network
+from tests.faults.network import Network, ledger_of
 from tests.faults.schedules import Kill, Schedule
 
 STATE = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros(2, np.float32)}
+PUBLISHED = ("reported", "refused", "late-report-refused")  # with bytes: something has come of a node
 MOST_LOOKS = 20_000  # of one run; a hundred are many
 ENDINGS = ("reported", "failed", "refused", "late")  # of a report
 CHEAPER = {
@@ -92,6 +95,9 @@ class Ended:
         When the server last asked for reports of each (round, attempt).
     unsound
         Files of the log and of the nodes that a resumed server did not find as the commit before had named them.
+    unpaid
+        What the log on the disk, or an earlier checkpoint, said was paid for, and the ledgers in the checkpoint did not
+        hold when a session began.
     booked
         Bytes down, up and of the protocol, as the server has counted them; None where a session was killed.
     seconds
@@ -106,6 +112,7 @@ class Ended:
     network: Network
     looks: dict[tuple[int, int], float]
     unsound: list[str]
+    unpaid: list[str]
     booked: tuple[int, int, int] | None
     seconds: float
     left: list[str]
@@ -117,8 +124,9 @@ class Ended:
 class _Watching(EventLog):
     """The server's own log, which also tells us."""
 
-    def __init__(self, path: Path, hear: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, path: Path, hear: Callable[[dict[str, Any]], None], *, at_once: bool) -> None:
         self._hear = hear
+        self._again = -math.inf if at_once else math.inf  # never because of the time of day: same seed, same operations
         super().__init__(path)
 
     def write(self, event: str, **fields: object) -> None:
@@ -127,7 +135,7 @@ class _Watching(EventLog):
 
     def flush(self) -> None:
         super().flush()
-        self._flushed = math.inf  # never again because of the time of day: same seed, same operations
+        self._flushed = self._again
 
 
 def run(schedule: Schedule, *, is_told: bool = False) -> Ended:
@@ -158,6 +166,8 @@ class _World:
         self.attempts: list[Seen] = []
         self.looks: dict[tuple[int, int], float] = {}
         self.unsound: list[str] = []
+        self.unpaid: list[str] = []
+        self.ledgers: dict[int, list[At]] = {}  # as the last session found them
         self.server: ServerRun | None = None
         self.pulls = count()
         self.session = 0
@@ -175,8 +185,9 @@ class _World:
             left = self.disk.names
             reloaded = RunStore(ROOT, self.columns)
             reloaded.load()
+            self._find_unpaid(reloaded)
         return Ended(
-            self.schedule, self.attempts, failed, self.network, self.looks, self.unsound, booked,
+            self.schedule, self.attempts, failed, self.network, self.looks, self.unsound, self.unpaid, booked,
             self.network.seconds + self.network.clock.now(), left, self.server.store, reloaded, self.story,
         )  # fmt: skip
 
@@ -204,20 +215,24 @@ class _World:
         draws = Draws(self.config, is_virtual=True)
         strategy = load_strategy(self.config.strategy)
         store = RunStore(ROOT, self.columns)
-        log = _Watching(ROOT / EVENTS, self._hear)
+        log = _Watching(ROOT / EVENTS, self._hear, at_once=self.schedule.private)
         if store.exists:
             store.load()
             if store.history.rounds:
-                self.unsound += [name for name in APPENDED if store.sound_bytes(name) is None]
+                appended = APPENDED[:1] if self.schedule.private else APPENDED  # of private nodes there is no table
+                self.unsound += [name for name in appended if store.sound_bytes(name) is None]
+            self._find_unpaid(store)
             strategy.remember(draws.remember(rest_of(store.memory)))
         else:
             store.begin({name: array.copy() for name, array in STATE.items()})
         exchange = Exchange(self.network, self.flat)
         exchange.wall = exchange.clock  # nothing of a story is another one on another machine
+        exchange.restore_node_states(store.node_states)
         exchange.go_on_from(store.history)
         self.server = ServerRun(
-            exchange, strategy, store, self.config, events=log, draws=draws, model_metrics=NEURAL_CLASSIFIER
-        )
+            exchange, strategy, store, self.config, events=log, draws=draws, model_metrics=NEURAL_CLASSIFIER,
+            is_private=self.schedule.private,
+        )  # fmt: skip
         self._watch_looks(exchange)
         with nullcontext() if kill else log:  # a process that is killed closes nothing
             try:
@@ -225,6 +240,19 @@ class _World:
             finally:
                 self._end_attempt()
             log.flush()
+
+    def _find_unpaid(self, store: RunStore) -> None:
+        """Compare what the log says was published with the ledgers that the checkpoint holds."""
+        if self.schedule.private:
+            ledgers = {node: ledger_of(data) for node, data in unpacked(store.node_states).items()}
+            fallen = [node for node, held in self.ledgers.items() if not {*held} <= {*ledgers.get(node, [])}]
+            self.unpaid += [f"the ledger of node {node} has fallen" for node in fallen]
+            self.ledgers = ledgers
+            for event in EventTail(ROOT / EVENTS).read():
+                if event["event"] in PUBLISHED and event.get("bytes"):
+                    at = At(event["round"], event["attempt"])
+                    if at not in ledgers.get(event["node"], []):
+                        self.unpaid.append(f"{at}, node {event['node']}: {event['event']}")
 
     def _watch_looks(self, exchange: Exchange) -> None:
         pull = exchange.pull
