@@ -111,7 +111,6 @@ MUTANTS = (
     Mutant("last reports not stored", "server/schedules/asynchronous.py", "{**self.flights.memory(), RECENTLY: recent}", "{**self.flights.memory()}"),
     Mutant("end of the run not told", "server/schedules/asynchronous.py", '        self._drop(self.flights.everyone, "the run is over", None)\n', ""),
     Mutant("waiting reports not counted", "server/schedules/asynchronous.py", "add_reports(verdict.report.bytes_up for verdict in came)", "add_reports([])"),
-    Mutant("stopped while at work", "server/schedules/asynchronous.py", "if report.fate is Fate.REPORTED and member.partition_id not in self.flights:", "if report.fate is Fate.REPORTED:"),
     Mutant("ledgers not stored", "server/run.py", "if self.is_private and (changed", "if False and (changed"),
     Mutant("written down before it is paid", "server/phases/reporting.py", "        if heard:\n            run.keep_paid()\n", ""),
     Mutant("ledgers not named", "fedlearn/runs/checkpoint.py", "            self._put(self._manifest.with_memories(memories))\n", ""),

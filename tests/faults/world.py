@@ -273,7 +273,7 @@ class _World:
             memory = self.server.strategy.memory()
             before = dict(self.server.state)
             self.attempts.append(Seen(self.session, state_before=before, memory_before=dict(memory)))
-        if "node" in event:  # whatever it says that it holds
+        if event.get("node", -1) >= 0:  # whatever it says that it holds; one that is gone after a resume has no id
             event = {**event, "partition": self.network.partition_of(event["node"])}
         if self.attempts:
             self.attempts[-1].events.append(event)
