@@ -19,7 +19,7 @@ from fedlearn.trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 Options = Callable[[np.random.Generator], dict[str, Any]]
 # A split that a record makes likelier leads to a label that it makes less likely, and the other way round: choices and
 # labels together lose less than their budget, and a slip in the choices alone would not show in the sum.
-PAID = {"_choose of grow_by_selection": "choice of the feature", "_book of fit": "number of records"}
+PAID = {"_choose of grow_by_selection": "choice of the feature", "_book of _fit": "number of records"}
 UNDECLARED = 9.0  # a label that is none of the classes
 
 
