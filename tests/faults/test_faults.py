@@ -21,7 +21,10 @@ def test_nothing_that_goes_wrong_breaks_what_must_hold(first):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(10_000, 20_000, 500))
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param(first, marks=[pytest.mark.long] if first >= 11_000 else []) for first in range(10_000, 20_000, 500)],
+)
 def test_nothing_that_goes_wrong_breaks_what_must_hold_in_ten_thousand_schedules(first):
     assert found_in(first, first + 500, most=3) == []
 
