@@ -34,14 +34,10 @@ FURTHER = ("trips", "headline", "staleness", "in vain")
 def draw(results: Results, folder: Path) -> None:
     """Draw accuracy over trips and over virtual time; write the table, means over seeds."""
     points = points_of(results)
-    styles = figures.styles_of([point.labels[SCHEDULE] for point in points], ordered=False)
     for over, unit in (("reports", "trips"), ("hours", "virtual minutes")):
         with drawn(folder, f"accuracy_by_{unit.replace(' ', '_')}") as (panel,):
-            for point in points:
-                style = {**styles[point.labels[SCHEDULE]], "marker": None}
-                figures.curve(panel, point, over=over, label=point.labels[SCHEDULE], **style)
-            panel.set(xlabel=unit, ylabel="test accuracy")
-            figures.legend(panel, SCHEDULE)
+            figures.curves(panel, points, SCHEDULE, over=over, marker=None)
+            panel.set_xlabel(unit)
     rows = []
     for point in points:
         numbers = np.array([measured(run) for run in point.runs]).mean(0)  # (columns,); nan where a seed has not

@@ -44,6 +44,15 @@ def curve(panel: Any, point: PlannedPoint, *, over: str = "rounds", band: bool =
         add_line(panel, line, **{"linestyle": "-", "label": None, **style})
 
 
+def curves(panel: Any, points: Sequence[PlannedPoint], axis: str, *, over: str, **style: Any) -> None:
+    """Draw a line for each label of an axis, as `curve` does, and name them."""
+    styles = styles_of([point.labels[axis] for point in points], ordered=False)
+    for point in points:
+        curve(panel, point, over=over, label=point.labels[axis], **{**styles[point.labels[axis]], **style})
+    panel.set_ylabel("test accuracy")
+    legend(panel, axis)
+
+
 def last_accuracy(panel: Any, places: Sequence[float], points: Sequence[PlannedPoint], **style: Any) -> None:
     """Draw the last accuracy of several points over a number, with a bar for each spread."""
     add_bars(panel, places, [point.over_seeds("accuracy") for point in points], **style)

@@ -45,15 +45,10 @@ def draw(results: Results, folder: Path) -> None:
     """Draw accuracy over virtual time; write the table: a row for each policy, means over seeds."""
     rows = []
     points = points_of(results)
-    styles = figures.styles_of([point.labels[POLICY] for point in points], ordered=False)
     with drawn(folder, "accuracy_by_time", size=(7.0, 4.2)) as (panel,):
-        for point in points:
-            figures.curve(
-                panel, point, over="hours", band=False, label=point.labels[POLICY], **styles[point.labels[POLICY]]
-            )
+        figures.curves(panel, points, POLICY, over="hours", band=False)
         log_axis(panel, (1, 2, 5, 10, 20, 50))
         panel.set(xlabel="virtual minutes", ylabel="test accuracy, mean over seeds")
-        figures.legend(panel, POLICY)
     for point in points:
         numbers = np.array([measured(run) for run in point.runs])  # (seeds, columns)
         minutes, _, _, slow, share, size, vain = numbers.mean(0)

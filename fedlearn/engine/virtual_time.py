@@ -279,10 +279,12 @@ class VirtualTimeGrid(Grid):
         How long it really is, is known when it has been made: a codec makes it shorter, and time is left.
         """
         wanted, fleet = int(self._examples[partition]), self._fleet
+        if self._batches is None:
+            return wanted
         before = fleet.until_trained(partition, examples=0, bytes_down=size)
         spare = ttl - before - fleet.upload(partition, size + REPORT_BYTES)
         needed = wanted * float(fleet.seconds_per_example[partition])
-        if self._batches is None or needed <= spare:
+        if needed <= spare:
             return wanted
         return self._batches.within(partition, wanted * max(spare, 0.0) / needed) if needed else 0
 
