@@ -85,35 +85,47 @@ def _predict(root, weight, feature, threshold, first_child, num_children, value,
                     for output in range(out.shape[1]):
                         out[row, output] += weight[tree] * value[node, output]
                 else:
-                    waiting[0], shares[0] = node, weight[tree]
                     _spread(
-                        waiting, shares, feature, threshold, first_child, num_children, asked, mean, X[row], out[row]
+                        node,
+                        weight[tree],
+                        waiting,
+                        shares,
+                        feature,
+                        threshold,
+                        first_child,
+                        num_children,
+                        asked,
+                        mean,
+                        X[row],
+                        out[row],
                     )
 
 
 @numba.njit(cache=True)
-def _spread(waiting, shares, feature, threshold, first_child, num_children, asked, mean, x, out):  # type: ignore[no-untyped-def]
-    """Add the leaves below the node that waits, the row's weight divided wherever its value is missing."""
+def _spread(node, weight, waiting, shares, feature, threshold, first_child, num_children, asked, mean, x, out):  # type: ignore[no-untyped-def]
+    """Add the leaves below a node, the row's weight divided wherever its value is missing."""
     known = np.uint64(0)
     for column in range(x.shape[0]):
         if not np.isnan(x[column]):
             known |= _bit(column)
-    top = 1
-    while top > 0:
-        top -= 1
-        here, share = waiting[top], shares[top]
-        while asked[here] & known:
-            child = _child(x[feature[here]], threshold[here], first_child[here], num_children[here])
-            if child < 0:
-                break
-            here = child
+    top, here, share = 0, node, weight
+    while True:
         if not asked[here] & known:
             for output in range(out.shape[0]):
                 out[output] += share * mean[here, output]
+            if top == 0:
+                return
+            top -= 1
+            here, share = waiting[top], shares[top]
             continue
-        for offset in range(num_children[here]):
-            waiting[top], shares[top] = first_child[here] + offset, share / num_children[here]
-            top += 1
+        child = _child(x[feature[here]], threshold[here], first_child[here], num_children[here])
+        if child < 0:
+            share /= num_children[here]
+            child = first_child[here] + num_children[here] - 1
+            for other in range(first_child[here], child):
+                waiting[top], shares[top] = other, share
+                top += 1
+        here = child
 
 
 @numba.njit(cache=True, inline="always")

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -405,17 +405,16 @@ def ended(*tests: str, copy: Path, seconds: float) -> tuple[Ended, str]:
     return (Ended.FAILED if process.returncode == FAILED else Ended.BROKEN), said[-LAST:]
 
 
-def main(only: Annotated[list[str] | None, typer.Option(help="Only the mends of this fault.")] = None) -> None:
-    """Take out the mends, one after another; exit code 1 if a test does not need its mend."""
-    chosen = [mend for mend in MENDS if not only or mend.fault in only]
+def needed(mends: Sequence[Mend]) -> bool:
+    """Take out the mends, one after another; return whether each test passes, and needs its mend to."""
     with tempfile.TemporaryDirectory() as place:
         copy = copied(Path(place))
-        tests = {mend.test: mend.seconds for mend in chosen}
+        tests = {mend.test: mend.seconds for mend in mends}
         sound, said = ended(*tests, copy=copy, seconds=sum(tests.values()))
         print(f"with all mends: {len(tests)} tests, together: {sound}\n{said}", flush=True)
         print(f"{'fault':<5} {'without it':<10} {'seconds':>7}  test")
         wrong = int(sound is not Ended.PASSED)
-        for mend in chosen:
+        for mend in mends:
             begin = time.monotonic()
             with taken_out(mend, copy):
                 without, _ = ended(mend.test, copy=copy, seconds=mend.seconds)
@@ -424,7 +423,12 @@ def main(only: Annotated[list[str] | None, typer.Option(help="Only the mends of 
             mark = "" if is_right else "  <- wrong"
             print(f"{mend.fault:<5} {without:<10} {time.monotonic() - begin:>7.1f}  {mend.test}{mark}", flush=True)
     print(f"wrong={wrong}")
-    raise SystemExit(1 if wrong else 0)
+    return not wrong
+
+
+def main(only: Annotated[list[str] | None, typer.Option(help="Only the mends of this fault.")] = None) -> None:
+    """Take out the mends, one after another; exit code 1 if a test does not need its mend."""
+    raise SystemExit(0 if needed([mend for mend in MENDS if not only or mend.fault in only]) else 1)
 
 
 if __name__ == "__main__":

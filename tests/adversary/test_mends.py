@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.adversary import mends
+from tests.adversary.leaks import LEAKS
 from tests.adversary.mends import MENDS, ROOT, Ended, Mend, ended, taken_out
 
 
@@ -17,7 +18,7 @@ def rows():
     return {fault: set(re.findall(r"`(test_\w+)`", tests)) for names, tests in found for fault in names.split(", ")}
 
 
-@pytest.mark.parametrize("mend", MENDS, ids=lambda mend: f"{mend.fault} {mend.file}")
+@pytest.mark.parametrize("mend", MENDS + LEAKS, ids=lambda mend: f"{mend.fault} {mend.file}")
 def test_a_mend_stands_in_the_code_once(mend):
     assert (ROOT / mend.file).read_text(encoding="utf-8").count(mend.text) == 1
     file, _, test = mend.test.partition("::")
@@ -29,6 +30,15 @@ def test_every_fault_has_a_mend_whose_test_the_table_names():
     assert named.keys() == {mend.fault for mend in MENDS}
     for mend in MENDS:
         assert mend.test.partition("::")[2] in named[mend.fault], mend.fault
+
+
+def test_every_test_that_holds_a_leak_is_shown_the_code_without_its_mend():
+    text = (ROOT / "fedlearn" / "privacy" / "README.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| (\d+) \|.*?\| (`test_.*) \|$", text, re.MULTILINE)
+    named = {leak: set(re.findall(r"`(test_\w+)`", tests)) for leak, tests in found}
+    shown = {leak: {mend.test.partition("::")[2] for mend in LEAKS if mend.fault == leak} for leak in named}
+    assert len(named) == 10
+    assert shown == named
 
 
 @pytest.mark.parametrize(("without", "expected"), [("0 == 0", Ended.PASSED), ("1 == 0", Ended.FAILED)])

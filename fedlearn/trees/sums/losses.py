@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -163,9 +164,21 @@ class LogCosh:
 def pairs_of(loss: Loss, score: FloatArray, target: NDArray[np.float64]) -> NDArray[np.int32]:
     """Return (rows, 2 outputs) gradients and then curvatures in UNITs; the L1 norm of a row is at most UNIT."""
     gradient, curvature = loss.derivatives(score, target)
-    whole = np.trunc(gradient * UNIT)
-    left = UNIT - np.abs(whole).sum(axis=1, keepdims=True)
     wanted = curvature * UNIT
-    total = wanted.sum(axis=1, keepdims=True)
-    kept = np.floor(wanted * np.minimum(left / np.maximum(total, 1.0), 1.0))
-    return np.concatenate([whole, kept], axis=1).astype(np.int32)
+    out = np.empty((len(gradient), 2 * loss.outputs), np.int32)
+    _fill(gradient, wanted, wanted.sum(axis=1), out)
+    return out
+
+
+@numba.njit(cache=True)
+def _fill(gradient, wanted, total, out):  # type: ignore[no-untyped-def]
+    outputs = gradient.shape[1]
+    for row in range(len(total)):
+        left = np.int64(UNIT)
+        for column in range(outputs):
+            whole = np.int64(gradient[row, column] * UNIT)  # towards 0
+            out[row, column] = whole
+            left -= abs(whole)
+        share = min(left / max(total[row], 1.0), 1.0)
+        for column in range(outputs):
+            out[row, outputs + column] = np.int64(wanted[row, column] * share)  # down: none is below 0
