@@ -86,8 +86,9 @@ class ReportGate:
         self._config = config
         self._run_seed = config.seed
         self._limits = config.gate
-        hides_sizes = model_spec(config.model.name).is_private and not config.privacy.public_sizes
-        self._most_examples = 1 if hides_sizes else config.gate.max_examples
+        counts_loss = any(metric.is_privacy_loss for metric in plan.metrics.values())  # as private learners do
+        is_private = model_spec(config.model.name).is_private or counts_loss
+        self._most_examples = 1 if is_private and not config.privacy.public_sizes else config.gate.max_examples
         self._sends = Sends(config.compression.send)
         self._codec = load_codec(config.compression)
         self._parcels = {

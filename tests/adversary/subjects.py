@@ -34,6 +34,7 @@ from fedlearn.config import config_from, from_flower, to_flower
 from fedlearn.engine.virtual_nodes import PromptNodes, handled, run_node
 from fedlearn.errors import CheckpointError, Refused, RunFailed, SettingError
 from fedlearn.folding import STATE, Fold, FoldPlan, ParcelPlan, Verdict
+from fedlearn.metrics import EPSILON
 from fedlearn.models import MODELS
 from fedlearn.models.forest import ForestModel
 from fedlearn.models.loaded import initial_state, loaded
@@ -324,7 +325,7 @@ def _grown_by(name: str, round_number: int) -> tuple[FoldPlan, list[RecordDict]]
     strategy = load_strategy(from_flower(settings).strategy)
     at = At(round_number, 1)
     kind = UpdateKind.SUMS if MODELS[name].sums else UpdateKind.ENSEMBLE
-    plan = plan_for(strategy.accumulator, state, settings=settings, kind=kind, at=at)
+    plan = plan_for(strategy.accumulator, state, settings=settings, kind=kind, at=at, measured=[EPSILON])
     return plan, [_grown(settings, state, round_number)]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedlearn.cohort import At, Fate, NodeReport
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.folding import STATE, Fold, FoldingTree, FoldPlan, ParcelPlan, Verdict, blocks_of
-from fedlearn.metrics import EPSILON, TRAIN_LOSS
+from fedlearn.metrics import TRAIN_LOSS, Metric
 from fedlearn.state import Entries, Sends, State, UpdateKind, layout_of
 from strategies.base import RoundStrategy, Turn
 
@@ -89,7 +89,8 @@ FIRST = At(1, 1)
 
 def plan_for(
     accumulator: str, state: State, *, uniform: bool = False, settings: Mapping[str, Any] | None = None,
-    kind: UpdateKind = UpdateKind.DENSE, at: At = FIRST, **parcels: ParcelPlan,
+    kind: UpdateKind = UpdateKind.DENSE, at: At = FIRST, measured: Sequence[Metric] = (TRAIN_LOSS,),
+    **parcels: ParcelPlan,
 ) -> FoldPlan:  # fmt: skip
     whole = {STATE: ParcelPlan(layout_of(state), accumulator, uniform), **parcels}
     return FoldPlan(
@@ -98,7 +99,7 @@ def plan_for(
         whole,
         settings or to_flower(RunConfig()),
         kind,
-        {each.name: each for each in (TRAIN_LOSS, EPSILON)},
+        {each.name: each for each in measured},
     )
 
 

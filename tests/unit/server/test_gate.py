@@ -21,6 +21,7 @@ from fedlearn.compression import load_codec, load_downlink
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.errors import Refused
 from fedlearn.folding import STATE as STATE_PARCEL
+from fedlearn.metrics import EPSILON
 from fedlearn.seeding import downlink_seed, report_seed
 from fedlearn.state import layout_of
 from server.gate import ReportGate
@@ -377,6 +378,15 @@ def test_accepted_values_are_those_that_were_sent():
     assert verdict.report.num_examples == 30
     for name, array in trained(STATE, 2).items():
         np.testing.assert_array_equal(verdict.parcels[STATE_PARCEL][name].values, array.reshape(-1))
+
+
+@pytest.mark.parametrize(("public_sizes", "fate"), [(False, Fate.REFUSED), (True, Fate.REPORTED)])
+def test_a_node_of_a_private_learner_from_outside_has_one_vote_whatever_the_model(public_sizes, fate):
+    message, member = message_and_member()
+    gate = gate_of({"privacy": {"public_sizes": public_sizes}}, measured=[EPSILON])
+    report = gate.check(reply_with(honest_content(message, 2)), member, SENT).report
+    assert report.fate is fate
+    assert fate is Fate.REPORTED or report.reason == "wrong-count: 30 examples, allowed are from 1 to 1"
 
 
 @pytest.mark.parametrize("shape", ["(100000000,)", "(9000000000, 9)", "(0, 9223372036854775807)"])

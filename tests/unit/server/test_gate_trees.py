@@ -15,6 +15,7 @@ from fedlearn.config import to_flower
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.virtual_nodes import run_node
 from fedlearn.folding import STATE
+from fedlearn.metrics import EPSILON
 from fedlearn.models.loaded import initial_state
 from fedlearn.models.presets import settings_from
 from fedlearn.state import UpdateKind
@@ -53,9 +54,8 @@ def verdict_of(settings, state, arrays=None, round_number=1):
     if arrays is not None:
         reply.content[wire.ARRAYS] = wire.pack_arrays(arrays)
         wire.seal(reply.content)
-    plan = plan_for(
-        "strategies.collected:Collected", state, settings=settings, kind=UpdateKind.ENSEMBLE, at=At(round_number, 1)
-    )
+    collected, at = "strategies.collected:Collected", At(round_number, 1)
+    plan = plan_for(collected, state, settings=settings, kind=UpdateKind.ENSEMBLE, at=at, measured=[EPSILON])
     return ReportGate(plan).check(reply, Member(NODE, PARTITION, 0), RecordDict())
 
 
