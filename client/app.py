@@ -16,7 +16,15 @@ from client.learners.base import Learner, LocalFit, LocalTask
 from client.ledger import Purse
 from client.memory import NodeMemory, keep, memory_of, stored_at_home
 from client.mods import active_while_training, boxed, compress, expand
-from client.node import NodeStatus, examples_of, examples_to_test, partition_id_of, partitions_of
+from client.node import (
+    NodeStatus,
+    at_home,
+    examples_of,
+    examples_to_test,
+    on_its_device,
+    partition_id_of,
+    partitions_of,
+)
 from client.policy import governed
 from fedlearn import flower, wire
 from fedlearn.config import RunConfig, from_flower, per_run
@@ -30,7 +38,7 @@ from fedlearn.state import State
 app = ClientApp()
 
 
-@app.query("ready", mods=[governed, discreet, stored_at_home])
+@app.query("ready", mods=[on_its_device, governed, discreet, stored_at_home])
 def ready(message: Message, context: Context) -> Message:
     """Say whether this node can take part in the round that is being selected.
 
@@ -65,7 +73,9 @@ def round_over(message: Message, context: Context) -> Message:
     return Message(RecordDict(), reply_to=message)
 
 
-@app.train(mods=[governed, discreet, stored_at_home, boxed, expand, active_while_training, compress, guests])
+@app.train(
+    mods=[on_its_device, governed, discreet, stored_at_home, boxed, expand, active_while_training, compress, guests]
+)
 def train(message: Message, context: Context) -> Message:
     """Improve the state on this node's examples."""
     config = from_flower(context.run_config)
@@ -144,7 +154,7 @@ def _measured(context: Context, state: State, when: str) -> dict[str, float]:
     return {TEST_EXAMPLES: len(examples), **{f"{name}_{when}": value for name, value in means.items()}}
 
 
-@app.evaluate(mods=[governed, discreet, stored_at_home, boxed])
+@app.evaluate(mods=[on_its_device, governed, discreet, stored_at_home, boxed])
 def evaluate(message: Message, context: Context) -> Message:
     """Evaluate the state on what this node keeps for it, or on the examples that it trains on.
 
@@ -164,9 +174,10 @@ def evaluate(message: Message, context: Context) -> Message:
 def prepare(run_config: Mapping[str, Any]) -> None:
     """Make what a process makes once for a run: data, model, learner, partitions. A warm executor forks after it.
 
-    What this machine's cache holds is compared with its checksum.
+    What this machine's cache holds is compared with its checksum. The model is made on the CPU: what was begun on a GPU
+    cannot be forked.
     """
-    config = from_flower(run_config)
+    config = from_flower(at_home(run_config))
     with checked():
         _learner(config)
         partitions_of(config)

@@ -6,22 +6,26 @@ is sent or when the server says that the round is over for it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from flwr.app import ConfigRecord, Context
+from flwr.app import ConfigRecord, Context, Message
 from numpy.typing import NDArray
 
 from fedlearn import flower
 from fedlearn.config import RunConfig, from_flower, per_run
+from fedlearn.config.schema import DEVICE_SETTING
 from fedlearn.data.base import Examples
 from fedlearn.data.partitioning import PartitionTable, measured_on, partition_table
 from fedlearn.errors import UsageError
+from fedlearn.flower import ClientAppCallable
 from fedlearn.models.loaded import loaded
 from fedlearn.seeding import rng_for
 
 STATUS = "node"  # name of its record in a context's state
+DEVICE = "device"  # what a node's config says of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,26 @@ def partition_id_of(context: Context) -> int:
         raise UsageError(
             "node-config partition-id is missing: start the node with partition-id=0 num-partitions=..."
         ) from None
+
+
+def at_home(run_config: Mapping[str, Any], device: Any = "cpu") -> dict[str, Any]:
+    """Return the settings of a run with the device of a node in place of the server's."""
+    return {**run_config, DEVICE_SETTING: device}
+
+
+def on_its_device(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
+    """Have a node compute where its owner says, else on the CPU, and a virtual one where the run does; a mod.
+
+    It comes before all others, as they make things for the run by its settings.
+    """
+    given, device = context.run_config, context.node_config.get(DEVICE, "cpu")
+    if given.get(DEVICE_SETTING) == device:
+        return call_next(message, context)
+    context.run_config = at_home(given, device)
+    try:
+        return call_next(message, context)
+    finally:
+        context.run_config = given
 
 
 @per_run

@@ -49,7 +49,7 @@ SIZES_NOT_PUBLIC = "sizes-not-public"
 TRUST_NOT_ALLOWED = "trust-not-allowed"
 NOT_ENOUGH = "not-enough-records"
 NO_CODEC = "identity"
-VIRTUAL = {"partition-id", "num-partitions"}  # all that the node of a simulation is told
+VIRTUAL = {"partition-id", "num-partitions", "device"}  # all that the node of a simulation is told
 
 log = logging.getLogger("fedlearn.node")
 

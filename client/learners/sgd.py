@@ -25,6 +25,7 @@ from fedlearn.config import RunConfig
 from fedlearn.config.options import options_for
 from fedlearn.data.base import Examples
 from fedlearn.metrics import TRAIN_LOSS, WORK_DONE
+from fedlearn.models.device import seed_torch
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.seeding import rng_for, seed_for
 from fedlearn.state import State
@@ -68,13 +69,11 @@ class SGD(Learner):
         train = task.train
         where = {"round_number": task.round_number, "node": task.partition_id}
         shuffle = rng_for(task.seed, purpose="shuffle", **where)
-        # For dropout and augmentation. Not `torch.manual_seed`: it also queues the seed, with a stack trace, for every
-        # accelerator that is not there.
-        torch.default_generator.manual_seed(seed_for(task.seed, purpose="torch", **where))
+        seed_torch(self.model.device, seed_for(task.seed, purpose="torch", **where))  # for dropout and augmentation
         self.model.load(state)
         self.model.module.train()
         step = self.step_for(task)
-        loss_sum = torch.zeros(())
+        loss_sum = torch.zeros((), device=self.model.device)
         steps = seen = 0
         most = sys.maxsize if task.most_examples is None else task.most_examples
         for epoch in range(1, self.training.local_epochs + 1):
@@ -84,7 +83,7 @@ class SGD(Learner):
                 seen += len(rows)
                 if steps and seen > most:
                     break
-                loss_sum += step(self._inputs(train, rows), self.model.objective.targets(train.targets[rows]))
+                loss_sum += step(self._inputs(train, rows), self.model.targets(train.targets[rows]))
                 steps += 1
             if seen > most or self.is_enough(task, epoch, loss_sum, steps):
                 break

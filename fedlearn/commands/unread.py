@@ -103,6 +103,7 @@ READERS = (
     Reader("engine.address", lambda config: config.engine.name == "ray", "engine.name = 'ray'"),
     Reader("engine.client_cpus", lambda config: config.engine.name == "ray", "engine.name = 'ray'"),
     Reader("engine.client_gpus", lambda config: config.engine.name == "ray", "engine.name = 'ray'"),
+    Reader("engine.device", _trains_by_sgd, "a model of torch"),
     Reader("engine.workers", lambda config: config.engine.name != "inline", "engine.name = 'embedded' or 'ray'"),
     Reader("gate.max_depth", _grows_trees, "a model of trees"),
     Reader("gate.max_nodes", _grows_trees, "a model of trees"),

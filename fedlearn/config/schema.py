@@ -7,6 +7,7 @@ of plugins are not repeated here: `load.described` puts those of the table in pl
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -17,6 +18,18 @@ Share = Annotated[float, Field(gt=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+DEVICE_SETTING = "engine.device"
+DEVICE = re.compile(r"cpu|mps|auto|cuda(:\d{1,3})?")
+
+
+def kind_of_device(device: str) -> str:
+    """Return the kind of a device: what it computes depends on that, and not on which one of a kind it is.
+
+    >>> kind_of_device("cuda:1")
+    'cuda'
+    """
+    return device.partition(":")[0]
 
 
 class Settings(BaseModel):
@@ -256,7 +269,7 @@ class DeviceSettings(Settings):
 
 
 class EngineSettings(Settings):
-    """How the run is executed; never changes its result."""
+    """How the run is executed; never changes its result, but for the kind of device."""
 
     name: str = "embedded"
     """embedded: worker processes and shared memory; inline: one process, for a debugger; ray: Flower's Simulation
@@ -269,7 +282,17 @@ class EngineSettings(Settings):
     client_cpus: Annotated[float, Field(ge=0.01, allow_inf_nan=False)] = 1.0
     """ray: cores reserved for each client that runs, or a share of one."""
     client_gpus: NonNegative = 0.0
-    """ray: GPUs reserved for each client that runs, or a share of one; our own models train on the CPU."""
+    """ray: GPUs reserved for each client that runs, or a share of one; with device = cuda they are trained on."""
+    device: str = "cpu"
+    """Where torch modules are computed: cpu, cuda, cuda:1, mps; auto takes the first of cuda, mps and cpu that there
+    is. Each kind has bytes of its own. Nodes on a network compute where their owners say."""
+
+    @field_validator("device")
+    @classmethod
+    def _is_a_device(cls, value: str) -> str:
+        if not DEVICE.fullmatch(value):
+            raise ValueError("write cpu, cuda, cuda:1 and so on, mps or auto")
+        return value
 
 
 class RunConfig(Settings):

@@ -23,21 +23,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedlearn.data.base import DataSpec, TableSchema
+from fedlearn.models.device import CPU
 
 Inputs = Callable[[NDArray[Any]], Tensor]
 
 
-def inputs_of(spec: DataSpec) -> Inputs:
+def inputs_of(spec: DataSpec, device: torch.device = CPU) -> Inputs:
     """Return what makes a batch of examples (B, ...) the numbers that a module is given; the examples stay as they are.
+
+    They are moved to the device before they are made numbers: bytes are a quarter of those.
 
     >>> inputs_of(DataSpec("text", (3,), "int32", classes=5, vocabulary=5))(np.array([[1, 2, 4]], np.int32))
     tensor([[1, 2, 4]])
     """
     if spec.table is not None:
-        return _of_table(spec.table)
+        return _of_table(spec.table, device)
     if spec.vocabulary:
-        return lambda tokens: torch.from_numpy(tokens).to(torch.int64)
-    return _of_numbers(spec)
+        return lambda tokens: torch.from_numpy(tokens).to(device).to(torch.int64)
+    return _of_numbers(spec, device)
 
 
 def input_shape(spec: DataSpec) -> tuple[int, ...]:
@@ -51,22 +54,22 @@ def input_shape(spec: DataSpec) -> tuple[int, ...]:
     return (spec.shape[-1], *spec.shape[:-1]) if spec.is_image else spec.shape
 
 
-def _of_numbers(spec: DataSpec) -> Inputs:
+def _of_numbers(spec: DataSpec, device: torch.device) -> Inputs:
     largest = 255 if spec.dtype == "uint8" else 1
     # Repeated over the example: the inner loop of the arithmetic is then long and without a stride.
-    mean = (torch.tensor(spec.mean or (0.0,)) * largest).expand(spec.shape).contiguous()
-    scale = (1 / (torch.tensor(spec.std or (1.0,)) * largest)).expand(spec.shape).contiguous()
+    mean = (torch.tensor(spec.mean or (0.0,)) * largest).expand(spec.shape).contiguous().to(device)
+    scale = (1 / (torch.tensor(spec.std or (1.0,)) * largest)).expand(spec.shape).contiguous().to(device)
     is_image = spec.is_image
 
     def normalised(examples: NDArray[Any]) -> Tensor:
         # A copy, as what comes after it is in place.
-        batch = torch.from_numpy(examples).to(torch.float32, copy=True).sub_(mean).mul_(scale)
+        batch = torch.from_numpy(examples).to(device).to(torch.float32, copy=True).sub_(mean).mul_(scale)
         return batch.permute(0, 3, 1, 2) if is_image else batch
 
     return normalised
 
 
-def _of_table(schema: TableSchema) -> Inputs:
+def _of_table(schema: TableSchema, device: torch.device) -> Inputs:
     bounds = list(schema.bounds.values())
     is_log = np.array([len(each) == 3 for each in bounds], bool)
     low, high = np.array([each[:2] for each in bounds], np.float64).reshape(-1, 2).T
@@ -77,7 +80,7 @@ def _of_table(schema: TableSchema) -> Inputs:
         numbers = _on_scale(np.clip(rows[:, : len(bounds)], low, high), is_log)
         parts = [np.nan_to_num(2 * (numbers - first) / (last - first) - 1)]  # NaN, what is missing, becomes 0
         parts += [rows[:, [len(bounds) + place]] == codes for place, codes in enumerate(categories)]
-        return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe"))
+        return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe")).to(device)
 
     return encoded
 

@@ -32,19 +32,30 @@ def _asked_for(config: RunConfig) -> str:
 
 
 def with_found_data(config: RunConfig) -> RunConfig:
-    """Return the settings with the data set that was really found, and the notice of it: what a result must say."""
+    """Return the settings with the data set and the device that were really found: what a result must say."""
     return with_found(config, dataset_of(config))
 
 
 def with_found(config: RunConfig, dataset: AnyDataset) -> RunConfig:
-    """Return the settings with this data set, and the notice of it."""
+    """Return the settings with this data set and the notice of it, and with the device that modules are computed on."""
     asked = _asked_for(config)
     name = asked if ":" in asked else dataset.name
     changes = {"dataset": name, "notice": dataset.notice or config.data.notice}
     if is_map(config.data.partition):
         changes["partition"] = str(Path(config.data.partition).expanduser().absolute())
     found = config.data.model_copy(update=changes)
-    return config.model_copy(update={"data": found})
+    engine = config.engine.model_copy(update={"device": _found_device(config)})
+    return config.model_copy(update={"data": found, "engine": engine})
+
+
+def _found_device(config: RunConfig) -> str:
+    """Return the device of a run, if there is such a one here; torch is imported only where it is none of the CPU."""
+    name = config.engine.device
+    if name == "cpu" or model_spec(config.model.name).preload != "torch":
+        return "cpu"
+    from fedlearn.models.device import device_of
+
+    return str(device_of(name))
 
 
 @per_run

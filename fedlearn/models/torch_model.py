@@ -4,6 +4,9 @@ All float32 parameters are views of one flat buffer, and images come as (B, H, W
 (B, C, H, W) is already in torch's channels_last format: convolutions on the CPU are some 10 % faster on it, and no
 copy is needed to get there.
 
+Elsewhere than on the CPU (``engine.device``) a state is copied to the device and back: what is stored and sent are
+arrays of this machine's memory, whatever has computed them. What is measured is so in that memory, too.
+
 Shapes: B batch, C channels, H height, W width, K classes.
 """
 
@@ -11,15 +14,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
+from fedlearn.config import RunConfig
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.metrics import Metrics
 from fedlearn.models.base import NOTHING, Evaluation
+from fedlearn.models.device import CPU, device_of, enter
 from fedlearn.models.inputs import inputs_of
 from fedlearn.models.objectives import Objective, objective_for
 from fedlearn.models.process import prepare_to_train
@@ -47,7 +54,9 @@ class TorchModel:
     parameters, names
         Those that are trained, and what they are called in the state.
     inputs
-        Makes a batch of examples the numbers that the module is given.
+        Makes a batch of examples the numbers that the module is given, on its device.
+    device
+        Where the module is computed.
 
     Examples
     --------
@@ -65,17 +74,30 @@ class TorchModel:
         prepare_to_train()
         self.spec = spec
         self.objective = objective or objective_for(spec)
-        self.inputs = inputs_of(spec)
         self._build = build
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]):
             self.module = self._fresh()
+        self.on(CPU)
+
+    def on(self, device: torch.device) -> None:
+        """Compute on a device from now on."""
+        enter(device)
+        self.device = device
+        self.inputs = inputs_of(self.spec, device)
+        self.module.to(device)
         trained = [(name, each) for name, each in self.module.named_parameters() if each.requires_grad]
         self.names = [name for name, _ in trained]
         self.parameters = [each for _, each in trained]
         for dtype in {each.dtype for each in self.parameters}:
             _flatten([each for each in self.parameters if each.dtype is dtype])
-        # Views of the module's own memory: parameters and buffers.
-        self._views = {name: tensor.numpy() for name, tensor in self.module.state_dict().items()}
+        # Views of the module's own memory: parameters and buffers; as arrays where these can be.
+        self._tensors: dict[str, Tensor] = self.module.state_dict()
+        self._views = {name: tensor.numpy() for name, tensor in self._tensors.items()} if device == CPU else {}
+
+    def planned(self, config: RunConfig) -> Self:
+        """Return the model where a run with these settings computes it."""
+        self.on(device_of(config.engine.device))
+        return self
 
     @property
     def metrics(self) -> Metrics:
@@ -84,7 +106,7 @@ class TorchModel:
 
     def initial_state(self, *, seed: int) -> State:
         """Return the module's own initialisation under a seed."""
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_for(seed, purpose="initial state"))
             fresh = self._fresh().state_dict()
         return {name: tensor.numpy().copy() for name, tensor in fresh.items()}
@@ -96,27 +118,34 @@ class TorchModel:
             module = self._build()
         if any(isinstance(each, UninitializedParameter) for each in module.parameters()):
             with torch.no_grad():
-                module(self.inputs(np.zeros((2, *self.spec.shape), self.spec.dtype)))
+                module(inputs_of(self.spec)(np.zeros((2, *self.spec.shape), self.spec.dtype)))
         return module
 
     def load(self, state: State) -> None:
         """Copy a state into the module."""
         for name, view in self._views.items():
             np.copyto(view, state[name])
+        if not self._views:
+            for name, tensor in self._tensors.items():
+                tensor.copy_(torch.from_numpy(np.array(state[name])))
 
     def arrays(self) -> State:
-        """Return the module's state as arrays that share its memory."""
-        return self._views
+        """Return the module's state as arrays; on the CPU they share its memory."""
+        return self._views or {name: tensor.cpu().numpy() for name, tensor in self._tensors.items()}
 
     def tensors_of(self, arrays: Mapping[str, Array]) -> list[Tensor]:
-        """Return what arrays hold of each parameter, in the order of `parameters`; they share memory."""
-        return [torch.from_numpy(arrays[name]) for name in self.names]
+        """Return what arrays hold of each parameter, in the order of `parameters`; on the CPU they share memory."""
+        return [torch.from_numpy(arrays[name]).to(self.device) for name in self.names]
+
+    def targets(self, targets: NDArray[Any]) -> Tensor:
+        """Return what is to be learned of a batch, on the device."""
+        return self.objective.targets(targets).to(self.device)
 
     def try_step(self, examples: Examples) -> None:
         """Compute loss and gradient of a few examples; raises where they do not fit the module, or it them."""
         inputs = self.inputs(np.array(examples.inputs))
-        targets = self.objective.targets(np.array(examples.targets))
-        with torch.random.fork_rng():
+        targets = self.targets(np.array(examples.targets))
+        with torch.random.fork_rng(devices=[]):
             self.module.train()
             outputs = self.module(inputs)
             if why_not := self.objective.why_not(outputs, targets):
@@ -132,7 +161,7 @@ class TorchModel:
         with torch.inference_mode():
             for start in range(0, len(examples), EVALUATION_BATCH):
                 batch = slice(start, start + EVALUATION_BATCH)
-                outputs = self.module(self.inputs(np.array(examples.inputs[batch])))
+                outputs = self.module(self.inputs(np.array(examples.inputs[batch]))).cpu()
                 targets = self.objective.targets(np.array(examples.targets[batch]))
                 confusion = self.objective.confusion(outputs, targets)
                 total += Evaluation(self.objective.measure(outputs, targets), len(targets), confusion)

@@ -20,6 +20,7 @@ import tomli_w
 from pydantic import TypeAdapter, ValidationError
 
 from fedlearn.config import RunConfig, config_from, flat_from_file, to_flower
+from fedlearn.config.schema import DEVICE_SETTING, kind_of_device
 from fedlearn.data.base import DataSpec
 from fedlearn.errors import SettingError, UsageError
 from fedlearn.models import model_spec
@@ -36,7 +37,10 @@ DATA = "data.json"
 
 SOURCE = Path(__file__).parents[2]  # of fedlearn: a checkout, or what is installed, which may lie in somebody else's
 
-FREE_TO_CHANGE = ("engine.", "out", "data.dir", "data.notice", "rounds.total", "evaluation.")
+FREE_TO_CHANGE = (
+    "engine.name", "engine.workers", "engine.address", "engine.client_", "out", "data.dir", "data.notice",
+    "rounds.total", "evaluation.",
+)  # fmt: skip
 """Settings that a resumed run may have other values of: none of them changes the bytes of a committed round."""
 
 REPORTED_PACKAGES = (
@@ -47,7 +51,12 @@ REPORTED_PACKAGES = (
 def kept_settings(config: RunConfig) -> dict[str, Setting]:
     """Return the settings that a run has to keep: all that are not free to change."""
     free = free_to_change(config)
-    return {name: value for name, value in to_flower(config).items() if not name.startswith(free)}
+    return {name: _kept(name, value) for name, value in to_flower(config).items() if not name.startswith(free)}
+
+
+def _kept(name: str, value: Setting) -> Setting:
+    """Return what a run keeps of a setting: of a device its kind."""
+    return kind_of_device(str(value)) if name == DEVICE_SETTING else value
 
 
 def free_to_change(config: RunConfig) -> tuple[str, ...]:
@@ -171,7 +180,7 @@ class RunFolder:
         stored = to_flower(config_from(self.read_settings(), source=str(self.path / SETTINGS)))
         free = free_to_change(config)
         for name, value in to_flower(config).items():
-            if value != stored[name] and not name.startswith(free):
+            if _kept(name, value) != _kept(name, stored[name]) and not name.startswith(free):
                 other = "other code: " if is_reference(stored[name]) and is_reference(value) else ""
                 raise SettingError(name, value, f"the run in {self.path} was begun with {other}{stored[name]!r}")
 

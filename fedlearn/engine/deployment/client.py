@@ -25,6 +25,7 @@ from pathlib import Path
 from types import FrameType
 
 from fedlearn.config.policy import Policy
+from fedlearn.config.schema import DEVICE
 from fedlearn.engine.deployment.claims import Claim, claim
 from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.processes import free_port
@@ -36,7 +37,7 @@ PAUSES = (2.0, 3.0, 5.0, 10.0)  # seconds before a process that has died again a
 LONG = 60.0  # seconds after which a process that dies is no longer one that dies again and again
 LOOK = 0.2  # seconds between looks at the two
 PATIENCE = 10.0  # seconds that they have to end when told to
-OWNER = {"own-data": True, "ledger": False, "data-name": False, "policy": False} | {
+OWNER = {"own-data": True, "device": False, "ledger": False, "data-name": False, "policy": False} | {
     name.replace("_", "-"): field.annotation is bool for name, field in Policy.model_fields.items()
 }
 """Flags by which a node's owner says what its data are and may be used for -> whether one stands alone."""
@@ -143,6 +144,7 @@ def _node_config(options: argparse.Namespace, ours: Claim, privacy: str) -> str:
     settings = [f"partition-id={ours.partition_id}", f"num-partitions={ours.num_partitions}"]
     settings += ["own-data=true"] if options.own_data else []
     settings += [f'memory="{options.memory.resolve()}"'] if options.memory else []
+    settings += [f'device="{options.device}"'] if options.device else []
     return " ".join([*settings, privacy]).strip()
 
 
@@ -203,6 +205,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
                         help="Take this one; else FEDLEARN_PARTITION, else the first that is free.")  # fmt: skip
     parser.add_argument("--own-data", action="store_true",
                         help="FEDLEARN_DATA holds this node's own data: use all, not one of many shares.")  # fmt: skip
+    parser.add_argument("--device", type=_device, metavar="NAME",
+                        help="Where it trains: cpu, which is the default, cuda, cuda:1, mps, or auto.")  # fmt: skip
     parser.add_argument("--memory", type=Path, metavar="FOLDER",
                         help="Where what a node keeps, as privacy spent, outlasts client and server.")  # fmt: skip
     parser.add_argument("--ledger", type=Path, metavar="FOLDER",
@@ -220,6 +224,12 @@ def _options(arguments: list[str]) -> argparse.Namespace:
                         help="The number of records may be published; each epsilon then counts double.")  # fmt: skip
     parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Of the gRPC health service.")
     return parser.parse_args([*_said_by_owner(os.environ), *arguments])
+
+
+def _device(text: str) -> str:
+    if not DEVICE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r}: write cpu, cuda, cuda:1 and so on, mps or auto")
+    return text
 
 
 def _said_by_owner(environment: Mapping[str, str]) -> list[str]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from flwr.app import Context, RecordDict
 
 from client import node
+from client.policy import is_real
 from fedlearn.config import config_from, to_flower
+from fedlearn.engine.virtual_nodes import FIRST_NODE_ID, context_of
 
 FLAT = {"clients": 4, "data.dataset": "digits", "out": "/runs/first"}
 
@@ -28,3 +31,23 @@ def test_a_node_with_its_own_data_holds_some_of_it_out():
     assert (len(trained_on), len(measured_on)) == (1082, 360)
     assert len(np.unique(trained_on)) == len(trained_on)
     assert np.bincount(measured_on.targets, minlength=10).min() > 0  # of all classes: it is not the end of the file
+
+
+@pytest.mark.parametrize("asked", ["cuda", "cpu"])
+def test_node_computes_where_its_owner_says_whatever_the_server_asks(asked):
+    def seen(**node_config):
+        where = context(settings={"engine.device": asked}, **node_config)
+        given = where.run_config
+        heard = node.on_its_device(None, where, lambda message, context: context.run_config["engine.device"])
+        assert where.run_config is given  # as it is written back
+        return heard
+
+    assert seen() == "cpu"
+    assert seen(device="mps") == "mps"
+
+
+def test_virtual_node_computes_where_the_run_does():
+    settings = to_flower(config_from({"engine.device": "cuda:1"}))
+    virtual = context_of(FIRST_NODE_ID, b"", num_nodes=4, settings=settings)
+    assert node.on_its_device(None, virtual, lambda message, context: context.run_config) is settings
+    assert not is_real(virtual)

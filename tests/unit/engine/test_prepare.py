@@ -1,8 +1,12 @@
-"""The data set that was found replaces the one that was asked for, with a notice where they differ."""
+"""The data set and the device that were found replace those that were asked for, with a notice where data differ."""
 
 from __future__ import annotations
 
+import pytest
+
 from fedlearn.config import config_from
+from fedlearn.errors import SettingError
+from fedlearn.models import device
 from fedlearn.models.loaded import with_found_data
 
 
@@ -15,3 +19,13 @@ def test_without_cifar10_the_settings_name_digits_and_say_so(tmp_path):
 def test_a_data_set_that_is_there_needs_no_notice():
     found = with_found_data(config_from({"data.dataset": "digits"}))
     assert (found.data.dataset, found.data.notice) == ("digits", "")
+
+
+def test_device_that_was_found_takes_the_place_of_auto_and_trees_need_none(monkeypatch):
+    monkeypatch.setattr(device, "_count", lambda kind: int(kind != "cuda"))
+    auto = config_from({"data.dataset": "digits", "engine.device": "auto"})
+    assert with_found_data(auto).engine.device == "mps"
+    trees = {"data.dataset": "diabetes", "model.name": "dp-forest", "engine.device": "cuda"}
+    assert with_found_data(config_from(trees)).engine.device == "cpu"
+    with pytest.raises(SettingError, match=r"^engine\.device = 'cuda': torch finds no cuda here"):
+        with_found_data(config_from({"data.dataset": "digits", "engine.device": "cuda"}))

@@ -7,7 +7,7 @@ import pytest
 
 from fedlearn.config import RunConfig, config_from
 from fedlearn.errors import SettingError, UsageError
-from fedlearn.runs.folder import RunFolder, environment
+from fedlearn.runs.folder import RunFolder, environment, kept_settings
 
 
 def test_settings_are_read_back_as_they_were_written(tmp_path):
@@ -27,6 +27,7 @@ def test_settings_are_read_back_as_they_were_written(tmp_path):
         {"data.dataset": "digits"},
         {"strategy.name": "median"},
         {"gate.max_norm": 9.0},
+        {"engine.device": "cuda"},
     ],
 )
 def test_setting_that_changes_the_bytes_must_stay_as_it_was(tmp_path, setting):
@@ -52,6 +53,15 @@ def test_setting_that_leaves_the_bytes_alone_may_change(tmp_path, setting):
     folder = RunFolder(tmp_path)
     folder.write_settings(RunConfig())
     folder.check_settings(config_from(setting))
+
+
+def test_run_goes_on_with_another_device_of_the_kind_that_it_was_begun_on(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.write_settings(config_from({"engine.device": "cuda"}))
+    folder.check_settings(config_from({"engine.device": "cuda:1"}))
+    assert kept_settings(config_from({"engine.device": "cuda:1"}))["engine.device"] == "cuda"
+    with pytest.raises(SettingError, match=r"^engine\.device = 'cpu': the run in .* was begun with 'cuda'"):
+        folder.check_settings(RunConfig())
 
 
 def test_folder_without_settings_is_no_run(tmp_path):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from flwr.common.config import parse_config_args
 
 from fedlearn.config.policy import Policy
-from fedlearn.engine.deployment.client import _options, _privacy_config
+from fedlearn.engine.deployment.claims import Claim
+from fedlearn.engine.deployment.client import _node_config, _options, _privacy_config
 from fedlearn.errors import UsageError
 
 NEEDED = ["--superlink", "s:1", "--keys", "keys", "--claims", "claims"]
@@ -27,6 +30,14 @@ def test_flags_and_file_reach_the_node_and_flags_win(tmp_path):
     assert Policy.of_node(found) == Policy(
         largest_epsilon=3.0, epsilon_of_a_run=0.5, least_records=80, models=("dp-forest", "cnn"), public_sizes=True
     )
+
+
+def test_owner_says_where_the_node_trains():
+    options, ours = _options([*NEEDED, "--device", "cuda:1"]), Claim(3, 5, Path("key"), 0)
+    assert 'device="cuda:1"' in _node_config(options, ours, "").split()
+    assert "device" not in _node_config(_options(NEEDED), ours, "")
+    with pytest.raises(SystemExit):
+        _options([*NEEDED, "--device", "gpu own-data=true"])
 
 
 def test_flags_win_over_the_environment_and_a_switch_is_true_or_false(tmp_path, monkeypatch):
