@@ -132,7 +132,7 @@ class SGD(Learner):
 
         Inputs and targets come in, as `model` makes them; the parameters of `model` are changed in place.
         """
-        objective, module = self.model.objective, self.model.module
+        objective, outputs_of = self.model.objective, self.model.outputs
         parameters: list[Tensor] = list(self.model.parameters)
         update = self.optimizer(parameters, task)
         decay = self.training.weight_decay if self._optimizer.is_ours else 0.0  # any other does it itself
@@ -140,7 +140,7 @@ class SGD(Learner):
         start = [p.detach().clone() for p in parameters] if pull else []
 
         def step(inputs: Tensor, targets: Tensor) -> Tensor:
-            loss = objective.loss(module(inputs), targets)
+            loss = objective.loss(outputs_of(inputs), targets)
             gradients = list(torch.autograd.grad(loss, parameters, materialize_grads=True))
             with torch.no_grad():
                 self.gradients(gradients, task)

@@ -165,6 +165,9 @@ class TrainingSettings(Settings):
     """Largest L2 norm of the gradient of a step's loss, longer ones are shortened to it; 0 sets no limit."""
     proximal_mu: NonNegative = 0.0
     """FedProx: strength of the pull towards the global state; 0 is plain FedAvg."""
+    precision: Literal["float32", "bfloat16-mixed"] = "float32"
+    """Of a torch module's products and convolutions, when it trains and is evaluated. bfloat16-mixed: torch's autocast;
+    weights, losses, sums and what is sent stay float32. Fast on GPUs and on processors with instructions for it."""
     options: Options = ""
     """The learner's own, keyword parameters of its constructor; of sgd, those of the optimizer, as betas of adamw."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+from pathlib import Path
 
 from fedlearn import objects
 from fedlearn.config import RunConfig
@@ -11,6 +13,11 @@ from fedlearn.data.cache import checked
 from fedlearn.devices import with_fingerprint
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, with_found
+
+SLOW = (
+    "training.precision = 'bfloat16-mixed': this processor has no instructions for bfloat16, and a step takes many "
+    "times as long as in float32"
+)
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +38,19 @@ def prepared(config: RunConfig) -> RunConfig:
     privacy = config.privacy
     if privacy.noise == "auto" and _may_add_noise(config):
         privacy = privacy.model_copy(update={"noise": "seeded"})
-    return with_found(config, dataset).model_copy(
-        update={"privacy": privacy, "devices": with_fingerprint(config.devices)}
-    )
+    found = with_found(config, dataset)
+    if found.training.precision != "float32" and found.engine.device == "cpu" and not has_bfloat16():
+        log.warning("%s", SLOW)
+    return found.model_copy(update={"privacy": privacy, "devices": with_fingerprint(config.devices)})
+
+
+def has_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Return whether this processor computes in bfloat16; where it does not say, it is taken to."""
+    try:
+        words = set(re.findall(r"\w+", cpuinfo.read_text(encoding="utf-8")))
+    except OSError:
+        return True
+    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
 
 
 def _may_add_noise(config: RunConfig) -> bool:

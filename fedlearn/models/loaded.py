@@ -116,8 +116,10 @@ def trial(settings: Mapping[str, Any], state: State) -> None:
         raise
     except Exception as error:  # of the user's own code
         about = f"{dataset.spec.classes} classes" if dataset.spec.classes else "numbers"
+        precision, plain = config.training.precision, RunConfig().training.precision
+        setting = ("model.name", config.model.name) if precision == plain else ("training.precision", precision)
         raise SettingError(
-            "model.name", config.model.name,
+            *setting,
             f"a step on two examples of {dataset.name!r} (shape {dataset.spec.shape}, {about}) fails: "
             f"{type(error).__name__}: {said(error)}",
         ) from error  # fmt: skip

@@ -57,6 +57,8 @@ class TorchModel:
         Makes a batch of examples the numbers that the module is given, on its device.
     device
         Where the module is computed.
+    is_mixed
+        Whether products and convolutions are computed in bfloat16.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class TorchModel:
         prepare_to_train()
         self.spec = spec
         self.objective = objective or objective_for(spec)
+        self.is_mixed = False
         self._build = build
         with torch.random.fork_rng(devices=[]):
             self.module = self._fresh()
@@ -97,6 +100,7 @@ class TorchModel:
     def planned(self, config: RunConfig) -> Self:
         """Return the model where a run with these settings computes it."""
         self.on(device_of(config.engine.device))
+        self.is_mixed = config.training.precision == "bfloat16-mixed"
         return self
 
     @property
@@ -120,6 +124,14 @@ class TorchModel:
             with torch.no_grad():
                 module(inputs_of(self.spec)(np.zeros((2, *self.spec.shape), self.spec.dtype)))
         return module
+
+    def outputs(self, inputs: Tensor) -> Tensor:
+        """Return what the module makes of a batch: float32, whatever it computes in."""
+        if not self.is_mixed:
+            return self.module(inputs)  # type: ignore[no-any-return]
+        with torch.autocast(self.device.type, torch.bfloat16):
+            outputs: Tensor = self.module(inputs)
+        return outputs.float()
 
     def load(self, state: State) -> None:
         """Copy a state into the module."""
@@ -147,7 +159,7 @@ class TorchModel:
         targets = self.targets(np.array(examples.targets))
         with torch.random.fork_rng(devices=[]):
             self.module.train()
-            outputs = self.module(inputs)
+            outputs = self.outputs(inputs)
             if why_not := self.objective.why_not(outputs, targets):
                 raise ValueError(why_not)
             loss = self.objective.loss(outputs, targets)
@@ -161,7 +173,7 @@ class TorchModel:
         with torch.inference_mode():
             for start in range(0, len(examples), EVALUATION_BATCH):
                 batch = slice(start, start + EVALUATION_BATCH)
-                outputs = self.module(self.inputs(np.array(examples.inputs[batch]))).cpu()
+                outputs = self.outputs(self.inputs(np.array(examples.inputs[batch]))).cpu()
                 targets = self.objective.targets(np.array(examples.targets[batch]))
                 confusion = self.objective.confusion(outputs, targets)
                 total += Evaluation(self.objective.measure(outputs, targets), len(targets), confusion)
