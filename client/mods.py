@@ -24,11 +24,11 @@ ROUND = "residual-round"
 
 
 def boxed(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """Take the server's arrays out of their box, and put the reply's into one: who sends boxes can open them."""
+    """Take the server's arrays out of their box, and put the reply into one: who sends boxes can open them."""
     is_boxed = wire.unbox(message.content)
     reply = call_next(message, context)
     if is_boxed and reply.has_content():
-        wire.replace_arrays([reply.content], wire.boxed)
+        wire.box(reply.content)
     return reply
 
 

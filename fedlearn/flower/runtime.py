@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, NoReturn
 
 from fedlearn import flower  # first: it sets Flower's switches before anything of it is imported
@@ -49,7 +52,8 @@ def available() -> str:
     if missing:
         return missing
     wanted = [
-        (clientapp, name) for name in ("run_clientapp", "pull_task_input", "push_message", "push_task_output", "log")
+        (clientapp, name)
+        for name in ("run_clientapp", "pull_task_input", "install_from_fab", "push_message", "push_task_output", "log")
     ]
     wanted += [(inflatable_utils, name) for name in PULLS]
     return next((name for module, name in wanted if not hasattr(module, name)), "")
@@ -153,15 +157,34 @@ class Input:
     ttl: float
 
 
-def run_task(endpoint: Endpoint, token: str, *, on_input: Callable[[Input], None]) -> NoReturn:
+def run_task(
+    endpoint: Endpoint,
+    token: str,
+    *,
+    on_input: Callable[[Input], None],
+    installed: Mapping[str, str],
+    on_installed: Callable[[str, str], None],
+) -> NoReturn:
     """Run a client task to its end in this process, which ends with it.
 
     Parameters
     ----------
     on_input
-        Called before the app is loaded.
+        Called before the app is installed.
+    installed
+        SHA-256 of a bundle's bytes -> where an earlier task has installed it: that is not done again for each message.
+    on_installed
+        Told the same of the task's bundle, before its app is loaded.
     """
     pull = clientapp.pull_task_input
+    install = clientapp.install_from_fab  # type: ignore[attr-defined]
+
+    def install_once(fab: bytes, **how: Any) -> Path:
+        checksum = sha256(fab).hexdigest()
+        known = Path(installed.get(checksum, ""))
+        place = known if checksum in installed and known.is_dir() else install(fab, **how)
+        on_installed(checksum, str(place))
+        return place
 
     def pull_and_tell(client: Any) -> Any:
         message, context, run, fab = pull(client)
@@ -170,6 +193,7 @@ def run_task(endpoint: Endpoint, token: str, *, on_input: Callable[[Input], None
         return message, context, run, fab
 
     clientapp.pull_task_input = pull_and_tell
+    clientapp.install_from_fab = install_once  # type: ignore[attr-defined, assignment]
     clientapp.run_clientapp(
         runtime_api_address=endpoint.address,
         token=token,
@@ -253,9 +277,30 @@ class Impatient:
         self._idle = min(self._idle * 1.2, LONGEST_IDLE_POLL)
 
 
-def run_supernode() -> None:
-    """Run Flower's SuperNode with short pauses; arguments are those of ``flower-supernode``, in `sys.argv`."""
+def run_supernode(bell: int | None) -> None:
+    """Run Flower's SuperNode with short pauses; arguments are those of ``flower-supernode``, in `sys.argv`.
+
+    Parameters
+    ----------
+    bell
+        File descriptor of a pipe into which a byte is written when a message has come; None: nobody waits for it.
+    """
     if hasattr(supernode, "time"):
         supernode.time = Impatient()
+    if bell is not None and hasattr(supernode, "_pull_and_store_message"):
+        supernode._pull_and_store_message = _ringing(supernode._pull_and_store_message, bell)
     pull_impatiently()
     flower_supernode()
+
+
+def _ringing(pull: Callable[..., int | None], bell: int) -> Callable[..., int | None]:
+    os.set_blocking(bell, False)  # whoever does not listen does not stop us
+
+    def pull_and_ring(**given: Any) -> int | None:
+        run_id = pull(**given)
+        if run_id is not None:
+            with suppress(BlockingIOError):
+                os.write(bell, b"!")
+        return run_id
+
+    return pull_and_ring

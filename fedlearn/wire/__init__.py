@@ -1,7 +1,7 @@
 """What travels: arrays, boxes, messages, and what they weigh."""
 
 from fedlearn.wire.arrays import pack, pack_arrays, replace_arrays, unpack, unpack_arrays
-from fedlearn.wire.boxes import BOX, boxed, unbox
+from fedlearn.wire.boxes import BOX, box, boxed, unbox
 from fedlearn.wire.messages import (
     ARRAYS,
     CHECKSUM,
@@ -63,6 +63,7 @@ __all__ = [
     "REPORT",
     "ROUND_OVER",
     "SERVER_ROUND",
+    "box",
     "boxed",
     "bytes_of",
     "bytes_of_all",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from flwr.app import Array as FlowerArray
-from flwr.app import ArrayRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fedlearn import flower
 from fedlearn.compression import Payload
@@ -97,11 +97,13 @@ def array_keys(content: RecordDict) -> list[str]:
 
 def replace_arrays(
     contents: Iterable[RecordDict],
-    change: Callable[[ArrayRecord], ArrayRecord],
+    change: Callable[[ArrayRecord], ArrayRecord | ConfigRecord],
     keys_of: Callable[[RecordDict], Iterable[str]] = array_keys,
 ) -> None:
     """Put what `change` makes of it in place of records of arrays; of one that several share it is made once."""
-    made: dict[int, tuple[ArrayRecord, ArrayRecord]] = {}  # by id; the first keeps its id from being used again
+    made: dict[
+        int, tuple[ArrayRecord, ArrayRecord | ConfigRecord]
+    ] = {}  # by id; the first keeps its id from being used again
     for content in contents:
         for key in keys_of(content):
             record = content[key]

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from flwr.app import Context, Error, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
 
 from client.app import app as client_app
 from client.mods import RESIDUAL
@@ -177,13 +177,15 @@ class Reports:
 
 
 def _through_a_box(content: RecordDict, rng: random.Random) -> RecordDict:
+    """Return what comes of a small box of all records, or of a large one of each record of arrays."""
     boxed = RecordDict(dict(content.items()))
-    wire.replace_arrays([boxed], wire.boxed)
+    if rng.random() < 0.5:
+        data = spoiled_bytes(flower.to_bytes(boxed), rng)
+        boxed = RecordDict({wire.BOX: ConfigRecord({wire.BOX: data})})
     for key in wire.arrays.array_keys(boxed):
-        packed = boxed[key][wire.boxes.BOX]
-        data = spoiled_bytes(packed.data, rng)
-        array = flower.array_of(packed.dtype, packed.shape, packed.stype, data)
-        boxed[key] = flower.filled(type(boxed[key])(), {wire.boxes.BOX: array})
+        data = spoiled_bytes(flower.to_bytes({wire.BOX: boxed[key]}), rng)
+        array = flower.array_of("uint8", (len(data),), wire.BOX, data)
+        boxed[key] = flower.filled(ArrayRecord(), {wire.BOX: array})
     return flower.from_bytes(flower.to_bytes(boxed)) if _opens(boxed) else boxed
 
 
@@ -411,7 +413,7 @@ class HostileGrid(NetworkGrid):
         replies = super()._replies(message, node)
         for _, reply in replies:
             if is_boxed and reply.has_content():
-                wire.replace_arrays([reply.content], wire.boxed)
+                wire.box(reply.content)
         if node.partition_id < HONEST:
             return replies
         return [each for after_seconds, reply in replies for each in self._spoiled(after_seconds, reply)]

@@ -3,7 +3,8 @@
     python -m fedlearn.engine.deployment.client --superlink server:8443 --root-certificates ca.crt --keys nodes
 
 Each of the two is started again when it dies, while the other one goes on. They talk through a port of this host only,
-with a secret that is made anew each time.
+with a secret that is made anew each time. A byte in a pipe of this process, which both inherit, tells the executor that
+a message has come: it need not ask again and again.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ log = logging.getLogger("client")
 class Service:
     """A process that is to run for ever."""
 
-    def __init__(self, name: str, command: list[str]) -> None:
+    def __init__(self, name: str, command: list[str], bell: int) -> None:
         self.name = name
+        self._bell = bell  # its end of the pipe
         self._command = [sys.executable, "-m", f"fedlearn.engine.deployment.{name}", *command]
         self._process: subprocess.Popen[bytes] | None = None
         self._start_at = 0.0
@@ -67,7 +69,8 @@ class Service:
             log.warning("%s ended (exit code %d): starting it again in %g s", self.name, code, pause)
             self._process, self._start_at = None, time.monotonic() + pause
         if self._process is None and time.monotonic() >= self._start_at:
-            self._process = subprocess.Popen([*self._command, "--parent-pid", str(os.getpid())])
+            words = ["--parent-pid", str(os.getpid()), "--bell", str(self._bell)]
+            self._process = subprocess.Popen([*self._command, *words], pass_fds=[self._bell])
 
     def stop(self) -> None:
         """Tell it to end."""
@@ -137,7 +140,8 @@ def _services(options: argparse.Namespace, ours: Claim, secret: Path, privacy: s
         supernode += ["--health-server-address", options.health_server_address]
     executor = ["--insecure", "--runtime-api-address", f"127.0.0.1:{port}", "--superexec-auth-secret-file", str(secret)]
     executor += ["--only-our-app"] if options.ledger else []  # another one would not ask the ledger
-    return [Service("supernode", supernode), Service("executor", executor)]
+    heard, rung = os.pipe()  # open as long as this process is, whichever of the two starts anew
+    return [Service("supernode", supernode, rung), Service("executor", executor, heard)]
 
 
 def _node_config(options: argparse.Namespace, ours: Claim, privacy: str) -> str:

@@ -16,6 +16,7 @@ import argparse
 import gc
 import logging
 import os
+import select
 import signal
 import sys
 import time
@@ -49,12 +50,13 @@ log = logging.getLogger("executor")
 class Executor:
     """Takes the tasks of a SuperNode or SuperLink, each in a process of its own."""
 
-    def __init__(self, endpoint: Endpoint, *, server: bool, only_ours: bool = False) -> None:
+    def __init__(self, endpoint: Endpoint, *, server: bool, only_ours: bool = False, bell: int | None = None) -> None:
         self._endpoint = endpoint
         self._server = server
         self._only_ours = only_ours
         self._tasks: dict[int, Task] = {}
         self._source = Tasks(endpoint, SERVER_TASK if server else CLIENT_TASK)
+        self._bell = bell
         self._away = False
         self._ask_at = 0.0  # monotonic seconds
         self._pauses = Pauses(SHORTEST_POLL, LONGEST_POLL)
@@ -71,14 +73,15 @@ class Executor:
         while True:
             self._look_after_tasks()
             if time.monotonic() < self._ask_at:
-                time.sleep(TICK)
+                self._wait()
             elif token := self._acquire():
                 task = self._start(token)
                 self._tasks[task.pid] = task
                 self._pauses.reset()
             else:
                 idle = not self._tasks and not self._away
-                self._ask_at = time.monotonic() + (self._pauses.next() if idle else LONGEST_POLL)
+                pause = self._pauses.next() if idle and self._bell is None else LONGEST_POLL
+                self._ask_at = time.monotonic() + pause
 
     def stop(self) -> None:
         """End what is running."""
@@ -91,6 +94,14 @@ class Executor:
         for task in self._tasks.values():
             task.kill(signal.SIGKILL)
         self._source.close()
+
+    def _wait(self) -> None:
+        """Wait a tick; less, if the bell rings, and ask at once then."""
+        if self._bell is None:
+            time.sleep(TICK)
+        elif select.select([self._bell], [], [], TICK)[0]:
+            os.read(self._bell, 4096)
+            self._ask_at = 0.0
 
     def _start(self, token: str) -> Task:
         if self._server:
@@ -142,7 +153,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(f"error: Flower has moved {moved}: our app cannot be told from a server's; install the flwr that fits")
     if moved:
         log.warning("Flower has moved %s: running flower-superexec, which starts a Python for every message", moved)
-        os.execvp("flower-superexec", ["flower-superexec", *(each for each in given if each != "--server")])
+        os.execvp("flower-superexec", ["flower-superexec", *_words_of_flower(given)])
     die_with(options.parent_pid)
     if options.health_server_address:
         serve_health(options.health_server_address)
@@ -150,7 +161,7 @@ def main(arguments: list[str] | None = None) -> None:
     warm.import_libraries(server=options.server)
     pull_impatiently()  # tasks inherit it
     gc.freeze()
-    executor = Executor(_endpoint(options), server=options.server, only_ours=options.only_our_app)
+    executor = Executor(_endpoint(options), server=options.server, only_ours=options.only_our_app, bell=options.bell)
     log.info("takes the tasks of %s", options.runtime_api_address)
     try:
         executor.run()
@@ -165,6 +176,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _stop(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
+
+
+def _words_of_flower(given: list[str]) -> list[str]:
+    """Return the words that ``flower-superexec`` knows, too."""
+    ours = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    ours.add_argument("--server", action="store_true")
+    ours.add_argument("--bell")
+    return ours.parse_known_args(given)[1]
 
 
 def _endpoint(options: argparse.Namespace) -> Endpoint:
@@ -185,6 +204,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--server", action="store_true", help="Run server apps of a SuperLink, not clients.")
     parser.add_argument("--only-our-app", action="store_true", help="Run no app but the one that is installed here.")
     parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Of the gRPC health service.")
+    parser.add_argument("--bell", type=int, metavar="FD", help="A pipe that has a byte when there is a task.")
     parser.add_argument("--parent-pid", type=int, metavar="PID", help="End when this process ends.")
     options = parser.parse_args(arguments)
     if options.insecure and options.root_certificates:

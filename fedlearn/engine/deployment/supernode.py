@@ -1,10 +1,12 @@
 """Flower's SuperNode, asking its SuperLink for messages up to ten times a second instead of every three seconds.
 
-Takes the arguments of ``flower-supernode``, and ``--parent-pid`` as ``flower-superexec`` does.
+Takes the arguments of ``flower-supernode``, ``--parent-pid`` as ``flower-superexec`` does, and ``--bell``, the file
+descriptor of a pipe into which it writes a byte when a message has come.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 
@@ -13,18 +15,18 @@ from fedlearn.engine.processes import die_with
 
 def main() -> None:
     """Run until stopped."""
-    arguments = sys.argv[1:]
-    if "--parent-pid" in arguments:
-        place = arguments.index("--parent-pid")
-        die_with(int(arguments[place + 1]))
-        del arguments[place : place + 2]
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--parent-pid", type=int)
+    parser.add_argument("--bell", type=int)
+    ours, arguments = parser.parse_known_args()
+    die_with(ours.parent_pid)
     sys.argv = ["flower-supernode", *arguments]
     from fedlearn.flower import runtime as flower_runtime
 
     if flower_runtime.missing:
         print(f"Flower has moved {flower_runtime.missing}: messages are asked for every 3 s", file=sys.stderr)
         os.execvp("flower-supernode", sys.argv)
-    flower_runtime.run_supernode()
+    flower_runtime.run_supernode(ours.bell)
 
 
 if __name__ == "__main__":

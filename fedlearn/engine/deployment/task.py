@@ -8,9 +8,10 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from fedlearn.engine.deployment import warm
 from fedlearn.engine.processes import how_it_ended
@@ -49,10 +50,14 @@ class Task:
         with suppress(BlockingIOError):
             while data := os.read(self.pipe, 65536):
                 self._heard += data
-        if not self._heard.endswith(b"\n"):
+        whole, _, rest = self._heard.rpartition(b"\n")
+        self._heard = rest
+        return any([self._take_in(json.loads(line), learned) for line in whole.splitlines()])
+
+    def _take_in(self, told: Mapping[str, Any], learned: warm.Learned) -> bool:
+        if place := told.get("installed"):
+            learned.installed[told["checksum"]] = place
             return False
-        told = json.loads(self._heard)
-        self._heard.clear()
         self._message = bytes.fromhex(told["message"])
         self._ttl = max(told["ttl"], SHORTEST_LIMIT)
         self._end = time.monotonic() + self._ttl
@@ -107,21 +112,29 @@ def start_task(endpoint: Endpoint, token: str, learned: warm.Learned, *, only_ou
     pid = os.fork()
     if pid == 0:
 
+        def tell(told: Mapping[str, Any]) -> None:
+            os.write(write_end, json.dumps(told).encode() + b"\n")
+
         def prepare(given: Input) -> None:
             is_ours = learned.is_ours(given)
             told = {
                 "fab_hash": given.fab_hash, "is_ours": is_ours, "run_config": dict(given.run_config),
                 "message": given.message.hex(), "ttl": given.ttl,
             }  # fmt: skip
-            with os.fdopen(write_end, "wb") as pipe:
-                pipe.write(json.dumps(told).encode() + b"\n")
+            tell(told)
             if only_ours and not learned.is_nothing_else(given):
                 report_death(endpoint, token, given.message, APP_NOT_ALLOWED)
                 os._exit(0)
             if not is_ours:
                 warm.forget_ours()
 
-        _alone(lambda: run_task(endpoint, token, on_input=prepare))
+        def on_installed(checksum: str, place: str) -> None:
+            tell({"checksum": checksum, "installed": place})
+            os.close(write_end)  # the app that is loaded next has nothing to tell
+
+        _alone(
+            lambda: run_task(endpoint, token, on_input=prepare, installed=learned.installed, on_installed=on_installed)
+        )
     os.close(write_end)
     return Task(pid, endpoint, token, read_end)
 

@@ -41,6 +41,7 @@ class Learned:
     """What was learned from tasks: which bundles hold the app that is imported here, and the settings of the run."""
 
     def __init__(self) -> None:
+        self.installed: dict[str, str] = {}  # SHA-256 of a bundle's bytes -> where a task has installed it
         self._files = _hashes_of_our_files()  # at the time of import: what lies on the disk later may differ
         self._ours: dict[str, bool] = {}  # hash of a bundle -> whether its app is the one imported here
         self._run_config: Mapping[str, Any] | None = None

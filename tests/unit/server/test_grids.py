@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from flwr.app import ArrayRecord
+from flwr.app import ConfigRecord
 from flwr.superlink.grid import HttpGrid
 
 from client.mods import boxed
-from fedlearn import flower, wire
+from fedlearn import wire
 from server.grids import BoxingGrid, for_network
 from tests.unit.server.scripted import NetworkGrid, Node, answer, honest_content
 
@@ -19,8 +19,8 @@ class Boxed(BoxingGrid):
         self.nodes = nodes
 
 
-def arrays_in(content):
-    return [array for record in flower.records_of(content, ArrayRecord) for array in record.values()]
+def boxes_in(content):
+    return [record[wire.BOX] for record in content.values() if list(record) == [wire.BOX]]
 
 
 class BoxingNode(Node):
@@ -32,11 +32,10 @@ class BoxingNode(Node):
         self.spoil = spoil
 
     def _report(self, message, node):
-        self.received += arrays_in(message.content)
+        self.received += boxes_in(message.content)
         reply = boxed(message, None, lambda m, _: answer(m, honest_content(m, self.partition_id)))
         if self.spoil:
-            (packed,) = arrays_in(reply.content)
-            packed.__dict__["data"] = self.spoil
+            reply.content[wire.BOX] = ConfigRecord({wire.BOX: self.spoil})
         return [reply.content]
 
 
@@ -46,12 +45,12 @@ def test_a_run_in_boxes_makes_the_model_of_one_without(scene):
     assert inside.store.model_sha256 == plain.store.model_sha256
     assert inside.store.history.rounds == plain.store.history.rounds  # their bytes, too
     for node in inside.grid.nodes.values():
-        assert [array.stype for array in node.received] == [wire.BOX] * 3
+        assert [type(box) for box in node.received] == [bytes] * 3
 
 
 def test_nodes_that_share_a_state_share_its_box(scene):
     run = scene({10 + i: BoxingNode(i) for i in range(3)}, grid=Boxed).run()
-    boxes = {id(node.received[0].data) for node in run.grid.nodes.values()}
+    boxes = {id(node.received[0]) for node in run.grid.nodes.values()}
     assert len(boxes) == 1
 
 
@@ -65,7 +64,7 @@ def test_a_report_in_a_box_that_does_not_open_is_refused(scene):
 def test_a_node_boxes_its_report_only_for_a_server_that_boxes(scene):
     nodes = {10 + i: BoxingNode(i) for i in range(3)}
     run = scene(nodes, grid=NetworkGrid).run()
-    assert all(array.stype == "numpy.ndarray" for node in nodes.values() for array in node.received)
+    assert all(node.received == [] for node in nodes.values())
     assert run.store.history.rounds[0].reported == 3
 
 

@@ -6,7 +6,7 @@ from flwr.app import Array as FlowerArray
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.common.serde import recorddict_from_proto
 from flwr.proto.recorddict_pb2 import RecordDict as ProtoRecordDict
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -127,15 +127,31 @@ def test_state_is_parsed_once_for_all_nodes_of_a_process():
 # --- boxes ------------------------------------------------------------------------------------------------------------
 
 
-@given(values=st.dictionaries(st.text(max_size=9), ANY, max_size=4))
-def test_a_box_gives_back_what_was_put_in(values):
+@pytest.fixture(params=[0, wire.boxes.SMALL], ids=["large", "small"])
+def kind(request, monkeypatch):
+    """Boxes of one kind, whatever they hold."""
+    monkeypatch.setattr(wire.boxes, "SMALL", request.param)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=st.dictionaries(st.text(max_size=9), ANY, max_size=4), whole=st.booleans())
+def test_a_box_gives_back_what_was_put_in(values, whole, kind):
     content = RecordDict({"arrays": wire.pack_arrays(values), "metrics": MetricRecord({"loss": 1.0})})
     before = flower.to_bytes(content)
-    wire.replace_arrays([content], wire.boxed)
-    assert len(content["arrays"]) == 1
+    if whole:
+        wire.box(content)
+    else:
+        wire.replace_arrays([content], wire.boxed)
+    assert all(len(record) == 1 for record in content.values())
     assert wire.unbox(content)
     assert flower.to_bytes(content) == before
     assert not wire.unbox(content)
+
+
+def test_a_small_reply_is_one_record_of_one_value():
+    content = RecordDict({"arrays": wire.pack_arrays({"w": np.zeros(9)}), "metrics": MetricRecord({"loss": 1.0})})
+    wire.box(content)
+    assert [(key, list(record)) for key, record in content.items()] == [(wire.BOX, [wire.BOX])]
 
 
 def test_a_box_of_a_model_is_hardly_larger_than_its_arrays():
@@ -154,10 +170,14 @@ def test_a_box_of_a_model_is_hardly_larger_than_its_arrays():
     ],
     ids=["empty", "garbage", "two-records", "metrics"],
 )
-def test_a_box_that_holds_something_else_is_refused(data):
-    bad = flower.filled(ArrayRecord(), {wire.BOX: flower.array_of("uint8", (len(data),), wire.BOX, data)})
+@pytest.mark.parametrize("is_small", [True, False])
+def test_a_box_that_holds_something_else_is_refused(data, is_small):
+    packed = flower.array_of("uint8", (len(data),), wire.BOX, data)
+    bad = ConfigRecord({wire.BOX: data}) if is_small else flower.filled(ArrayRecord(), {wire.BOX: packed})
     content = RecordDict({"arrays": bad})
     with pytest.raises(Refused, match="box 'arrays'"):
         wire.unbox(content)
-    with pytest.raises(Refused, match=wire.BOX):  # and whoever reads it closed refuses it, too
-        wire.unpack_arrays(content["arrays"])
+    assert content["arrays"] is bad
+    if not is_small:
+        with pytest.raises(Refused, match=wire.BOX):  # and whoever reads it closed refuses it, too
+            wire.unpack_arrays(content["arrays"])

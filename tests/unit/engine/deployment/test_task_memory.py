@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
@@ -21,17 +23,18 @@ from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile
 
 NODE, PARTITION = 7, 1
+REAL_PIPE = os.pipe
 SETTINGS = to_flower(
     settings_from({"clients": 3, "data.dataset": "diabetes", "model.name": "dp-forest", "out": "/runs/first"})
 )
-OURS = SimpleNamespace(is_ours=lambda given: True)
+OURS = SimpleNamespace(is_ours=lambda given: True, installed={}, learn=lambda *_, **__: False)
 
 
 @pytest.fixture
 def handled(monkeypatch, tmp_path):
     """Return a function that has a fresh task of a fresh SuperNode handle a message; it returns what is answered."""
 
-    def handled(message, *, settings=SETTINGS, **node_config):
+    def handled(message, *, settings=SETTINGS, install=lambda *_, **__: None, learned=OURS, **node_config):
         about = {"partition-id": PARTITION, "num-partitions": 3, **node_config}
         context = Context(1, NODE, about, RecordDict(), dict(settings))  # a SuperNode that has just started
         given = (
@@ -53,15 +56,16 @@ def handled(monkeypatch, tmp_path):
             "start_parent_process_monitor": lambda pid: None,
             "register_signal_handlers": lambda **_: None,
             "pull_task_input": lambda client: given,
-            "install_from_fab": lambda *_, **__: None,
+            "install_from_fab": install,
             "get_project_dir": lambda *_: tmp_path,
             "get_load_client_app_fn": lambda **_: lambda *_: app,
             "push_message": push,
             "flwr_exit": lambda code, **_: os._exit(0),
         }.items():
             monkeypatch.setattr(runtime.clientapp, name, stands_in)
-        started = start_task(runtime.Endpoint("127.0.0.1:1", insecure=True), "token", OURS)
+        started = start_task(runtime.Endpoint("127.0.0.1:1", insecure=True), "token", learned)
         assert os.waitpid(started.pid, 0) == (started.pid, 0)
+        started.hear(learned)
         os.close(started.pipe)
         content = flower.from_bytes(answer.read_bytes())
         wire.unbox(content)
@@ -107,6 +111,42 @@ def test_a_budget_that_was_spent_in_one_task_is_spent_in_the_next(handled, tmp_p
     assert why_not(handled(ready_query(), settings={**SETTINGS, "out": "/runs/second"}, **home)) == ""
 
 
+def test_an_app_is_installed_once_as_long_as_it_is_there(handled, tmp_path):
+    calls, place = tmp_path / "calls", tmp_path / "app"
+
+    def install(fab, **_):
+        place.mkdir()
+        with calls.open("a") as file:
+            file.write("installed\n")
+        return place
+
+    learned = SimpleNamespace(is_ours=lambda given: True, installed={}, learn=lambda *_, **__: False)
+    for _ in range(3):
+        assert why_not(handled(ready_query(), install=install, learned=learned)) == ""
+    assert calls.read_text() == "installed\n"
+    assert learned.installed == {sha256(b"").hexdigest(): str(place)}
+    place.rmdir()
+    assert why_not(handled(ready_query(), install=install, learned=learned)) == ""
+    assert calls.read_text() == "installed\n" * 2
+
+
+def test_an_app_has_nothing_to_tell_its_executor(handled, monkeypatch):
+    """It is code of the server's: what it wrote there would be believed of every later message."""
+    pipes = []
+    monkeypatch.setattr(task.os, "pipe", lambda: pipes.extend(REAL_PIPE()) or tuple(pipes[-2:]))
+    app = load_client_app()
+
+    def hostile(**given):
+        with suppress(OSError):
+            os.write(pipes[1], b'{"checksum": "of the next bundle", "installed": "/elsewhere"}\n')
+        return app(**given)
+
+    monkeypatch.setitem(globals(), "load_client_app", lambda: hostile)
+    learned = SimpleNamespace(is_ours=lambda given: True, installed={}, learn=lambda *_, **__: False)
+    assert why_not(handled(ready_query(), learned=learned)) == ""
+    assert list(learned.installed) == [sha256(b"").hexdigest()]
+
+
 def test_two_tasks_at_once_on_one_ledger_send_the_same_bytes_and_spend_once(handled, tmp_path):
     """The second comes while the first has booked and not yet published: it waits for it."""
     ledger = {"ledger": str(tmp_path / "ledger"), "data-name": "patients", "own-data": True, "largest-epsilon": 5.0}
@@ -126,9 +166,11 @@ def test_two_tasks_at_once_on_one_ledger_send_the_same_bytes_and_spend_once(hand
 
 def test_an_app_that_a_server_brings_along_is_not_even_imported(tmp_path, monkeypatch):
     given = runtime.Input(b"", "hash", {}, b"message", 60.0)
-    strict = SimpleNamespace(is_ours=lambda given: False, is_nothing_else=lambda given: False)
+    strict = SimpleNamespace(
+        installed={}, learn=lambda *_, **__: False, is_ours=lambda given: False, is_nothing_else=lambda given: False
+    )
 
-    def run(endpoint, token, *, on_input):
+    def run(endpoint, token, *, on_input, **_):
         on_input(given)
         (tmp_path / "ran").touch()
 
