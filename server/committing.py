@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -135,8 +135,10 @@ def abandon(run: ServerRun, reporting: Reporting, at: At, reason: str) -> None:
     tell(run, reporting, {Fate.REPORTED: "abandoned"}, at)
 
 
-def commit(run: ServerRun, step: Step, collected: Collected, at: At, under_way: UnderWay | None = None) -> None:
-    """Evaluate the new state, store it, with what is under way meanwhile, and log the round."""
+def commit(
+    run: ServerRun, step: Step, collected: Collected, at: At, under_way: Callable[[], UnderWay] | None = None
+) -> None:
+    """Evaluate the new state, store it, where that is due, with what is under way meanwhile, and log the round."""
     begin = run.wall.now()
     reporting = collected.reporting
     scores = _evaluated(run, step, reporting, at)
@@ -171,15 +173,26 @@ def commit(run: ServerRun, step: Step, collected: Collected, at: At, under_way: 
     run.nodes.append(rows_of(run, reporting, measures, at))
     run.events.flush()  # what a commit says of the log must be there
     run.selector.learn(_heard(reporting), at.round_number)
-    under_way = under_way or UnderWay()
+    if _is_stored_after(run, at.round_number):
+        _store(run, step, record, UnderWay() if under_way is None else under_way())
+    else:
+        run.store.put_off(step.state, record, is_worked_on=under_way is not None)
+    row = record.as_row()
+    run.events.write("committed", attempt=at.attempt, round=row.pop("round_number"), **row)
+
+
+def _is_stored_after(run: ServerRun, round_number: int) -> bool:
+    rounds = run.config.rounds
+    return run.is_private or round_number % rounds.store_every == 0 or round_number == rounds.total
+
+
+def _store(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay) -> None:
     memory = {**run.strategy.memory(), **run.draws.memory(), **selector_memory(run.selector), **under_way.memory}
     run.store.save(
         step.state, memory, record,
         changed_nodes=run.exchange.changed_node_states(), all_nodes=run.exchange.node_states,
         seconds=run.seconds, typical=run.typical, versions=under_way.versions,
     )  # fmt: skip
-    row = record.as_row()
-    run.events.write("committed", attempt=at.attempt, round=row.pop("round_number"), **row)
 
 
 def _typical_after(run: ServerRun, reports: Sequence[NodeReport]) -> Typical:

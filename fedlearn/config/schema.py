@@ -79,6 +79,9 @@ class RoundSettings(Settings):
     """Attempts at one round, before the run fails."""
     backoff: NonNegative = 1.0
     """Seconds before the second attempt; doubled before each further one, at most 60."""
+    store_every: Annotated[int, Field(ge=1)] = 1
+    """Committed rounds after which the run is stored, and after the last: what a kill costs is run again. Runs whose
+    nodes pay for what they publish are stored after every round."""
 
 
 class DataSettings(Settings):

@@ -21,6 +21,9 @@ is appended and synced, and `checkpoint.json` says how many bytes count; what a 
 the next round is written over it. So it is with what nodes keep (`memories.py`), which a private run stores between
 commits, too, and with the files that others append to (`APPENDED`): a commit syncs them, too.
 
+Rounds may be put off (``rounds.store_every``): they are stored with a later one, all or none of them. Until then the
+states that it may have to hold are kept in memory.
+
 Whoever changes a stored file by hand is told so when the run is resumed. A checksum is no signature: it is not made
 against those who recompute it, and they, too, get at most one line.
 """
@@ -35,7 +38,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -74,8 +77,29 @@ def write_atomically(path: Path, data: bytes) -> None:
     OSError
         Naming the file, if it cannot be written.
     """
+    write_together(path.parent, {path.name: data})
+
+
+def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write some files, each as `write_atomically` does, with one sync for all that lie in one folder.
+
+    Parameters
+    ----------
+    files
+        Name within the folder -> content. They are put into place in this order, which no power failure keeps to.
+    """
+    paths = {folder / name: data for name, data in files.items()}
+    for path, data in paths.items():
+        _put_into_place(path, data)
+    for parent, path in {path.parent: path for path in paths}.items():
+        with _naming(path):
+            sync_folder(parent)
+
+
+def _put_into_place(path: Path, data: bytes) -> None:
+    """Write a file aside, sync it, and give it its name."""
     aside = path.with_name(f".{path.name}.tmp")
-    try:
+    with _naming(path, aside):
         path.parent.mkdir(parents=True, exist_ok=True)
         aside.unlink(missing_ok=True)  # of a kill; were it a link, what it leads to would be written over
         with aside.open("xb") as file:
@@ -83,10 +107,17 @@ def write_atomically(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         aside.replace(path)
-        sync_folder(path.parent)
+
+
+@contextmanager
+def _naming(path: Path, aside: Path | None = None) -> Iterator[None]:
+    """Have errors name a file; what could not be put into its place is removed: it may be what fills the disk."""
+    try:
+        yield
     except OSError as error:
-        with suppress(OSError):
-            aside.unlink(missing_ok=True)  # it may be what fills the disk
+        if aside is not None:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
@@ -184,6 +215,8 @@ class RunStore:
         self._manifest: Manifest | None = None  # as it lies in the folder
         self._appended = {name: Appended(folder / name) for name in APPENDED}
         self._written: dict[str, Written] = {}
+        self._put_off: list[RoundRecord] = []  # committed, and not stored yet
+        self._unstored: dict[int, State] = {}  # the states after these rounds, as far as a store may have to hold them
 
     @property
     def exists(self) -> bool:
@@ -245,6 +278,24 @@ class RunStore:
         with storing(self.folder):
             memories = self._with_memories(len(self.history.rounds) + 1, changed_nodes, all_nodes)
             self._write(state, memory, self.history.plus(record), record, memories, {*versions})
+
+    def put_off(self, state: State, record: RoundRecord, *, is_worked_on: bool) -> None:
+        """Take a committed round that is stored with a later one; a run that is killed before is gone on with without.
+
+        Parameters
+        ----------
+        is_worked_on
+            Nodes may still work on the state when it is stored: it is kept in memory until then, as that of the best
+            round is.
+        """
+        history = self.history.plus(record)
+        self._put_off.append(record)
+        if not is_worked_on:
+            best = 0 if history.best is None else history.best.round_number
+            self._unstored = {number: kept for number, kept in self._unstored.items() if number == best}
+        if is_worked_on or record is history.best:
+            self._unstored[record.round_number] = state
+        self.state, self.history = state, history
 
     def state_of(self, version: int) -> State:
         """Return the state after a round, the latest or one that was to stay stored.
@@ -333,7 +384,7 @@ class RunStore:
         self._check_appended(manifest.appended, number)
         with storing(self.folder):
             self._clear({*data, *states, nodes})
-            self._publish(data[names[0]], None)
+            self._publish(data[names[0]], self._best_stored(), [])
 
     def _check_settings(self, manifest: Manifest) -> None:
         name = first_difference(manifest.settings, self._settings)
@@ -351,10 +402,21 @@ class RunStore:
                 f"with (fingerprint {self._data}, not {manifest.data}): lead it to the same, or begin another run"
             )
 
+    def _best_stored(self) -> bytes | None:
+        """Return the state of the best round, if the checkpoint has it and the published one is another."""
+        number = _best_of(self.history)
+        if number not in self._states:
+            return None
+        digest, size = self._states[number]
+        with suppress(CheckpointError):
+            self._read(BEST, digest, size=size)
+            return None
+        return self._read(_state_name(number), digest, size=size)
+
     def _check_best(self) -> None:
-        """Refuse a best state that is not the one that was written; that of the latest round is written anew."""
+        """Refuse a best state that is not the one that was written; one that the checkpoint has is written anew."""
         path, best = self.folder / BEST, self.history.best
-        if best is None or best is self.history.rounds[-1] or not self._best_sha256:
+        if best is None or best.round_number in self._states or not self._best_sha256:
             return
         if not path.exists():
             log.warning("%s is missing: the best state so far, of round %d, is lost", path, best.round_number)
@@ -427,30 +489,33 @@ class RunStore:
         versions: Collection[int] = (),
     ) -> None:
         number = len(history.rounds)
-        packed = pack_state(state)
-        data = {_state_name(number): packed}
+        new = self._unstored_states(number, history, versions)
+        packed = new[number] = pack_state(state)
+        data = {_state_name(version): content for version, content in new.items()}
         if memory:
             data[_memory_name(number)] = pack_state(memory)
-        for name, content in data.items():
-            write_atomically(self.folder / name, content)
-        line = json.dumps(record.as_row()).encode() + b"\n" if record is not None else b""
-        write_from(self.folder / HISTORY, self._history_bytes, line)
+        write_together(self.folder, data)
+        records = [] if record is None else [*self._put_off, record]
+        lines = b"".join(json.dumps(each.as_row()).encode() + b"\n" for each in records)
+        write_from(self.folder / HISTORY, self._history_bytes, lines)
         whole = self._history_sha256.copy()
-        whole.update(line)
+        whole.update(lines)
         sizes = {name: len(content) for name, content in data.items()}
         files = {name: sha256(content) for name, content in data.items()}
-        states = {version: self._states[version] for version in sorted(versions) if version < number}
-        states[number] = files[_state_name(number)], len(packed)
+        states = {
+            version: self._states[version] for version in sorted(versions) if version < number and version not in new
+        }
+        states |= {version: (files[_state_name(version)], len(content)) for version, content in new.items()}
         for version, (digest, size) in states.items():
             files[_state_name(version)], sizes[_state_name(version)] = digest, size
-        is_best = record is not None and record is history.best
-        if is_best:
-            self._best_sha256, self._best_size = sha256(packed), len(packed)
+        best = new.get(_best_of(history)) if records else None
+        if best is not None:
+            self._best_sha256, self._best_size = states[_best_of(history)]
         appended = {name: each.synced() for name, each in self._appended.items()} if record is not None else {}
         self._written = {name: written for name, written in appended.items() if written is not None}
         manifest = Manifest(
             rounds=number,
-            history_bytes=self._history_bytes + len(line),
+            history_bytes=self._history_bytes + len(lines),
             history_sha256=whole.hexdigest(),
             files=files,
             parameters=list(state),
@@ -466,8 +531,14 @@ class RunStore:
         self.state, self.memory, self.node_states, self.history = state, memory, b"", history
         self._history_bytes, self._history_sha256, self._memories = manifest.history_bytes, whole, memories
         self.model_sha256, self._states = manifest.files[_state_name(number)], states
+        self._put_off, self._unstored = [], {}
         self._clear({*manifest.files})
-        self._publish(packed, record)
+        self._publish(packed, best, records)
+
+    def _unstored_states(self, number: int, history: History, versions: Collection[int]) -> dict[int, bytes]:
+        """Return the states since the last store that have to be stored now: those worked on, and the best."""
+        wanted = {*versions, _best_of(history)} & self._unstored.keys() - {number}
+        return {version: pack_state(self._unstored[version]) for version in sorted(wanted)}
 
     def _put(self, manifest: Manifest) -> None:
         """Have the folder hold what a manifest names."""
@@ -496,21 +567,24 @@ class RunStore:
         for name in (CHECKPOINT, "model.safetensors", BEST, TABLE):
             (self.folder / f".{name}.tmp").unlink(missing_ok=True)
 
-    def _publish(self, packed: bytes, record: RoundRecord | None) -> None:
-        """Write what people read: the latest model, the best one, and the table, to which `record` is new if given."""
-        write_atomically(self.folder / "model.safetensors", packed)
-        if self.history.best is not None and self.history.best is self.history.rounds[-1]:
-            write_atomically(self.folder / BEST, packed)
+    def _publish(self, packed: bytes, best: bytes | None, records: Sequence[RoundRecord]) -> None:
+        """Write what people read: the latest model, the best one if given, and the table, to which `records` are new."""
+        write_together(self.folder, {"model.safetensors": packed} | ({} if best is None else {BEST: best}))
         path, columns = self.folder / TABLE, [*COLUMNS, *self.metrics.columns]
         is_ours = path.is_file() and not path.is_symlink() and path.stat().st_size == self._table_bytes
-        if record is not None and is_ours:
-            row = _as_csv([record], columns).encode()
-            write_from(path, self._table_bytes, row)
-            self._table_bytes += len(row)
+        if records and is_ours:
+            rows = _as_csv(records, columns).encode()
+            write_from(path, self._table_bytes, rows)
+            self._table_bytes += len(rows)
         else:
             table = _as_csv(self.history.rounds, columns, header=True).encode()
             write_atomically(path, table)
             self._table_bytes = len(table)
+
+
+def _best_of(history: History) -> int:
+    """Return the number of the best round; -1 where none is best."""
+    return -1 if history.best is None else history.best.round_number
 
 
 def _state_name(number: int) -> str:

@@ -328,7 +328,7 @@ class Asynchronous(Synchronous):
             return NotCommitted(reason, reporting.raised_alike, is_judged_anew=bool(anew))
         self._learn(reporting)
         step = Step(step.state, {**step.measured, **measured_of(buffer.staleness)})
-        commit(run, step, collected, at, UnderWay(self._memory(), self.flights.versions))
+        commit(run, step, collected, at, lambda: UnderWay(self._memory(), self.flights.versions))
         return None
 
     def _abandon(self, reporting: Reporting, instructed: Sequence[At], at: At, reason: str) -> None:

@@ -27,6 +27,7 @@ def mixed():
 
 
 VARIANTS = {"buffered": PHONES, "immediate": mixed()}
+SELDOM = {"rounds.store_every": 3}
 
 
 def told(run):
@@ -76,13 +77,21 @@ def test_a_run_that_is_gone_on_with_has_in_flight_who_was(execute, undisturbed, 
     assert table(run) == table(undisturbed(settings))
 
 
+def test_how_often_a_run_is_stored_alters_nothing(execute, undisturbed):
+    run = execute({**PHONES, **SELDOM})
+    assert run.sha == undisturbed(PHONES).sha
+    assert told(run) == told(undisturbed(PHONES))
+    assert table(run) == table(undisturbed(PHONES))
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("changed", [{}, SELDOM], ids=["stored each round", "stored seldom"])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_run_that_is_killed_comes_to_the_same_bytes(command, undisturbed, variant):
+def test_a_run_that_is_killed_comes_to_the_same_bytes(command, undisturbed, variant, changed):
     settings = VARIANTS[variant]
-    started = command(settings)
+    started = command({**settings, **changed})
     log = started.run.folder / "events.jsonl"
-    wait_until(lambda: log.exists() and log.read_text().count('"event": "committed"') >= 3, "three rounds")
+    wait_until(lambda: log.exists() and log.read_text().count('"event": "committed"') >= 5, "five rounds")
     started.signal(signal.SIGKILL)
     run = resumed(started.run)
     assert run.sha == undisturbed(settings).sha

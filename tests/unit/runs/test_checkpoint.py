@@ -15,7 +15,7 @@ from fedlearn.runs.checkpoint import CHECKPOINT, RunStore, write_atomically
 from fedlearn.runs.history import RoundRecord
 from fedlearn.runs.memories import packed, unpacked
 
-REAL_WRITE = write_atomically
+REAL_WRITE = checkpoint._put_into_place
 
 
 class Killed(BaseException):
@@ -143,7 +143,7 @@ def test_kill_at_any_write_leaves_the_old_round_or_the_new_one(tmp_path, monkeyp
         if not before and writes == nth:
             raise Killed
 
-    monkeypatch.setattr(checkpoint, "write_atomically", write)
+    monkeypatch.setattr(checkpoint, "_put_into_place", write)
     with pytest.raises(Killed):
         save(store, 2, accuracy=0.9)
         raise Killed  # more writes than there are
@@ -358,3 +358,85 @@ def test_a_state_of_a_round_that_never_was_is_refused(tmp_path):
     (tmp_path / CHECKPOINT).write_text(f'{{"sha256": "{digest}",\n{rest}')
     with pytest.raises(CheckpointError, match="names other files than those of round 3"):
         RunStore(tmp_path).load()
+
+
+# --- stored seldom ----------------------------------------------------------------------------------------------------
+
+
+def put_off(store, number, accuracy=0.5, *, is_worked_on=False):
+    store.put_off(state_of(number), record(number, accuracy), is_worked_on=is_worked_on)
+
+
+def best_in(folder):
+    return (folder / "best.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("best", [1, 2, 3, 4])
+def test_rounds_that_were_put_off_are_stored_with_the_next_and_so_is_the_best_of_them(tmp_path, best):
+    accuracies = {number: 0.9 if number == best else 0.6 - number / 10 for number in range(1, 5)}
+    store, whole = stored(tmp_path / "seldom", 0), stored(tmp_path / "each", 0)
+    for number, accuracy in accuracies.items():
+        (put_off if number < 4 else save)(store, number, accuracy)
+        save(whole, number, accuracy)
+    for _ in range(2):  # as it was stored, and as it is taken up
+        assert store.history == whole.history
+        assert store.model_sha256 == whole.model_sha256
+        assert_is_round(store, 4, loaded=store.node_states != b"")
+        for name in ("metrics.csv", "best.safetensors", "model.safetensors", "checkpoint/history.jsonl"):
+            assert (store.folder / name).read_bytes() == (whole.folder / name).read_bytes()
+        store = RunStore(store.folder)
+        store.load()
+    save(store, 5, 0.1)
+    assert states_in(store.folder) == [5]
+    assert best_in(store.folder) == checkpoint.pack_state(state_of(best))
+    RunStore(store.folder).load()
+
+
+def test_who_is_killed_before_the_next_store_goes_back_to_the_last(tmp_path):
+    store = stored(tmp_path, 2)
+    for number in (3, 4):
+        put_off(store, number, accuracy=0.9)
+    assert len(store.history.rounds) == 4
+    again = RunStore(tmp_path)
+    again.load()
+    assert_is_round(again, 2)
+    assert best_in(tmp_path) == checkpoint.pack_state(state_of(1))
+
+
+def test_of_states_that_were_put_off_those_are_stored_on_which_somebody_works(tmp_path):
+    store = stored(tmp_path, 1)
+    for number in (2, 3, 4):
+        put_off(store, number, accuracy=0.1, is_worked_on=True)
+    store.save(state_of(5), {}, record(5, 0.1), seconds=1.0, versions=[1, 3])
+    assert states_in(tmp_path) == [1, 3, 5]
+    loaded = RunStore(tmp_path)
+    loaded.load()
+    for number in (1, 3):
+        assert all((loaded.state_of(number)[name] == array).all() for name, array in state_of(number).items())
+
+
+def test_no_state_is_held_that_nobody_works_on(tmp_path):
+    store = stored(tmp_path, 1)
+    for number in range(2, 9):
+        put_off(store, number, accuracy=0.9 if number == 3 else 0.1)
+    assert list(store._unstored) == [3]
+
+
+def test_a_kill_while_rounds_are_stored_leaves_all_of_them_or_none(tmp_path, monkeypatch):
+    points = 0
+    for nth in range(1, 99):
+        store = stored(tmp_path / str(nth), 1)
+        put_off(store, 2, accuracy=0.8, is_worked_on=True)
+        put_off(store, 3, accuracy=0.9, is_worked_on=True)
+        if not killed_at(nth, monkeypatch, lambda store=store: save(store, 4)):
+            break
+        points += 1
+        again = RunStore(store.folder)
+        again.load()
+        assert len(again.history.rounds) in (1, 4)
+        assert_is_round(again, len(again.history.rounds))
+        assert best_in(store.folder) == checkpoint.pack_state(state_of(1 if len(again.history.rounds) == 1 else 3))
+        assert (store.folder / "metrics.csv").read_text().count("\n") == len(again.history.rounds) + 1
+        save(again, len(again.history.rounds) + 1, accuracy=0.1)
+        RunStore(store.folder).load()
+    assert points > 30
