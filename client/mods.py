@@ -9,7 +9,7 @@ from flwr.app import ArrayRecord, Context, Message, RecordDict
 from client.discretion import is_private
 from client.memory import NodeMemory, keep, memory_of
 from client.node import NodeStatus, partition_id_of
-from fedlearn import wire
+from fedlearn import flower, wire
 from fedlearn.compression import Codec, Payload, load_codec, load_downlink, parcel_codec
 from fedlearn.compression.residual import encode_with_residual
 from fedlearn.config import RunConfig, from_flower, per_run
@@ -85,11 +85,10 @@ def compress(message: Message, context: Context, call_next: ClientAppCallable) -
             state = wire.read_state(message.content)
             arrays = {name: array - state[name] for name, array in arrays.items()}
         payload = _encoded(config, arrays, context, round_number=instruction.round_number, seed=seed)
-        reply.content[wire.ARRAYS] = wire.pack_arrays(payload)
+        flower.filled(reply.content, {wire.ARRAYS: wire.pack_arrays(payload)})
     _compress_parcels(reply.content, wire.wanted_parcels(message.content), seed)
-    reply.content[wire.REPORT] = wire.report_record(
-        instruction, partition_id=partition_id, seed=seed, sends=config.compression.send
-    )
+    report = wire.report_record(instruction, partition_id=partition_id, seed=seed, sends=config.compression.send)
+    flower.filled(reply.content, {wire.REPORT: report})
     wire.seal(reply.content)
     return reply
 

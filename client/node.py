@@ -56,7 +56,7 @@ class NodeStatus:
         """Store this status with some fields changed; nothing where that changes nothing."""
         now = {"active": self.active, "rounds_trained": self.rounds_trained, "told": self.told}
         if now | changes != now:
-            context.state[STATUS] = flower.filled(ConfigRecord(), now | changes)
+            flower.filled(context.state, {STATUS: flower.filled(ConfigRecord(), now | changes)})
 
 
 def partition_id_of(context: Context) -> int:

@@ -19,7 +19,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
-from fedlearn import wire
+from fedlearn import flower, wire
 from fedlearn.cohort import At, Member, NodeReport
 from fedlearn.compression import Codec, parcel_codec
 from fedlearn.compression.identity import Identity
@@ -215,7 +215,7 @@ def _messages(
 ) -> list[Message]:
     told = ConfigRecord({**config, wire.SERVER_ROUND: server_round})
     content = RecordDict({wire.ARRAYS: arrays, wire.CONFIG: told, **others})
-    return [Message(content, node_id, message_type) for node_id in grid.get_node_ids()]
+    return [flower.message_to(content, node_id, message_type) for node_id in grid.get_node_ids()]
 
 
 def _mean_metrics(replies: list[Message]) -> MetricRecord:

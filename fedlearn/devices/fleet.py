@@ -133,6 +133,8 @@ class Fleet:
 
     def is_lost(self, node: int, at: At) -> bool:
         """Return whether a training ends in nothing: of each round and attempt anew, whatever the time is by then."""
+        if not self.dropout[node]:
+            return False
         drawn = seed_for(self.seed, purpose="devices/lost", node=node, **at._asdict()) / SEEDS
         return bool(drawn < self.dropout[node])
 

@@ -216,6 +216,7 @@ class VirtualTimeGrid(Grid):
 
     def _push(self, given: Sequence[Message], begun: Sequence[float]) -> list[str]:
         self._take_in()
+        self._release([each.metadata.dst_node_id for each in given if each.metadata.message_type == wire.ROUND_OVER])
         trips = [
             self._trip(message, size, since=since)
             for message, size, since in zip(given, wire.bytes_of_each(given), begun, strict=True)
@@ -256,8 +257,6 @@ class VirtualTimeGrid(Grid):
         kind, node, ttl = message.metadata.message_type, message.metadata.dst_node_id, given.metadata.ttl
         number, partition = next(self._numbers), self._partition_of(node)
         key = f"trip-{number}"
-        if kind == wire.ROUND_OVER:
-            self._release(node)
         if kind in AT_ONCE:
             return Trip(message, key, partition, number, since, math.inf)
         if kind != MessageType.TRAIN:
@@ -360,12 +359,12 @@ class VirtualTimeGrid(Grid):
         if arrival.kept is not None and self._keep is not None:
             self._keep.keep({trip.node: arrival.kept})
 
-    def _release(self, node: int) -> None:
-        """Have a node stop what it is at: nobody waits for it."""
-        key, _ = self._busy.pop(node, ("", 0.0))
-        if key:
-            self._to_run = [waiting for waiting in self._to_run if waiting[2].key != key]
-            self._on_their_way = [arrival for arrival in self._on_their_way if arrival.trip.key != key]
+    def _release(self, nodes: Sequence[int]) -> None:
+        """Have nodes stop what they are at: nobody waits for them."""
+        keys = {self._busy.pop(node)[0] for node in nodes if node in self._busy}
+        if keys:
+            self._to_run = [waiting for waiting in self._to_run if waiting[2].key not in keys]
+            self._on_their_way = [arrival for arrival in self._on_their_way if arrival.trip.key not in keys]
             heapq.heapify(self._to_run)
             heapq.heapify(self._on_their_way)
 

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from flwr.app import Context, Error, Message, RecordDict
+from flwr.app.constants import DEFAULT_TTL
 from flwr.app.metadata import Metadata  # needed to name our own message ids
 from flwr.supercore.run import Run  # `Grid.run` must return one
 from flwr.supercore.task_identity import TaskIdentity  # Message() reads it for its sender
@@ -37,6 +38,23 @@ def with_id(message: Message, name: str = "") -> Message:
     """Give a message an id, as Flower's own transports do, random unless it is named; there is no public setter."""
     message.metadata.__dict__["_message_id"] = name or uuid4().hex
     return message
+
+
+def message_to(content: RecordDict, node_id: int, message_type: str, *, ttl: float = DEFAULT_TTL) -> Message:
+    """Return ``Message(content, node_id, message_type, ttl=ttl)``, which checks the types of all that it is given."""
+    metadata = Metadata(
+        run_id=TaskIdentity.run_id,
+        message_id="",
+        src_node_id=TaskIdentity.node_id,
+        dst_node_id=node_id,
+        reply_to_message_id="",
+        group_id="",
+        created_at=time.time(),
+        ttl=ttl,
+        message_type=message_type,
+        src_task_id=TaskIdentity.task_id,
+    )
+    return _message(metadata, content, None)
 
 
 def received(content: RecordDict, *, node_id: int, message_type: str, message_id: str, ttl: float) -> Message:

@@ -568,7 +568,7 @@ class RunStore:
             (self.folder / f".{name}.tmp").unlink(missing_ok=True)
 
     def _publish(self, packed: bytes, best: bytes | None, records: Sequence[RoundRecord]) -> None:
-        """Write what people read: the latest model, the best one if given, and the table, to which `records` are new."""
+        """Write what people read: the latest model, the best one if given, the table, to which `records` are new."""
         write_together(self.folder, {"model.safetensors": packed} | ({} if best is None else {BEST: best}))
         path, columns = self.folder / TABLE, [*COLUMNS, *self.metrics.columns]
         is_ours = path.is_file() and not path.is_symlink() and path.stat().st_size == self._table_bytes

@@ -39,7 +39,7 @@ SOURCE = Path(__file__).parents[2]  # of fedlearn: a checkout, or what is instal
 
 FREE_TO_CHANGE = (
     "engine.name", "engine.workers", "engine.address", "engine.client_", "out", "data.dir", "data.notice",
-    "rounds.total", "evaluation.",
+    "rounds.total", "rounds.store_every", "evaluation.",
 )  # fmt: skip
 """Settings that a resumed run may have other values of: none of them changes the bytes of a committed round."""
 

@@ -127,7 +127,7 @@ def _config(content: Mapping[str, flower.Record], key: str) -> ConfigRecord | No
 def ready_query(node_id: int, *, round_number: int, attempt: int, ttl: float) -> Message:
     """Ask a node whether it is ready; the question expires with the selection window."""
     asked = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt})
-    return Message(flower.filled(RecordDict(), {CONFIG: asked}), node_id, READY_QUERY, ttl=ttl)
+    return flower.message_to(flower.filled(RecordDict(), {CONFIG: asked}), node_id, READY_QUERY, ttl=ttl)
 
 
 def ready_answer(query: Message, *, partition_id: int, why_not: str = "") -> Message:
@@ -156,7 +156,7 @@ def read_ready_answer(reply: Message) -> tuple[int, str]:
 def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: float) -> Message:
     """Tell a node that a round is over for it: cancelled, rejected, late, refused, or abandoned."""
     told = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt, "why": why})
-    return Message(flower.filled(RecordDict(), {CONFIG: told}), node_id, ROUND_OVER, ttl=ttl)
+    return flower.message_to(flower.filled(RecordDict(), {CONFIG: told}), node_id, ROUND_OVER, ttl=ttl)
 
 
 # --- instruction and report -------------------------------------------------------------------------------------------
@@ -165,8 +165,8 @@ def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: 
 def with_instruction(message: Message, instruction: Instruction, *, ttl: float) -> Message:
     """Return the strategy's message with our instruction beside its records."""
     ours = {INSTRUCTION: flower.filled(ConfigRecord(), instruction._asdict())}
-    content = flower.filled(message.content.copy(), ours)
-    return Message(content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
+    content = flower.filled(RecordDict(), flower.entries_of(message.content) | ours)
+    return flower.message_to(content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
 
 
 def evaluation(node_id: int, state: ArrayRecord, *, round_number: int, ttl: float) -> Message:
@@ -177,7 +177,7 @@ def evaluation(node_id: int, state: ArrayRecord, *, round_number: int, ttl: floa
 
 def with_ttl(message: Message, ttl: float) -> Message:
     """Return a message that is over after `ttl` seconds."""
-    return Message(message.content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
+    return flower.message_to(message.content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
 
 
 def with_most_examples(message: Message, most: int) -> Message:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, ClassVar
 
 import numpy as np
@@ -264,19 +265,31 @@ class Asynchronous(Synchronous):
         **further: object,
     ) -> None:
         """Write down what became of a node, and tell it where it would not know."""
-        log_end(self.server, flight.member, report, flight.at, **further)
-        if buffer is not None:
-            buffer.end(flight.member, report, flight.at, seconds)
+        self._write_down(flight, report, buffer, seconds=seconds, **further)
         if report.fate in TOLD:
             self.server.notices.send({flight.member.node_id: TOLD[report.fate]}, flight.at)
 
+    def _write_down(
+        self,
+        flight: Flight,
+        report: NodeReport,
+        buffer: Buffer | None,
+        *,
+        seconds: float | None = None,
+        **further: object,
+    ) -> None:
+        log_end(self.server, flight.member, report, flight.at, **further)
+        if buffer is not None:
+            buffer.end(flight.member, report, flight.at, seconds)
+
     def _drop(self, flights: Iterable[Flight], why: str, buffer: Buffer | None) -> None:
-        """Wait no longer for nodes, and tell them."""
+        """Wait no longer for nodes, and tell them, all of one attempt at once."""
         dropped = list(flights)
         self.flights.give_up(dropped)
         for flight in dropped:
-            report = NodeReport(flight.member.position, Fate.LATE, reason=why)
-            self._end(flight, report, buffer)
+            self._write_down(flight, NodeReport(flight.member.position, Fate.LATE, reason=why), buffer)
+        for at, together in groupby(dropped, key=lambda flight: flight.at):
+            self.server.notices.send({flight.member.node_id: TOLD[Fate.LATE] for flight in together}, at)
 
     def _drop_overdue(self, buffer: Buffer) -> None:
         now = self.server.clock.now()

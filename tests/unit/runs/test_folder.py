@@ -44,6 +44,7 @@ def test_setting_that_changes_the_bytes_must_stay_as_it_was(tmp_path, setting):
         {"engine.workers": 7},
         {"engine.name": "inline"},
         {"rounds.total": 99},
+        {"rounds.store_every": 5},
         {"data.dir": "/elsewhere"},
         {"out": "moved"},
         {"evaluation.every": 5},
