@@ -69,6 +69,7 @@ class InFlight:
         self._pending: Pending[Flight] = run.exchange.send([], [], book="")
         self._flights: dict[int, Flight] = {}  # by partition: no node is in flight twice
         self._landed: deque[Landed] = deque()
+        self._unknown: list[Flight] = []  # those that were sent out when nothing was known of reports
 
     def __len__(self) -> int:
         """Return how many nodes are in flight; those are, too, whose report waits to be taken in."""
@@ -100,8 +101,10 @@ class InFlight:
 
     def compare_with(self, typical: Typical | None) -> None:
         """Have the reports compared with this of those that were sent out when nothing was known."""
-        for flight in self._flights.values():
-            flight.typical = flight.typical or typical
+        if typical is not None:
+            for flight in self._unknown:
+                flight.typical = typical
+            self._unknown.clear()
 
     # --- out and home -------------------------------------------------------------------------------------------------
 
@@ -121,6 +124,7 @@ class InFlight:
     ) -> list[Flight]:
         pending = self._run.exchange.send(messages, flights, book="", begun=begun)
         unsent = pending.unsent
+        self._unknown += [flight for flight in flights if flight.typical is None]
         self._flights |= {flight.member.partition_id: flight for flight in flights if flight not in unsent}
         self._pending.join(pending)
         self._pending.unsent = []
@@ -205,6 +209,7 @@ class InFlight:
             flight = Flight(member, at, begun, until, message.content.copy(), typical)
             self._flights[partition] = flight  # in their order
             if place != NOT_LANDED:
+                self._unknown += [flight] if typical is None else []
                 landed[place] = Landed(flight, _unpacked(memory[f"{LANDED}{place}"], node), again=False)
                 continue
             flights.append(flight)

@@ -37,7 +37,7 @@ class Schedule(Protocol):
         Raises
         ------
         RunFailed
-            When the run cannot go on; everything committed before is stored.
+            When the run cannot go on; what was committed before is stored, as far as ``rounds.store_every`` says.
         """
         ...
 

@@ -173,8 +173,9 @@ class Asynchronous(Synchronous):
         self._left = deque(order.tolist())
         self._asked = 0
         self._packed = wire.pack_arrays(self.server.state)
-        in_use = {flight.at for flight in self.flights.everyone} | {at}
-        self._gates = {key: gate for key, gate in self._gates.items() if key[0] in in_use}
+        if len(self._gates) > 2 * len(self.flights):  # not each time: there may be a thousand
+            in_use = {flight.at for flight in self.flights.everyone} | {at}
+            self._gates = {key: gate for key, gate in self._gates.items() if key[0] in in_use}
 
     def _resume(self, buffer: Buffer) -> None:
         stored, self._stored = self._stored, {}
@@ -304,6 +305,8 @@ class Asynchronous(Synchronous):
         return f"{STALE}: {staleness} commits since it was sent the state, allowed are {self.largest_staleness}"
 
     def _drop_stale(self, at: At, buffer: Buffer) -> None:
+        if not self.largest_staleness:
+            return
         stale = [flight for flight in self.flights if self._is_stale(flight, at)]
         self._drop(stale, self._why_stale(self.largest_staleness + 1), buffer)
 

@@ -33,7 +33,8 @@ class Synchronous:
         Raises
         ------
         RunFailed
-            When a round has used up its attempts, or no node can ever report; everything committed before is stored.
+            When a round has used up its attempts, or no node can ever report; what was committed before is stored, as
+            far as ``rounds.store_every`` says.
         """
         self.server.directory.fill()
         for round_number in range(len(self.server.store.history.rounds) + 1, self.server.config.rounds.total + 1):
