@@ -1,0 +1,123 @@
+"""What adding up costs: masked updates of `cnn-large` into the sum, beside what the memory allows.
+
+    python -m experiments.speed.summing --updates 100
+
+Updates are added in blocks of two and the blocks merged, as the engine does it, in one thread. The floor of one pass is
+copying as many bytes as it has to move: values and positions are read, and of totals and weights the cache lines (64
+bytes) in which an entry was sent are read and written. The old way assigns to ``total[positions]``. Processor time, the
+best of several turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from fedlearn.compression.drop import draw_positions
+from fedlearn.data.cifar10 import SPEC
+from fedlearn.folding import BLOCK
+from fedlearn.models import load_model
+from fedlearn.state import Entries, Layout, Update, layout_of
+from strategies.masked_mean import MaskedSum
+
+WEIGHT = 500
+LINE = 64  # bytes
+TURNS = 5
+
+
+class ByAssignment(MaskedSum):
+    """Adds sent entries as it was done before."""
+
+    def _add_sent(self, name: str, weight: float, values: np.ndarray, positions: np.ndarray) -> None:
+        self._total(name)[positions] += np.multiply(values, weight, dtype=np.float64)
+        self._weights_by_entry(name)[positions] += weight
+
+
+def made(layout: Layout, keep: float, seed: int) -> Update:
+    """Return an update of which a share of the entries was sent."""
+    rng = np.random.default_rng(seed)
+    update = {}
+    for name, spec in layout.items():
+        count = max(round(keep * spec.size), 1)
+        positions = None if count == spec.size else draw_positions(spec.size, count, seed)
+        update[name] = Entries(rng.standard_normal(count).astype(np.float32), positions)
+    return update
+
+
+def touched(updates: list[Update]) -> int:
+    """Return how many bytes one pass over all of them reads and writes."""
+    total = 0
+    for entries in (entries for update in updates for entries in update.values()):
+        total += entries.values.nbytes
+        if entries.positions is None:
+            total += 2 * 8 * len(entries.values)
+        else:
+            lines = 1 + int(np.count_nonzero(np.diff(entries.positions * 8 // LINE)))  # they are ascending
+            total += entries.positions.nbytes + 2 * 2 * LINE * lines
+    return total
+
+
+def added(kind: type[MaskedSum], layout: Layout, updates: list[Update]) -> Callable[[], None]:
+    """Return what adds all of them, into memory that is there already: that of a round before."""
+    block = kind.empty(layout)
+
+    def add() -> None:
+        for start in range(0, len(updates), BLOCK):
+            block.clear()
+            block.add([(WEIGHT, update) for update in updates[start : start + BLOCK]])
+
+    return add
+
+
+def copied(size: int) -> Callable[[], None]:
+    """Return what copies half as many bytes, and so reads and writes as many."""
+    part = np.ones(min(size // 2, 1 << 26), np.uint8)
+    there = np.empty_like(part)
+
+    def copy() -> None:
+        for start in range(0, size // 2, len(part)):
+            np.copyto(there[: size // 2 - start], part[: size // 2 - start])
+
+    return copy
+
+
+def best(tasks: dict[str, Callable[[], None]]) -> dict[str, float]:
+    """Return the least processor seconds of each, taken in turn."""
+    seconds = dict.fromkeys(tasks, float("inf"))
+    for _ in range(TURNS):
+        for name, task in tasks.items():
+            begun = time.process_time()
+            task()
+            seconds[name] = min(seconds[name], time.process_time() - begun)
+    return seconds
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--updates", type=int, default=100)
+    parser.add_argument(
+        "--keep", type=float, action="append", help="share of the entries; 0.1, 0.5 and 0.9 unless given"
+    )
+    options = parser.parse_args()
+    layout = layout_of(load_model("cnn-large", SPEC).initial_state(seed=1))
+    table = Table(title=f"{options.updates} updates of cnn-large, ms of processor time")
+    for column in ("share sent", "floor", "ours", "x floor", "by assignment"):
+        table.add_column(column, justify="right")
+    for keep in options.keep or (0.1, 0.5, 0.9):
+        updates = [made(layout, keep, seed) for seed in range(options.updates)]
+        tasks = {"floor": copied(touched(updates)), "ours": added(MaskedSum, layout, updates)}
+        seconds = best(tasks | {"old": added(ByAssignment, layout, updates)})
+        ratio = f"{seconds['ours'] / seconds['floor']:.2f}"
+        table.add_row(f"{keep:g}", *(f"{1000 * seconds[name]:.0f}" for name in ("floor", "ours")), ratio,
+                      f"{1000 * seconds['old']:.0f}")  # fmt: skip
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()
