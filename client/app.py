@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from client.node import (
     partitions_of,
 )
 from client.policy import governed
+from client.stacks import Call, taken, train_ahead
 from fedlearn import flower, wire
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data.cache import checked
@@ -79,7 +80,24 @@ def round_over(message: Message, context: Context) -> Message:
 def train(message: Message, context: Context) -> Message:
     """Improve the state on this node's examples."""
     config = from_flower(context.run_config)
-    memory = memory_of(context)
+    made = taken(message)
+    memory = memory_of(context) if made is None else made.memory
+    state, task = _asked(message, context, memory)
+    try:
+        if not is_private(config):
+            return _report(message, _fit(context, state, task, None if made is None else made.fit))
+        _learner(config).check(state)
+        report = _purse(context, memory, task.round_number).once(
+            state, task, lambda: flower.to_bytes(_report(message, _paid(config, state, task)).content)
+        )
+        return Message(flower.from_bytes(report), reply_to=message)
+    finally:
+        keep(context, memory)  # what a fit has spent is spent, even if it failed
+
+
+def _asked(message: Message, context: Context, memory: NodeMemory) -> tuple[State, LocalTask]:
+    """Return the state that a message brings, and what the node is to do with it."""
+    config = from_flower(context.run_config)
     task = LocalTask(
         train=loaded(config)[0].train,
         indices=examples_of(context),
@@ -91,17 +109,7 @@ def train(message: Message, context: Context) -> Message:
         parcels={name: wire.unpack_arrays(record) for name, record in wire.parcels_of(message.content).items()},
         most_examples=wire.most_examples(message.content),
     )
-    state = wire.read_state(message.content)
-    try:
-        if not is_private(config):
-            return _report(message, _fit(context, state, task))
-        _learner(config).check(state)
-        report = _purse(context, memory, task.round_number).once(
-            state, task, lambda: flower.to_bytes(_report(message, _paid(config, state, task)).content)
-        )
-        return Message(flower.from_bytes(report), reply_to=message)
-    finally:
-        keep(context, memory)  # what a fit has spent is spent, even if it failed
+    return wire.read_state(message.content), task
 
 
 def _purse(context: Context, memory: NodeMemory, round_number: int) -> Purse:
@@ -121,14 +129,17 @@ def _report(message: Message, fit: LocalFit) -> Message:
     return wire.dense_report(message, fit.arrays, fit.metrics, fit.num_examples, fit.parcels)
 
 
-def _fit(context: Context, state: State, task: LocalTask) -> LocalFit:
-    """Return what the learner makes of the state, with what both measure on the node, where that is asked for."""
+def _fit(context: Context, state: State, task: LocalTask, made: LocalFit | None) -> LocalFit:
+    """Return what the learner makes of the state, with what both measure on the node, where that is asked for.
+
+    `made`: the fit, where it was made ahead.
+    """
     config = from_flower(context.run_config)
     learner = _learner(config)
     if not _measures_while_training(config, task.round_number):
-        return _of_no_budget(learner.fit(state, task))
+        return _of_no_budget(made or learner.fit(state, task))
     measured = _measured(context, learner.personal(state, task.memory), BEFORE)
-    fit = _of_no_budget(learner.fit(state, task))
+    fit = _of_no_budget(made or learner.fit(state, task))
     # Measuring loads the node's own state where the fit's arrays may lie: without a copy, that would be sent.
     fit = fit.replaced({name: array.copy() for name, array in fit.arrays.items()})
     measured |= _measured(context, learner.personal(fit.arrays, task.memory), AFTER)
@@ -191,6 +202,27 @@ def keeps_private(settings: Mapping[str, Any], state: State) -> bool:
 def trial(settings: Mapping[str, Any], state: State) -> None:
     """Make the learner: what is wrong with it or its options is said before the first round, not by every node."""
     _learner(from_flower(settings))
+
+
+def ahead(calls: Sequence[Call]) -> None:
+    """Train the nodes of several messages in one computation, where that can be done; `train` finds what they learn."""
+    config = from_flower(calls[0][1].run_config)
+    if not _why_not_stacked(config):
+        train_ahead(calls, _learner(config), lambda message, context: _asked(message, context, memory_of(context)))
+
+
+def why_not_stacked(settings: Mapping[str, Any], state: State) -> str:
+    """Return why a run's nodes are trained one by one whatever ``training.stack`` says; empty if they are not."""
+    return _why_not_stacked(from_flower(settings))
+
+
+@per_run
+def _why_not_stacked(config: RunConfig) -> str:
+    if is_private(config):
+        return "its nodes have ledgers"
+    if config.client.mods:
+        return "client.mods may change what a node is given to learn"
+    return _learner(config).why_not_stacked(loaded(config)[0].train)
 
 
 @per_run

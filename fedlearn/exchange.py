@@ -127,6 +127,8 @@ class Offers:
         Keeps what nodes keep between rounds.
     timed
         Its clock is virtual; None in real time.
+    stacks
+        Whether it trains several nodes together (``training.stack``).
     """
 
     clock: Clock = field(default_factory=WallClock)
@@ -135,6 +137,7 @@ class Offers:
     fold: Folding | None = None
     keep: Keeping | None = None
     timed: Timed | None = None
+    stacks: bool = False
 
 
 def offers_of(grid: Grid) -> Offers:

@@ -22,7 +22,7 @@ from fedlearn.runs.folder import RunFolder, kept_settings, new_folder
 from fedlearn.runs.log import EventLog
 from server.draws import Draws
 from server.exchange import Exchange
-from server.fitting import check_devices, check_fitting, check_parcels, check_schedule, check_trust
+from server.fitting import check_devices, check_fitting, check_parcels, check_schedule, check_stack, check_trust
 from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
 from server.selectors import load_selector, remember
@@ -59,6 +59,7 @@ def main(grid: Grid, context: Context) -> None:
             traits = traits.of_private_learner()
         check_fitting(config, traits, strategy)
         check_trust(config, is_virtual=exchange.is_virtual)
+        check_stack(config, stacks=exchange.stacks)
         check_schedule(make_schedule, config, traits, strategy, exchange)
         of_model = traits.metrics.within(promised(config).epsilon, note=f"spent; {counted_in(config)}")
         if config.training.partial:
@@ -86,6 +87,7 @@ def main(grid: Grid, context: Context) -> None:
             store.begin(state)
             if was_begun:
                 log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
+        _tell_unstacked(config, exchange)
         folder.write_spec(traits.spec)
         run = ServerRun(
             exchange, strategy, store, config,
@@ -112,6 +114,14 @@ def has_private_learner(exchange: Exchange) -> bool:
         if exchange.is_virtual:
             raise
         return False
+
+
+def _tell_unstacked(config: RunConfig, exchange: Exchange) -> None:
+    """Say why nodes are trained one by one, where together was asked for."""
+    if config.training.stack > 1:
+        (why_not,) = exchange.compute("client.app:why_not_stacked", {}, [()])
+        if why_not:
+            log.warning("training.stack = %d: nodes are trained one by one: %s", config.training.stack, why_not)
 
 
 def _check_rounds(config: RunConfig, store: RunStore, folder: RunFolder) -> None:

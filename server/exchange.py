@@ -254,6 +254,11 @@ class Exchange:
     # --- work ---------------------------------------------------------------------------------------------------------
 
     @property
+    def stacks(self) -> bool:
+        """Whether the grid trains several nodes together."""
+        return self._offers.stacks
+
+    @property
     def fold(self) -> Folding | None:
         """The grid's workers that check and add up reports where they are made; None where the server does it."""
         return self._offers.fold

@@ -123,6 +123,17 @@ def check_schedule(
         check(config, make.keywords, strategy, kind, is_virtual=exchange.is_virtual, is_timed=is_timed)
 
 
+def check_stack(config: RunConfig, *, stacks: bool) -> None:
+    """Refuse to train nodes together where nobody has several of them, or who they are depends on the clock."""
+    count = config.training.stack
+    if count > 1 and not stacks:
+        why = "nodes are trained together by engine.name = 'embedded' and 'inline'; elsewhere each trains alone: use 1"
+        raise SettingError("training.stack", count, why)
+    if count > 1 and config.rounds.schedule != "synchronous":
+        why = f"rounds.schedule = {config.rounds.schedule!r} writes to one node when another has answered: use 1"
+        raise SettingError("training.stack", count, why)
+
+
 def check_invited(config: RunConfig) -> None:
     """Refuse to invite fewer nodes than must be ready: every window would pass in vain."""
     needed = needed_of(config.rounds.minimum_ready, config.goal_count)

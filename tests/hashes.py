@@ -98,6 +98,9 @@ ROWS = (
     cifar("ray: drop 0.1", "--compression drop --keep-ratio 0.1 --engine ray", like="drop 0.1"),
     cifar("3 workers: residual", f"{RESIDUAL} --workers 3", like="residual, top-k, quantize"),
     cifar("killed and resumed: residual", RESIDUAL, like="residual, top-k, quantize", killed=True),
+    cifar("stacked", "--partition dirichlet", training__stack="3"),
+    cifar("3 workers: stacked", "--partition dirichlet --workers 3", training__stack="3", like="stacked"),
+    cifar("killed and resumed: stacked", "--partition dirichlet", training__stack="3", like="stacked", killed=True),
 )  # fmt: skip
 
 

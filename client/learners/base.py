@@ -107,6 +107,16 @@ class Learner(Protocol):
         for task in tasks:
             yield self.fit(state, task)
 
+    def why_not_stacked(self, examples: Examples) -> str:
+        """Return why `fit_many` should not be asked to train several nodes in one computation; empty if it should.
+
+        Parameters
+        ----------
+        examples
+            Of the training set, to try it on.
+        """
+        return "" if type(self).fit_many is not Learner.fit_many else "its learner trains one node after another"
+
     def personal(self, state: State, memory: NodeMemory) -> State:
         """Return the state that the node itself would use, and measures: what it keeps for itself, in its place."""
         return state

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -21,6 +22,7 @@ from torch import Tensor
 from client.learners.base import Learner, LocalFit, LocalTask
 from client.learners.optimizers import Optimizer, Update
 from client.learners.rates import LR_SCHEDULES, LrSchedule
+from client.learners.stack import Progress, Stack, why_not_stacked
 from fedlearn.config import RunConfig
 from fedlearn.config.options import options_for
 from fedlearn.data.base import Examples
@@ -34,7 +36,7 @@ NOT_ZERO = 1e-6  # added to a norm that is divided by, as torch.nn.utils.clip_gr
 
 
 class SGD(Learner):
-    """Trains one model, one node after another, in the same memory.
+    """Trains one model, one node after another, in the same memory; or a stack of nodes (``training.stack``).
 
     A learner of another kind derives from it and overrides what differs: `optimizer`, `learning_rate`, `gradients`,
     `is_enough`, or `step_for` as a whole.
@@ -47,7 +49,15 @@ class SGD(Learner):
         Settings of the run.
     optimizer_options
         Those of the optimizer that the settings name.
+
+    Attributes
+    ----------
+    can_stack
+        Whether what a learner overrides also holds where several nodes are trained together: it looks at no parameter
+        but those that it is given, and `step_for` is not overridden.
     """
+
+    can_stack: ClassVar[bool] = False
 
     def __init__(self, model: TorchModel, config: RunConfig, **optimizer_options: Any) -> None:
         self.model = model
@@ -55,6 +65,7 @@ class SGD(Learner):
         self.rounds = config.rounds.total
         self.augment = _augmentation(model.spec.shape[:2]) if config.data.augment else None
         self._optimizer = Optimizer(self.training, optimizer_options)
+        self._stack: Stack | None = None
         self._lr_schedule: LrSchedule = LR_SCHEDULES.load(self.training.lr_schedule)
 
     @classmethod
@@ -66,31 +77,66 @@ class SGD(Learner):
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
         """Return the state after ``local_epochs`` passes over the node's examples, or what there is time for."""
-        train = task.train
-        where = {"round_number": task.round_number, "node": task.partition_id}
-        shuffle = rng_for(task.seed, purpose="shuffle", **where)
-        seed_torch(self.model.device, seed_for(task.seed, purpose="torch", **where))  # for dropout and augmentation
+        seed_torch(self.model.device, self.torch_seed(task))  # for dropout and augmentation
         self.model.load(state)
         self.model.module.train()
         step = self.step_for(task)
-        loss_sum = torch.zeros((), device=self.model.device)
-        steps = seen = 0
+        progress = Progress(torch.zeros((), device=self.model.device))
+        for rows in self.batches(task, progress):
+            progress.loss_sum += step(*self.batch(task.train, rows))
+            progress.steps += 1
+        return self.fitted(self.model.arrays(), task, progress)
+
+    def fit_many(self, state: State, tasks: Iterable[LocalTask]) -> Iterator[LocalFit]:
+        """Yield the fit of each task; ``training.stack`` nodes at a time are trained in one computation."""
+        remaining = iter(tasks)
+        while stacked := list(islice(remaining, self.training.stack)):
+            if len(stacked) == 1:
+                yield self.fit(state, stacked[0])
+                continue
+            if self._stack is None:
+                self._stack = Stack(self, self.training.stack)
+            yield from self._stack.fit(state, stacked)
+
+    def why_not_stacked(self, examples: Examples) -> str:
+        """Return why nodes cannot be trained in one computation; empty if they can, as a try on examples shows."""
+        kind = type(self)
+        if kind.fit is not SGD.fit or kind.step_for is not SGD.step_for or not (kind is SGD or kind.can_stack):
+            return f"{kind.__name__} changes how a node is trained, and does not say can_stack = True"
+        if self.model.is_mixed:
+            return "training.precision is not float32"
+        return why_not_stacked(self, examples)
+
+    def torch_seed(self, task: LocalTask) -> int:
+        """Return where the random numbers of dropout and augmentation begin."""
+        return seed_for(task.seed, purpose="torch", round_number=task.round_number, node=task.partition_id)
+
+    def batches(self, task: LocalTask, progress: Progress) -> Iterator[NDArray[np.integer[Any]]]:
+        """Yield the rows of each step's examples, until the fit is over."""
+        shuffle = rng_for(task.seed, purpose="shuffle", round_number=task.round_number, node=task.partition_id)
         most = sys.maxsize if task.most_examples is None else task.most_examples
+        seen = 0
         for epoch in range(1, self.training.local_epochs + 1):
             order = task.indices[shuffle.permutation(len(task.indices))]
             for start in range(0, len(order), self.training.batch_size):
                 rows = order[start : start + self.training.batch_size]
                 seen += len(rows)
-                if steps and seen > most:
-                    break
-                loss_sum += step(self._inputs(train, rows), self.model.targets(train.targets[rows]))
-                steps += 1
-            if seen > most or self.is_enough(task, epoch, loss_sum, steps):
-                break
-        metrics = {TRAIN_LOSS.name: loss_sum.item() / steps}
+                if progress.steps and seen > most:
+                    return
+                yield rows
+            if seen > most or self.is_enough(task, epoch, progress.loss_sum, progress.steps):
+                return
+
+    def batch(self, train: Examples, rows: NDArray[np.integer[Any]]) -> tuple[Tensor, Tensor]:
+        """Return inputs and targets of these rows, as `model` makes them."""
+        return self._inputs(train, rows), self.model.targets(train.targets[rows])
+
+    def fitted(self, arrays: State, task: LocalTask, progress: Progress) -> LocalFit:
+        """Return what came of a fit, with what was measured on the way."""
+        metrics = {TRAIN_LOSS.name: progress.loss_sum.item() / progress.steps}
         if self.training.partial:
-            metrics[WORK_DONE.name] = min(steps / self.steps_of(task), 1.0)
-        return LocalFit(self.model.arrays(), len(task.indices), metrics)
+            metrics[WORK_DONE.name] = min(progress.steps / self.steps_of(task), 1.0)
+        return LocalFit(arrays, len(task.indices), metrics)
 
     def _inputs(self, train: Examples, rows: NDArray[np.integer[Any]]) -> Tensor:
         examples = train.inputs[rows]
@@ -134,14 +180,27 @@ class SGD(Learner):
         """
         objective, outputs_of = self.model.objective, self.model.outputs
         parameters: list[Tensor] = list(self.model.parameters)
+        change = self.change_for(parameters, task)
+
+        def step(inputs: Tensor, targets: Tensor) -> Tensor:
+            loss = objective.loss(outputs_of(inputs), targets)
+            gradients = list(torch.autograd.grad(loss, parameters, materialize_grads=True))
+            change(gradients)
+            return loss.detach()
+
+        return step
+
+    def change_for(self, parameters: list[Tensor], task: LocalTask) -> Update:
+        """Return what changes a node's parameters by the gradients of a step's loss: clipping, decay, pull, optimizer.
+
+        Asked for once a fit, the state loaded.
+        """
         update = self.optimizer(parameters, task)
         decay = self.training.weight_decay if self._optimizer.is_ours else 0.0  # any other does it itself
         pull = float(task.config.get("proximal-mu", self.training.proximal_mu))
         start = [p.detach().clone() for p in parameters] if pull else []
 
-        def step(inputs: Tensor, targets: Tensor) -> Tensor:
-            loss = objective.loss(outputs_of(inputs), targets)
-            gradients = list(torch.autograd.grad(loss, parameters, materialize_grads=True))
+        def change(gradients: list[Tensor]) -> None:
             with torch.no_grad():
                 self.gradients(gradients, task)
                 if decay:
@@ -150,9 +209,8 @@ class SGD(Learner):
                     torch._foreach_add_(gradients, parameters, alpha=pull)
                     torch._foreach_add_(gradients, start, alpha=-pull)
                 update(gradients)
-            return loss.detach()
 
-        return step
+        return change
 
     def steps_of(self, task: LocalTask) -> int:
         """Return how many steps a fit takes, if it is not stopped before."""

@@ -17,7 +17,7 @@ from fedlearn.models import model_spec
 SPARSIFIERS = ("drop", "rand-k", "top-k", "ternary")
 OF_SGD = (
     "batch_size", "clip_norm", "local_epochs", "lr", "lr_decay", "lr_schedule", "momentum", "optimizer", "partial",
-    "precision", "proximal_mu", "weight_decay",
+    "precision", "proximal_mu", "stack", "weight_decay",
 )  # fmt: skip
 
 

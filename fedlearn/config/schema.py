@@ -147,6 +147,9 @@ class TrainingSettings(Settings):
     """Passes over the node's examples in one round."""
     batch_size: Annotated[int, Field(ge=1)] = 100
     """Examples in one SGD step."""
+    stack: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Nodes that a worker trains in one computation; above 1 the bytes are those of this number. What cannot be trained
+    so is trained one by one, and a line says why. In simulations with synchronous rounds."""
     partial: bool = False
     """Whether a node whose device would be late with all its steps takes as many as fit, and reports what came of
     them, instead of not being heard at all; on virtual time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from fedlearn.seeding import seed_for
 
 SERVER_APP = "server.app:app"
 CLIENT_APP = "client.app:app"
+AHEAD = "client.app:ahead"
 IMPORTING = "import of a foreign app"  # for what its modules draw when they are imported
 
 
@@ -33,6 +35,13 @@ def load_client_app(reference: str = CLIENT_APP) -> ClientApp:
     """Return ``client.app:app``, or another app of the same checkout."""
     app: ClientApp = _load(reference, ClientApp)
     return app
+
+
+def load_ahead() -> Callable[[Sequence[tuple[Message, Context]]], None]:
+    """Return what trains the nodes of several messages before ``client.app:app`` is called with each."""
+    claim()
+    function: Callable[[Sequence[tuple[Message, Context]]], None] = load_reference(AHEAD)
+    return function
 
 
 def load_app(reference: str, kind: type[Any], *, folder: Path) -> Any:

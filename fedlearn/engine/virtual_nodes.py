@@ -11,6 +11,7 @@ import os
 import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -27,6 +28,7 @@ from fedlearn.tracebacks import told
 
 FIRST_NODE_ID = 2  # Flower's server is node 1
 ClientCall = Callable[[Message, Context], Message]
+Ahead = Callable[[Sequence[tuple[Message, Context]]], None]
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +51,34 @@ def run_node(
         return reply, kept_in(context)
     except Exception as error:
         return _failed(message, error, str(settings.get("out", ""))), kept
+
+
+def trained_ahead(
+    ahead: Ahead, messages: Sequence[tuple[Message, bytes]], *, num_nodes: int, settings: dict[str, Any]
+) -> None:
+    """Let virtual nodes train together, before each handles its message; who fails here fails again, alone.
+
+    Parameters
+    ----------
+    messages
+        To each node, with what it has kept; they are changed.
+    """
+    process = os.getpid()
+    try:
+        calls = []
+        for message, kept in messages:
+            with suppress(Exception):  # what a node keeps cannot be read
+                node = message.metadata.dst_node_id
+                calls.append((message, context_of(node, kept, num_nodes=num_nodes, settings=settings)))
+        if calls:
+            ahead(calls)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        log.debug("training together has failed", exc_info=True)
+    finally:
+        if os.getpid() != process:
+            os._exit(1)
 
 
 def context_of(node_id: int, kept: bytes, *, num_nodes: int, settings: dict[str, Any]) -> Context:

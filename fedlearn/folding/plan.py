@@ -23,6 +23,9 @@ from fedlearn.state import Array, Layout, Update, UpdateKind
 STATE = "state"
 """The name of the parcel that every report has: what the node has made of the global model."""
 
+BLOCK = 2
+"""Positions that are added up together at least; few, so that the last block to end keeps few workers waiting."""
+
 
 class Accumulator(Protocol):
     """What a strategy makes of updates while they come in."""
@@ -159,6 +162,8 @@ class FoldPlan:
         How many nodes were sent an instruction.
     typical
         What reports are compared with; None where nothing is known yet.
+    block
+        How many positions are added up together, where they are trained.
     """
 
     gate: str
@@ -170,6 +175,7 @@ class FoldPlan:
     reads_all_metrics: bool = False
     cohort: int = 0
     typical: Typical | None = None
+    block: int = BLOCK
 
     @property
     def layout(self) -> Layout:

@@ -1,7 +1,8 @@
 """The fixed tree in which the reports of a round are added up.
 
-The cohort, sorted by partition id, is cut into blocks of `BLOCK` positions; each block is added up in order, and the
-blocks are added in order. The tree depends on nothing but the cohort, so the sum is the same to the bit whether one
+The cohort, sorted by partition id, is cut into blocks of `BLOCK` positions, or of as many as are trained together; each
+block is added up in order, and the blocks are added in order. The tree depends on nothing but the cohort and that
+number, so the sum is the same to the bit whether one
 process does all of it or each worker its own blocks, in whatever order they end.
 """
 
@@ -12,19 +13,17 @@ from dataclasses import dataclass
 
 from fedlearn.cohort import NodeReport
 from fedlearn.folding.fold import Fold, Sums, merge
-from fedlearn.folding.plan import Verdict
+from fedlearn.folding.plan import BLOCK, Verdict
 from fedlearn.state import Array
 
-BLOCK = 2  # positions; small, so that the last block to end keeps few workers waiting
 
-
-def blocks_of(cohort_size: int) -> list[range]:
+def blocks_of(cohort_size: int, size: int = BLOCK) -> list[range]:
     """Return the positions of each block.
 
     >>> blocks_of(5)
     [range(0, 2), range(2, 4), range(4, 5)]
     """
-    return [range(start, min(start + BLOCK, cohort_size)) for start in range(0, cohort_size, BLOCK)]
+    return [range(start, min(start + size, cohort_size)) for start in range(0, cohort_size, size)]
 
 
 class FoldingTree:
@@ -35,7 +34,8 @@ class FoldingTree:
 
     def __init__(self, fold: Fold, cohort_size: int) -> None:
         self._fold = fold
-        self._blocks = blocks_of(cohort_size)
+        self._size = fold.plan.block
+        self._blocks = blocks_of(cohort_size, self._size)
         self._verdicts: dict[int, Verdict | None] = {}  # by position, of blocks that are not complete
         self._sums: dict[int, Sums | None] = {}  # by block, waiting for their turn
         self._next = 0
@@ -44,7 +44,7 @@ class FoldingTree:
     def place(self, position: int, verdict: Verdict | None) -> None:
         """Take in what came of one position; None where nothing did."""
         self._verdicts[position] = verdict
-        block = position // BLOCK
+        block = position // self._size
         if all(other in self._verdicts for other in self._blocks[block]):
             verdicts = [self._verdicts.pop(other) for other in self._blocks[block]]
             self.place_block(block, self._fold.of(v for v in verdicts if v is not None))

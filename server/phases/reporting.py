@@ -15,7 +15,7 @@ from fedlearn import wire
 from fedlearn.clock import Clock
 from fedlearn.cohort import At, Fate, Member, NodeReport, raised_alike
 from fedlearn.exchange import Folding
-from fedlearn.folding import STATE, BlockResult, Fold, FoldingTree, FoldPlan, ParcelPlan, Sums, merge
+from fedlearn.folding import BLOCK, STATE, BlockResult, Fold, FoldingTree, FoldPlan, ParcelPlan, Sums, merge
 from fedlearn.folding.steps import steps_of
 from fedlearn.state import layout_of
 from server.exchange import Pending
@@ -94,6 +94,7 @@ def fold_plan(run: ServerRun, at: At, *, cohort: int) -> FoldPlan:
         reads_all_metrics=strategy.reads_all_metrics,
         cohort=cohort,
         typical=run.typical,
+        block=max(BLOCK, run.config.training.stack),
     )
 
 

@@ -40,8 +40,9 @@ VARIANTS = {
     "adam": {"strategy.name": "fedadam"},
     "flowers-own-strategy": {"strategy.name": "flwr.serverapp.strategy:FedAvg"},
     "evaluated-by-nodes": {"evaluation.where": "nodes"},
+    "stacked": {"training.stack": 3, "rounds.cohort": 7, "training.batch_size": 20, "data.partition": "dirichlet"},
 }  # fmt: skip
-QUICK = ("plain", "chain", "residual-kept", "flowers-own-strategy")  # each part of a round in one
+QUICK = ("plain", "chain", "residual-kept", "flowers-own-strategy", "stacked")  # each part of a round in one
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.processes import default_size
 from fedlearn.engine.virtual_time import with_devices
-from fedlearn.folding import blocks_of
+from fedlearn.folding import BLOCK, blocks_of
 
 
 def workers_for(config: RunConfig) -> int:
@@ -24,7 +24,8 @@ def workers_for(config: RunConfig) -> int:
     A round is handed out in blocks; what else is handed out is over sooner on as many workers as there are cores.
     """
     cores = default_size()
-    blocks = len(blocks_of(min(config.rounds.cohort, config.clients)))
+    size = max(BLOCK, config.training.stack)
+    blocks = len(blocks_of(min(config.rounds.cohort, config.clients), size))
     return min(config.engine.workers or cores, max(cores, blocks))
 
 
@@ -48,9 +49,10 @@ class WarmEngine:
         start(config.model.name)
         config = prepared(config)
         settings = to_flower(config)
-        pool = self._pool_for(config, Begin(settings, config.clients, dict(os.environ)))
+        stack = config.training.stack
+        pool = self._pool_for(config, Begin(settings, config.clients, dict(os.environ), stack=stack))
         try:
-            grid = with_devices(EmbeddedGrid(pool, config.clients, settings), config)
+            grid = with_devices(EmbeddedGrid(pool, config.clients, settings, stack=stack), config)
             load_server_app()(grid, flower.server_context(settings))
         except BaseException:
             self.close()  # what the workers are busy with, they do for this run

@@ -33,6 +33,7 @@ from fedlearn.engine.embedded.tasks import (
     PackedRecord,
     Task,
 )
+from fedlearn.engine.embedded.worker import TOGETHER
 from fedlearn.engine.virtual_nodes import PromptNodes, error_reply, expired
 from fedlearn.errors import RunFailed
 from fedlearn.exchange import Offers
@@ -48,14 +49,15 @@ log = logging.getLogger(__name__)
 
 
 class EmbeddedGrid(PromptNodes):
-    """A grid whose nodes are run by a pool of workers."""
+    """A grid whose nodes are run by a pool of workers, which train `stack` of them together."""
 
     messages_in_task = 16  # a ready query takes a tenth of a millisecond, a task's way there and back as much
 
-    def __init__(self, pool: WorkerPool, num_nodes: int, settings: dict[str, Any]) -> None:
+    def __init__(self, pool: WorkerPool, num_nodes: int, settings: dict[str, Any], *, stack: int = 1) -> None:
         super().__init__(num_nodes, settings)
         self._pool = pool
         self._clock = WallClock()
+        self._stack = stack
         self._shared = SharedSlots(self._announce)
         self.kept = self._store = NodeStore(NODES, self._announce)
         self._watch = Watch(pool, seconds=0.0)
@@ -68,7 +70,7 @@ class EmbeddedGrid(PromptNodes):
     @property
     def offers(self) -> Offers:
         """What it can do beyond Flower's Grid: it has workers, too."""
-        return replace(super().offers, compute=self.call, fold=self)
+        return replace(super().offers, compute=self.call, fold=self, stacks=True)
 
     # --- any message --------------------------------------------------------------------------------------------------
 
@@ -77,7 +79,8 @@ class EmbeddedGrid(PromptNodes):
         by_id = {message.metadata.message_id: message for message in messages}
         packed = list(self._packed(messages))
         is_training = any(message.metadata.message_type == MessageType.TRAIN for message in messages[:1])
-        size = min(BLOCK, self.messages_in_task) if is_training else self.messages_in_task
+        in_block = self._stack if self._stack > 1 else min(BLOCK, self.messages_in_task)
+        size = in_block if is_training else self.messages_in_task
         tasks = [MessagesTask(tuple(packed[i : i + size])) for i in range(0, len(packed), size)]
         seconds = min(seconds, max((message.metadata.ttl for message in messages), default=0.0))
         for task, done, worker in self._ended(tasks, seconds):
@@ -85,6 +88,11 @@ class EmbeddedGrid(PromptNodes):
             if isinstance(done, MessagesDone):
                 self.keep(_kept(done.kept, worker))
                 yield from (_reply(answer) for answer in done.answers if by_id.pop(answer.message_id, None))
+                continue
+            if worker.running == TOGETHER:  # one by one it is found which node has ended the worker
+                self._pool.submit(
+                    [MessagesTask((message,)) for message in task.messages if message.message_id in by_id]
+                )
                 continue
             lost = by_id.pop(task.messages[worker.running].message_id, None)
             others = tuple(message for message in task.messages if message.message_id in by_id)
@@ -172,7 +180,9 @@ class EmbeddedGrid(PromptNodes):
         self._ended_blocks.clear()
         packed = self._packed([flower.with_id(message) for message in messages])
         self._pool.announce("plan", NewPlan(plan))
-        for index, block in enumerate(blocks_of(len(members))):  # one by one: workers begin while we write the rest
+        for index, block in enumerate(
+            blocks_of(len(members), plan.block)
+        ):  # one by one: workers begin while we write the rest
             theirs = tuple(islice(packed, len(block)))
             self._pool.submit([BlockTask(index, tuple(members[p] for p in block), theirs)])
 
@@ -232,7 +242,12 @@ class EmbeddedGrid(PromptNodes):
 
 
 def _without_the_lost(task: BlockTask, worker: Worker) -> BlockTask:
-    """Return a block without the node whose run killed the worker; the others are run again, to the same end."""
+    """Return a block without the node whose run killed the worker; the others are run again, to the same end.
+
+    Where all were trained together, it is the whole block: one by one it is found which node it was.
+    """
+    if worker.running == TOGETHER:
+        return replace(task, alone=True)
     report = NodeReport(worker.running, Fate.FAILED, reason=_how(worker))
     kept = [i for i, member in enumerate(task.members) if member.position != worker.running]
     members = tuple(task.members[i] for i in kept)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from fedlearn.engine.embedded.pool import Worker, WorkerPool
 from fedlearn.engine.embedded.tasks import BlockTask, MessagesTask, Task
-from fedlearn.engine.embedded.worker import NOBODY
+from fedlearn.engine.embedded.worker import NOBODY, TOGETHER
 
 LOOKS = 8  # in the time that there is
 SPARES = 8  # workers at most beside the usual ones: that many nodes may hang at the same time
@@ -63,10 +63,12 @@ def _rest_of(task: Task, place: int) -> list[Task]:
     Messages go one by one, as others of them may hang, too; what is left of a block has one sum.
     """
     match task:
+        case MessagesTask() if place == TOGETHER:
+            return []  # trained alone they would answer otherwise, and it depended on the clock which answer counts
         case MessagesTask() if place != NOBODY:
             return [MessagesTask((message,)) for i, message in enumerate(task.messages) if i != place]
         case BlockTask() if len(task.members) > 1 and place != NOBODY:
             kept = [i for i, member in enumerate(task.members) if member.position != place]
             members, messages = tuple(task.members[i] for i in kept), tuple(task.messages[i] for i in kept)
-            return [replace(task, members=members, messages=messages, is_rest=True)]
+            return [replace(task, members=members, messages=messages, is_rest=True, alone=True)]
     return []

@@ -49,6 +49,8 @@ class Begin:
         Where a client app that is not ours lies; empty for ours.
     seed
         Of the run, for a client app that is not ours; ours has it in its settings.
+    stack
+        How many nodes of one task are trained together, by our client app.
     """
 
     settings: dict[str, Any]
@@ -57,6 +59,7 @@ class Begin:
     client_app: str = CLIENT_APP
     app_folder: str = ""
     seed: int = 0
+    stack: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,9 @@ class BlockTask:
         Reports of members that are not run again: they have killed a worker.
     is_rest
         Whether another worker has the whole block, and runs a node of it that may hang.
+    alone
+        Whether its nodes are trained one by one, whatever ``training.stack`` says: one of them may be what has ended a
+        worker, or keeps one from ending.
     """
 
     block: int
@@ -106,6 +112,7 @@ class BlockTask:
     messages: tuple[PackedMessage, ...]
     lost: tuple[NodeReport, ...] = ()
     is_rest: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

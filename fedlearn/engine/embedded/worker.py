@@ -8,7 +8,7 @@ import os
 import resource
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing import connection, current_process, parent_process
 from multiprocessing.connection import Connection
@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 from flwr.app import Array as FlowerArray
-from flwr.app import ArrayRecord, Message, RecordDict
+from flwr.app import ArrayRecord, Message, MessageType, RecordDict
 
 from fedlearn import flower, objects
-from fedlearn.engine.apps import load_client_app, load_seeded_client
+from fedlearn.engine.apps import load_ahead, load_client_app, load_seeded_client
 from fedlearn.engine.embedded.sharing import Directory, NewSharedMemory, SharedMemory, SharedSlots, hand_over
 from fedlearn.engine.embedded.tasks import (
     Answer,
@@ -38,12 +38,13 @@ from fedlearn.engine.embedded.tasks import (
     PackedRecord,
     Task,
 )
-from fedlearn.engine.virtual_nodes import ClientCall, run_node
+from fedlearn.engine.virtual_nodes import ClientCall, run_node, trained_ahead
 from fedlearn.folding import Fold, Sums
 from fedlearn.registry import load_reference
 from fedlearn.state import Array
 
 NOBODY = -1  # no node is running
+TOGETHER = -2  # all nodes of a task are trained at once
 LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU)
 
 log = logging.getLogger(__name__)
@@ -97,6 +98,7 @@ class _Worker:
         os.environ.clear()
         os.environ.update(begin.environment)
         self._client_app = _client_app(begin)
+        self._ahead = load_ahead() if begin.stack > 1 else None
         self._limits = _limits()
         self._packed: tuple[PackedRecord, ...] = ()
         self._records: dict[int, ArrayRecord] = {}  # those of the last message
@@ -137,6 +139,8 @@ class _Worker:
         assert self._fold is not None
         verdicts = []
         kept: dict[int, bytes] = {}
+        if not task.alone:
+            self._train_ahead(task.messages)
         for member, message in zip(task.members, task.messages, strict=True):
             self._running[0] = member.position
             sent = self._content(message)
@@ -150,11 +154,21 @@ class _Worker:
     def _messages(self, task: MessagesTask) -> MessagesDone:
         kept: dict[int, bytes] = {}
         answers = []
+        if task.messages[0].message_type == MessageType.TRAIN:
+            self._train_ahead(task.messages)
         for place, message in enumerate(task.messages):
             self._running[0] = place
             answers.append(_answer(message, self._run(message, self._content(message), kept)))
         self._running[0] = NOBODY
         return MessagesDone(answers, self._written({}, kept)[1])
+
+    def _train_ahead(self, messages: Sequence[PackedMessage]) -> None:
+        """Train the nodes of several messages together, if the run has that; each then handles its message."""
+        if self._ahead is None or len(messages) < 2:
+            return
+        self._running[0] = TOGETHER
+        given = [(self._received(message, self._content(message)), self._kept_before(message)) for message in messages]
+        trained_ahead(self._ahead, given, num_nodes=self._begin.num_nodes, settings=self._begin.settings)
 
     def _written(self, total: Mapping[str, Array], kept: Mapping[int, bytes]) -> tuple[Directory, Directory]:
         """Write a sum, and what nodes keep now, into shared memory; return where each of the two lies."""
@@ -174,13 +188,10 @@ class _Worker:
 
     def _run(self, packed: PackedMessage, content: RecordDict, kept: dict[int, bytes]) -> Message:
         """Run one node; put what it keeps into `kept` if that has changed. The content stays as it is."""
-        message = flower.received(
-            content.copy(), node_id=packed.node_id, message_type=packed.message_type,
-            message_id=packed.message_id, ttl=packed.ttl,
-        )  # fmt: skip
-        before = packed.kept.read(self._theirs[packed.kept.slot]) if packed.kept else b""
+        before = self._kept_before(packed)
+        received = self._received(packed, content.copy())
         reply, after = run_node(
-            self._client_app, message, before, num_nodes=self._begin.num_nodes, settings=self._begin.settings
+            self._client_app, received, before, num_nodes=self._begin.num_nodes, settings=self._begin.settings
         )
         if any(now < before for now, before in zip(_limits(), self._limits, strict=True)):
             log.error("node=%d has lowered the limits of its worker, which ends: others could not run", packed.node_id)
@@ -188,6 +199,15 @@ class _Worker:
         if after != before:
             kept[packed.node_id] = after
         return reply
+
+    def _received(self, packed: PackedMessage, content: RecordDict) -> Message:
+        return flower.received(
+            content, node_id=packed.node_id, message_type=packed.message_type,
+            message_id=packed.message_id, ttl=packed.ttl,
+        )  # fmt: skip
+
+    def _kept_before(self, packed: PackedMessage) -> bytes:
+        return packed.kept.read(self._theirs[packed.kept.slot]) if packed.kept else b""
 
     def _record(self, number: int) -> ArrayRecord:
         """Return an ArrayRecord; the very same one as for the message before, if that had it too."""

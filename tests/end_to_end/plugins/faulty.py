@@ -58,6 +58,14 @@ class FaultySGD(SGD):
         return super().fit(state, task)
 
 
+class FaultyStackSGD(SGD):
+    can_stack = True
+
+    def optimizer(self, parameters, task):
+        misbehave(task.partition_id, task.round_number)
+        return super().optimizer(parameters, task)
+
+
 class FaultyModel(TorchModel):
     learner = "faulty:FaultySGD"
 
@@ -68,3 +76,11 @@ class FaultyModel(TorchModel):
 
 def model(spec):
     return FaultyModel(partial(CNN, spec), spec)
+
+
+class FaultyStackModel(FaultyModel):
+    learner = "faulty:FaultyStackSGD"
+
+
+def stacked_model(spec):
+    return FaultyStackModel(partial(CNN, spec), spec)

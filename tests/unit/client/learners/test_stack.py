@@ -1,0 +1,285 @@
+"""Nodes that are trained together learn what each learns alone, to the rounding of float32."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+
+from client.learners.base import LocalTask
+from client.learners.sgd import SGD
+from fedlearn.config import config_from
+from fedlearn.data.base import Dataset, DataSpec, Examples
+from fedlearn.metrics import TRAIN_LOSS, WORK_DONE
+from fedlearn.models import MODELS, load_model
+from fedlearn.models.torch_model import TorchModel
+from tests.contracts.test_learners import model_and_data
+from tests.oracles.images import Small, WithDropout, dataset
+
+STEP = 1e-5  # by so much of its length one step may differ; 10 rounds by `ROUNDS`
+ROUNDS = 1e-3
+NETWORKS = [name for name, row in MODELS.items() if row.preload == "torch"]
+SLOW = {"cnn-large", "resnet18", "lstm"}
+SLOW_ROUNDS = SLOW | {"cnn", "transformer"}
+
+
+class Nets(nn.Module):
+    """A network with what has no rule: parameters of its own, positions, a sum over places, two heads."""
+
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.Parameter(torch.randn(3, 1, 1))
+        self.conv = nn.Conv2d(3, 20, 3, stride=3, padding="valid", bias=False)
+        self.heads = nn.ParameterList([torch.randn(20, 10) * 0.1, torch.randn(20, 10) * 0.1])
+        self.register_buffer("scale", torch.tensor(2.0))
+
+    def forward(self, x):
+        """Return logits."""
+        hidden = functional.elu(self.conv(x + self.shift)).mean((2, 3)) / self.scale
+        return sum(hidden @ head for head in self.heads)
+
+
+class Attentive(nn.Module):
+    """A network of torch's own attention, with dropout."""
+
+    def __init__(self):
+        super().__init__()
+        self.narrow = nn.Linear(96, 8)
+        self.attention = nn.MultiheadAttention(8, 2, dropout=0.2, batch_first=True)
+        self.out = nn.Sequential(nn.Dropout(0.3), nn.LayerNorm(8), nn.Linear(8, 10))
+
+    def forward(self, x):
+        """Return logits."""
+        rows = self.narrow(x.permute(0, 2, 3, 1).flatten(2))
+        attended, _ = self.attention(rows, rows, rows, need_weights=False)
+        return self.out(attended.mean(1))
+
+
+def learner_of(model, *, kind=SGD, **training):
+    flat = {"training.local_epochs": 2, "training.batch_size": 4, "training.stack": 8, "training.lr": 0.05}
+    return kind.from_settings(model, config_from(flat | {f"training.{key}": each for key, each in training.items()}))
+
+
+@cache
+def made(kind):
+    return TorchModel(kind, dataset().spec)
+
+
+def tasks_of(train, sizes, **about):
+    ends = np.cumsum(sizes)
+    rows = [np.arange(end - size, end) % len(train) for end, size in zip(ends, sizes, strict=True)]
+    return [LocalTask(train, mine, 3, about.get("round_number", 1), k, {}) for k, mine in enumerate(rows)]
+
+
+def copied(fit):
+    return {name: array.copy() for name, array in fit.arrays.items()}, fit.num_examples, fit.metrics
+
+
+def moved(fit, state):
+    return np.concatenate([np.ravel(fit[0][name].astype(np.float64) - state[name]) for name in sorted(state)])
+
+
+def differences(learner, state, tasks):
+    """Yield by how much of its way each node's state differs from that of the node alone; the rest must be alike."""
+    alone = [copied(learner.fit(state, task)) for task in tasks]
+    together = [copied(fit) for fit in learner.fit_many(state, tasks)]
+    for one, other in zip(alone, together, strict=True):
+        assert {name: array.dtype for name, array in one[0].items()} == {n: a.dtype for n, a in other[0].items()}
+        assert one[1] == other[1]
+        assert one[2].keys() == other[2].keys()
+        assert other[2][TRAIN_LOSS.name] == pytest.approx(one[2][TRAIN_LOSS.name], rel=1e-3)
+        assert one[2].get(WORK_DONE.name) == other[2].get(WORK_DONE.name)
+        yield np.linalg.norm(moved(one, state) - moved(other, state)) / np.linalg.norm(moved(one, state))
+
+
+OPTIONS = {
+    "momentum": st.sampled_from([0.0, 0.9]),
+    "weight_decay": st.sampled_from([0.0, 0.01]),
+    "proximal_mu": st.sampled_from([0.0, 0.1]),
+    "clip_norm": st.sampled_from([0.0, 0.3]),
+    "optimizer": st.sampled_from(["sgd", "adam", "adamw", "adagrad", "rmsprop"]),
+    "local_epochs": st.integers(1, 3),
+    "batch_size": st.integers(1, 9),
+    "partial": st.booleans(),
+}
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=2, max_size=5),
+    shape=st.sampled_from([(1,), (5,), (4, 3)]),
+    hidden=st.integers(0, 2),
+    width=st.integers(1, 7),
+    options=st.fixed_dictionaries(OPTIONS),
+)
+def test_any_sizes_shapes_and_options_are_those_of_nodes_alone(sizes, shape, hidden, width, options):
+    rng = np.random.default_rng(0)
+    train = Examples(rng.normal(size=(40, *shape)).astype(np.float32), rng.integers(0, 3, 40))
+    spec = DataSpec("made", shape, "float32", classes=3)
+    torch.manual_seed(1)
+    layers = [nn.Flatten(), nn.Linear(int(np.prod(shape)), width)]
+    layers += [layer for _ in range(hidden) for layer in (nn.Tanh(), nn.Linear(width, width))]
+    model = TorchModel(lambda: nn.Sequential(*layers, nn.Linear(width, 3)), spec)
+    learner = learner_of(model, lr=0.01, **options)
+    state = model.initial_state(seed=1)
+    assert max(differences(learner, state, tasks_of(train, sizes))) < 1e-3  # many steps, some of a tiny length
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in NETWORKS])
+def test_a_step_of_every_built_in_network_is_that_of_nodes_alone(name):
+    model, data = model_and_data(name)
+    learner = learner_of(model, local_epochs=1, momentum=0.0)
+    assert learner.why_not_stacked(data.train) == ""
+    state = model.initial_state(seed=1)
+    assert max(differences(learner, state, tasks_of(data.train, (4, 4, 3)))) < STEP
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW_ROUNDS)) for n in NETWORKS])
+def test_ten_rounds_of_every_built_in_network_are_those_of_nodes_alone(name):
+    model, data = model_and_data(name)
+    learner = learner_of(model, local_epochs=1, lr=0.02)
+    first = model.initial_state(seed=1)
+    states = [first, first]
+    for round_number in range(1, 11):
+        tasks = tasks_of(data.train, (8, 6, 8), round_number=round_number)
+        fits = [map(learner.fit, [states[0]] * 3, tasks), learner.fit_many(states[1], tasks)]
+        states = [mean_of([copied(fit)[0] for fit in each]) for each in fits]
+    ways = [moved((state,), first) for state in states]
+    assert np.linalg.norm(ways[0] - ways[1]) < ROUNDS * np.linalg.norm(ways[0])
+
+
+def mean_of(states):
+    return {
+        name: np.mean([state[name] for state in states], axis=0, dtype=array.dtype) for name, array in states[0].items()
+    }
+
+
+@pytest.mark.parametrize("kind", [Small, WithDropout, Nets, Attentive])
+@pytest.mark.parametrize("augment", [False, True])
+def test_running_means_random_numbers_and_other_layers_are_those_of_nodes_alone(kind, augment):
+    model = made(kind)
+    config = config_from(
+        {"training.local_epochs": 2, "training.batch_size": 4, "training.stack": 4, "data.augment": augment}
+    )
+    learner = SGD.from_settings(model, config)
+    assert learner.why_not_stacked(dataset().train) == ""
+    state = model.initial_state(seed=1)
+    assert max(differences(learner, state, tasks_of(dataset().train, (8, 6, 8, 8)))) < 1e-4
+
+
+def test_a_stack_is_as_many_nodes_as_the_setting_says_and_the_last_one_is_shorter():
+    learner, state = learner_of(made(Small), stack=2), made(Small).initial_state(seed=1)
+    tasks = tasks_of(dataset().train, (4, 4, 4, 4, 4))
+    assert [copied(fit)[0]["out.bias"].shape for fit in learner.fit_many(state, tasks)] == [(10,)] * 5
+    alone = copied(learner.fit(state, tasks[4]))[0]
+    *_, last = learner.fit_many(state, tasks)
+    np.testing.assert_array_equal(last.arrays["out.weight"], alone["out.weight"])  # one node is no stack
+
+
+def test_the_same_stack_has_the_same_bytes_whatever_was_trained_before():
+    state, tasks = made(Small).initial_state(seed=1), tasks_of(dataset().train, (7, 4, 6))
+    learner = learner_of(made(Small))
+    first = [copied(fit) for fit in learner.fit_many(state, tasks)]
+    list(learner.fit_many(state, tasks_of(dataset().train, (5, 5), round_number=2)))
+    again = [copied(fit) for fit in learner.fit_many(state, tasks)]
+    other = [copied(fit) for fit in learner_of(made(Small)).fit_many(state, tasks)]
+    for one, *others in zip(first, again, other, strict=True):
+        for each in others:
+            assert each[2] == one[2]
+            assert all(each[0][name].tobytes() == array.tobytes() for name, array in one[0].items())
+
+
+def test_a_node_whose_numbers_explode_spoils_no_other():
+    data = dataset()
+    images = data.train.inputs.astype(np.float32)
+    images[4:8] = np.nan
+    train = Examples(images, data.train.targets)
+    model = TorchModel(Small, DataSpec("made", (32, 32, 3), "float32", classes=10))
+    learner, state = learner_of(model), model.initial_state(seed=1)
+    fits = [copied(fit) for fit in learner.fit_many(state, tasks_of(train, (4, 4, 4)))]
+    assert np.isnan(fits[1][0]["out.weight"]).all()
+    for fit, task in zip(fits[::2], tasks_of(train, (4, 4, 4))[::2], strict=True):
+        np.testing.assert_allclose(fit[0]["out.weight"], learner.fit(state, task).arrays["out.weight"], atol=1e-6)
+
+
+class Branching(Small):
+    """Goes another way where a batch is bright; looks at a number itself."""
+
+    def forward(self, x):
+        """Return logits."""
+        return super().forward(-x if float(x.mean()) > 0 else x)
+
+
+class Drawing(Small):
+    """Draws without saying for whom."""
+
+    def forward(self, x):
+        """Return logits."""
+        return super().forward(x * torch.rand(1))
+
+
+class Counting(Small):
+    """Turns tensors into arrays."""
+
+    def forward(self, x):
+        """Return logits."""
+        return super().forward(x) + float(x.detach().numpy().mean())
+
+
+class Hooked(SGD):
+    """Looks where it likes."""
+
+    def gradients(self, gradients, task):
+        torch._foreach_neg_(gradients)
+
+
+class Sound(Hooked):
+    """Looks at nothing else."""
+
+    can_stack = True
+
+
+class Stubborn(SGD):
+    """Steps in its own way."""
+
+    can_stack = True
+
+    def step_for(self, task):
+        return super().step_for(task)
+
+
+@pytest.mark.parametrize(
+    ("module", "kind", "why"),
+    [
+        (Branching, SGD, "its way depends on the numbers in a batch"),
+        (Drawing, SGD, "a node would learn something else than alone"),
+        (Counting, SGD, "its way depends on the numbers in a batch"),
+        (Small, Hooked, "Hooked changes how a node is trained, and does not say can_stack = True"),
+        (Small, Stubborn, "Stubborn changes how a node is trained"),
+        (Small, Sound, ""),
+        (Small, SGD, ""),
+    ],
+)
+def test_what_cannot_be_stacked_is_found_by_a_try_and_says_why(module, kind, why):
+    found = learner_of(made(module), kind=kind).why_not_stacked(dataset().train)
+    assert found.startswith(why)
+    assert bool(found) is bool(why)
+
+
+def test_hooks_of_a_learner_that_can_stack_are_those_of_nodes_alone():
+    learner, state = learner_of(made(Small), kind=Sound), made(Small).initial_state(seed=1)
+    assert max(differences(learner, state, tasks_of(dataset().train, (8, 6)))) < 1e-4
+
+
+def test_other_objectives_are_those_of_nodes_alone():
+    rng = np.random.default_rng(0)
+    train = Examples(rng.normal(size=(40, 4)).astype(np.float32), rng.normal(size=40))
+    spec = Dataset("made", train, train, 0, (), (), "made").spec
+    for loss in ("mse", "mae", "huber"):
+        model = load_model("mlp", spec, '{"width": 8}', loss)
+        assert max(differences(learner_of(model), model.initial_state(seed=1), tasks_of(train, (9, 8, 5)))) < 1e-4
