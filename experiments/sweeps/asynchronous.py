@@ -25,7 +25,7 @@ from fedlearn.report.tables import Table
 from fedlearn.runs.checkpoint import write_atomically
 from fedlearn.sweeps.results import points_of
 
-TARGETS = (0.3, 0.4, 0.5)  # of accuracy; what is asked between two evaluations is counted to the second
+TARGETS = (0.2, 0.25, 0.3)  # of accuracy; what is asked between two evaluations is counted to the second
 SCHEDULE = "schedule"
 HEADS = tuple(f"{what} to {target:.0%}" for target in TARGETS for what in ("trips", "seconds"))
 FURTHER = ("trips", "headline", "staleness", "in vain")
@@ -38,11 +38,12 @@ def draw(results: Results, folder: Path) -> None:
         with drawn(folder, f"accuracy_by_{unit.replace(' ', '_')}") as (panel,):
             figures.curves(panel, points, SCHEDULE, over=over, marker=None)
             panel.set_xlabel(unit)
+            panel.locator_params(axis="x", nbins=6)
     rows = []
     for point in points:
         numbers = np.array([measured(run) for run in point.runs]).mean(0)  # (columns,); nan where a seed has not
         *until, trips, accuracy, staleness, vain = numbers
-        shown = ["-" if np.isnan(number) else f"{number:,.0f}" for number in until]
+        shown = ["-" if np.isnan(number) else f"{number:,.{place % 2}f}" for place, number in enumerate(until)]
         further = [f"{trips:,.0f}", f"{accuracy:.3f}", f"{staleness:.1f}", f"{vain:.0%}"]
         rows.append([point.labels[SCHEDULE], *shown, *further])
     caption = "Client trips and virtual seconds to an accuracy, means over seeds"
