@@ -1,0 +1,64 @@
+"""Processor time of a node's fit, by how many nodes are trained in one computation (``training.stack``).
+
+    FEDLEARN_DATA=... python -m experiments.speed.stacks --model cnn --images 50 --stacks 5,10
+
+One process of one thread, CIFAR-10, one local epoch of batches of 100, lr 0.1, no momentum. Stacks are measured in
+turn, A B C A B C, and what is quoted is the median of the ratios to one by one in the same turn: other load comes and
+goes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import deque
+from statistics import median
+
+import numpy as np
+
+from client.learners.base import LocalTask
+from client.learners.sgd import SGD
+from fedlearn.config import config_from
+from fedlearn.data import load_dataset
+from fedlearn.models import load_model
+from fedlearn.models.torch_model import TorchModel
+from fedlearn.state import State
+
+SETTINGS = {
+    "training.local_epochs": 1, "training.batch_size": 100, "training.lr": 0.1, "training.momentum": 0.0,
+}  # fmt: skip
+
+
+def main() -> None:
+    """Measure and print a line for each stack."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--model", default="cnn")
+    parser.add_argument("--images", type=int, default=50, help="of each node")
+    parser.add_argument("--nodes", type=int, default=40)
+    parser.add_argument("--stacks", default="2,5,10")
+    parser.add_argument("--repeats", type=int, default=7)
+    given = parser.parse_args()
+    data = load_dataset("cifar10", "")
+    model = load_model(given.model, data.spec)
+    assert isinstance(model, TorchModel)
+    stacks = [1, *map(int, given.stacks.split(","))]
+    learners = [SGD.from_settings(model, config_from({**SETTINGS, "training.stack": stack})) for stack in stacks]
+    rows = np.random.default_rng(0).permutation(len(data.train))[: given.nodes * given.images]
+    tasks = [LocalTask(data.train, mine, 1, 1, k, {}) for k, mine in enumerate(np.split(rows, given.nodes))]
+    state = model.initial_state(seed=1)
+    seconds = [[cpu_seconds(learner, state, tasks) for learner in learners] for _ in range(given.repeats + 1)][1:]
+    for place, stack in enumerate(stacks):
+        each = 1000 * median(turn[place] for turn in seconds) / given.nodes
+        ratios = sorted(turn[place] / turn[0] for turn in seconds)
+        print(f"stack={stack} ms_a_node={each:.1f} ratio={median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})")
+
+
+def cpu_seconds(learner: SGD, state: State, tasks: list[LocalTask]) -> float:
+    """Return the processor time of all fits."""
+    begun = time.process_time()
+    deque(learner.fit_many(state, tasks), maxlen=0)
+    return time.process_time() - begun
+
+
+if __name__ == "__main__":
+    main()
