@@ -74,8 +74,9 @@ def generators_in(holder: object, *, into: type[Any] | tuple[type[Any], ...] = (
     1
     """
     found: list[object] = []
+    kinds = _kinds()
     for value in vars(holder).values():
-        if isinstance(value, _kinds()):
+        if isinstance(value, kinds):
             found.append(value)
         elif into and isinstance(value, into):
             found += generators_in(value, into=into)

@@ -63,10 +63,12 @@ class EventLog:
         """Append one event."""
         now = time.time()
         when = {"virtual": round(self._virtual.now(), 6)} if self._virtual else {}
+        line = json.dumps({"time": round(now, 3), **when, "event": event, **fields}).encode() + b"\n"
         with storing(self._path.parent, self._path):
-            self._file.write(json.dumps({"time": round(now, 3), **when, "event": event, **fields}).encode() + b"\n")
-        if "node" not in fields or now - self._flushed > FLUSH:
-            self.flush()
+            self._file.write(line)
+            if "node" not in fields or now - self._flushed > FLUSH:
+                self._file.flush()
+                self._flushed = now
 
     def flush(self) -> None:
         """Hand what was written to the operating system."""

@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -91,7 +91,8 @@ class Manifest:
 
     def packed(self) -> bytes:
         """Return the file's content."""
-        rest = json.dumps(asdict(self)).encode()[1:]
+        entries = {each.name: getattr(self, each.name) for each in fields(self)}  # asdict would copy each of them
+        rest = json.dumps(entries, default=asdict).encode()[1:]
         return b'{"sha256": "%s",\n%s' % (hashlib.sha256(rest).hexdigest().encode(), rest)
 
     @classmethod

@@ -23,12 +23,14 @@ from tests.faults.schedules import Kill
 
 ROOT = Path("/a simulated disk/run")
 _TOP = str(ROOT)
+_PATH = type(ROOT)
 _BELOW = f"{_TOP}{os.sep}"
 _FIRST_DESCRIPTOR = 1 << 30  # the operating system's own are far smaller
 _os = {name: getattr(os, name) for name in (
     "open", "fdopen", "close", "fsync", "fstat", "stat", "lstat", "listdir", "scandir", "mkdir", "unlink", "replace",
 )}  # fmt: skip
 _open = io.open
+_MISSING = os.strerror(errno.ENOENT)
 
 
 class Killed(BaseException):
@@ -140,17 +142,18 @@ class Disk:
     # --- Python's functions -------------------------------------------------------------------------------------------
 
     def _find(self, path: str) -> _File:
-        folder, name = os.path.split(path)
-        file = self._folders.get(folder, {}).get(name)
+        folder, _, name = path.rpartition(os.sep)
+        names = self._folders.get(folder)
+        file = names.get(name) if names else None
         if file is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            raise FileNotFoundError(errno.ENOENT, _MISSING, path)
         return file
 
     def _put(self, path: str, file: _File | None) -> None:
         """Have a folder know a file by a name, or forget the name."""
-        folder, name = os.path.split(path)
+        folder, _, name = path.rpartition(os.sep)
         if folder not in self._folders:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            raise FileNotFoundError(errno.ENOENT, _MISSING, path)
         if file is None:
             del self._folders[folder][name]
         else:
@@ -178,7 +181,7 @@ class Disk:
 
     def _made(self, path: str, flags: int) -> int:
         """Return the descriptor of a file that is to be written, and was made if it was not there."""
-        folder, name = os.path.split(path)
+        folder, _, name = path.rpartition(os.sep)
         file = self._folders.get(folder, {}).get(name)
         if file is not None and flags & os.O_EXCL:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -240,8 +243,8 @@ class Disk:
     def _listdir(self, path: Any = ".") -> list[str]:
         if (ours := _ours(path)) is None:
             return list(_os["listdir"](path))
-        deeper = [os.path.split(folder) for folder in self._folders]
-        return [*(name for folder, name in deeper if folder == ours), *self._folders[ours]]
+        deeper = [folder.rpartition(os.sep) for folder in self._folders]
+        return [*(name for folder, _, name in deeper if folder == ours), *self._folders[ours]]
 
     def _scandir(self, path: Any = ".") -> Any:
         return _os["scandir"](path) if _ours(path) is None else _Scanned(self._listdir(path))
@@ -277,7 +280,7 @@ class Disk:
 
 def _ours(path: Any) -> str | None:
     """Return a path on the simulated disk as text; None of any other."""
-    text = path if type(path) is str else str(path) if isinstance(path, Path) else ""
+    text = path if type(path) is str else str(path) if type(path) is _PATH else ""
     return text if text.startswith(_BELOW) or text == _TOP else None
 
 

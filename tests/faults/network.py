@@ -165,10 +165,11 @@ class Network(Grid):
             (here if is_here else others).append(each)
         self._under_way = others
         for _, _, reply, book in here:
-            if reply.has_content():
-                size = wire.bytes_of(reply.content)
-                self.up += size * (book == "up")
-                self.protocol += size * (book == "protocol")
+            size = wire.bytes_of(reply.content) if reply.has_content() else 0
+            if book == "up":
+                self.up += size
+            else:
+                self.protocol += size
         return [reply for _, _, reply, _ in sorted(here, key=_when)]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:

@@ -20,7 +20,8 @@ def next_state(ended: Ended, seen: Seen, rows: Sequence[tuple[State, int]]) -> S
     after = {}
     for key, before in seen.state_before.items():
         changes = np.array([change[key] for change, _ in rows], np.float64)
-        mean = np.average(changes, axis=0, weights=[examples for _, examples in rows])
+        weights = np.array([examples for _, examples in rows], np.float64)
+        mean = (weights / weights.sum() @ changes.reshape(len(rows), -1)).reshape(before.shape)
         if name == "median":
             step = np.median(changes, axis=0)
         elif name == "fedavgm":
@@ -35,6 +36,6 @@ def next_state(ended: Ended, seen: Seen, rows: Sequence[tuple[State, int]]) -> S
 def differences_of(round_number: int, found: State, expected: State) -> Iterator[str]:
     """Yield in which parameters a state is not the expected one."""
     for name, array in expected.items():
-        if not np.allclose(found[name], array, rtol=CLOSE, atol=CLOSE):
+        if not (abs(found[name] - array) <= CLOSE + CLOSE * abs(array)).all():
             made = array.ravel()[:3]
             yield f"round {round_number}: {name} is {found[name].ravel()[:3]}, the counted reports make {made}"

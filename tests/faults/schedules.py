@@ -166,6 +166,11 @@ class Schedule:
         given: dict[str, Any] = json.loads(self.settings["rounds"].get("schedule_options") or "{}")
         return given
 
+    @property
+    def is_read_back(self) -> bool:
+        """Whether what is stored at the end is read once more; of most runs that nothing has stopped it is not."""
+        return bool(self.kills) or self.private or self.seed % 4 == 0
+
     def without_kills(self) -> Schedule:
         """Return it with a server that is never killed."""
         return replace(self, kills=())

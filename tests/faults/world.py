@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import random
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import count
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 
 import fedlearn.config.flower
+import server.draws
 import server.exchange
 import server.run
 from fedlearn import flower
@@ -39,12 +42,31 @@ from tests.faults.schedules import Kill, Schedule
 STATE = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros(2, np.float32)}
 PUBLISHED = ("reported", "refused", "late-report-refused")  # with bytes: something has come of a node
 MOST_LOOKS = 20_000  # of one run; a hundred are many
+TABLES = ("rounds", "strategy")  # of settings, that schedules give
 ENDINGS = ("reported", "failed", "refused", "late")  # of a report
 CHEAPER = {
     (server.run, "cpu_seconds"): lambda: None,  # reads of every process of the machine, and takes longer than a round
-    (server.exchange, "SHORTEST"): 0.4, (server.exchange, "LONGEST"): 4.0, (server.exchange, "SHARE"): 0.4,
+    (server.exchange, "SHORTEST"): 0.4, (server.exchange, "LONGEST"): 8.0, (server.exchange, "SHARE"): 1.0,
+    (server.run, "to_flower"): lambda _: dict(fedlearn.config.flower._last[0]),  # type: ignore[index]
+    (inspect, "signature"): lru_cache(inspect.signature),
+    (PurePath, "__truediv__"): lru_cache(4096)(PurePath.__truediv__),
+    (PurePath, "with_name"): lru_cache(PurePath.with_name),
+    (server.draws, "seeded_globals"): lambda seed, held=(): _Seeded(seed),  # of torch's and NumPy's nothing is drawn
 }  # fmt: skip
-"""What takes time and finds nothing: so the server looks for answers a fifth as often."""
+"""What takes time and finds nothing: so the server looks for answers a tenth as often."""
+
+
+class _Seeded:
+    """Python's own generator, begun anew: the only one of which what runs here draws."""
+
+    def __init__(self, seed: int | None) -> None:
+        random.seed(seed)
+
+    def __enter__(self) -> Callable[[], bool]:
+        return bool
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
 
 @dataclass
@@ -130,12 +152,9 @@ class _Watching(EventLog):
         super().__init__(path)
 
     def write(self, event: str, **fields: object) -> None:
+        self._flushed = self._again
         super().write(event, **fields)
         self._hear({"event": event, **fields})
-
-    def flush(self) -> None:
-        super().flush()
-        self._flushed = self._again
 
 
 def run(schedule: Schedule, *, is_told: bool = False) -> Ended:
@@ -159,7 +178,8 @@ class _World:
         self.is_told = is_told
         self.schedule = schedule
         self.config = settings_of(schedule)
-        self.flat = _flat(self.config)
+        self.flat = flat_of(schedule)
+        fedlearn.config.flower._last = self.flat, self.config  # who reads them next finds them read, as in any run
         self.disk = Disk()
         self.story: list[str] = []
         self.network = Network(schedule, self.tell if is_told else None)
@@ -183,9 +203,11 @@ class _World:
             booked = self._booked() if not self.schedule.kills and self.server is not None else None
             assert self.server is not None
             left = self.disk.names
-            reloaded = RunStore(ROOT, self.columns)
-            reloaded.load()
-            self._find_unpaid(reloaded)
+            reloaded = self.server.store
+            if self.schedule.is_read_back:
+                reloaded = RunStore(ROOT, self.columns)
+                reloaded.load()
+                self._find_unpaid(reloaded)
         return Ended(
             self.schedule, self.attempts, failed, self.network, self.looks, self.unsound, self.unpaid, booked,
             self.network.seconds + self.network.clock.now(), left, self.server.store, reloaded, self.story,
@@ -303,18 +325,22 @@ def _checked() -> RunConfig:
     return RunConfig.model_validate({"evaluation": {"where": "none"}})
 
 
+@lru_cache(maxsize=1)
+def _checked_flat() -> dict[str, Any]:
+    return to_flower(_checked())
+
+
 def settings_of(schedule: Schedule) -> RunConfig:
     """Return a schedule's settings, not checked again: eighty of them take longer than a round."""
     base, given = _checked(), schedule.settings
-    tables = {name: getattr(base, name).model_copy(update=given[name]) for name in ("rounds", "strategy")}
+    tables = {name: getattr(base, name).model_copy(update=given[name]) for name in TABLES}
     return base.model_copy(update={**tables, "clients": schedule.clients, "seed": given["seed"]})
 
 
-def _flat(config: RunConfig) -> dict[str, Any]:
-    """Return the settings as messages bring them; who reads them next finds them read, as it does in any run."""
-    flat = to_flower(config)
-    fedlearn.config.flower._last = flat, config
-    return flat
+def flat_of(schedule: Schedule) -> dict[str, Any]:
+    """Return them as messages bring them."""
+    entries = {f"{name}.{key}": value for name in TABLES for key, value in schedule.settings[name].items()}
+    return {**_checked_flat(), **entries, "clients": schedule.clients, "seed": schedule.settings["seed"]}
 
 
 @lru_cache(maxsize=4096)
