@@ -27,6 +27,7 @@ ROUNDS = 1e-3
 NETWORKS = [name for name, row in MODELS.items() if row.preload == "torch"]
 SLOW = {"cnn-large", "resnet18", "lstm"}
 SLOW_ROUNDS = SLOW | {"cnn", "transformer"}
+ROUNDED = [name for name in NETWORKS if name != "resnet18"]  # which has a test of its own
 
 
 class Nets(nn.Module):
@@ -139,7 +140,7 @@ def test_a_step_of_every_built_in_network_is_that_of_nodes_alone(name):
     assert max(differences(learner, state, tasks_of(data.train, (4, 4, 3)))) < STEP
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW_ROUNDS)) for n in NETWORKS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW_ROUNDS)) for n in ROUNDED])
 def test_ten_rounds_of_every_built_in_network_are_those_of_nodes_alone(name):
     model, data = model_and_data(name)
     learner = learner_of(model, local_epochs=1, lr=0.02)
@@ -151,6 +152,24 @@ def test_ten_rounds_of_every_built_in_network_are_those_of_nodes_alone(name):
         states = [mean_of([copied(fit)[0] for fit in each]) for each in fits]
     ways = [moved((state,), first) for state in states]
     assert np.linalg.norm(ways[0] - ways[1]) < ROUNDS * np.linalg.norm(ways[0])
+
+
+@pytest.mark.slow
+def test_rounds_of_a_deep_network_differ_by_less_than_one_unit_in_the_last_place_of_its_first_layer_makes():
+    """Rounding grows from step to step there, whoever rounds: after three rounds of resnet18 it is some 1 %."""
+    model, data = model_and_data("resnet18")
+    learner = learner_of(model, local_epochs=1, lr=0.02)
+    first = model.initial_state(seed=1)
+    layer = next(iter(first))
+    shifted = {**first, layer: np.nextafter(first[layer], np.float32(np.inf))}
+    states = [first, first, shifted]
+    for round_number in range(1, 4):
+        tasks = tasks_of(data.train, (8, 6, 8), round_number=round_number)
+        alone = [map(learner.fit, [state] * 3, tasks) for state in (states[0], states[2])]
+        fits = [alone[0], learner.fit_many(states[1], tasks), alone[1]]
+        states = [mean_of([copied(fit)[0] for fit in each]) for each in fits]
+    ways = [moved((state,), first) for state in states]
+    assert np.linalg.norm(ways[0] - ways[1]) < np.linalg.norm(ways[0] - ways[2]) < 0.05 * np.linalg.norm(ways[0])
 
 
 def mean_of(states):
