@@ -197,7 +197,8 @@ class Exchange:
             if now >= until:
                 return
             if self.timed:  # devices come and go meanwhile, so it looks even if no reply comes
-                self.timed.wait(min(until - now, VIRTUAL_SHARE * (until - begin)))
+                share = VIRTUAL_SHARE * (until - begin)
+                self.timed.wait(min(until - now, share) if now + share > now else until - now)
             else:
                 self.clock.sleep(pause(waited=now - begin, left=until - now))
 

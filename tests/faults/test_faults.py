@@ -25,6 +25,11 @@ def test_nothing_that_goes_wrong_breaks_what_must_hold(first):
     assert found_in(first, first + PIECE, most=3) == []
 
 
+def test_what_a_long_run_has_found_is_mended():
+    """A wait of one step of the clock, of which a tenth is nothing: the server looked for ever."""
+    assert broken_by(drawn(21556)) == []
+
+
 def first_that(holds):
     """Return the first seed whose schedule is such a one."""
     return next(seed for seed in count() if holds(drawn(seed)))
