@@ -215,7 +215,7 @@ MENDS = (
     ),
     Mend(
         "C4", "fedlearn/runs/checkpoint.py",
-        "        yield\n    except OSError as error:", "        yield\n    except NotImplementedError as error:",
+        "    except OSError as error:\n        raise RunFailed(", "    except NotImplementedError as error:\n        raise RunFailed(",
         f"{STORED}::test_c4_full_disk_is_one_line_and_what_was_stored_stays_sound",
     ),
     Mend(
@@ -240,7 +240,7 @@ MENDS = (
     ),
     Mend(
         "C6", "fedlearn/runs/checkpoint.py",
-        "if record is not None and is_ours:", "if record is None and is_ours:",
+        "if records and is_ours:", "if not records and is_ours:",
         f"{STORED}::test_c6_a_commit_after_many_rounds_writes_what_the_first_did",
     ),
     Mend(

@@ -653,7 +653,7 @@ def test_c6_a_commit_after_many_rounds_writes_what_the_first_did(tmp_path):
     store.begin(state_of(0))
     written = []
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("write_atomically", "write_from"):
+        for name in ("_put_into_place", "write_from"):
             real = getattr(checkpoint, name, None)
             if real is not None:
                 patch.setattr(
