@@ -17,6 +17,7 @@ from fedlearn.sweeps.results import Result
 from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
 
 CONFIGS = Path(__file__).parents[1] / "configs"
+NO_PLANS = ("compose", "pfl_cifar10")  # files there that are the settings of a run
 
 Results = Sequence[Result]
 Draw = Callable[[Results, Path], None]

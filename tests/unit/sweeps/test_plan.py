@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.sweeps.command import CONFIGS
+from experiments.sweeps.command import CONFIGS, NO_PLANS
 from fedlearn.errors import UsageError
 from fedlearn.sweeps.plan import Plan
 
@@ -122,8 +122,7 @@ def test_quick_names_labels_that_exist(plan_of):
         Plan.from_file(Path("missing.toml"))
 
 
-SETTINGS_OF_RUNS = {"compose", "pfl_cifar10"}
-PLANS = sorted(path for path in CONFIGS.glob("*.toml") if path.stem not in SETTINGS_OF_RUNS)
+PLANS = sorted(path for path in CONFIGS.glob("*.toml") if path.stem not in NO_PLANS)
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
