@@ -215,7 +215,8 @@ MENDS = (
     ),
     Mend(
         "C4", "fedlearn/runs/checkpoint.py",
-        "    except OSError as error:\n        raise RunFailed(", "    except NotImplementedError as error:\n        raise RunFailed(",
+        "    except OSError as error:\n        raise RunFailed(",
+        "    except NotImplementedError as error:\n        raise RunFailed(",
         f"{STORED}::test_c4_full_disk_is_one_line_and_what_was_stored_stays_sound",
     ),
     Mend(
