@@ -57,7 +57,8 @@ def start(grid: Grid, context: Context) -> None:
 def time_fedlearn(config: RunConfig, folder: Path) -> list[float]:
     """Return the seconds of each round of ours."""
     with ExitStack() as processes:
-        address = _superlink(processes, folder, "--isolation", "process")
+        ours = [sys.executable, "-m", "fedlearn.engine.deployment.superlink"]
+        address = _superlink(processes, folder, *ours, "--isolation", "process")
         words = ["--server", "--insecure", "--runtime-api-address", address]
         executor = [sys.executable, "-m", "fedlearn.engine.deployment.executor", *words]
         processes.enter_context(_running(folder, executor))
@@ -79,7 +80,7 @@ def time_fedlearn(config: RunConfig, folder: Path) -> list[float]:
 def time_flower(config: RunConfig, folder: Path) -> list[float]:
     """Return the seconds of each round of Flower's own."""
     with ExitStack() as processes:
-        address = _superlink(processes, folder)
+        address = _superlink(processes, folder, "flower-superlink")
         for shard in range(config.rounds.cohort):
             node = f"partition-id={shard} num-partitions={config.clients}"
             words = ["--insecure", "--superlink", address, "--port", str(free_port()), "--node-config", node]
@@ -107,10 +108,10 @@ def _plain_app(folder: Path) -> Path:
     return folder
 
 
-def _superlink(processes: ExitStack, folder: Path, *words: str) -> str:
+def _superlink(processes: ExitStack, folder: Path, *command: str) -> str:
     port = free_port()
     place = ["--host", "127.0.0.1", "--port", str(port), "--disable-runtime-dependency-installation"]
-    processes.enter_context(_running(folder, ["flower-superlink", "--insecure", *place, *words]))
+    processes.enter_context(_running(folder, [*command, "--insecure", *place]))
     return f"127.0.0.1:{port}"
 
 

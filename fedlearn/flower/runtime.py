@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from fedlearn import flower  # first: it sets Flower's switches before anything of it is imported
+from fedlearn.flower.unary import answer_in_one_piece
 
 try:
     import flwr.supernode.runtime.run_clientapp as clientapp
@@ -290,6 +291,7 @@ def run_supernode(bell: int | None) -> None:
     if bell is not None and hasattr(supernode, "_pull_and_store_message"):
         supernode._pull_and_store_message = _ringing(supernode._pull_and_store_message, bell)
     pull_impatiently()
+    answer_in_one_piece()
     flower_supernode()
 
 

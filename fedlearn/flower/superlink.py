@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import fedlearn.flower  # noqa: F401, it sets Flower's switches before anything of it is imported
+from fedlearn.flower.unary import answer_in_one_piece
 
 try:
     from flwr.common.constant import SYSTEM_TIME_TOLERANCE, TIMESTAMP_HEADER, TIMESTAMP_TOLERANCE
@@ -84,4 +85,5 @@ def run_superlink(door: Any) -> None:
 
     extensions.get_middleware = lambda: (Middleware(door), *middleware())
     fleet_handlers.push_messages = checked
+    answer_in_one_piece()
     flower_superlink()

@@ -1,0 +1,98 @@
+"""The same rounds on fluke, in one process, as it trains: what its users write.
+
+    PYTHON -m experiments.speed.fluke_rounds --model cnn --workload w1 --rounds 5 --json
+
+PYTHON is that of an environment of its own: ``pip install torch torchvision fluke-fl psutil`` and this project. The
+model and the images are ours; fluke's FedAVG trains NCHW float batches with `torch.optim.SGD`. Nothing is evaluated. One
+thread: more made it slower.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from statistics import median
+from typing import Any
+
+import psutil
+import torch
+from fluke import DDict, FlukeENV
+from fluke.algorithms.fedavg import FedAVG
+from fluke.data import FastDataLoader
+from fluke.utils import FederationObserver
+
+from experiments.speed.flower_ray import BATCH, MODELS, WORKLOADS
+from fedlearn.config.schema import DataSettings
+from fedlearn.data import load_dataset, partition_table
+from fedlearn.data.cifar10 import SPEC
+
+
+class Shards:
+    """Gives clients the shards that our own clients have."""
+
+    def assign(self, clients: int, batch_size: int) -> tuple[tuple[list[FastDataLoader], list[None]], None]:
+        """Return a loader for each client, and nothing to evaluate on."""
+        dataset = load_dataset("cifar10", "")
+        table = partition_table(dataset, DataSettings(), num_partitions=clients, seed=1)
+        mean, std = torch.tensor(dataset.mean).view(3, 1, 1), torch.tensor(dataset.std).view(3, 1, 1)
+        images = (torch.from_numpy(dataset.train.inputs).permute(0, 3, 1, 2).contiguous().float() / 255 - mean) / std
+        labels = torch.from_numpy(dataset.train.labels)
+        shards = [torch.from_numpy(table.indices(client)) for client in range(clients)]
+        loaders = [
+            FastDataLoader(images[rows], labels[rows], num_labels=SPEC.classes, batch_size=batch_size, shuffle=True)
+            for rows in shards
+        ]
+        return (loaders, [None] * clients), None
+
+
+class Clock(FederationObserver):
+    """Notes when each round's training began and ended, and how much processor time had been spent."""
+
+    def __init__(self) -> None:
+        self.rounds: list[tuple[float, float]] = []
+        self.first_ended = 0.0
+
+    def start_round(self, round: int, global_model: Any) -> None:
+        """Start the clock."""
+        self._began = time.time(), time.process_time()
+
+    def end_round(self, round: int) -> None:
+        """Stop it."""
+        self.rounds.append((time.time() - self._began[0], time.process_time() - self._began[1]))
+        self.first_ended = self.first_ended or time.time()
+
+
+def main() -> None:
+    """Run once and print what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--model", choices=MODELS, default="cnn")
+    parser.add_argument("--workload", choices=WORKLOADS, default="w1")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    clients, cohort = WORKLOADS[options.workload]
+    FlukeENV().set_seed(1)
+    FlukeENV().set_eval_cfg(pre_fit=False, post_fit=False, locals=False, server=False)
+    client = DDict(
+        batch_size=BATCH, local_epochs=1, loss="CrossEntropyLoss", optimizer=DDict(lr=options.lr),
+        scheduler=DDict(step_size=1, gamma=1.0),  # fluke wants one; this one changes nothing
+    )
+    settings = DDict(client=client, server=DDict(weighted=True), model=MODELS[options.model](SPEC))
+    algorithm = FedAVG(clients, Shards(), settings)
+    clock = Clock()
+    algorithm.set_callbacks(clock)
+    algorithm.run(options.rounds, cohort / clients, finalize=False)
+    steady, spent = (median(column) for column in zip(*clock.rounds[1:], strict=True))
+    result = {
+        "median_steady_seconds": steady,
+        "cpu_seconds": spent,
+        "startup_seconds": clock.first_ended - psutil.Process().create_time() - steady,
+    }
+    print(json.dumps(result) if options.json else result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""The same rounds on pfl-research, by two processes of torchrun: what its users write.
+
+    PYTHON -m experiments.speed.pfl_rounds --model cnn --workload w1 --rounds 5 --json
+
+PYTHON is that of an environment of its own: ``pip install torch torchvision 'pfl[pytorch]'`` and this project. The model
+and the images are ours, the training is pfl's: `FederatedAveraging` over NCHW float batches with `torch.optim.SGD`.
+Nothing is evaluated: pfl would do so in every round whose number divides its frequency, so that is NaN. One thread a process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+PROCESSES = 2
+BATCH = 100
+
+
+def train(options: argparse.Namespace) -> None:
+    """Train as one of the processes, and write when each round ended, and how much processor time had been spent."""
+    import torch
+    from pfl.aggregate.simulate import SimulatedBackend
+    from pfl.aggregate.weighting import WeightByDatapoints
+    from pfl.algorithm.base import NNAlgorithmParams
+    from pfl.algorithm.federated_averaging import FederatedAveraging
+    from pfl.callback.base import TrainingProcessCallback
+    from pfl.data.federated_dataset import FederatedDataset
+    from pfl.data.pytorch import PyTorchTensorDataset
+    from pfl.data.sampling import MinimizeReuseUserSampler
+    from pfl.hyperparam.base import NNTrainHyperParams
+    from pfl.metrics import Metrics
+    from pfl.model.pytorch import PyTorchModel
+    from torch import nn
+
+    from experiments.speed.flower_ray import MODELS, WORKLOADS
+    from fedlearn.config.schema import DataSettings
+    from fedlearn.data import load_dataset, partition_table
+    from fedlearn.data.cifar10 import SPEC
+
+    class Network(MODELS[options.model]):  # type: ignore[misc]
+        """Our network, with what pfl asks of it."""
+
+        def loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+            return nn.functional.cross_entropy(self(images), labels)
+
+        def metrics(self, images: torch.Tensor, labels: torch.Tensor) -> dict[str, Any]:
+            return {}
+
+    class Clock(TrainingProcessCallback):
+        """Notes when a round has ended."""
+
+        def __init__(self) -> None:
+            self.ended: list[tuple[float, float]] = []
+
+        def after_central_iteration(
+            self, aggregate_metrics: Metrics, model: PyTorchModel, *, central_iteration: int
+        ) -> tuple[bool, Metrics]:
+            self.ended.append((time.time(), time.process_time()))
+            return False, Metrics()
+
+    torch.set_num_threads(1)
+    nodes, cohort = WORKLOADS[options.workload]
+    dataset = load_dataset("cifar10", "")
+    table = partition_table(dataset, DataSettings(), num_partitions=nodes, seed=1)
+    mean, std = torch.tensor(dataset.mean).view(3, 1, 1), torch.tensor(dataset.std).view(3, 1, 1)
+    images = (torch.from_numpy(dataset.train.inputs).permute(0, 3, 1, 2).contiguous().float() / 255 - mean) / std
+    labels = torch.from_numpy(dataset.train.labels)
+    shards = [torch.from_numpy(table.indices(node)) for node in range(nodes)]
+    held = [(images[rows], labels[rows]) for rows in shards]
+    del images
+
+    network = Network(SPEC)
+    clock = Clock()
+    FederatedAveraging().run(
+        NNAlgorithmParams(options.rounds, float("nan"), cohort, None),  # type: ignore[arg-type]
+        SimulatedBackend(
+            FederatedDataset(
+                lambda node: PyTorchTensorDataset(held[node]), MinimizeReuseUserSampler(list(range(nodes)))
+            ),
+            None,  # type: ignore[arg-type]
+            [WeightByDatapoints()],
+        ),
+        PyTorchModel(network, torch.optim.SGD, torch.optim.SGD(network.parameters(), 1.0)),
+        NNTrainHyperParams(local_num_epochs=1, local_learning_rate=options.lr, local_batch_size=BATCH),
+        callbacks=[clock],
+    )
+    Path(options.folder, os.environ["RANK"]).write_text(json.dumps(clock.ended))
+
+
+def main() -> None:
+    """Start the processes and print what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--model", default="cnn")
+    parser.add_argument("--workload", default="w1")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--folder", default="", help=argparse.SUPPRESS)  # said by the first process to the others
+    options = parser.parse_args()
+    if options.folder:
+        train(options)
+        return
+    began = time.time()
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(PROCESSES)]
+        command += ["-m", "experiments.speed.pfl_rounds", "--folder", folder, "--model", options.model]
+        command += ["--workload", options.workload, "--rounds", str(options.rounds), "--lr", str(options.lr)]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+        ranks = [json.loads(path.read_text()) for path in sorted(Path(folder).iterdir())]
+    ended = [max(moments) for moments in zip(*([wall for wall, _ in rank] for rank in ranks), strict=True)]
+    spent = [sum(parts) for parts in zip(*([cpu for _, cpu in rank] for rank in ranks), strict=True)]
+    steady = median(after - before for before, after in zip(ended, ended[1:], strict=False))
+    result = {
+        "median_steady_seconds": steady,
+        "cpu_seconds": median(after - before for before, after in zip(spent, spent[1:], strict=False)),
+        "startup_seconds": ended[0] - began - steady,
+    }
+    print(json.dumps(result) if options.json else result)
+
+
+if __name__ == "__main__":
+    main()
