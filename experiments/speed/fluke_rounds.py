@@ -3,8 +3,8 @@
     PYTHON -m experiments.speed.fluke_rounds --model cnn --workload w1 --rounds 5 --json
 
 PYTHON is that of an environment of its own: ``pip install torch torchvision fluke-fl psutil`` and this project. The
-model and the images are ours; fluke's FedAVG trains NCHW float batches with `torch.optim.SGD`. Nothing is evaluated. One
-thread: more made it slower.
+model and the images are ours; fluke's FedAVG trains NCHW float batches with `torch.optim.SGD`. Nothing is evaluated.
+One thread: more made it slower.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Shards:
 
     def assign(self, clients: int, batch_size: int) -> tuple[tuple[list[FastDataLoader], list[None]], None]:
         """Return a loader for each client, and nothing to evaluate on."""
-        dataset = load_dataset("cifar10", "")
+        dataset: Any = load_dataset("cifar10", "")
         table = partition_table(dataset, DataSettings(), num_partitions=clients, seed=1)
         mean, std = torch.tensor(dataset.mean).view(3, 1, 1), torch.tensor(dataset.std).view(3, 1, 1)
         images = (torch.from_numpy(dataset.train.inputs).permute(0, 3, 1, 2).contiguous().float() / 255 - mean) / std
@@ -46,7 +46,7 @@ class Shards:
         return (loaders, [None] * clients), None
 
 
-class Clock(FederationObserver):
+class Clock(FederationObserver):  # type: ignore[misc]
     """Notes when each round's training began and ended, and how much processor time had been spent."""
 
     def __init__(self) -> None:
@@ -77,7 +77,10 @@ def main() -> None:
     FlukeENV().set_seed(1)
     FlukeENV().set_eval_cfg(pre_fit=False, post_fit=False, locals=False, server=False)
     client = DDict(
-        batch_size=BATCH, local_epochs=1, loss="CrossEntropyLoss", optimizer=DDict(lr=options.lr),
+        batch_size=BATCH,
+        local_epochs=1,
+        loss="CrossEntropyLoss",
+        optimizer=DDict(lr=options.lr),
         scheduler=DDict(step_size=1, gamma=1.0),  # fluke wants one; this one changes nothing
     )
     settings = DDict(client=client, server=DDict(weighted=True), model=MODELS[options.model](SPEC))

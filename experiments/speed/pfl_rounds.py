@@ -2,9 +2,10 @@
 
     PYTHON -m experiments.speed.pfl_rounds --model cnn --workload w1 --rounds 5 --json
 
-PYTHON is that of an environment of its own: ``pip install torch torchvision 'pfl[pytorch]'`` and this project. The model
-and the images are ours, the training is pfl's: `FederatedAveraging` over NCHW float batches with `torch.optim.SGD`.
-Nothing is evaluated: pfl would do so in every round whose number divides its frequency, so that is NaN. One thread a process.
+PYTHON is that of an environment of its own: ``pip install torch torchvision psutil 'pfl[pytorch]'`` and this project.
+The model and the images are ours, the training is pfl's: `FederatedAveraging` over NCHW float batches with
+`torch.optim.SGD`. Nothing is evaluated: pfl would do so in every round whose number divides its frequency, so that is
+NaN. One thread a process.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -45,16 +47,20 @@ def train(options: argparse.Namespace) -> None:
     from fedlearn.data import load_dataset, partition_table
     from fedlearn.data.cifar10 import SPEC
 
-    class Network(MODELS[options.model]):  # type: ignore[misc]
+    class Network(nn.Module):
         """Our network, with what pfl asks of it."""
 
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = MODELS[options.model](SPEC)
+
         def loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-            return nn.functional.cross_entropy(self(images), labels)
+            return nn.functional.cross_entropy(self.network(images), labels)
 
         def metrics(self, images: torch.Tensor, labels: torch.Tensor) -> dict[str, Any]:
             return {}
 
-    class Clock(TrainingProcessCallback):
+    class Clock(TrainingProcessCallback):  # type: ignore[misc]
         """Notes when a round has ended."""
 
         def __init__(self) -> None:
@@ -68,7 +74,7 @@ def train(options: argparse.Namespace) -> None:
 
     torch.set_num_threads(1)
     nodes, cohort = WORKLOADS[options.workload]
-    dataset = load_dataset("cifar10", "")
+    dataset: Any = load_dataset("cifar10", "")
     table = partition_table(dataset, DataSettings(), num_partitions=nodes, seed=1)
     mean, std = torch.tensor(dataset.mean).view(3, 1, 1), torch.tensor(dataset.std).view(3, 1, 1)
     images = (torch.from_numpy(dataset.train.inputs).permute(0, 3, 1, 2).contiguous().float() / 255 - mean) / std
@@ -77,15 +83,15 @@ def train(options: argparse.Namespace) -> None:
     held = [(images[rows], labels[rows]) for rows in shards]
     del images
 
-    network = Network(SPEC)
+    network = Network()
     clock = Clock()
     FederatedAveraging().run(
-        NNAlgorithmParams(options.rounds, float("nan"), cohort, None),  # type: ignore[arg-type]
+        NNAlgorithmParams(options.rounds, float("nan"), cohort, None),
         SimulatedBackend(
             FederatedDataset(
                 lambda node: PyTorchTensorDataset(held[node]), MinimizeReuseUserSampler(list(range(nodes)))
             ),
-            None,  # type: ignore[arg-type]
+            None,
             [WeightByDatapoints()],
         ),
         PyTorchModel(network, torch.optim.SGD, torch.optim.SGD(network.parameters(), 1.0)),
@@ -118,10 +124,10 @@ def main() -> None:
         ranks = [json.loads(path.read_text()) for path in sorted(Path(folder).iterdir())]
     ended = [max(moments) for moments in zip(*([wall for wall, _ in rank] for rank in ranks), strict=True)]
     spent = [sum(parts) for parts in zip(*([cpu for _, cpu in rank] for rank in ranks), strict=True)]
-    steady = median(after - before for before, after in zip(ended, ended[1:], strict=False))
+    steady = median(after - before for before, after in pairwise(ended))
     result = {
         "median_steady_seconds": steady,
-        "cpu_seconds": median(after - before for before, after in zip(spent, spent[1:], strict=False)),
+        "cpu_seconds": median(after - before for before, after in pairwise(spent)),
         "startup_seconds": ended[0] - began - steady,
     }
     print(json.dumps(result) if options.json else result)

@@ -27,6 +27,7 @@ try:
     from flwr.common.serde import message_from_proto, message_to_proto
     from flwr.proto.message_pb2 import Message as ProtoMessage
     from flwr.proto.runtime_pb2 import AcquireTaskRequest
+    from flwr.supercore.heartbeat import HeartbeatSender
     from flwr.supercore.inflatable import inflatable_utils
     from flwr.supercore.interceptors import (
         RuntimeTokenHttpInterceptor,
@@ -46,18 +47,20 @@ BUSY_POLL = 0.05  # seconds between a SuperNode's looks for the answer of its cl
 SHORTEST_IDLE_POLL, LONGEST_IDLE_POLL = 0.1, 1.0  # seconds between its questions for messages; Flower: 3
 PULLS = ("pull_objects", "pull_and_inflate_object_from_tree")
 FIRST_PULL, LONGEST_PULL = 0.02, 0.5  # seconds until a part of a message that is not there yet is asked for again
+FIRST_SIGN = 5.0  # seconds until a task says that it lives; Flower: at once, then every 20
 
 
 def available() -> str:
     """Return nothing if all names are there, else what is missing."""
     if missing:
         return missing
-    wanted = [
+    wanted: list[tuple[object, str]] = [(HeartbeatSender, "_run")]
+    wanted += [
         (clientapp, name)
         for name in ("run_clientapp", "pull_task_input", "install_from_fab", "push_message", "push_task_output", "log")
     ]
     wanted += [(inflatable_utils, name) for name in PULLS]
-    return next((name for module, name in wanted if not hasattr(module, name)), "")
+    return next((name for place, name in wanted if not hasattr(place, name)), "")
 
 
 def pull_impatiently() -> None:
@@ -69,6 +72,17 @@ def pull_impatiently() -> None:
     for name in PULLS:
         function = getattr(inflatable_utils, name)
         function.__kwdefaults__ = {**function.__kwdefaults__, **shorter}
+
+
+def give_signs_of_life_later() -> None:
+    """Have tasks give their first sign of life after some seconds, when most have ended; a claim is good for 30."""
+    signs = HeartbeatSender._run
+
+    def later(task: HeartbeatSender) -> None:
+        if not task._stop_event.wait(FIRST_SIGN):
+            signs(task)
+
+    HeartbeatSender._run = later  # type: ignore[method-assign, assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,11 +272,13 @@ class Impatient:
     """Stands for the module `time` in Flower's SuperNode loop, whose pauses are written into the code.
 
     The loop sleeps 3 s when there was no message, and 0.5 s between looks for its client's answer. Here it sleeps the
-    shorter the less time has passed since it was last busy: a round's messages come soon after one another.
+    shorter the less time has passed since it was last busy: a round's messages come soon after one another. What a
+    SuperLink has held its question back for (`engine/deployment/held.py`) is waited for already.
     """
 
     def __init__(self) -> None:
         self._idle = SHORTEST_IDLE_POLL
+        self._asked_at = 0.0  # monotonic seconds
 
     def __getattr__(self, name: str) -> Any:
         """Return everything else of `time`."""
@@ -273,9 +289,11 @@ class Impatient:
         if seconds < 1:  # busy
             self._idle = SHORTEST_IDLE_POLL
             time.sleep(min(seconds, BUSY_POLL))
+            self._asked_at = time.monotonic()
             return
-        time.sleep(min(seconds, self._idle))
+        time.sleep(max(min(seconds, self._idle) - (time.monotonic() - self._asked_at), 0.0))
         self._idle = min(self._idle * 1.2, LONGEST_IDLE_POLL)
+        self._asked_at = time.monotonic()
 
 
 def run_supernode(bell: int | None) -> None:

@@ -15,6 +15,7 @@ from fedlearn.flower.unary import answer_in_one_piece
 
 try:
     from flwr.common.constant import SYSTEM_TIME_TOLERANCE, TIMESTAMP_HEADER, TIMESTAMP_TOLERANCE
+    from flwr.proto.fleet_pb2 import PullMessagesResponse
     from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
     from flwr.supercore.date import now
     from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
@@ -32,6 +33,7 @@ except (ImportError, AttributeError) as error:  # Flower has moved something
     missing = str(error)
 
 FLEET = "/v1/fleet/"
+NODE_ASKS, SERVER_SENDS = f"{FLEET}pull-messages", "/v1/runtime/push-messages"
 OPEN_TO_STRANGERS = (f"{FLEET}register-node", f"{FLEET}activate-node")
 """Where Flower tells a node whose key is not registered what to do."""
 
@@ -75,15 +77,31 @@ def only_own_replies(request: Any) -> None:
             raise HTTPException(403, "a node replies, and in its own name")
 
 
-def run_superlink(door: Any) -> None:
-    """Run Flower's SuperLink with an ASGI middleware before all of its own; arguments are in `sys.argv`."""
+def key_of(scope: Any) -> bytes:
+    """Return the public key that a request names, as it is written there; empty if it names none."""
+    name = FLEET_HTTP_PUBLIC_KEY_HEADER.lower().encode("latin-1")
+    return next((bytes(value) for header, value in scope["headers"] if header == name), b"")
+
+
+def is_no(body: bytes) -> bool:
+    """Say whether an answer to a node's question tells it that there is no message."""
+    return not PullMessagesResponse.FromString(body).messages_list
+
+
+def is_of_a_server_that_has_sent(path: str) -> bool:
+    """Say whether a server app that had messages to send calls this path once all their parts have been sent."""
+    return path in ("/v1/runtime/pull-messages", "/v1/runtime/get-nodes", "/v1/runtime/push-task-output")
+
+
+def run_superlink(*ours: Any) -> None:
+    """Run Flower's SuperLink behind ASGI middleware of ours, outermost first; arguments are in `sys.argv`."""
     middleware, push_messages = extensions.get_middleware, fleet_handlers.push_messages
 
     def checked(request: Any, state: Any) -> Any:
         only_own_replies(request)
         return push_messages(request=request, state=state)
 
-    extensions.get_middleware = lambda: (Middleware(door), *middleware())
+    extensions.get_middleware = lambda: (*map(Middleware, ours), *middleware())
     fleet_handlers.push_messages = checked
     answer_in_one_piece()
     flower_superlink()

@@ -1,9 +1,9 @@
 """Flower's layers around a request, run in the request's own task.
 
-A SuperLink stacks nine of Starlette's `BaseHTTPMiddleware` around its calls, and a SuperNode three. Each starts a task group
-and a stream in memory for every request, so that a layer may look at an answer while it is being made; together they
-took more than half of the processor time of a call. Calls of nodes and tasks are short and answered in one piece: here
-the next layer has answered before this one goes on.
+A SuperLink stacks nine of Starlette's `BaseHTTPMiddleware` around its calls, and a SuperNode three. Each starts a task
+group and a stream in memory for every request, so that a layer may look at an answer while it is being made; together
+they took more than half of the processor time of a call. Calls of nodes and tasks are short and answered in one piece:
+here the next layer has answered before this one goes on.
 
 Written for flwr 1.41 and Starlette 1.3. Whatever streams, of the Control API, is left as it was.
 """
@@ -24,7 +24,7 @@ _as_it_was = BaseHTTPMiddleware.__call__
 
 def answer_in_one_piece() -> None:
     """Have all layers of this process run the next one in their own task."""
-    BaseHTTPMiddleware.__call__ = _in_line  # type: ignore[method-assign]
+    BaseHTTPMiddleware.__call__ = _in_line  # type: ignore[method-assign, assignment]
 
 
 async def _in_line(layer: BaseHTTPMiddleware, scope: Scope, receive: Receive, send: Send) -> None:

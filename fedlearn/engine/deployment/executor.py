@@ -37,10 +37,12 @@ from fedlearn.flower.runtime import (
     Tasks,
     Unreachable,
     available,
+    give_signs_of_life_later,
     pull_impatiently,
 )
 
 SHORTEST_POLL, LONGEST_POLL = 0.05, 0.5  # seconds between questions for tasks; the longest while one is running
+UNRUNG_POLL = 2.0  # where a bell rings for tasks, and only one that was not heard is asked for by the clock
 TICK = 0.02  # seconds between looks at running tasks
 PATIENCE = 5.0  # seconds that tasks have to end when the executor is told to
 
@@ -57,6 +59,7 @@ class Executor:
         self._tasks: dict[int, Task] = {}
         self._source = Tasks(endpoint, SERVER_TASK if server else CLIENT_TASK)
         self._bell = bell
+        self._rung = 0  # how many messages the bell has told of, whose tasks were not asked for yet
         self._away = False
         self._ask_at = 0.0  # monotonic seconds
         self._pauses = Pauses(SHORTEST_POLL, LONGEST_POLL)
@@ -72,16 +75,17 @@ class Executor:
         """
         while True:
             self._look_after_tasks()
-            if time.monotonic() < self._ask_at:
+            if not self._rung and time.monotonic() < self._ask_at:
                 self._wait()
             elif token := self._acquire():
                 task = self._start(token)
                 self._tasks[task.pid] = task
                 self._pauses.reset()
+                self._rung = max(self._rung - 1, 0)
+                self._ask_at = 0.0 if self._bell is None else time.monotonic() + UNRUNG_POLL
             else:
-                idle = not self._tasks and not self._away
-                pause = self._pauses.next() if idle and self._bell is None else LONGEST_POLL
-                self._ask_at = time.monotonic() + pause
+                self._ask_at = time.monotonic() + self._pause()
+                self._rung = 0
 
     def stop(self) -> None:
         """End what is running."""
@@ -95,13 +99,20 @@ class Executor:
             task.kill(signal.SIGKILL)
         self._source.close()
 
+    def _pause(self) -> float:
+        """Return the seconds until the next question, when there was no task."""
+        if self._away:
+            return LONGEST_POLL
+        if self._bell is not None:
+            return UNRUNG_POLL
+        return LONGEST_POLL if self._tasks else self._pauses.next()
+
     def _wait(self) -> None:
         """Wait a tick; less, if the bell rings, and ask at once then."""
         if self._bell is None:
             time.sleep(TICK)
         elif select.select([self._bell], [], [], TICK)[0]:
-            os.read(self._bell, 4096)
-            self._ask_at = 0.0
+            self._rung += len(os.read(self._bell, 4096))
 
     def _start(self, token: str) -> Task:
         if self._server:
@@ -140,7 +151,8 @@ class Executor:
                 if task := self._tasks.pop(pid, None):
                     task.hear(self._learned)
                     task.report_death(status)
-                    self._ask_at = 0.0  # its answer may bring the next message
+                    if self._bell is None:
+                        self._ask_at = 0.0  # its answer may bring the next message
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -159,7 +171,8 @@ def main(arguments: list[str] | None = None) -> None:
         serve_health(options.health_server_address)
     signal.signal(signal.SIGTERM, _stop)
     warm.import_libraries(server=options.server)
-    pull_impatiently()  # tasks inherit it
+    pull_impatiently()  # tasks inherit it, and this:
+    give_signs_of_life_later()
     gc.freeze()
     executor = Executor(_endpoint(options), server=options.server, only_ours=options.only_our_app, bell=options.bell)
     log.info("takes the tasks of %s", options.runtime_api_address)

@@ -1,4 +1,4 @@
-"""Flower's SuperLink with a door before its Fleet API (`door.py`).
+"""Flower's SuperLink with a door before its Fleet API (`door.py`), behind which questions are held (`held.py`).
 
 Takes the arguments of ``flower-superlink``.
 """
@@ -21,8 +21,9 @@ def main() -> None:
         )
         os.execvp("flower-superlink", sys.argv)
     from fedlearn.engine.deployment.door import Door
+    from fedlearn.engine.deployment.held import Held
 
-    flower_superlink.run_superlink(Door)
+    flower_superlink.run_superlink(Door, Held)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
 from importlib import import_module
 from importlib.machinery import all_suffixes
@@ -23,6 +24,7 @@ OURS = ("fedlearn", "server", "client", "strategies")
 ROOT = Path(__file__).resolve().parents[3]
 ABOUT = "pyproject.toml"
 PREPARE = "client.app:prepare"
+WHEN_USED = ("numpy.random", "torch.nested._internal.nested_tensor")  # numpy and torch import these only then
 
 log = logging.getLogger("executor")
 
@@ -31,6 +33,9 @@ def import_libraries(*, server: bool) -> None:
     """Import what every task needs."""
     one_thread_each()
     import_module(PRELOADS["torch"])
+    for name in WHEN_USED:
+        with suppress(ImportError):  # where it has been moved, each task imports it
+            import_module(name)
     if server:
         import_for_server_tasks()
     else:
