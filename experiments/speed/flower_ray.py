@@ -33,7 +33,7 @@ from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
 from torch import nn
 
-from experiments.speed.memory import pss_of_children
+from experiments.speed.memory import cpu_of_children, pss_of_children
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import DataSpec, load_dataset, partition_table
 from fedlearn.data.cifar10 import SPEC
@@ -89,13 +89,14 @@ class TimedFedAvg(FedAvg):
     def __init__(self, fraction: float, **options: Any) -> None:
         super().__init__(fraction_train=fraction, fraction_evaluate=0.0, **options)
         self.seconds: list[float] = []
+        self.cpu_seconds: list[float] = []
         self.first_round_ended = 0.0
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Start the clock."""
-        self._began = time.time()
+        self._began, self._used = time.time(), cpu_of_children(os.getpid())
         return super().configure_train(server_round, arrays, config, grid)
 
     def aggregate_train(
@@ -107,6 +108,7 @@ class TimedFedAvg(FedAvg):
             raise RuntimeError(f"{len(failed)} of {len(replies)} clients failed: {failed[0]}")
         result = super().aggregate_train(server_round, replies)
         self.seconds.append(time.time() - self._began)
+        self.cpu_seconds.append(cpu_of_children(os.getpid()) - self._used)
         self.first_round_ended = self.first_round_ended or time.time()
         return result
 
@@ -139,6 +141,7 @@ def main() -> None:
     result = {
         "seconds": strategy.seconds,
         "median_steady_seconds": steady,
+        "cpu_seconds": median(strategy.cpu_seconds[1:]),
         "startup_seconds": strategy.first_round_ended - psutil.Process().create_time() - steady,
         "pss_bytes": pss,
     }

@@ -1,4 +1,4 @@
-"""Memory of a family of processes, shared pages counted once."""
+"""Memory of a family of processes, shared pages counted once, and its processor time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,28 @@ def pss_of_children(pid: int) -> int:
 
     PSS divides each shared page by the number of processes that map it, so that the sum counts it once.
     """
+    return sum(_pss(process.pid) for process in _family(pid))
+
+
+def cpu_of_children(pid: int) -> float:
+    """Return the seconds of processor time that a process and all its living descendants have used."""
+    return sum(_cpu(process) for process in _family(pid))
+
+
+def _family(pid: int) -> list[psutil.Process]:
     try:
         parent = psutil.Process(pid)
-        family = [parent, *parent.children(recursive=True)]
+        return [parent, *parent.children(recursive=True)]
     except psutil.NoSuchProcess:
-        return 0
-    return sum(_pss(process.pid) for process in family)
+        return []
+
+
+def _cpu(process: psutil.Process) -> float:
+    try:
+        times = process.cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
 
 
 def _pss(pid: int) -> int:

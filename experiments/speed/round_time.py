@@ -10,8 +10,12 @@ All systems do the same SGD steps on CIFAR-10 (batch 100, one local epoch, lr 0.
 They run in turn, A B C A B C, because other load on the machine comes and goes; a repeat's figure is its median round
 after the first, and what is quoted is the median over repeats of the ratio to the loop *in the same repeat*. Seconds
 are of the training part (instructions out to new state made), without evaluation. Start-up is from process start to
-the end of round 1, less one steady round. Memory is the largest PSS of all processes, looked at in a run of its own
-that is not timed: every look stops the processes that it looks at.
+the end of round 1, less one steady round. Processor time is that of all processes in a round: where other programs run,
+it is the steadier figure. Memory is the largest PSS of all processes, looked at in a run of its own that is not timed:
+every look stops the processes that it looks at.
+
+pfl-research and fluke run in environments of their own, ``--pfl-python`` and ``--fluke-python`` (``pfl_rounds.py`` and
+``fluke_rounds.py`` say what must be in them).
 """
 
 from __future__ import annotations
@@ -25,18 +29,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from experiments.speed.memory import pss_of_children
+from experiments.speed.memory import cpu_of_children, pss_of_children
 
 WORKLOADS = {"w1": (100, 100), "w2": (1000, 100)}  # (clients, cohort)
-LOOK = 0.25  # seconds between looks at memory
+LOOK = 0.25  # seconds between looks at memory, and at processor time
 MEMORY_ROUNDS = 2
 
 Figures = dict[str, float]
@@ -51,42 +58,73 @@ def run_ours(workload: str, model: str, rounds: int, extra: list[str], *, look: 
     command += ["--local-epochs", "1", "--batch-size", "100", "--lr", "0.1", "--workers", "2"]
     command += ["--set", "training.momentum=0.0", "--set", "training.lr_decay=0.0", *extra]
     command += ["--set", "evaluation.where=none"]
-    began, pss, _ = _run(command, look=look)
+    seen = _run(command, look=look)
     events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
-    first = next(event["time"] for event in events if event["event"] == "committed")
+    committed = [event["time"] for event in events if event["event"] == "committed"]
     with (out / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
     shutil.rmtree(out.parent)
     steady = median(float(row["training_seconds"]) for row in rows[1:])
     whole = median(float(row["training_seconds"]) + float(row["selection_seconds"]) for row in rows[1:])
-    return {"round": steady, "with selection": whole, "startup": first - began - whole, "pss": pss}
+    cpu = (seen.cpu_at(committed[-1]) - seen.cpu_at(committed[0])) / max(rounds - 1, 1)
+    startup = committed[0] - seen.began - whole
+    return {"round": steady, "with selection": whole, "cpu": cpu, "startup": startup, "pss": seen.pss}
 
 
-def run_script(script: list[str], workload: str, model: str, rounds: int, *, look: bool) -> Figures:
+def run_script(
+    script: list[str], workload: str, model: str, rounds: int, *, look: bool, python: str = sys.executable
+) -> Figures:
     """Run one of the other systems, which print JSON."""
-    command = [sys.executable, *script, "--workload", workload, "--model", model, "--rounds", str(rounds), "--json"]
-    _, pss, output = _run(command, look=look)
-    result: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
+    command = [python, *script, "--workload", workload, "--model", model, "--rounds", str(rounds), "--json"]
+    seen = _run(command, look=look)
+    result: dict[str, Any] = json.loads(seen.printed.strip().splitlines()[-1])
     return {
         "round": result["median_steady_seconds"],
+        "cpu": result["cpu_seconds"],
         "startup": result["startup_seconds"],
-        "pss": pss,
+        "pss": seen.pss,
     }
 
 
-def _run(command: list[str], *, look: bool) -> tuple[float, float, str]:
-    """Run a command; return when it began, the largest memory seen if it was looked at, and what it printed."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of a command.
+
+    Parameters
+    ----------
+    began
+        When, in seconds since the epoch.
+    looks
+        When it was looked at, and the processor time of all its processes by then, in seconds.
+    pss
+        The largest memory, if it was looked at.
+    """
+
+    began: float
+    looks: Sequence[tuple[float, float]]
+    pss: int
+    printed: str
+
+    def cpu_at(self, moment: float) -> float:
+        """Return the processor time that had been used by then, between the looks before and after."""
+        moments, used = np.array(self.looks).T
+        return float(np.interp(moment, moments, used))
+
+
+def _run(command: list[str], *, look: bool) -> Seen:
+    """Run a command."""
     began = time.time()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[2])
-        pss = 0
-        while look and process.poll() is None:
+        pss, looks = 0, [(began, 0.0)]
+        while process.poll() is None:
             time.sleep(LOOK)
-            pss = max(pss, pss_of_children(process.pid))
+            looks.append((time.time(), max(cpu_of_children(process.pid), looks[-1][1])))
+            pss = max(pss, pss_of_children(process.pid)) if look else 0
         if process.wait():
             raise RuntimeError(f"exit code {process.returncode}: {' '.join(command)}")
         output.seek(0)
-        return began, pss, output.read()
+        return Seen(began, looks, pss, output.read())
 
 
 def main() -> None:
@@ -98,6 +136,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--ray", action="store_true", help="also Flower's Ray simulation; needs the ray extra")
     parser.add_argument("--our-ray", action="store_true", help="also `fedlearn simulate --engine ray`")
+    parser.add_argument("--pfl-python", default="", help="also pfl-research, by the Python of an environment with it")
+    parser.add_argument("--fluke-python", default="", help="also fluke")
+    parser.add_argument("--stack", type=int, default=0, help="also ours with `training.stack` of so many nodes")
     parser.add_argument("--set", action="append", default=[], help="settings for our runs only")
     options = parser.parse_args()
     extra = [part for setting in options.set for part in ("--set", setting)]
@@ -110,6 +151,13 @@ def main() -> None:
         systems["flower-ray"] = lambda rounds, look: run_script(
             ["-m", "experiments.speed.flower_ray"], *what, rounds, look=look
         )
+    for name, python in (("pfl", options.pfl_python), ("fluke", options.fluke_python)):
+        if python:
+            script = ["-m", f"experiments.speed.{name}_rounds"]
+            systems[name] = partial(_script_in, python, script, *what)
+    if options.stack:
+        stacked = ["--set", f"training.stack={options.stack}", *extra]
+        systems["fedlearn-stack"] = lambda rounds, look: run_ours(*what, rounds, stacked, look=look)
     if options.our_ray:
         on_ray = ["--engine", "ray", *extra]
         systems["fedlearn-ray"] = lambda rounds, look: run_ours(*what, rounds, on_ray, look=look)
@@ -122,21 +170,43 @@ def main() -> None:
     print_table(figures, pss, title=f"{options.workload}, {options.model}, {os.cpu_count()} cores")
 
 
+def _script_in(python: str, script: list[str], workload: str, model: str, rounds: int, look: bool) -> Figures:
+    return run_script(script, workload, model, rounds, look=look, python=python)
+
+
 def print_table(figures: dict[str, list[Figures]], pss: dict[str, float], *, title: str) -> None:
-    """Print medians, and the ratios to the loop pair by pair."""
+    """Print medians, and the ratios to the loop pair by pair; ours with and without selection."""
     table = Table(title=title)
-    for name in ("system", "s/round", "x loop (min-max)", "start-up s", "PSS GB"):
+    for name in (
+        "system",
+        "s/round",
+        "x loop (min-max)",
+        "with selection",
+        "CPU s/round",
+        "x loop",
+        "start-up s",
+        "PSS GB",
+    ):
         table.add_column(name, justify="left" if name == "system" else "right")
     for name, rows in figures.items():
-        ratios = [row["round"] / loop["round"] for row, loop in zip(rows, figures["loop"], strict=True)]
+        loops = figures["loop"]
         table.add_row(
             name,
             f"{median(row['round'] for row in rows):.3f}",
-            f"{median(ratios):.3f} ({min(ratios):.3f}-{max(ratios):.3f})",
+            _ratios([row["round"] / loop["round"] for row, loop in zip(rows, loops, strict=True)]),
+            _ratios([row["with selection"] / loop["round"] for row, loop in zip(rows, loops, strict=True)])
+            if "with selection" in rows[0]
+            else "",
+            f"{median(row['cpu'] for row in rows):.3f}",
+            _ratios([row["cpu"] / loop["cpu"] for row, loop in zip(rows, loops, strict=True)]),
             f"{median(row['startup'] for row in rows):.2f}",
             f"{pss[name] / 1e9:.2f}",
         )
-    Console(width=100).print(table)
+    Console(width=140).print(table)
+
+
+def _ratios(ratios: list[float]) -> str:
+    return f"{median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
 
 
 if __name__ == "__main__":

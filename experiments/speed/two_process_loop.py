@@ -351,6 +351,7 @@ def main() -> None:
     steady = median(report.seconds[1:] or report.seconds)
     if as_json:
         numbers = asdict(report) | {"median_steady_seconds": steady}
+        numbers["cpu_seconds"] = median(report.cpu_seconds[1:] or report.cpu_seconds)
         print(json.dumps({"settings": asdict(settings), **numbers}, default=str))
         return
     for i, seconds in enumerate(report.seconds):
