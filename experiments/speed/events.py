@@ -47,6 +47,7 @@ from fedlearn.state import State
 
 EVENTS = {"whole": 6, "server": 6, "clock": 3}  # of a trip
 EXAMPLES = 20
+SELDOM = 200  # trips between looks at the time
 
 
 class Idle(Learner):
@@ -66,16 +67,17 @@ class Idle(Learner):
 
 
 class Marks:
-    """When how many trips had been made, in processor time."""
+    """When how many trips had been made, in processor time; to ask for that takes as long as half a trip."""
 
     def __init__(self) -> None:
+        self._trips = 0
         self._made: list[tuple[int, float]] = [(0, time.process_time())]
 
     def add(self, messages: Sequence[Message]) -> None:
         """Count what a grid is given to do."""
-        trips = sum(message.metadata.message_type == MessageType.TRAIN for message in messages)
-        if trips:
-            self._made.append((self._made[-1][0] + trips, time.process_time()))
+        self._trips += sum(message.metadata.message_type == MessageType.TRAIN for message in messages)
+        if self._trips >= self._made[-1][0] + SELDOM:
+            self._made.append((self._trips, time.process_time()))
 
     def seconds_a_trip(self, after: int) -> float:
         """Return the mean over the trips that were begun after the first so many."""
