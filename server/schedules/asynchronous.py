@@ -157,6 +157,7 @@ class Asynchronous(Synchronous):
         run.notices.clear()
         buffer = Buffer(fold_plan(run, at, cohort=self.buffer_size), self.buffer_size)
         self._begin(at)
+        run.directory.forgive()
         self._resume(buffer)
         self.flights.compare_with(run.typical)
         run.events.write("collecting", **at.where, wanted=self.buffer_size, in_flight=len(self.flights))

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from flwr.app import Error
+from flwr.app import ConfigRecord, Error, RecordDict
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -323,6 +323,22 @@ def test_it_runs_in_wall_time_on_nodes_of_which_a_network_says_nothing(scene):
     assert [record.reported for record in run.store.history.rounds] == [2] * 5
     assert max(event["staleness_largest"] for event in run.events("committed")) >= 1
     assert nodes[6].instructions == []
+
+
+def test_who_could_not_say_what_it_holds_is_asked_again_in_the_next_round(scene):
+    first = []
+
+    def ready(message, node):
+        if not first:
+            first.append(message)
+            return [Error(2, "no data yet")]
+        return [RecordDict({wire.CONFIG: ConfigRecord({"partition_id": node.partition_id, "why_not": ""})})]
+
+    node = Node(3, report_after=FAST, ready=ready)
+    rounds = rounds_of(options={"in_flight": 2, "buffer_size": 2})
+    run = scene(nodes_of(4, _3=node), grid=NetworkGrid, rounds=rounds).run()
+    assert run.reasons("unknown-node") == {13: "no data yet"}
+    assert 3 in {partition for reports in in_rounds(run) for partition, _ in reports}
 
 
 def test_who_is_gone_after_a_resume_has_failed_and_the_others_are_sent_the_same_again(scene):
