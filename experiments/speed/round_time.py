@@ -43,7 +43,7 @@ from rich.table import Table
 from experiments.speed.memory import cpu_of_children, pss_of_children
 
 WORKLOADS = {"w1": (100, 100), "w2": (1000, 100)}  # (clients, cohort)
-LOOK = 0.25  # seconds between looks at memory, and at processor time
+LOOK = 0.5  # seconds between looks at memory, and at processor time: each takes some ms of it
 MEMORY_ROUNDS = 2
 
 Figures = dict[str, float]
