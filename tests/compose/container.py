@@ -90,7 +90,8 @@ class Container:
         with contextlib.suppress(psutil.NoSuchProcess):
             if self.process is not None:
                 me = psutil.Process(self.process.pid)
-                return [p for p in [me, *me.children(recursive=True)] if word in _command_line(p)]
+                family = sorted([me, *me.children(recursive=True)], key=psutil.Process.create_time)
+                return [p for p in family if word in _command_line(p)]
         return []
 
     def execute(self, words: Sequence[str], seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
