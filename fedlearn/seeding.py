@@ -12,6 +12,24 @@ from __future__ import annotations
 from hashlib import blake2b
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+from numpy.typing import NDArray
+
+
+class _Key(ISeedSequence):
+    """A key of Philox as what NumPy takes its seeds from."""
+
+    def __init__(self, key: int) -> None:
+        self._words = np.array([key, 0], np.uint64)
+
+    def generate_state(self, n_words: int, dtype: object = np.uint32) -> NDArray[np.uint64]:
+        """Return the key; Philox asks for nothing else."""
+        return self._words
+
+
+def philox(key: int) -> np.random.Philox:
+    """Return ``np.random.Philox(key=key)``, which asks the operating system for entropy first, and then forgets it."""
+    return np.random.Philox(_Key(key))  # type: ignore[arg-type]  # NumPy's stubs know its own SeedSequence alone
 
 
 def seed_for(seed: int, *, purpose: str, round_number: int = 0, attempt: int = 0, node: int = 0) -> int:
@@ -57,4 +75,4 @@ def rng_for(seed: int, *, purpose: str, round_number: int = 0, attempt: int = 0,
     True
     """
     key = seed_for(seed, purpose=purpose, round_number=round_number, attempt=attempt, node=node)
-    return np.random.Generator(np.random.Philox(key=key))
+    return np.random.Generator(philox(key))

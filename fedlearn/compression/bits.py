@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.errors import Refused
+from fedlearn.seeding import philox
 
 Bytes = NDArray[np.uint8]
 _EVERY = {  # width of a lane -> ones at the lower half of each pair of lanes
@@ -63,7 +64,7 @@ def unpack(packed: Bytes, count: int, bits: int) -> Bytes:
 
 def random_bytes(count: int, key: int) -> Bytes:
     """Return bytes of Philox's raw stream, which NumPy keeps the same on every version and platform."""
-    raw = np.random.Philox(key=key).random_raw(-(-count // 8))
+    raw = philox(key).random_raw(-(-count // 8))
     return raw.astype("<u8", copy=False).view(np.uint8)[:count]
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from fedlearn.compression.base import Payload
 from fedlearn.compression.stages import Part, Role, share_from
 from fedlearn.config.schema import CompressionSettings
-from fedlearn.seeding import rng_for, seed_for
+from fedlearn.seeding import philox, rng_for, seed_for
 from fedlearn.state import ArraySpec, Entries, Layout, Positions, State, layout_of
 
 KEYS = 2**16  # number of distinct keys an entry can draw
@@ -100,7 +100,7 @@ def draw_positions(size: int, count: int, key: int) -> Positions:
     >>> draw_positions(10, 3, key=1).shape
     (3,)
     """
-    raw = np.random.Philox(key=key).random_raw(-(-size // 4))
+    raw = philox(key).random_raw(-(-size // 4))
     keys = raw.astype("<u8", copy=False).view("<u2")[:size]
     # Keys below `low` are surely among the smallest, those from `high` on surely not, but for a chance of e-9: only
     # the few between them are sorted. Where chance has it otherwise, all of them are.

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from fedlearn.seeding import rng_for, seed_for
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedlearn.seeding import philox, rng_for, seed_for
 
 
 def test_seed_is_pinned():
@@ -23,3 +27,9 @@ def test_each_argument_makes_another_stream():
 
 def test_seed_fits_a_signed_64_bit_field():
     assert all(0 <= seed_for(seed, purpose="x") < 2**63 for seed in range(1000))
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_a_generator_is_what_numpy_makes_of_the_key(key):
+    assert str(philox(key).state) == str(np.random.Philox(key=key).state)
+    assert (philox(key).random_raw(9) == np.random.Philox(key=key).random_raw(9)).all()
