@@ -25,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 
 from fedlearn.engine.deployment import warm
-from fedlearn.engine.deployment.healthy import serve_health
+from fedlearn.engine.deployment.healthy import Health
 from fedlearn.engine.deployment.programs import Pauses, read_secret, start_logging
 from fedlearn.engine.deployment.task import Task, start_server_task, start_task
 from fedlearn.engine.processes import die_with
@@ -52,10 +52,19 @@ log = logging.getLogger("executor")
 class Executor:
     """Takes the tasks of a SuperNode or SuperLink, each in a process of its own."""
 
-    def __init__(self, endpoint: Endpoint, *, server: bool, only_ours: bool = False, bell: int | None = None) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        server: bool,
+        only_ours: bool = False,
+        bell: int | None = None,
+        health: Health | None = None,
+    ) -> None:
         self._endpoint = endpoint
         self._server = server
         self._only_ours = only_ours
+        self._health = health
         self._tasks: dict[int, Task] = {}
         self._source = Tasks(endpoint, SERVER_TASK if server else CLIENT_TASK)
         self._bell = bell
@@ -140,6 +149,8 @@ class Executor:
                 gc.freeze()  # so that children do not copy all pages when they look for garbage
             task.end_if_late()
         self._reap()
+        if self._health:
+            self._health.look()
 
     def _reap(self) -> None:
         """Hear of every child that has ended, those that answer for the dead included."""
@@ -148,6 +159,8 @@ class Executor:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if not pid:
                     return
+                if self._health:
+                    self._health.has_ended(pid)
                 if task := self._tasks.pop(pid, None):
                     task.hear(self._learned)
                     task.report_death(status)
@@ -167,14 +180,15 @@ def main(arguments: list[str] | None = None) -> None:
         log.warning("Flower has moved %s: running flower-superexec, which starts a Python for every message", moved)
         os.execvp("flower-superexec", ["flower-superexec", *_words_of_flower(given)])
     die_with(options.parent_pid)
-    if options.health_server_address:
-        serve_health(options.health_server_address)
+    health = Health(options.health_server_address) if options.health_server_address else None
     signal.signal(signal.SIGTERM, _stop)
     warm.import_libraries(server=options.server)
     pull_impatiently()  # tasks inherit it, and this:
     give_signs_of_life_later()
     gc.freeze()
-    executor = Executor(_endpoint(options), server=options.server, only_ours=options.only_our_app, bell=options.bell)
+    executor = Executor(
+        _endpoint(options), server=options.server, only_ours=options.only_our_app, bell=options.bell, health=health
+    )
     log.info("takes the tasks of %s", options.runtime_api_address)
     try:
         executor.run()

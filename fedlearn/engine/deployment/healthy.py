@@ -6,15 +6,21 @@ python -m fedlearn.engine.deployment.healthy http://127.0.0.1:8094/health   any 
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
+import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 from fedlearn.engine.processes import die_with
 
 TIMEOUT = 5.0  # seconds
+PAUSE = 5.0  # seconds from one start to the next
+MOST_FILES = 4096  # of a process that has forked us
+
+log = logging.getLogger("executor")
 
 
 def why_not(address: str) -> str:
@@ -45,13 +51,45 @@ def _of_url(address: str) -> str:
     return ""
 
 
-def serve_health(address: str) -> None:
-    """Answer for this process at an address, in a child that ends with it: gRPC's threads would not survive a fork."""
-    parent = os.getpid()
-    if os.fork():
-        return
-    die_with(parent)
+class Health:
+    """What answers for this process at an address: a child that ends with it.
+
+    It is one because gRPC's threads would not survive that this process forks. A child that has ended is replaced: a
+    container that is not well any more, though all goes on in it, would stay so.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._pid, self._began = self._start(), time.monotonic()
+
+    def has_ended(self, pid: int) -> None:
+        """Hear that a child of this process has ended, which may be this one."""
+        if pid == self._pid:
+            self._pid = 0
+
+    def look(self) -> None:
+        """Start another child, if the one before has ended; not one after another at once, as each may end."""
+        if not self._pid and time.monotonic() > self._began + PAUSE:
+            log.warning("what answers at %s has ended: another one is started", self._address)
+            self._pid, self._began = self._start(), time.monotonic()
+
+    def _start(self) -> int:
+        parent = os.getpid()
+        if child := os.fork():
+            return child
+        try:
+            _serve(self._address, parent)
+        except Exception as error:
+            log.error("nobody answers at %s: %s", self._address, error)
+        finally:
+            os._exit(1)
+
+
+def _serve(address: str, parent: int) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    die_with(parent)
+    os.closerange(3, MOST_FILES)  # connections of the parent, which would stay open with us
     import grpc
     from grpc_health.v1.health import HealthServicer
     from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
