@@ -49,7 +49,7 @@ def test_a_guest_that_was_killed_resumes_to_the_same_bytes(command, execute, set
     assert execute(settings, out=killed.run.folder).sha == execute(settings, engine="inline").sha
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_scaffold_converges_to_the_optimum_that_fedavg_misses(execute):
     settings = {"rounds.total": 150, "evaluation.every": 150}
     fedavg = execute({**QUADRATICS, **settings, "rounds.cohort": 0}, engine="inline")

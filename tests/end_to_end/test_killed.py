@@ -67,7 +67,7 @@ def test_what_nodes_owe_survives_a_kill(in_the_middle, execute, undisturbed):
     assert run.sha != undisturbed(forgetful).sha
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_killed_at_random_moments_again_and_again_ends_with_the_same_bytes(command, undisturbed):
     settings = {"rounds.total": 6, "compression.codec": "drop"}
     rng = random.Random(7)

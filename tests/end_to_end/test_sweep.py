@@ -91,7 +91,7 @@ def test_workers_stay_from_run_to_run_and_go_with_one_that_fails(tmp_path):
     assert len(fourth & first) < len(first)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_random_moments_it_ends_with_the_same_tables(reference, start, tmp_path):
     rng = random.Random(3)
     killed = tmp_path / "killed"

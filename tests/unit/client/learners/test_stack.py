@@ -154,7 +154,7 @@ def test_ten_rounds_of_every_built_in_network_are_those_of_nodes_alone(name):
     assert np.linalg.norm(ways[0] - ways[1]) < ROUNDS * np.linalg.norm(ways[0])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rounds_of_a_deep_network_differ_by_less_than_one_unit_in_the_last_place_of_its_first_layer_makes():
     """Rounding grows from step to step there, whoever rounds: after three rounds of resnet18 it is some 1 %."""
     model, data = model_and_data("resnet18")
