@@ -23,8 +23,7 @@ from fluke.data import FastDataLoader
 from fluke.utils import FederationObserver
 
 from experiments.speed.flower_ray import BATCH, MODELS, WORKLOADS
-from fedlearn.config.schema import DataSettings
-from fedlearn.data import load_dataset, partition_table
+from experiments.speed.shards import nchw_shards
 from fedlearn.data.cifar10 import SPEC
 
 
@@ -33,15 +32,9 @@ class Shards:
 
     def assign(self, clients: int, batch_size: int) -> tuple[tuple[list[FastDataLoader], list[None]], None]:
         """Return a loader for each client, and nothing to evaluate on."""
-        dataset: Any = load_dataset("cifar10", "")
-        table = partition_table(dataset, DataSettings(), num_partitions=clients, seed=1)
-        mean, std = torch.tensor(dataset.mean).view(3, 1, 1), torch.tensor(dataset.std).view(3, 1, 1)
-        images = (torch.from_numpy(dataset.train.inputs).permute(0, 3, 1, 2).contiguous().float() / 255 - mean) / std
-        labels = torch.from_numpy(dataset.train.labels)
-        shards = [torch.from_numpy(table.indices(client)) for client in range(clients)]
         loaders = [
-            FastDataLoader(images[rows], labels[rows], num_labels=SPEC.classes, batch_size=batch_size, shuffle=True)
-            for rows in shards
+            FastDataLoader(images, labels, num_labels=SPEC.classes, batch_size=batch_size, shuffle=True)
+            for images, labels in nchw_shards(clients)
         ]
         return (loaders, [None] * clients), None
 

@@ -22,11 +22,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import psutil
 from rich.console import Console
 from rich.table import Table
 
-from experiments.speed.memory import pss_of_children
+from experiments.speed.memory import cpu_of_children, pss_of_children
 
 KINDS = {"rows": "linear", "images": "cnn"}
 FEW = 2000  # nodes, for what the others cost
@@ -54,7 +53,7 @@ def followed(kind: str, clients: int, rounds: int) -> tuple[list[Moment], list[M
         with _started(kind, clients, rounds, log.parent) as process:
             while process.poll() is None:
                 time.sleep(LOOK)
-                now = Moment(time.time() - began, _cpu_seconds(process.pid))
+                now = Moment(time.time() - began, cpu_of_children(process.pid))
                 names = [event["event"] for event in _events(log)]
                 begun += [now] * (names.count("round-started") - len(begun))
                 committed += [now] * (names.count("committed") - len(committed))
@@ -75,22 +74,6 @@ def _started(kind: str, clients: int, rounds: int, out: Path) -> subprocess.Pope
     what = ["--model", KINDS[kind], "--set", f"data.options.kind={kind}"]
     numbers = ["--clients", str(clients), "--rounds", str(rounds), "--out", str(out)]
     return subprocess.Popen([sys.executable, "-m", "fedlearn.simulate", *COMMON, *what, *numbers])
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Return the processor time of a process and of all below it that still run."""
-    total = 0.0
-    try:
-        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return total
-    for process in family:
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system
-    return total
 
 
 def _events(log: Path) -> Iterator[dict[str, Any]]:

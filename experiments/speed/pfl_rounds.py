@@ -43,8 +43,7 @@ def train(options: argparse.Namespace) -> None:
     from torch import nn
 
     from experiments.speed.flower_ray import MODELS, WORKLOADS
-    from fedlearn.config.schema import DataSettings
-    from fedlearn.data import load_dataset, partition_table
+    from experiments.speed.shards import nchw_shards
     from fedlearn.data.cifar10 import SPEC
 
     class Network(nn.Module):
@@ -74,15 +73,7 @@ def train(options: argparse.Namespace) -> None:
 
     torch.set_num_threads(1)
     nodes, cohort = WORKLOADS[options.workload]
-    dataset: Any = load_dataset("cifar10", "")
-    table = partition_table(dataset, DataSettings(), num_partitions=nodes, seed=1)
-    mean, std = torch.tensor(dataset.mean).view(3, 1, 1), torch.tensor(dataset.std).view(3, 1, 1)
-    images = (torch.from_numpy(dataset.train.inputs).permute(0, 3, 1, 2).contiguous().float() / 255 - mean) / std
-    labels = torch.from_numpy(dataset.train.labels)
-    shards = [torch.from_numpy(table.indices(node)) for node in range(nodes)]
-    held = [(images[rows], labels[rows]) for rows in shards]
-    del images
-
+    held = nchw_shards(nodes)
     network = Network()
     clock = Clock()
     FederatedAveraging().run(

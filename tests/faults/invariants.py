@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from fedlearn.cohort import needed_of
 from fedlearn.state import State
@@ -90,16 +91,29 @@ def _allowed(ended: Ended, asked: Asked) -> set[str]:
 def a_change_that_is_far_too_large_does_not_count(ended: Ended) -> Iterator[str]:
     """A change a thousand times as long as the others' is in no committed state, where there are enough to tell.
 
-    Enough in its own cohort: the gate compares nobody in one of fewer, be it joined with another afterwards.
+    Enough in its own cohort: the gate compares nobody in one of fewer, be it joined with another afterwards. Once half
+    of what was measured in an attempt has gone as far, nobody can say any more which of the two kinds is usual.
     """
     far = {(f.round_number, f.attempt, f.partition) for f in ended.schedule.faults if f.what == "far"}
     for seen in ended.attempts:
+        measured = [_where(e) for e in seen.of("reported", "refused") if _is_measured(e)]
+        if measured and 2 * len(far.intersection(measured)) >= len(measured):
+            return
         for event in seen.of("committed"):
-            counted = [(event["round"], e["attempt"], e["partition"]) for e in seen.of("reported")]
+            counted = [_where(e) for e in seen.of("reported")]
             liars = [key for key in counted if key in far]
             cohorts = {(e["round"], e["attempt"]): e["cohort"] for e in seen.of("selected")}
             if liars and cohorts[liars[0][:2]] >= FEWEST and len(counted) - len(liars) >= FEWEST and len(liars) == 1:
                 yield f"round {event['round']}: the change of partition {liars[0][2]} counts"
+
+
+def _where(event: dict[str, Any]) -> tuple[int, int, int]:
+    return event["round"], event["attempt"], event["partition"]
+
+
+def _is_measured(event: dict[str, Any]) -> bool:
+    """Return whether a report was sound in itself, so that it was compared with the others."""
+    return event["event"] == "reported" or event["reason"].startswith(("norm-too-large", "share-too-large"))
 
 
 def nobody_is_ready_who_has_not_said_so(ended: Ended) -> Iterator[str]:

@@ -11,11 +11,18 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path, PurePath
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from pydantic import ConfigDict, TypeAdapter
 
 import fedlearn.config.flower
+import fedlearn.config.options
+import fedlearn.flower.messages
+import fedlearn.folding.fold
+import fedlearn.folding.plan
+import fedlearn.registry
 import server.draws
 import server.exchange
 import server.run
@@ -44,6 +51,13 @@ PUBLISHED = ("reported", "refused", "late-report-refused")  # with bytes: someth
 MOST_LOOKS = 20_000  # of one run; a hundred are many
 TABLES = ("rounds", "strategy")  # of settings, that schedules give
 ENDINGS = ("reported", "failed", "refused", "late")  # of a report
+
+
+@lru_cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True))
+
+
 CHEAPER = {
     (server.run, "cpu_seconds"): lambda: None,  # reads of every process of the machine, and takes longer than a round
     (server.exchange, "SHORTEST"): 0.4, (server.exchange, "LONGEST"): 8.0, (server.exchange, "SHARE"): 1.0,
@@ -51,6 +65,11 @@ CHEAPER = {
     (inspect, "signature"): lru_cache(inspect.signature),
     (PurePath, "__truediv__"): lru_cache(4096)(PurePath.__truediv__),
     (PurePath, "with_name"): lru_cache(PurePath.with_name),
+    (fedlearn.config.options, "_types_of"): lru_cache(fedlearn.config.options._types_of),
+    (fedlearn.config.options, "TypeAdapter"): lambda kind, **_: _adapter(kind),
+    **{(module, "load_reference"): lru_cache(fedlearn.registry.load_reference)
+       for module in (fedlearn.registry, fedlearn.folding.fold, fedlearn.folding.plan, server.exchange)},
+    (fedlearn.flower.messages, "uuid4"): partial(SimpleNamespace, hex="a reply"),  # nobody reads the id of a reply
     (server.draws, "seeded_globals"): lambda seed, held=(): _Seeded(seed),  # of torch's and NumPy's nothing is drawn
 }  # fmt: skip
 """What takes time and finds nothing: so the server looks for answers a tenth as often."""

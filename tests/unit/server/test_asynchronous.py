@@ -341,6 +341,15 @@ def test_who_could_not_say_what_it_holds_is_asked_again_in_the_next_round(scene)
     assert 3 in {partition for reports in in_rounds(run) for partition, _ in reports}
 
 
+def test_who_never_says_what_it_holds_is_asked_once_a_round_and_holds_up_nobody(scene):
+    hostile = Node(3, ready=lambda message, node: [Error(2, "never")])
+    rounds = rounds_of(options={"in_flight": 2, "buffer_size": 2})
+    run = scene(nodes_of(4, _3=hostile), grid=NetworkGrid, rounds=rounds).run()
+    assert [record.reported for record in run.store.history.rounds] == [2] * 4
+    assert 2 <= run.grid.asked.count(13) <= 1 + 4  # at the roll call, and in each round
+    assert not hostile.instructions
+
+
 def test_who_is_gone_after_a_resume_has_failed_and_the_others_are_sent_the_same_again(scene):
     nodes = {44: Node(0, report_after=SLOW), 90: Node(1, report_after=SLOW), 5: Node(2, report_after=FAST)}
     nodes |= {6: Node(3, report_after=FAST)}
