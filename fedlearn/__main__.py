@@ -17,7 +17,10 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     """Run a command and end the process; Ctrl-C is one line even while the commands are still being imported."""
     sys.unraisablehook = interrupt_again
     try:
-        from fedlearn.cli import main as commands
+        from fedlearn.engine.processes import importing
+
+        with importing():
+            from fedlearn.cli import main as commands
 
         commands(arguments, program)
     except KeyboardInterrupt:

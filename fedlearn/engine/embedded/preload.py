@@ -4,12 +4,15 @@ import ctypes
 import sys
 from pathlib import Path
 
-import numpy  # noqa: F401
-import torch  # noqa: F401
+from fedlearn.engine.processes import importing
 
-import fedlearn.engine.embedded.tidying
-import fedlearn.engine.embedded.worker
-import fedlearn.models.torch_model  # noqa: F401
+with importing():
+    import numpy  # noqa: F401
+    import torch  # noqa: F401
+
+    import fedlearn.engine.embedded.tidying
+    import fedlearn.engine.embedded.worker
+    import fedlearn.models.torch_model  # noqa: F401
 
 
 def _forget_library_code() -> None:
