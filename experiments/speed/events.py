@@ -150,9 +150,9 @@ def seconds_of_the_clock(config: RunConfig, trips: int) -> float:
     free = list(nodes.get_node_ids())
     random.Random(config.seed).shuffle(free)
     node_of: dict[str, int] = {}
-    sent = 0
+    sent, most = 0, in_flight_of(config)
     while sent < trips:
-        wanted = min(in_flight_of(config) - len(node_of), trips - sent)
+        wanted = min(most - len(node_of), trips - sent)
         messages = [_message(nodes, free.pop(), sent) for _ in range(wanted)]
         ids = grid.push_messages(messages)
         node_of |= {key: message.metadata.dst_node_id for key, message in zip(ids, messages, strict=True)}

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from fedlearn import flower, wire
 from fedlearn.clock import ManualClock
+from fedlearn.cohort import At
 from fedlearn.config import RunConfig
 from fedlearn.data.partitioning import partition_table
 from fedlearn.devices import Fleet, load_devices
@@ -94,6 +95,7 @@ class Trip(NamedTuple):
     """
 
     message: Message
+    node: int
     key: str
     partition: int
     number: int
@@ -101,11 +103,6 @@ class Trip(NamedTuple):
     until: float
     is_run: bool = True
     occupies: bool = False
-
-    @property
-    def node(self) -> int:
-        """The node that it goes to."""
-        return self.message.metadata.dst_node_id
 
 
 class Arrival(NamedTuple):
@@ -258,9 +255,10 @@ class VirtualTimeGrid(Grid):
         number, partition = next(self._numbers), self._partition_of(node)
         key = f"trip-{number}"
         if kind in AT_ONCE:
-            return Trip(message, key, partition, number, since, math.inf)
+            return Trip(message, node, key, partition, number, since, math.inf)
         if kind != MessageType.TRAIN:
-            return Trip(message, key, partition, number, since + self._fleet.download(partition, size), since + ttl)
+            arrives = since + self._fleet.download(partition, size)
+            return Trip(message, node, key, partition, number, arrives, since + ttl)
         wanted, examples = int(self._examples[partition]), self._work_of(partition, size, ttl)
         if examples < wanted:
             message = wire.with_most_examples(message, examples)
@@ -268,9 +266,9 @@ class VirtualTimeGrid(Grid):
         is_run = (
             seconds < ttl
             and (examples > 0 or not wanted)
-            and not self._fleet.is_lost(partition, wire.read_instruction(message.content).at)
+            and not (self._fleet.dropout[partition] and self._fleet.is_lost(partition, _at_of(message)))
         )
-        return Trip(message, key, partition, number, since + seconds, since + ttl, is_run, occupies=True)
+        return Trip(message, node, key, partition, number, since + seconds, since + ttl, is_run, occupies=True)
 
     def _work_of(self, partition: int, size: int, ttl: float) -> int:
         """Return at how many examples a node looks that has so many seconds for all: its report is as long as `size`.
@@ -349,13 +347,7 @@ class VirtualTimeGrid(Grid):
         """Have a trip be over: the reply is there, and the node keeps what it has kept since."""
         trip, reply = arrival.trip, arrival.reply
         if reply is not None:
-            self._arrived[trip.key] = flower.reply_from(
-                node_id=trip.node,
-                message_type=reply.metadata.message_type,
-                reply_to=trip.key,
-                content=reply.content if reply.has_content() else None,
-                error=reply.error if reply.has_error() else None,
-            )
+            self._arrived[trip.key] = flower.readdressed(reply, reply_to=trip.key)
         if arrival.kept is not None and self._keep is not None:
             self._keep.keep({trip.node: arrival.kept})
 
@@ -391,6 +383,10 @@ class VirtualTimeGrid(Grid):
     def get_node_ids(self) -> Iterable[int]:
         """Pass on."""
         return self._grid.get_node_ids()
+
+
+def _at_of(message: Message) -> At:
+    return wire.read_instruction(message.content).at
 
 
 def _size(reply: Message) -> int:

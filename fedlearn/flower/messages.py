@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
@@ -15,6 +17,24 @@ from flwr.supercore.task_identity import TaskIdentity  # Message() reads it for 
 
 SERVER_NODE_ID = 1
 RUN_ID = 1
+
+
+class _Ids:
+    """Ids that no other message has: a random one of the process, and a number; all of it at random takes ten times."""
+
+    def __init__(self) -> None:
+        self.begin()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.begin)
+
+    def begin(self) -> None:
+        self._process, self._numbers = uuid4().hex, count()
+
+    def next(self) -> str:
+        return f"{self._process}-{next(self._numbers)}"
+
+
+_ids = _Ids()
 
 
 def enter_run() -> None:
@@ -35,8 +55,8 @@ def server_context(run_config: dict[str, bool | int | float | str]) -> Context:
 
 
 def with_id(message: Message, name: str = "") -> Message:
-    """Give a message an id, as Flower's own transports do, random unless it is named; there is no public setter."""
-    message.metadata.__dict__["_message_id"] = name or uuid4().hex
+    """Give a message an id, as Flower's own transports do, a new one unless it is named; there is no public setter."""
+    message.metadata.__dict__["_message_id"] = name or _ids.next()
     return message
 
 
@@ -79,7 +99,7 @@ def reply_from(
     """Return a node's reply as the server receives it."""
     metadata = Metadata(
         run_id=RUN_ID,
-        message_id=uuid4().hex,
+        message_id=_ids.next(),
         src_node_id=node_id,
         dst_node_id=SERVER_NODE_ID,
         reply_to_message_id=reply_to,
@@ -89,6 +109,12 @@ def reply_from(
         message_type=message_type,
     )
     return _message(metadata, content, error)
+
+
+def readdressed(reply: Message, *, reply_to: str) -> Message:
+    """Have a reply answer the message of another id, as which its asker knows it; there is no public setter."""
+    reply.metadata.__dict__["_reply_to_message_id"] = reply_to
+    return reply
 
 
 def _message(metadata: Metadata, content: RecordDict | None, error: Error | None) -> Message:

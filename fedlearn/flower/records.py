@@ -96,11 +96,11 @@ def size_in_bytes(key: str, record: Record) -> int:
         return _entry(key, entries)
     is_metric = isinstance(record, MetricRecord)
     for name, value in entries_of(record).items():
-        size = _value_size(value, is_metric=is_metric)
+        size = 9 if type(value) is float else _value_size(value, is_metric)
         if not size:
             whole: int = recorddict_to_proto({key: record}).ByteSize()  # type: ignore[arg-type]
             return whole
-        entries += _entry(name, size)
+        entries += _item(len(name) if name.isascii() else len(name.encode()), size)
     return _entry(key, entries)
 
 
@@ -128,10 +128,8 @@ def _kept_array_entry(name: str, dtype: str, shape: tuple[int, ...], stype: str,
     return _entry(name, about + (_field(length) if length else 0))
 
 
-def _value_size(value: object, *, is_metric: bool) -> int:
+def _value_size(value: object, is_metric: bool) -> int:
     """Return the size of a single value; 0 of a list, and of what cannot be sent, which Flower is left to refuse."""
-    if type(value) is float:
-        return 9
     if type(value) is int and -(2**63) <= value < 2**63:
         return 1 + _varint(2 * value if value >= 0 else -2 * value - 1)
     if is_metric:

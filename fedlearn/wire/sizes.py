@@ -21,6 +21,8 @@ def bytes_of_all(messages: Sequence[Message]) -> int:
 
 def bytes_of_each(messages: Sequence[Message]) -> list[int]:
     """Return the size of each message; a record that goes to many nodes is measured once and counted for each."""
+    if len(messages) == 1:
+        return [bytes_of(messages[0].content)]
     sizes: dict[tuple[str, int], int] = {}
     for message in messages:
         for key, record in message.content.items():

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path, PurePath
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from pydantic import ConfigDict, TypeAdapter
 
 import fedlearn.config.flower
 import fedlearn.config.options
-import fedlearn.flower.messages
 import fedlearn.folding.fold
 import fedlearn.folding.plan
 import fedlearn.registry
@@ -69,7 +67,6 @@ CHEAPER = {
     (fedlearn.config.options, "TypeAdapter"): lambda kind, **_: _adapter(kind),
     **{(module, "load_reference"): lru_cache(fedlearn.registry.load_reference)
        for module in (fedlearn.registry, fedlearn.folding.fold, fedlearn.folding.plan, server.exchange)},
-    (fedlearn.flower.messages, "uuid4"): partial(SimpleNamespace, hex="a reply"),  # nobody reads the id of a reply
     (server.draws, "seeded_globals"): lambda seed, held=(): _Seeded(seed),  # of torch's and NumPy's nothing is drawn
 }  # fmt: skip
 """What takes time and finds nothing: so the server looks for answers a tenth as often."""
