@@ -106,8 +106,8 @@ class ReportGate:
             return Verdict(NodeReport(member.position, Fate.FAILED, reason=reason, raised=raised))
         bytes_up = 0
         try:
-            self._check_size(reply.content)
             bytes_up = _bytes_of(reply.content)
+            self._check_size(reply.content)
             num_examples, norm, parcels = self._admit(reply.content, member, sent)
         except Refused as refused:
             report = NodeReport(member.position, Fate.REFUSED, bytes_up=bytes_up, reason=str(refused))
@@ -136,7 +136,7 @@ class ReportGate:
         return found, why
 
     def _check_size(self, content: RecordDict) -> None:
-        """Refuse records of far more entries than any report has, before anything is done with them."""
+        """Refuse records of far more entries than any report has, before any is read: only their bytes are counted."""
         arrays = sum(len(parcel.layout) for parcel in self._plan.parcels.values())
         allowed = {ArrayRecord: MOST_ARRAYS * arrays, MetricRecord: MOST_ENTRIES, ConfigRecord: MOST_ENTRIES}
         if len(content) > MOST_ENTRIES:

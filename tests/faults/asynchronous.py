@@ -16,7 +16,7 @@ from fedlearn.cohort import needed_of
 from server.staleness import Staleness
 from tests.faults.network import Asked
 from tests.faults.recomputed import differences_of, next_state
-from tests.faults.schedules import DEADLINE, WINDOW
+from tests.faults.schedules import BEYOND, DEADLINE, WINDOW
 from tests.faults.world import ENDINGS, Ended, Seen
 
 Key = tuple[int, int, int]  # round and attempt of the instruction, partition
@@ -25,11 +25,11 @@ MIXING = 0.6
 
 def a_state_is_that_of_what_counts(ended: Ended) -> Iterator[str]:
     """A committed state is a function of the state before and of the reports that count, each by its staleness."""
-    far = {(f.round_number, f.attempt, f.partition) for f in ended.schedule.faults if f.what == "far"}
+    beyond = {(f.round_number, f.attempt, f.partition) for f in ended.schedule.faults if f.what in BEYOND}
     for seen in ended.attempts:
         for event in seen.of("committed"):
             counted = seen.of("reported")
-            if far.isdisjoint(map(_key, counted)):
+            if beyond.isdisjoint(map(_key, counted)):
                 rows = [_row(ended, seen, each, event["round"]) for each in counted]
                 expected = next_state(ended, seen, rows)
                 yield from differences_of(event["round"], seen.state_after, expected)
@@ -122,7 +122,7 @@ def _allowed(ended: Ended, asked: Asked) -> set[str]:
     first = min(asked.arrivals, key=lambda arrival: arrival.due, default=None)
     if first is None:
         return {"late"}
-    fate = {"reported", "refused"} if first.is_far and first.fate == "reported" else {first.fate}
+    fate = {"reported", "refused"} if first.goes_beyond and first.fate == "reported" else {first.fate}
     jumps = [f for f in ended.schedule.faults if f.what == "jump"]
     if first.due <= asked.sent + DEADLINE:
         return {"late", *fate} if any((f.round_number, f.attempt) == asked.at for f in jumps) else fate

@@ -14,10 +14,10 @@ from fedlearn.state import State
 from tests.faults import asynchronous
 from tests.faults.network import Asked
 from tests.faults.recomputed import differences_of, next_state
-from tests.faults.schedules import DEADLINE, GUEST, RAISING, SILENT, UNREADY, WINDOW, Phase
+from tests.faults.schedules import BEYOND, DEADLINE, GUEST, RAISING, SILENT, UNREADY, WINDOW, Phase
 from tests.faults.world import ENDINGS, Ended, Seen
 
-FEWEST = 3  # sound reports without which nobody can say that one goes too far
+FEWEST = {"far": 3, "weighty": 5}  # sound reports without which nobody can say that one goes too far
 MOST_FILES = {"events.jsonl", "checkpoint.json", "metrics.csv", "model.safetensors", "best.safetensors", "nodes.csv"}
 
 
@@ -46,8 +46,9 @@ def the_state_is_that_of_the_reports(ended: Ended) -> Iterator[str]:
     for seen in ended.attempts:
         for event in seen.of("committed"):
             counted = {(e["attempt"], e["partition"]) for e in seen.of("reported")}
-            if any("far" in (f.what for f in ended.schedule.faults if (f.round_number, f.attempt, f.partition) ==
-                             (event["round"], attempt, partition)) for attempt, partition in counted):  # fmt: skip
+            beyond = {(f.attempt, f.partition) for f in ended.schedule.faults
+                      if f.what in BEYOND and f.round_number == event["round"]}  # fmt: skip
+            if not beyond.isdisjoint(counted):
                 continue  # let in where there is nothing to compare it with
             trained = [ended.network.trained[event["round"], attempt, partition] for attempt, partition in counted]
             expected = next_state(ended, seen, [(each.change, each.examples) for each in trained])
@@ -82,29 +83,30 @@ def _allowed(ended: Ended, asked: Asked) -> set[str]:
     first = min(asked.arrivals, key=lambda arrival: arrival.due, default=None)
     if first is None or first.due > max(ends, looked):
         return {"late"}
-    fate = {"reported", "refused"} if first.is_far and first.fate == "reported" else {first.fate}
+    fate = {"reported", "refused"} if first.goes_beyond and first.fate == "reported" else {first.fate}
     if any(fault.what == "thief" for fault in ended.schedule.faults):
         fate = {*fate, "refused"}  # what the first says that it holds, it holds, where nobody knows better
     return fate if first.due <= ends else fate | {"late"}
 
 
-def a_change_that_is_far_too_large_does_not_count(ended: Ended) -> Iterator[str]:
-    """A change a thousand times as long as the others' is in no committed state, where there are enough to tell.
+def what_goes_too_far_does_not_count(ended: Ended) -> Iterator[str]:
+    """A change a thousand times as long as the others', or one of nearly all the weight, is in no committed state.
 
+    That is where there are enough to tell.
     Enough in its own cohort: the gate compares nobody in one of fewer, be it joined with another afterwards. Once half
     of what was measured in an attempt has gone as far, nobody can say any more which of the two kinds is usual.
     """
-    far = {(f.round_number, f.attempt, f.partition) for f in ended.schedule.faults if f.what == "far"}
+    beyond = {(f.round_number, f.attempt, f.partition): f.what for f in ended.schedule.faults if f.what in BEYOND}
     for seen in ended.attempts:
         measured = [_where(e) for e in seen.of("reported", "refused") if _is_measured(e)]
-        if measured and 2 * len(far.intersection(measured)) >= len(measured):
+        if measured and 2 * sum(key in beyond for key in measured) >= len(measured):
             return
         for event in seen.of("committed"):
             counted = [_where(e) for e in seen.of("reported")]
-            liars = [key for key in counted if key in far]
+            liars = [key for key in counted if key in beyond]
             cohorts = {(e["round"], e["attempt"]): e["cohort"] for e in seen.of("selected")}
-            if liars and cohorts[liars[0][:2]] >= FEWEST and len(counted) - len(liars) >= FEWEST and len(liars) == 1:
-                yield f"round {event['round']}: the change of partition {liars[0][2]} counts"
+            if len(liars) == 1 and min(cohorts[liars[0][:2]], len(counted) - 1) >= FEWEST[beyond[liars[0]]]:
+                yield f"round {event['round']}: what goes too far of partition {liars[0][2]} counts"
 
 
 def _where(event: dict[str, Any]) -> tuple[int, int, int]:
@@ -256,7 +258,7 @@ ALWAYS = (
     what_a_commit_says_of_the_log_is_there, what_was_published_is_paid,
 )  # fmt: skip
 SYNCHRONOUS = (
-    the_state_is_that_of_the_reports, what_counts_came_in_time, a_change_that_is_far_too_large_does_not_count,
+    the_state_is_that_of_the_reports, what_counts_came_in_time, what_goes_too_far_does_not_count,
     nobody_is_ready_who_has_not_said_so, a_cohort_is_drawn_where_enough_are_ready, quorum_is_enough,
     every_node_gets_one_ending, it_ends_in_time,
 )  # fmt: skip

@@ -23,7 +23,7 @@ from typing import Annotated
 import typer
 
 ROOT = Path(__file__).parents[2]
-COPIED = ("fedlearn", "server")
+COPIED = ("fedlearn", "server", "strategies")
 FIND = """
 from tests.faults.__main__ import tell
 from tests.faults.checking import found_in
@@ -113,6 +113,14 @@ MUTANTS = (
     Mutant("ledgers not stored", "server/run.py", "if self.is_private and (changed", "if False and (changed"),
     Mutant("written down before it is paid", "server/phases/reporting.py", "        if heard:\n            run.keep_paid()\n", ""),
     Mutant("ledgers not named", "fedlearn/runs/checkpoint.py", "            self._put(self._manifest.with_memories(memories))\n", ""),
+    Mutant("too large let in", "server/gate.py", "            self._check_size(reply.content)\n", ""),
+    Mutant("too large not counted", "server/gate.py",
+           "            bytes_up = _bytes_of(reply.content)\n            self._check_size(reply.content)\n",
+           "            self._check_size(reply.content)\n            bytes_up = _bytes_of(reply.content)\n"),
+    Mutant("any kind of number", "fedlearn/compression/identity.py", "if array.dtype != expected", "if False"),
+    Mutant("nearly all of the weight", "server/limits.py", "if self.cohort >= FEWEST_SHARING and (share", "if False and (share"),
+    Mutant("weight of what was not sent", "strategies/masked_mean.py", "np.add.at(weights, where, float(weight))", "weights += weight"),
+    Mutant("step of what was not sent", "strategies/fedavg.py", "np.where(sent, array + step, array).astype", "(array + step).astype"),
     Mutant("old state removed first", "fedlearn/runs/checkpoint.py",
            "        write_atomically(self.folder / CHECKPOINT, manifest.packed())\n",
            "        self._clear({*manifest.files})\n        write_atomically(self.folder / CHECKPOINT, manifest.packed())\n"),

@@ -19,12 +19,16 @@ from flwr.serverapp import Grid
 from fedlearn import flower, wire
 from fedlearn.clock import ManualClock
 from fedlearn.cohort import At, Instruction
+from fedlearn.compression import load_codec
+from fedlearn.compression.base import Codec, Payload
+from fedlearn.config.schema import CompressionSettings
 from fedlearn.exchange import Offers
 from fedlearn.flower import ErrorCode
 from fedlearn.runs.memories import packed, unpacked
 from fedlearn.seeding import report_seed
-from fedlearn.state import State
-from tests.faults.schedules import LIES, Fault, Phase, Schedule
+from fedlearn.state import State, layout_of
+from server.gate import MOST_ENTRIES
+from tests.faults.schedules import BEYOND, LIES, Fault, Phase, Schedule
 
 AFTER = 0.1  # seconds between two answers to one message,
 AT_ONCE = 5.0  # but for faults with an amount below this
@@ -45,7 +49,7 @@ class Arrival:
 
     due: float
     fate: str
-    is_far: bool = False
+    goes_beyond: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class Trained(NamedTuple):
     Parameters
     ----------
     change
-        By how much.
+        By how much, as the server hears of it: NaN where nothing was sent.
     examples
         Of how many examples.
     made
@@ -273,7 +277,7 @@ class Network(Grid):
             due = since + seconds
             reply = _reply(message, content)
             self._under_way.append((due, next(self._numbers), reply, "up" if phase is Phase.TRAIN else "protocol"))
-            arrivals.append(Arrival(due, fate, is_far="far" in faults))
+            arrivals.append(Arrival(due, fate, goes_beyond=not BEYOND.keys().isdisjoint(faults)))
         if phase is Phase.TRAIN:
             self.asked.append(Asked(at, partition, since, tuple(arrivals)))
             self._train(message, arrivals, since + longest)
@@ -347,10 +351,16 @@ class Network(Grid):
         after = {name: array + changes[name] for name, array in state.items()}
         examples = 10 * (partition + 1)
         change = {name: after[name] - state[name] for name in state}
-        self.trained[*at, partition] = Trained(change, examples, after)
-        instruction = wire.read_instruction(message.content)
+        instruction, sent = wire.read_instruction(message.content), self._schedule.settings["compression"]
+        payload, came = _encoded(
+            sent["codec"], after if sent["send"] == "weights" else change,
+            seed=_seed(self._schedule, instruction, partition),
+        )  # fmt: skip
+        if sent["send"] == "weights":
+            came = {name: array - state[name] for name, array in came.items()}
+        self.trained[*at, partition] = Trained(came, examples, {name: state[name] + came[name] for name in state})
         content = flower.filled(RecordDict(), {
-            wire.ARRAYS: wire.pack_arrays(after),
+            wire.ARRAYS: wire.pack_arrays(payload),
             wire.METRICS: flower.filled(MetricRecord(), {wire.NUM_EXAMPLES: examples, "train_loss": 0.5}),
             wire.REPORT: _label(self._schedule, instruction, partition),
         })  # fmt: skip
@@ -410,9 +420,30 @@ def _said(partition: int, faults: Mapping[str, Fault], clients: int) -> RecordDi
     return flower.filled(RecordDict(), {wire.CONFIG: said})
 
 
+def _encoded(codec: str, arrays: State, *, seed: int) -> tuple[Payload, State]:
+    """Return what travels of arrays, and what comes of them: NaN where nothing was sent."""
+    if codec == "identity":
+        return arrays, arrays
+    coding = _codec(codec)
+    payload = coding.encode(arrays, seed=seed)
+    came = {name: np.full(array.size, np.nan, np.float32) for name, array in arrays.items()}
+    for name, entries in coding.decode(payload, layout=layout_of(arrays), seed=seed).items():
+        came[name][slice(None) if entries.positions is None else entries.positions] = entries.values
+    return payload, {name: came[name].reshape(array.shape) for name, array in arrays.items()}
+
+
+@lru_cache
+def _codec(name: str) -> Codec:
+    return load_codec(CompressionSettings(codec=name, send="update"))
+
+
+def _seed(schedule: Schedule, instruction: Instruction, partition: int) -> int:
+    return report_seed(schedule.settings["seed"], round_number=instruction.round_number, node=partition)
+
+
 def _label(schedule: Schedule, instruction: Instruction, partition: int, **other: Any) -> ConfigRecord:
-    seed = report_seed(schedule.settings["seed"], round_number=instruction.round_number, node=partition)
-    label = wire.report_record(instruction, partition_id=partition, seed=seed, sends="weights")
+    seed, sends = _seed(schedule, instruction, partition), schedule.settings["compression"]["send"]
+    label = wire.report_record(instruction, partition_id=partition, seed=seed, sends=sends)
     label.update(other)
     return label
 
@@ -487,7 +518,8 @@ def _with_parcel(content: RecordDict, _: At) -> RecordDict:
 def _spoil(value: float) -> Callable[[dict[str, Any]], dict[str, Any]]:
     def made(arrays: dict[str, Any]) -> dict[str, Any]:
         changed = {name: array.copy() for name, array in arrays.items()}
-        next(iter(changed.values())).reshape(-1)[random.Random(int(changed["w"].size)).randrange(2)] = value
+        numbers = next(array for array in changed.values() if array.dtype.kind == "f").reshape(-1)
+        numbers[random.Random(numbers.size).randrange(len(numbers))] = value
         return changed
 
     return made
@@ -506,13 +538,21 @@ _MAKERS: dict[str, Callable[[RecordDict, At], RecordDict]] = {
     "other-place": _says(lambda label, _: {"position": label["position"] + 1}),  # type: ignore[operator]
     "other-partition": _says(lambda label, _: {"partition_id": label["partition_id"] + 1}),  # type: ignore[operator]
     "other-seed": _says(lambda label, _: {"seed": label["seed"] + 1}),  # type: ignore[operator]
-    "other-kind": _says(lambda *_: {"sends": "update"}),
+    "other-kind": _says(lambda label, _: {"sends": "weights" if label["sends"] == "update" else "update"}),
     "stale": _says(lambda _, at: {"round_number": at.round_number, "attempt": at.attempt - 1}),
     "shape": _arrays(lambda arrays: {name: array.reshape(-1)[:-1] for name, array in arrays.items()}),
+    "dtype": _arrays(lambda arrays: {name: array.astype(np.float64) for name, array in arrays.items()}),
+    "positions": _arrays(lambda arrays: {**arrays, "float32/positions": np.full(1, 255, np.uint8)}),
+    "bloated": _metric(**{f"of batch {number}": 0.0 for number in range(MOST_ENTRIES)}),
+    "weighty": _metric(**{wire.NUM_EXAMPLES: 10_000_000}),
     "nameless": _arrays(lambda arrays: {**arrays, "nobody": np.zeros(1, np.float32)}),
     "parcel": _with_parcel,
     "unlabelled": _without(wire.REPORT),
     "empty": _without(wire.ARRAYS),
     "odd-metric": _metric(train_loss=float("nan")),
-    "far": _arrays(lambda arrays: {name: array * 1000 + 1000 for name, array in arrays.items()}),
+    "far": _arrays(
+        lambda arrays: {
+            name: array * 1000 + 1000 if array.dtype.kind == "f" else array for name, array in arrays.items()
+        }
+    ),
 }

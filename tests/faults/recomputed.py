@@ -13,7 +13,10 @@ CLOSE = 1e-5
 
 
 def next_state(ended: Ended, seen: Seen, rows: Sequence[tuple[State, int]]) -> State:
-    """Return what the strategy makes of changes and numbers of examples; nothing of none."""
+    """Return what the strategy makes of changes and numbers of examples; nothing of none.
+
+    An entry that was not sent is NaN: it counts nowhere, and what nobody has sent stays as it is.
+    """
     name = ended.schedule.settings["strategy"]["name"]
     if not rows:
         return {}
@@ -21,12 +24,14 @@ def next_state(ended: Ended, seen: Seen, rows: Sequence[tuple[State, int]]) -> S
     for key, before in seen.state_before.items():
         changes = np.array([change[key] for change, _ in rows], np.float64)
         weights = np.array([examples for _, examples in rows], np.float64)
-        mean = (weights / weights.sum() @ changes.reshape(len(rows), -1)).reshape(before.shape)
+        sent = ~np.isnan(changes)
+        by_entry = weights.reshape(-1, *[1] * before.ndim) * sent
+        mean = (by_entry * np.where(sent, changes, 0)).sum(axis=0) / np.where(sent.any(axis=0), by_entry.sum(axis=0), 1)
         if name == "median":
-            step = np.median(changes, axis=0)
+            step = np.nanmedian(np.where(sent.any(axis=0), changes, 0), axis=0)
         elif name == "fedavgm":
             velocity = next((v for k, v in seen.memory_before.items() if k.endswith(key)), np.zeros(before.shape))
-            step = 0.9 * np.asarray(velocity).reshape(before.shape) + mean
+            step = (0.9 * np.asarray(velocity).reshape(before.shape) + mean) * sent.any(axis=0)
         else:
             step = mean
         after[key] = before + step

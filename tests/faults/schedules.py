@@ -62,14 +62,23 @@ LIES = {
     "other-kind": "it sends a change and no weights",
     "stale": "it sends the report of an earlier attempt again",
     "shape": "it sends another shape",
+    "dtype": "it sends numbers of another kind",
+    "positions": "it says that it sends entries which are none",
     "nameless": "it sends a parameter that nobody knows",
     "parcel": "it sends a parcel that nobody asked for",
+    "bloated": "it sends far more numbers about its training than there are",
     "unlabelled": "it says nothing of its report",
     "empty": "it sends nothing",
 }
 """Reports that must be refused, whoever sends them."""
 
-HARMLESS = {"odd-metric": "it says that its loss is NaN", "far": "it sends a change a thousand times as long"}
+BEYOND = {
+    "far": "it sends a change a thousand times as long",
+    "weighty": "it claims as many examples as any node may",
+}
+"""Reports that are sound in themselves: refused where there are enough others beside which they go too far."""
+
+HARMLESS = {"odd-metric": "it says that its loss is NaN"}
 RAISING = {"raised": "its code raises"}
 UNREADY = {"busy": "it says that it is not ready", "thief": "it says that it holds another's partition",
            "nobody": "it says that it holds no partition", "mumbling": "its answer cannot be read"}  # fmt: skip
@@ -78,8 +87,14 @@ ONE_ANSWER = ("lost", "unanswered", "crashed", "slow")
 SILENT = ("lost", "unanswered", "crashed", "gone")
 """After these no answer comes."""
 
+SENT = (
+    *[("identity", "weights")] * 4, ("identity", "update"), ("drop:0.5", "weights"), ("drop:0.5", "update"),
+    ("top-k:0.5", "update"),
+)  # fmt: skip
+"""What nodes do to what they send: the codec, and of what."""
+
 SERVER = {"jump": "the clock jumps"}
-STORY = TIMING | LIES | HARMLESS | RAISING | UNREADY | SERVER
+STORY = TIMING | LIES | BEYOND | HARMLESS | RAISING | UNREADY | SERVER
 
 
 class Fault(NamedTuple):
@@ -192,8 +207,9 @@ class Schedule:
     def told(self) -> list[str]:
         """Return the lines that say what it is."""
         rounds = ", ".join(f"{name} {value}" for name, value in self.settings["rounds"].items())
+        sent = " of the ".join(self.settings["compression"].values())
         grid = "a network" if self.network else "a simulation on virtual time" if self.timed else "a simulation"
-        lines = [f"{self.clients} nodes on {grid}; {rounds}; strategy {self.settings['strategy']['name']}"]
+        lines = [f"{self.clients} nodes on {grid}; {rounds}; strategy {self.settings['strategy']['name']}; {sent}"]
         lines += ["its nodes pay for what they publish"] if self.private else []
         lines += [f"the node of partition {partition} takes {seconds:g} s" for partition, seconds in
                   enumerate(self.paces) if seconds != SOON]  # fmt: skip
@@ -221,6 +237,7 @@ def drawn(seed: int) -> Schedule:
     kills = tuple(_kills(rng, rounds["total"])) if rng.random() < 0.25 else ()
     settings = {"rounds": rounds, "strategy": {"name": strategy}, "seed": rng.randint(0, 9)}
     private = not network and not timed and rng.random() < 0.4
+    settings["compression"] = dict(zip(("codec", "send"), rng.choice(SENT), strict=True))
     return Schedule(seed, clients, settings, network, timed, private, paces, moving, faults, kills)
 
 
@@ -257,7 +274,7 @@ def _faults(
     rng: random.Random, clients: int, total: int, timing: list[str], phases: tuple[Phase, ...], *, often: float,
     jumps: bool,
 ) -> Iterator[Fault]:  # fmt: skip
-    of_content = {Phase.READY: [*UNREADY, *RAISING], Phase.TRAIN: [*LIES, *HARMLESS, *RAISING, *["far"] * 4]}
+    of_content = {Phase.READY: [*UNREADY, *RAISING], Phase.TRAIN: [*LIES, *HARMLESS, *RAISING, *BEYOND, *["far"] * 4]}
     for round_number in range(1, total + 1):
         for attempt in range(1, 8):  # the guest's schedule has two in each of three, and one more is judged anew
             for phase in phases:

@@ -11,7 +11,7 @@ from tests.faults.__main__ import tell
 from tests.faults.checking import broken_by, found_in, shrunk
 from tests.faults.mutants import MUTANTS, ROOT, found
 from tests.faults.network import _MAKERS
-from tests.faults.schedules import HARMLESS, LIES, STORY, Kill, drawn
+from tests.faults.schedules import BEYOND, HARMLESS, LIES, STORY, Kill, drawn
 from tests.faults.world import flat_of, run, settings_of
 
 SCHEDULES_RUN, PIECE = 10_000, 250  # in all, and a case
@@ -47,7 +47,7 @@ def test_schedules_meet_every_fault_and_every_end():
     }  # fmt: skip
     assert {fault.what for schedule in schedules for fault in schedule.faults} == set(STORY)
     assert {kill.how for schedule in schedules for kill in schedule.kills} == {"kill", "power", "full"}
-    assert set(_MAKERS) == set(LIES) | set(HARMLESS)
+    assert set(_MAKERS) == set(LIES) | set(BEYOND) | set(HARMLESS)
 
 
 def test_settings_that_are_not_checked_again_are_what_they_would_be():

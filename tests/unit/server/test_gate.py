@@ -292,6 +292,17 @@ def test_malformed_report_is_refused_with_its_reason_and_the_round_commits_witho
     assert (BAD, "refused", 1, 1) in run.grid.told
 
 
+def test_the_bytes_of_a_report_that_is_refused_as_too_large_are_counted(scene):
+    sent = []
+
+    def bloat(content):
+        content.update({f"r{i}": ConfigRecord({"nothing": 0}) for i in range(99)})
+        sent.append(content)
+
+    (refused,) = scene(nodes_with(spoiled(bloat))).run().events("refused")
+    assert refused["bytes"] == wire.bytes_of(sent[0])
+
+
 def test_every_reason_of_the_gate_is_in_the_table():
     words = set(re.findall(r"``([a-z-]+)``", server.gate.__doc__.split("|---|---|")[1]))
     elsewhere = {"duplicate", "wrong-checksum", "wrong-positions", "share-too-large"}
