@@ -383,6 +383,7 @@ class RunStore:
         self._check_best()
         self._check_appended(manifest.appended, number)
         with storing(self.folder):
+            sync_folder(self.folder)  # a kill may have come before it: until then the files of the round before count
             self._clear({*data, *states, nodes})
             self._publish(data[names[0]], self._best_stored(), [])
 

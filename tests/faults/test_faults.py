@@ -26,6 +26,7 @@ def test_nothing_that_goes_wrong_breaks_what_must_hold(first):
     "seed",
     [
         21556,  # a wait of one step of the clock, of which a tenth is nothing: the server looked for ever
+        247822,  # a power failure after a kill and a resume: the checkpoint before it had come back, its state was gone
         99093,  # three of six went too far in an attempt that was judged anew: the invariant asked for more than can be
     ],
 )
@@ -73,6 +74,14 @@ def test_a_power_failure_takes_away_what_was_not_synced(timed):
     for operation in range(1, 40, 8):
         killed = replace(undisturbed, kills=(Kill(operation, "power", operation),))
         assert broken_by(killed) == []
+
+
+def test_a_power_failure_after_a_kill_and_a_resume_finds_a_checkpoint_with_its_files():
+    undisturbed = drawn(247822).without_kills()
+    for operation in range(46, 58):  # while the second checkpoint is written
+        for later in range(1, 8):  # while it is read and the first is cleared
+            kills = (Kill(operation, "kill", 0), Kill(later, "power", 10 * operation + later))
+            assert broken_by(replace(undisturbed, kills=kills)) == []
 
 
 def test_every_mistake_can_still_be_planted():
