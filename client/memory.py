@@ -20,7 +20,7 @@ from client.node import partition_id_of
 from fedlearn import flower, wire
 from fedlearn.errors import RunFailed
 from fedlearn.flower import ClientAppCallable, Record
-from fedlearn.runs.checkpoint import write_atomically
+from fedlearn.runs.checkpoint import sync_folder, write_atomically
 from fedlearn.state import State
 
 TEXTS = "memory"  # name of the record of texts in a context's state
@@ -78,7 +78,7 @@ def _is_memory(key: str) -> bool:
 def stored_at_home(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
     """Mod: read the memory from the node's file before a message, and write it there after it if it has changed.
 
-    It is written before the reply leaves, also where the client app raises. Afterwards nothing of it is left in the
+    It is on the disk before the reply leaves, also where the client app raises. Afterwards nothing of it is left in the
     context: it does not travel between SuperNode and task. Without ``node-config memory``, as in a simulation, it
     stays in the context.
     """
@@ -93,6 +93,8 @@ def stored_at_home(message: Message, context: Context, call_next: ClientAppCalla
         after = flower.to_bytes({key: record for key, record in context.state.items() if _is_memory(key)})
         if after != before:
             write_atomically(file, sha256(after).digest() + after)
+        elif before:
+            sync_folder(file.parent)  # a kill may have come before it: what is answered by must outlast a power failure
         _put(context, {})
 
 

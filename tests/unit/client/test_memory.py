@@ -114,6 +114,17 @@ def test_a_memory_that_has_not_changed_is_not_written(tmp_path):
     assert file.stat().st_ino != written.st_ino
 
 
+def test_a_memory_that_has_not_changed_is_synced_as_a_kill_may_have_come_before_that(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("client.memory.sync_folder", synced.append)
+    at_home(tmp_path)
+    assert synced == []  # there is nothing yet
+    at_home(tmp_path, owes(1))
+    assert synced == []  # it was written, and synced by that
+    assert at_home(tmp_path).texts == {"account": "spent 1"}
+    assert synced == [tmp_path]
+
+
 def test_what_was_kept_before_a_client_failed_is_written(tmp_path):
     def handle(message, context):
         keep(context, NodeMemory({"account": "spent"}))
