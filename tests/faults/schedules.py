@@ -207,7 +207,8 @@ class Schedule:
     def told(self) -> list[str]:
         """Return the lines that say what it is."""
         rounds = ", ".join(f"{name} {value}" for name, value in self.settings["rounds"].items())
-        sent = " of the ".join(self.settings["compression"].values())
+        codec, send = self.settings["compression"].values()
+        sent = ("nodes send weights" if send == "weights" else "nodes send updates") + f" by {codec}"
         grid = "a network" if self.network else "a simulation on virtual time" if self.timed else "a simulation"
         lines = [f"{self.clients} nodes on {grid}; {rounds}; strategy {self.settings['strategy']['name']}; {sent}"]
         lines += ["its nodes pay for what they publish"] if self.private else []
