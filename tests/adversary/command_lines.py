@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import io
 import itertools
 import json
@@ -38,6 +37,7 @@ from fedlearn.errors import RunFailed
 from fedlearn.registry import Registry
 
 PATIENCE = 120  # seconds for a line
+OURS = ("fedlearn", "server", "client", "strategies")
 CODES = (0, 1, 2, 130)
 STOPPED = "stopped where the first round would begin"
 
@@ -83,11 +83,11 @@ def registries() -> dict[str, list[str]]:
     import server.app
 
     assert client.app and server.app
+    modules = [module for name, module in sys.modules.items() if name.split(".")[0] in OURS]
     found: dict[str, list[str]] = {}
-    for each in gc.get_objects():
-        if type(each) is Registry:  # asking others for their class may import, or warn
-            found.setdefault(each.setting, []).extend(each)
-            found[each.setting].extend(each[name] for name in each)
+    for each in (value for module in modules for value in vars(module).values() if type(value) is Registry):
+        found.setdefault(each.setting, []).extend(each)
+        found[each.setting].extend(each[name] for name in each)
     return {setting: sorted({*names}) for setting, names in found.items()}
 
 

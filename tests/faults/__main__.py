@@ -54,7 +54,8 @@ def main(
         print(f"stopped; go on by --seed {done}")
     pool.shutdown(cancel_futures=True)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(f"{done - seed} schedules, seeds {seed} to {done - 1}, {found} of them break something; {_seconds(began)}, "
+    which = f", seeds {seed} to {done - 1}" if done > seed else ""
+    print(f"{done - seed} schedules{which}, {found} of them break something; {_seconds(began)}, "
           f"{used.ru_utime + used.ru_stime:.0f} s of processor time")  # fmt: skip
     raise typer.Exit(1 if found else 0 if done == end else 130)
 
