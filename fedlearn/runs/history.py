@@ -27,7 +27,7 @@ class RoundRecord:
     bytes_down: int
     bytes_up: int  # of all reports that came, counted or not, over all attempts
     uploads: int  # how many those were
-    bytes_protocol: int  # ready queries and answers, notices
+    bytes_protocol: int  # ready queries and answers, notices, what nodes have measured
     selection_seconds: float
     training_seconds: float  # configuration and reporting
     evaluation_seconds: float

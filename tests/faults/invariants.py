@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from fedlearn.cohort import needed_of
+from fedlearn.runs.checkpoint import RunStore
 from fedlearn.state import State
 from tests.faults import asynchronous
-from tests.faults.network import Asked
+from tests.faults.network import Asked, means_of
 from tests.faults.recomputed import differences_of, next_state
 from tests.faults.schedules import BEYOND, DEADLINE, GUEST, RAISING, SILENT, UNREADY, WINDOW, Phase
 from tests.faults.world import ENDINGS, Ended, Seen
@@ -213,6 +214,38 @@ def bytes_booked_are_bytes_sent(ended: Ended) -> Iterator[str]:
         yield f"booked are {ended.booked} bytes (down, up, protocol), sent {sent}"
 
 
+def what_is_measured_is_the_mean(ended: Ended) -> Iterator[str]:
+    """Asked to measure a state is who has sent a report; what counts is what comes first, in time, and is sound.
+
+    What has measured other things than most is not sound either: of as many as the others nobody can tell which.
+    """
+    if ended.schedule.kills or not ended.schedule.is_measured:
+        return
+    for seen in ended.attempts:
+        for event in seen.of("committed"):
+            sound, others = [], 0
+            mine = [each for each in ended.network.measured if each.at.round_number == event["round"]]
+            for asked in mine:
+                first = min(asked.arrivals, key=lambda arrival: arrival.due, default=None)
+                if first is not None and first.due <= asked.sent + DEADLINE:
+                    sound += [means_of(asked.partition, event["round"])] if first.fate == "reported" else []
+                    others += not first.fate
+            if len(sound) > others or not others:
+                yield from _mean_differs(event, sound)
+            came = {e["partition"] for e in seen.of("reported", "refused")}
+            if not came >= {asked.partition for asked in mine}:
+                yield f"round {event['round']}: asked to measure is who has sent no report"
+
+
+def _mean_differs(event: dict[str, Any], sound: list[tuple[int, dict[str, float]]]) -> Iterator[str]:
+    examples = sum(each for each, _ in sound)
+    for name in ("loss", "accuracy"):
+        expected = sum(each * means[name] for each, means in sound) / examples if sound else None
+        found = event[name]
+        if (found is None) != (expected is None) or (found is not None and abs(found - expected) > 1e-9):
+            yield f"round {event['round']}: {name} is {found}, not {expected}"
+
+
 def what_is_stored_can_be_read(ended: Ended) -> Iterator[str]:
     """A folder holds the last committed state, and nothing that a kill has left."""
     if _bytes(ended.reloaded.state) != _bytes(ended.store.state):
@@ -255,7 +288,7 @@ def what_was_published_is_paid(ended: Ended) -> Iterator[str]:
 
 ALWAYS = (
     one_commit_a_round, below_quorum_nothing_changes, bytes_booked_are_bytes_sent, what_is_stored_can_be_read,
-    what_a_commit_says_of_the_log_is_there, what_was_published_is_paid,
+    what_a_commit_says_of_the_log_is_there, what_was_published_is_paid, what_is_measured_is_the_mean,
 )  # fmt: skip
 SYNCHRONOUS = (
     the_state_is_that_of_the_reports, what_counts_came_in_time, what_goes_too_far_does_not_count,
@@ -275,6 +308,12 @@ def differences(ended: Ended, undisturbed: Ended) -> list[str]:
     if found.model_sha256 != expected.model_sha256:
         return [f"resumed it has {found.model_sha256[:8]} after round {len(found.history.rounds)}, undisturbed "
                 f"{expected.model_sha256[:8]} after round {len(expected.history.rounds)}"]  # fmt: skip
+    if (measured := _measured(found)) != (others_measured := _measured(expected)):
+        return [f"resumed it has measured {measured}, undisturbed {others_measured}"]
     mine, others = _bytes(found.memory), _bytes(expected.memory)
     names = sorted(name for name in mine.keys() | others.keys() if mine.get(name) != others.get(name))
     return [f"resumed it carries another {name}" for name in names]
+
+
+def _measured(store: RunStore) -> list[tuple[object, object]]:
+    return [(each.measured.get("loss"), each.measured.get("accuracy")) for each in store.history.rounds]

@@ -124,6 +124,12 @@ MUTANTS = (
     Mutant("old state removed first", "fedlearn/runs/checkpoint.py",
            "        write_atomically(self.folder / CHECKPOINT, manifest.packed())\n",
            "        self._clear({*manifest.files})\n        write_atomically(self.folder / CHECKPOINT, manifest.packed())\n"),
+    Mutant("any measure averaged", "server/phases/evaluation.py", "sound.items() if (why := _why_not(", "sound.items() if False and (why := _why_not("),
+    Mutant("other things measured", "server/phases/evaluation.py", "_metrics_of(reply).keys() != alike[0][0]", "False"),
+    Mutant("late measure counts", "server/phases/evaluation.py", "    until = run.clock.now() + deadline\n", "    until = run.clock.now() + 2 * deadline\n"),
+    Mutant("second measure counts", "server/phases/evaluation.py", "in pending.heard() if not again}", "in pending.heard()}"),
+    Mutant("silent ones measure", "server/phases/evaluation.py", "if message.metadata.dst_node_id in answered]", "if True]"),
+    Mutant("states to measure not counted", "server/phases/evaluation.py", 'range(len(messages)), book="down")', 'range(len(messages)), book="protocol")'),
 )  # fmt: skip
 
 

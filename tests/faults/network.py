@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
-from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Error, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
 from fedlearn import flower, wire
@@ -28,11 +28,14 @@ from fedlearn.runs.memories import packed, unpacked
 from fedlearn.seeding import report_seed
 from fedlearn.state import State, layout_of
 from server.gate import MOST_ENTRIES
-from tests.faults.schedules import BEYOND, LIES, Fault, Phase, Schedule
+from tests.faults.schedules import BEYOND, LIES, MISMEASURED, Fault, Phase, Schedule
 
 AFTER = 0.1  # seconds between two answers to one message,
 AT_ONCE = 5.0  # but for faults with an amount below this
 FIRST_ID = 1000
+PHASES = {
+    wire.READY_QUERY: Phase.READY, MessageType.TRAIN: Phase.TRAIN, MessageType.EVALUATE: Phase.EVALUATE
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ class Network(Grid):
     ----------
     asked
         Every instruction that was sent.
+    measured
+        Every state that was sent to be measured.
     told
         Every notice: (round, attempt, partition, word).
     down, up, protocol
@@ -103,6 +108,7 @@ class Network(Grid):
     def __init__(self, schedule: Schedule, story: Callable[[str], None] | None) -> None:
         self.clock = ManualClock()
         self.asked: list[Asked] = []
+        self.measured: list[Asked] = []
         self.told: list[tuple[int, int, int, str]] = []
         self.down = self.up = self.protocol = 0
         self.trained: dict[tuple[int, int, int], Trained] = {}
@@ -254,7 +260,7 @@ class Network(Grid):
         partition = self.partition_of(node_id)
         if kind == wire.ROUND_OVER:
             return self._tell(message, partition)
-        phase = Phase.READY if kind == wire.READY_QUERY else Phase.TRAIN
+        phase = PHASES[kind]
         at = _at_of(message, phase)
         self.round_number = max(at.round_number, self.round_number)
         faults = {fault.what: fault for fault in self._faults[phase, *at, partition]}
@@ -264,7 +270,7 @@ class Network(Grid):
             self._say(f"{phase} to partition {partition}: it is not connected")
             return ""
         size = wire.bytes_of(message.content)
-        self.down += size * (phase is Phase.TRAIN)
+        self.down += size * (phase is not Phase.READY)
         self.protocol += size * (phase is Phase.READY)
         name = self._named(message)
         is_silent = {"lost", "unanswered", "crashed"} & faults.keys()
@@ -281,6 +287,8 @@ class Network(Grid):
         if phase is Phase.TRAIN:
             self.asked.append(Asked(at, partition, since, tuple(arrivals)))
             self._train(message, arrivals, since + longest)
+        elif phase is Phase.EVALUATE:
+            self.measured.append(Asked(at, partition, since, tuple(arrivals)))
         if self._story:
             what = f" ({', '.join(faults)})" if faults else ""
             times = [round(each.due, 2) for each in arrivals]
@@ -322,8 +330,13 @@ class Network(Grid):
         """Return when answers come, what they hold, and what must become of each if it comes first and in time."""
         content: RecordDict | Error
         spoiled: tuple[RecordDict, str] = (RecordDict(), "")
+        seconds = self._schedule.paces[partition]
         if phase is Phase.READY:
             content, fate = _said(partition, faults, self._schedule.clients), ""
+        elif phase is Phase.EVALUATE:
+            content, fate = _measured(partition, at.round_number, faults)
+            spoiled = _mismeasured("measures-nan", partition, at.round_number), "refused"
+            seconds = 0.0 if self._schedule.timed else seconds
         else:
             self._pay(message.metadata.dst_node_id, at)
             honest = self._trained(message, at, partition)
@@ -332,7 +345,7 @@ class Network(Grid):
                 spoiled = _flipped(honest), "refused"
         if "raised" in faults:
             content, fate = Error(int(ErrorCode.CLIENT_APP_RAISED_EXCEPTION), f"partition {partition} raised"), "failed"
-        seconds = faults["slow"].amount if "slow" in faults else self._schedule.paces[partition]
+        seconds = faults["slow"].amount if "slow" in faults else seconds
         answers = [(seconds, content, fate)]
         for what, fault in faults.items():
             after = 0.0 if fault.amount < AT_ONCE else AFTER  # at once: the server hears both in one look
@@ -398,6 +411,8 @@ def _changes(partition: int, at: At, shapes: tuple[tuple[str, tuple[int, ...]], 
 def _at_of(message: Message, phase: Phase) -> At:
     if phase is Phase.TRAIN:
         return wire.read_instruction(message.content).at
+    if phase is Phase.EVALUATE:
+        return At(int(wire.read_config(message.content)[wire.SERVER_ROUND]), 0)  # type: ignore[arg-type]
     asked = message.content[wire.CONFIG]
     return At(int(asked["round_number"]), int(asked["attempt"]))  # type: ignore[arg-type, index]
 
@@ -418,6 +433,30 @@ def _said(partition: int, faults: Mapping[str, Fault], clients: int) -> RecordDi
     why_not = "busy" if "busy" in faults else ""
     said = flower.filled(ConfigRecord(), {"partition_id": held, "why_not": why_not})
     return flower.filled(RecordDict(), {wire.CONFIG: said})
+
+
+def means_of(partition: int, round_number: int) -> tuple[int, dict[str, float]]:
+    """Return on how many examples an honest node measures a state, and what."""
+    return 3 * partition + 1, {"loss": 1.0 / (partition + round_number), "accuracy": 1.0 / (partition + 2)}
+
+
+def _measured(partition: int, round_number: int, faults: Mapping[str, Fault]) -> tuple[RecordDict, str]:
+    """Return what a node has measured of a state, and what must become of it."""
+    lie = next((what for what in faults if what in MISMEASURED), "")
+    fate = "" if lie == "measures-other" else "refused" if lie else "reported"  # what most have measured is not refused
+    return _mismeasured(lie, partition, round_number), fate
+
+
+def _mismeasured(lie: str, partition: int, round_number: int) -> RecordDict:
+    examples, means = means_of(partition, round_number)
+    values: dict[str, Any] = {wire.NUM_EXAMPLES: examples, **means}
+    values |= {
+        "measures-nan": {"loss": math.nan}, "measures-beyond": {"accuracy": 2.0},
+        "measures-nothing": {wire.NUM_EXAMPLES: 0}, "measures-half": {wire.NUM_EXAMPLES: 0.5},
+        "measures-many": {wire.NUM_EXAMPLES: 10**12}, "measures-other": {"guess": 1.0},
+    }.get(lie, {})  # fmt: skip
+    records = {} if lie == "says-nothing" else {wire.METRICS: flower.filled(MetricRecord(), values)}
+    return flower.filled(RecordDict(), records)
 
 
 def _encoded(codec: str, arrays: State, *, seed: int) -> tuple[Payload, State]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 WINDOW, DEADLINE = 8.0, 16.0  # seconds
 GUEST = "tests.end_to_end.plugins.two_selections:TwoSelections"
 ASYNCHRONOUS = ("buffered", "immediate")
+MEASURED_BY = 2**40  # by how much the seed is another by which faults of measuring are drawn: all else stays as it was
 SOON = 0.2  # seconds from a message to its answer, both ways
 
 
@@ -24,6 +25,7 @@ class Phase(StrEnum):
 
     READY = "ready"
     TRAIN = "train"
+    EVALUATE = "evaluate"
 
 
 class Ends(StrEnum):
@@ -82,6 +84,17 @@ HARMLESS = {"odd-metric": "it says that its loss is NaN"}
 RAISING = {"raised": "its code raises"}
 UNREADY = {"busy": "it says that it is not ready", "thief": "it says that it holds another's partition",
            "nobody": "it says that it holds no partition", "mumbling": "its answer cannot be read"}  # fmt: skip
+MISMEASURED = {
+    "measures-nan": "it measures NaN",
+    "measures-beyond": "it measures an accuracy of 2",
+    "measures-nothing": "it has measured on no examples",
+    "measures-half": "it has measured on half an example",
+    "measures-many": "it has measured on 10^12 examples",
+    "measures-other": "it has measured other things",
+    "says-nothing": "it answers with nothing",
+}
+"""What is measured of a state, and must not be averaged, whoever sends it."""
+
 ONE_ANSWER = ("lost", "unanswered", "crashed", "slow")
 """What can happen to a node of a simulation on virtual time: it answers once, and is always connected."""
 SILENT = ("lost", "unanswered", "crashed", "gone")
@@ -94,7 +107,7 @@ SENT = (
 """What nodes do to what they send: the codec, and of what."""
 
 SERVER = {"jump": "the clock jumps"}
-STORY = TIMING | LIES | BEYOND | HARMLESS | RAISING | UNREADY | SERVER
+STORY = TIMING | LIES | BEYOND | HARMLESS | RAISING | UNREADY | MISMEASURED | SERVER
 
 
 class Fault(NamedTuple):
@@ -104,6 +117,8 @@ class Fault(NamedTuple):
     ----------
     partition
         Whose node; -1 of the server.
+    attempt
+        0 where a state is measured.
     amount
         Seconds, where it takes any; else a number that its maker may use.
     """
@@ -117,7 +132,8 @@ class Fault(NamedTuple):
 
     def __str__(self) -> str:
         who = "server" if self.partition < 0 else f"node of partition {self.partition}"
-        return f"round {self.round_number}, attempt {self.attempt}, {self.phase}: {who}: {STORY[self.what]}"
+        where = f", attempt {self.attempt}" if self.attempt else ""
+        return f"round {self.round_number}{where}, {self.phase}: {who}: {STORY[self.what]}"
 
 
 class Kill(NamedTuple):
@@ -176,6 +192,11 @@ class Schedule:
         return self.settings["rounds"]["schedule"] in ASYNCHRONOUS
 
     @property
+    def is_measured(self) -> bool:
+        """Whether nodes measure each state."""
+        return bool(self.settings["evaluation"]["where"] == "nodes")
+
+    @property
     def options(self) -> dict[str, Any]:
         """The options of its schedule of rounds."""
         given: dict[str, Any] = json.loads(self.settings["rounds"].get("schedule_options") or "{}")
@@ -212,6 +233,7 @@ class Schedule:
         grid = "a network" if self.network else "a simulation on virtual time" if self.timed else "a simulation"
         lines = [f"{self.clients} nodes on {grid}; {rounds}; strategy {self.settings['strategy']['name']}; {sent}"]
         lines += ["its nodes pay for what they publish"] if self.private else []
+        lines += ["nodes measure each state"] if self.is_measured else []
         lines += [f"the node of partition {partition} takes {seconds:g} s" for partition, seconds in
                   enumerate(self.paces) if seconds != SOON]  # fmt: skip
         lines += [f"the node of partition {partition} changes its id" for partition in sorted(self.moving)]
@@ -239,6 +261,12 @@ def drawn(seed: int) -> Schedule:
     settings = {"rounds": rounds, "strategy": {"name": strategy}, "seed": rng.randint(0, 9)}
     private = not network and not timed and rng.random() < 0.4
     settings["compression"] = dict(zip(("codec", "send"), rng.choice(SENT), strict=True))
+    others = random.Random(seed + MEASURED_BY)
+    is_measured = not private and others.random() < 0.2
+    settings["evaluation"] = {"where": "nodes" if is_measured else "none"}
+    if is_measured:
+        timing = [] if timed else list(TIMING)  # what is measured takes no virtual time, and always comes
+        faults += tuple(_of_measuring(others, clients, rounds["total"], [timing, [*MISMEASURED, *RAISING]], often))
     return Schedule(seed, clients, settings, network, timed, private, paces, moving, faults, kills)
 
 
@@ -286,6 +314,17 @@ def _faults(
                             yield Fault(rng.choice(kinds), phase, round_number, attempt, partition, seconds)
                 if jumps and rng.random() < often / 4:
                     yield Fault("jump", phase, round_number, attempt, -1, rng.choice((1.0, 20.0, 1e5)))
+
+
+def _of_measuring(
+    rng: random.Random, clients: int, total: int, kinds: list[list[str]], often: float
+) -> Iterator[Fault]:
+    for round_number in range(1, total + 1):
+        for partition in range(clients):
+            for each in kinds:
+                if each and rng.random() < often:
+                    seconds = rng.choice((0.01, 2.0, 15.7, 16.3, 100.0))
+                    yield Fault(rng.choice(each), Phase.EVALUATE, round_number, 0, partition, seconds)
 
 
 def _kills(rng: random.Random, total: int) -> Iterator[Kill]:

@@ -46,6 +46,9 @@ def test_schedules_meet_every_fault_and_every_end():
     assert {(s.is_asynchronous, s.network, s.timed) for s in schedules} == {
         (False, True, False), (False, False, False), (True, True, False), (True, False, True)
     }  # fmt: skip
+    assert {(s.is_asynchronous, s.network) for s in schedules if s.is_measured} == {
+        (False, True), (False, False), (True, True), (True, False)
+    }  # fmt: skip
     assert {fault.what for schedule in schedules for fault in schedule.faults} == set(STORY)
     assert {kill.how for schedule in schedules for kill in schedule.kills} == {"kill", "power", "full"}
     assert set(_MAKERS) == set(LIES) | set(BEYOND) | set(HARMLESS)

@@ -47,7 +47,7 @@ from tests.faults.schedules import Kill, Schedule
 STATE = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.zeros(2, np.float32)}
 PUBLISHED = ("reported", "refused", "late-report-refused")  # with bytes: something has come of a node
 MOST_LOOKS = 20_000  # of one run; a hundred are many
-TABLES = ("rounds", "strategy", "compression")  # of settings, that schedules give
+TABLES = ("rounds", "strategy", "compression", "evaluation")  # of settings, that schedules give
 ENDINGS = ("reported", "failed", "refused", "late")  # of a report
 
 
