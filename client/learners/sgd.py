@@ -103,7 +103,7 @@ class SGD(Learner):
         kind = type(self)
         if kind.fit is not SGD.fit or kind.step_for is not SGD.step_for or not (kind is SGD or kind.can_stack):
             return f"{kind.__name__} changes how a node is trained, and does not say can_stack = True"
-        if self.model.is_mixed:
+        if self.model.precision != "float32":
             return "training.precision is not float32"
         return why_not_stacked(self, examples)
 

@@ -2,8 +2,8 @@
 
     FEDLEARN_DATA=... python -m experiments.speed.precision --model cnn-large --workload w1 --seeds 3 --rounds 2
 
-Both precisions train the same nodes from the same state, in turn, in one process of one thread (``--engine inline``),
-so that a pair has met the same machine. Processor time is that of rounds, evaluation apart. Whether the processor has
+All precisions train the same nodes from the same state, in turn, in one process of one thread (``--engine inline``),
+so that they have met the same machine. Processor time is that of rounds, evaluation apart. Whether the processor has
 instructions for bfloat16 stands above the table: without them each product is converted first, and nothing is gained.
 """
 
@@ -25,7 +25,7 @@ import fedlearn
 from client.learners.sgd import SGD
 from fedlearn.engine.prepare import has_bfloat16
 
-PRECISIONS = ("float32", "bfloat16-mixed")
+PRECISIONS = ("float32", "bfloat16-mixed", "bfloat16")
 PATIENCE = 86_400.0  # seconds that a round may take
 WORKLOADS = {"w1": 100, "w2": 1000}  # how many nodes share the data
 
@@ -66,7 +66,7 @@ def measured(options: argparse.Namespace, precision: str, seed: int) -> tuple[fl
 
 
 def main() -> None:
-    """Run both precisions in turn and print the table."""
+    """Run all precisions in turn and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--model", default="cnn-large")
     parser.add_argument("--dataset", default="cifar10")

@@ -19,6 +19,8 @@ Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
+Precision = Literal["float32", "bfloat16-mixed", "bfloat16"]
+
 DEVICE_SETTING = "engine.device"
 DEVICE = re.compile(r"cpu|mps|auto|cuda(:\d{1,3})?")
 
@@ -171,9 +173,10 @@ class TrainingSettings(Settings):
     """Largest L2 norm of the gradient of a step's loss, longer ones are shortened to it; 0 sets no limit."""
     proximal_mu: NonNegative = 0.0
     """FedProx: strength of the pull towards the global state; 0 is plain FedAvg."""
-    precision: Literal["float32", "bfloat16-mixed"] = "float32"
-    """Of a torch module's products and convolutions, when it trains and is evaluated. bfloat16-mixed: torch's autocast;
-    weights, losses, sums and what is sent stay float32. Fast on GPUs and on processors with instructions for it."""
+    precision: Precision = "float32"
+    """In which a torch module is computed, when it trains and is evaluated. bfloat16-mixed: torch's autocast, for
+    products and convolutions; bfloat16: all of it but the parameters of norms. Weights, losses, steps, sums and what is
+    sent stay float32. Fast on GPUs and on processors with instructions for it."""
     options: Options = ""
     """The learner's own, keyword parameters of its constructor; of sgd, those of the optimizer, as betas of adamw."""
 

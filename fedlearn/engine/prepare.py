@@ -15,8 +15,8 @@ from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, with_found
 
 SLOW = (
-    "training.precision = 'bfloat16-mixed': this processor has no instructions for bfloat16, and a step takes many "
-    "times as long as in float32"
+    "training.precision = %r: this processor has no instructions for bfloat16, and a step takes many times as long as "
+    "in float32"
 )
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ def prepared(config: RunConfig) -> RunConfig:
         privacy = privacy.model_copy(update={"noise": "seeded"})
     found = with_found(config, dataset)
     if found.training.precision != "float32" and found.engine.device == "cpu" and not has_bfloat16():
-        log.warning("%s", SLOW)
+        log.warning(SLOW, found.training.precision)
     return found.model_copy(update={"privacy": privacy, "devices": with_fingerprint(config.devices)})
 
 

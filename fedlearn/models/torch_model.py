@@ -20,9 +20,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn.parameter import UninitializedParameter
 
 from fedlearn.config import RunConfig
+from fedlearn.config.schema import Precision
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.metrics import Metrics
 from fedlearn.models.base import NOTHING, Evaluation
@@ -33,6 +35,7 @@ from fedlearn.models.process import prepare_to_train
 from fedlearn.seeding import seed_for
 from fedlearn.state import Array, State, UpdateKind
 
+NORMS = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 EVALUATION_BATCH = 100  # examples; larger batches push activations out of the cache (1.3-1.7 times slower)
 
 
@@ -57,8 +60,8 @@ class TorchModel:
         Makes a batch of examples the numbers that the module is given, on its device.
     device
         Where the module is computed.
-    is_mixed
-        Whether products and convolutions are computed in bfloat16.
+    precision
+        In which numbers the module is computed, as ``training.precision`` says.
 
     Examples
     --------
@@ -76,7 +79,7 @@ class TorchModel:
         prepare_to_train()
         self.spec = spec
         self.objective = objective or objective_for(spec)
-        self.is_mixed = False
+        self.precision: Precision = "float32"
         self._build = build
         with torch.random.fork_rng(devices=[]):
             self.module = self._fresh()
@@ -90,6 +93,7 @@ class TorchModel:
         self.module.to(device)
         trained = [(name, each) for name, each in self.module.named_parameters() if each.requires_grad]
         self.names = [name for name, _ in trained]
+        self._rounded = _all_but_of_norms(self.module)
         self.parameters = [each for _, each in trained]
         for dtype in {each.dtype for each in self.parameters}:
             _flatten([each for each in self.parameters if each.dtype is dtype])
@@ -100,7 +104,7 @@ class TorchModel:
     def planned(self, config: RunConfig) -> Self:
         """Return the model where a run with these settings computes it."""
         self.on(device_of(config.engine.device))
-        self.is_mixed = config.training.precision == "bfloat16-mixed"
+        self.precision = config.training.precision
         return self
 
     @property
@@ -127,11 +131,20 @@ class TorchModel:
 
     def outputs(self, inputs: Tensor) -> Tensor:
         """Return what the module makes of a batch: float32, whatever it computes in."""
-        if not self.is_mixed:
+        if self.precision == "float32":
             return self.module(inputs)  # type: ignore[no-any-return]
+        if self.precision == "bfloat16":
+            return self._all_in_bfloat16(inputs).float()
         with torch.autocast(self.device.type, torch.bfloat16):
             outputs: Tensor = self.module(inputs)
         return outputs.float()
+
+    def _all_in_bfloat16(self, inputs: Tensor) -> Tensor:
+        """Return the module's outputs of rounded weights and inputs; gradients go to the weights themselves."""
+        rounded = {name: each.to(torch.bfloat16) for name, each in self._rounded.items()}
+        inputs = inputs.to(torch.bfloat16) if inputs.is_floating_point() else inputs
+        outputs: Tensor = functional_call(self.module, rounded, (inputs,))
+        return outputs
 
     def load(self, state: State) -> None:
         """Copy a state into the module."""
@@ -178,6 +191,13 @@ class TorchModel:
                 confusion = self.objective.confusion(outputs, targets)
                 total += Evaluation(self.objective.measure(outputs, targets), len(targets), confusion)
         return total
+
+
+def _all_but_of_norms(module: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the float32 parameters that are no scale or shift of a norm: those are few, and matter."""
+    of_norms = {id(each) for part in module.modules() if isinstance(part, NORMS) for each in part.parameters()}
+    named = module.named_parameters()
+    return {name: each for name, each in named if each.dtype is torch.float32 and id(each) not in of_norms}
 
 
 def _flatten(parameters: list[nn.Parameter]) -> None:
