@@ -163,7 +163,7 @@ def storing(folder: Path, path: Path | None = None) -> Iterator[None]:
 
 def pack_state(arrays: Mapping[str, Array]) -> bytes:
     """Return named arrays as a safetensors file; the same arrays give the same bytes."""
-    return safetensors_save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    return safetensors_save({name: np.asarray(array, order="C") for name, array in arrays.items()})
 
 
 def sha256(data: bytes) -> str:

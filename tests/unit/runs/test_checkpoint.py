@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from fedlearn.errors import CheckpointError, RunFailed
 from fedlearn.runs import checkpoint
@@ -56,7 +57,7 @@ def assert_is_round(store, number, *, loaded=True):
     assert len(store.history.rounds) == number
     for name, array in state_of(number).items():
         np.testing.assert_array_equal(store.state[name], array)
-        assert store.state[name].dtype == array.dtype
+        assert (store.state[name].dtype, store.state[name].shape) == (array.dtype, array.shape)
     if number:
         assert store.memory["velocity/w"][0, 0] == number / 2
     assert unpacked(store.node_states) == ({7: b"n%d" % number} if number and loaded else {})
@@ -297,6 +298,13 @@ def test_folder_without_a_checkpoint_is_named(tmp_path):
 def test_same_arrays_give_the_same_file(tmp_path):
     rows = np.arange(6, dtype=np.float32).reshape(2, 3)
     assert checkpoint.pack_state({"w": rows}) == checkpoint.pack_state({"w": np.asfortranarray(rows)})
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 0, 3), (1, 2)])
+def test_shapes_are_kept(shape):
+    array = np.zeros(shape, np.int64)
+    assert safetensors.numpy.load(checkpoint.pack_state({"w": array}))["w"].shape == shape
+    assert safetensors.numpy.load(checkpoint.pack_state({"w": array.T}))["w"].shape == shape[::-1]
 
 
 def test_order_of_parameters_is_that_of_the_model_after_loading(tmp_path):
