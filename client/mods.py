@@ -16,7 +16,7 @@ from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.flower import ClientAppCallable
 from fedlearn.models.loaded import loaded
 from fedlearn.seeding import downlink_seed, parcel_seed, report_seed
-from fedlearn.state import Layout, State, layout_of
+from fedlearn.state import Layout, State, difference, layout_of
 
 RESIDUAL = "residual"  # what the node's codec has lost so far and still owes, in the node's memory
 BEFORE = "residual-before"  # the same before the round of this number, of a private node
@@ -83,7 +83,7 @@ def compress(message: Message, context: Context, call_next: ClientAppCallable) -
         arrays = wire.unpack_arrays(wire.state_record(reply.content))
         if config.compression.send == "update":
             state = wire.read_state(message.content)
-            arrays = {name: array - state[name] for name, array in arrays.items()}
+            arrays = {name: difference(array, state[name]) for name, array in arrays.items()}
         payload = _encoded(config, arrays, context, round_number=instruction.round_number, seed=seed)
         flower.filled(reply.content, {wire.ARRAYS: wire.pack_arrays(payload)})
     _compress_parcels(reply.content, wire.wanted_parcels(message.content), seed)

@@ -69,6 +69,21 @@ def layout_of(state: State) -> dict[str, ArraySpec]:
     return {name: ArraySpec(tuple(array.shape), str(array.dtype)) for name, array in state.items()}
 
 
+def difference(after: Array, before: Array) -> Array:
+    """Return what an array has changed by: its difference; of booleans, as masks are, where they differ."""
+    return after ^ before if after.dtype.kind == "b" else after - before
+
+
+def changed_by(before: Array, change: Array) -> Array:
+    """Return the array after a change, as `difference` gives it.
+
+    >>> mask = np.array([True, False])
+    >>> changed_by(mask, difference(np.array([True, True]), mask))
+    array([ True,  True])
+    """
+    return before ^ change if before.dtype.kind == "b" else before + change
+
+
 @dataclass(frozen=True, slots=True)
 class Entries:
     """What was sent of one parameter.

@@ -27,6 +27,7 @@ from fedlearn import wire
 from fedlearn.state import Array
 
 NUMBERS = (bool, int, float)
+NUMPYS = (np.ndarray, np.number, np.bool_)
 WHOLE = ("number", "plain", "state")  # kinds that are one array each
 
 
@@ -97,10 +98,18 @@ def _stored(value: Any, first: Any) -> Iterator[tuple[str, str, Array]]:
 
 
 def _arrays_in(value: object) -> Iterator[tuple[str, str, Array]]:
-    if isinstance(value, dict):
-        yield from (("table", str(key), array) for key, array in value.items() if isinstance(array, np.ndarray))
-    elif isinstance(value, list):
-        yield from (("list", str(index), array) for index, array in enumerate(value) if isinstance(array, np.ndarray))
+    """Yield the arrays of a table or list, and NumPy's numbers, as which arithmetic gives back arrays of no dimension.
+
+    Where there is nothing that JSON could not hold, nothing is yielded.
+    """
+    kind, entries = ("table", value.items()) if isinstance(value, dict) else ("list", enumerate(_as_list(value)))
+    found = {str(key): each for key, each in entries if isinstance(each, NUMPYS)}
+    if any(not isinstance(each, float) for each in found.values()):
+        yield from ((kind, key, np.asarray(each)) for key, each in found.items())
+
+
+def _as_list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _read(kind: str, arrays: Mapping[str, Array], first: object) -> object:

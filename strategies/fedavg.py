@@ -14,7 +14,7 @@ from pydantic import Field
 
 from fedlearn.config.schema import CompressionSettings, Positive
 from fedlearn.errors import SettingError
-from fedlearn.state import Array, Sends, UpdateKind
+from fedlearn.state import Array, Sends, UpdateKind, changed_by, difference
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.masked_mean import Float64, MaskedSum
 from strategies.spatial import spatial_factor
@@ -64,7 +64,7 @@ class FedAvg(RoundStrategy[MaskedSum]):
         after = {}
         for name, array in turn.state.items():
             change, sent = change_of(name, turn, self.decoder)
-            after[name] = np.where(sent, array + change, array)  # -0.0 + 0.0 would not be the old value
+            after[name] = np.where(sent, changed_by(array, change), array)  # -0.0 + 0.0 would not be the old value
         return Step(after)
 
 
@@ -81,7 +81,7 @@ def change_of(name: str, turn: Turn[MaskedSum], decoder: Decoder) -> tuple[Array
     if decoder == SPATIAL and array.dtype.kind == "f":
         factor = np.broadcast_to(spatial_factor(name, reports), (array.size,))
         mean = (mean * factor.reshape(array.shape)).astype(array.dtype)
-    change = mean - array if sends is Sends.WEIGHTS else mean
+    change = difference(mean, array) if sends is Sends.WEIGHTS else mean
     sent = np.broadcast_to(reports.weights[name] > 0, (array.size,)).reshape(array.shape)
     return change, sent
 
@@ -122,7 +122,7 @@ class ServerOptimizer(RoundStrategy[MaskedSum]):
         for name, array in turn.state.items():
             change, sent = change_of(name, turn, self.decoder)
             if array.dtype.kind != "f":
-                after[name] = np.asarray(array + change)
+                after[name] = np.asarray(changed_by(array, change))
                 continue
             step = self.server_lr * self.direction(name, change.astype(np.float64), sent)
             after[name] = np.where(sent, array + step, array).astype(array.dtype)

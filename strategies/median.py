@@ -46,7 +46,12 @@ class SortedColumns(RoundStrategy[Collected]):
             sent = count > 0
             middle = self.middle(columns[:, sent], count[sent])
             part = after[start : start + COLUMNS]
-            part[sent] = middle if sends is Sends.WEIGHTS else part[sent] + middle
+            if sends is Sends.WEIGHTS:
+                part[sent] = middle
+            elif array.dtype.kind == "b":  # where most have changed it, it is the other one
+                part[sent] = np.abs(part[sent] - middle)
+            else:
+                part[sent] += middle
             touched[start : start + COLUMNS] = sent
         if array.dtype.kind in "iub":
             np.rint(after, out=after)

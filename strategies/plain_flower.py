@@ -24,7 +24,7 @@ from fedlearn.config.options import options_for
 from fedlearn.config.schema import StrategySettings
 from fedlearn.errors import FedlearnError, RunFailed, SettingError, said
 from fedlearn.registry import load_plugin
-from fedlearn.state import Array, Sends, State, Update, UpdateKind
+from fedlearn.state import Array, Sends, State, Update, UpdateKind, changed_by
 from fedlearn.tracebacks import told
 from strategies.attributes import Attributes
 from strategies.base import RoundStrategy, Step, Turn
@@ -93,7 +93,7 @@ class PlainFlower(RoundStrategy[Collected]):
         dense = {name: update[name].values.reshape(array.shape) for name, array in state.items()}
         if sends is Sends.WEIGHTS:
             return dense
-        return {name: state[name] + change for name, change in dense.items()}
+        return {name: changed_by(state[name], change) for name, change in dense.items()}
 
     def memory(self) -> dict[str, Array]:
         """Return what of the strategy has changed since it was made, as FedAdam's moments."""

@@ -136,11 +136,15 @@ class Run:
         return state
 
     def _made(self) -> Model:
-        """Return the run's model, without weights."""
+        """Return the run's model, without weights, on the CPU: the device of the run need not be here."""
         from fedlearn.models import load_model
+        from fedlearn.models.base import Planned
 
         objects.look_in(self.folder)
-        return load_model(self.settings.model.name, self.spec, self.settings.model.options)
+        config = self.settings
+        config = config.model_copy(update={"engine": config.engine.model_copy(update={"device": "cpu"})})
+        made = load_model(config.model.name, self.spec, config.model.options, config.model.loss)
+        return made.planned(config) if isinstance(made, Planned) else made
 
     def _with(self, state: State) -> nn.Module | Model:
         with _threads_kept():

@@ -151,18 +151,18 @@ def test_resume_with_other_code_is_refused_and_with_the_same_goes_on(tmp_path):
     assert len(again.history) == 3
 
 
-def test_resumed_network_with_a_counter_in_its_state_has_the_same_bytes(tmp_path):
-    """BatchNorm counts batches in an array without a dimension: stored as one with a dimension, no report fits it."""
-
-    class Normed(torch.nn.Sequential):
-        def __init__(self):
-            super().__init__(torch.nn.Flatten(), torch.nn.BatchNorm1d(28 * 28), torch.nn.Linear(28 * 28, 62))
-
-    whole = fedlearn.run(data="writers:load", model=Normed, out=tmp_path / "whole", **INLINE | {"rounds": 3})
-    first = fedlearn.run(data="writers:load", model=Normed, out=tmp_path / "first", **INLINE)
-    again = fedlearn.run(resume=first, model=Normed, rounds=3, progress=False)
-    assert again.sha256 == whole.sha256
-    assert again.state["1.num_batches_tracked"].shape == ()
+@pytest.mark.parametrize(
+    "settings",
+    [{"model.loss": "torch.nn.functional:multi_margin_loss"}, {"training.precision": "bfloat16"}],
+    ids=["loss", "precision"],
+)
+def test_evaluated_again_it_scores_what_the_run_says(letters, tmp_path, settings):
+    given = INLINE | {"settings": {**SMALL["settings"], **settings}}
+    run = fedlearn.run(data="writers:load", model=letters, out=tmp_path / "run", **given)
+    again = run.evaluate()
+    assert {name: again[name] for name in ("loss", "accuracy")} == {
+        name: pytest.approx(run.summary[name], rel=1e-9) for name in ("loss", "accuracy")
+    }
 
 
 def test_command_repeats_and_resumes_a_run_of_objects_in_this_process(letters, writers, tmp_path):
