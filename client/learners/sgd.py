@@ -184,8 +184,8 @@ class SGD(Learner):
 
         def step(inputs: Tensor, targets: Tensor) -> Tensor:
             loss = objective.loss(outputs_of(inputs), targets)
-            gradients = list(torch.autograd.grad(loss, parameters, materialize_grads=True))
-            change(gradients)
+            gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
+            change([each.to_dense() if each.is_sparse else each for each in gradients])
             return loss.detach()
 
         return step

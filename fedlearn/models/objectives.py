@@ -73,6 +73,8 @@ class Classification(Objective):
 
     def why_not(self, outputs: Tensor, targets: Tensor) -> str:
         """Return what is wrong with the outputs: their shape, or fewer of them than there are classes."""
+        if not isinstance(outputs, Tensor):
+            return _no_tensor(outputs)
         wanted = (*targets.shape, self.spec.classes)
         fits = outputs.ndim == len(wanted) and outputs.shape[:-1] == targets.shape and outputs.shape[-1] >= wanted[-1]
         return "" if fits else f"its outputs have shape {tuple(outputs.shape)}, which should be {wanted}"
@@ -128,6 +130,8 @@ class Regression(Objective):
 
     def why_not(self, outputs: Tensor, targets: Tensor) -> str:
         """Return what is wrong with the shape of the outputs; one number may stand in a dimension of its own."""
+        if not isinstance(outputs, Tensor):
+            return _no_tensor(outputs)
         fits = outputs.shape[:1] == targets.shape[:1] and outputs.numel() == targets.numel()
         wanted = tuple(targets.shape)
         return "" if fits else f"its outputs have shape {tuple(outputs.shape)}, which should be {wanted}"
@@ -141,6 +145,11 @@ class Regression(Objective):
         """Return absolute and squared error in the unit of the targets, each the mean over an example's numbers."""
         error = (outputs.reshape(len(targets), -1) - targets.reshape(len(targets), -1)).double() * self.unit
         return {MAE.name: error.abs().mean(1).sum().item(), MSE.name: error.square().mean(1).sum().item()}
+
+
+def _no_tensor(outputs: object) -> str:
+    kind = type(outputs).__name__
+    return f"it returns a {kind}, which should be one tensor: return that alone, or take a model.loss of yours"
 
 
 OBJECTIVES = Registry(

@@ -35,6 +35,10 @@ from fedlearn.models.process import prepare_to_train
 from fedlearn.seeding import seed_for
 from fedlearn.state import Array, State, UpdateKind
 
+NUMBERS = {
+    torch.float16, torch.float32, torch.float64, torch.bool,
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+}  # fmt: skip
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 EVALUATION_BATCH = 100  # examples; larger batches push activations out of the cache (1.3-1.7 times slower)
 
@@ -83,6 +87,7 @@ class TorchModel:
         self._build = build
         with torch.random.fork_rng(devices=[]):
             self.module = self._fresh()
+        _check_numbers(self.module)
         self.on(CPU)
 
     def on(self, device: torch.device) -> None:
@@ -129,22 +134,22 @@ class TorchModel:
                 module(inputs_of(self.spec)(np.zeros((2, *self.spec.shape), self.spec.dtype)))
         return module
 
-    def outputs(self, inputs: Tensor) -> Tensor:
+    def outputs(self, inputs: Tensor) -> Any:
         """Return what the module makes of a batch: float32, whatever it computes in."""
         if self.precision == "float32":
-            return self.module(inputs)  # type: ignore[no-any-return]
+            return self.module(inputs)
         if self.precision == "bfloat16":
-            return self._all_in_bfloat16(inputs).float()
-        with torch.autocast(self.device.type, torch.bfloat16):
-            outputs: Tensor = self.module(inputs)
-        return outputs.float()
+            outputs = self._all_in_bfloat16(inputs)
+        else:
+            with torch.autocast(self.device.type, torch.bfloat16):
+                outputs = self.module(inputs)
+        return outputs.float() if isinstance(outputs, Tensor) else outputs
 
-    def _all_in_bfloat16(self, inputs: Tensor) -> Tensor:
+    def _all_in_bfloat16(self, inputs: Tensor) -> Any:
         """Return the module's outputs of rounded weights and inputs; gradients go to the weights themselves."""
         rounded = {name: each.to(torch.bfloat16) for name, each in self._rounded.items()}
         inputs = inputs.to(torch.bfloat16) if inputs.is_floating_point() else inputs
-        outputs: Tensor = functional_call(self.module, rounded, (inputs,))
-        return outputs
+        return functional_call(self.module, rounded, (inputs,))
 
     def load(self, state: State) -> None:
         """Copy a state into the module."""
@@ -191,6 +196,14 @@ class TorchModel:
                 confusion = self.objective.confusion(outputs, targets)
                 total += Evaluation(self.objective.measure(outputs, targets), len(targets), confusion)
         return total
+
+
+def _check_numbers(module: nn.Module) -> None:
+    """Raise TypeError where a state holds what no array of ours can."""
+    for name, each in module.state_dict().items():
+        if not isinstance(each, Tensor) or each.dtype not in NUMBERS:
+            kind = each.dtype if isinstance(each, Tensor) else type(each).__name__
+            raise TypeError(f"{name} is {kind}: a state holds arrays of real numbers of up to 64 bits, no bfloat16")
 
 
 def _all_but_of_norms(module: nn.Module) -> dict[str, nn.Parameter]:

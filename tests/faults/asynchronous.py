@@ -115,7 +115,7 @@ def every_report_ends_as_it_must(ended: Ended) -> Iterator[str]:
 
 
 def _allowed(ended: Ended, asked: Asked) -> set[str]:
-    """Return how a report may end that nobody gives up before; while the server pauses it does not look.
+    """Return how a report may end that nobody gives up before; while it pauses, or nodes measure, no server looks.
 
     Where the clock jumps while states are sent out, some nodes get theirs when their time is over.
     """
@@ -126,7 +126,7 @@ def _allowed(ended: Ended, asked: Asked) -> set[str]:
     jumps = [f for f in ended.schedule.faults if f.what == "jump"]
     if first.due <= asked.sent + DEADLINE:
         return {"late", *fate} if any((f.round_number, f.attempt) == asked.at for f in jumps) else fate
-    pauses = any(seen.of("backing-off") for seen in ended.attempts)
+    pauses = any(seen.of("backing-off", "evaluating") for seen in ended.attempts)
     return {"late", *fate} if jumps or pauses else {"late"}
 
 

@@ -27,6 +27,7 @@ def test_nothing_that_goes_wrong_breaks_what_must_hold(first):
     [
         21556,  # a wait of one step of the clock, of which a tenth is nothing: the server looked for ever
         247822,  # a power failure after a kill and a resume: the checkpoint before it had come back, its state was gone
+        597790,  # the server waited for what nodes measure, and took in later a report that came after its deadline
         99093,  # three of six went too far in an attempt that was judged anew: the invariant asked for more than can be
     ],
 )

@@ -87,6 +87,12 @@ def test_outputs_that_do_not_fit_are_said(spec, outputs, targets, fits):
     )
 
 
+@pytest.mark.parametrize("spec", [CLASSES, NUMBERS])
+def test_outputs_that_are_no_tensor_are_said(spec):
+    why_not = objective_for(spec).why_not((torch.zeros(2, 10), None), torch.zeros(2, dtype=torch.int64))
+    assert why_not.startswith("it returns a tuple, which should be one tensor")
+
+
 @pytest.mark.parametrize("given", ["crossentropy", "math:tau", "builtins:int"])
 def test_what_is_no_loss_is_refused_by_its_setting(given):
     with pytest.raises(SettingError, match=rf"model\.loss = '{given}'"):

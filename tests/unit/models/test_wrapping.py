@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 from fedlearn.data.base import DataSpec
@@ -95,6 +96,12 @@ def test_layers_that_find_out_their_own_size_are_shown_examples():
     assert first == again != model.initial_state(seed=2)["1.weight"].tobytes()
 
 
+def with_buffer(tensor):
+    module = Plain()
+    module.register_buffer("odd", tensor)
+    return module
+
+
 @pytest.mark.parametrize(
     ("given", "options", "said"),
     [
@@ -103,6 +110,8 @@ def test_layers_that_find_out_their_own_size_are_shown_examples():
         (Plain(), {"classes": 3}, "model.options = {'classes': 3}: the model is made already: it takes none"),
         (of_spec, {"spec": 3}, "model.options.spec = 3: there are no options here"),
         (breaks, {}, "model.name = 'breaks': it cannot be built: RuntimeError: no weights here"),
+        (with_buffer(torch.ones(2, dtype=torch.bfloat16)), {}, "TypeError: odd is torch.bfloat16: a state holds"),
+        (with_buffer(torch.ones(2, dtype=torch.complex64)), {}, "TypeError: odd is torch.complex64: a state holds"),
         (lambda: "net", {}, "it must make a torch.nn.Module or a fedlearn.models.Model, not str"),
         (3, {}, "model.name = 'int': it is neither a torch.nn.Module class nor a function"),
     ],

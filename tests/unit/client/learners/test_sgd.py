@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
 from client.learners.base import LocalTask
@@ -177,6 +178,26 @@ def test_gradients_are_clipped_as_torch_does_it():
     np.testing.assert_allclose(after["out.weight"], by_torch["out.weight"], rtol=1e-3, atol=2e-6)
     _, unclipped, _ = fit({"clip_norm": 1e6, "local_epochs": 2, "momentum": 0.0})
     np.testing.assert_array_equal(unclipped["out.weight"], fit({"local_epochs": 2, "momentum": 0.0})[1]["out.weight"])
+
+
+class Looked(nn.Module):
+    def __init__(self, *, sparse):
+        super().__init__()
+        self.table = nn.Embedding(4, 10, sparse=sparse)
+
+    def forward(self, images):
+        return self.table((images.flatten(1).sum(1) > 0).long())
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"momentum": 0.0}, {"proximal_mu": 0.1, "weight_decay": 0.1, "clip_norm": 0.1}]
+)
+def test_sparse_gradients_are_taken_like_others(settings):
+    settings = {"local_epochs": 2, **settings}
+    sparse, dense = (
+        fit(settings, module=partial(Looked, sparse=sparse))[1]["table.weight"] for sparse in (True, False)
+    )
+    np.testing.assert_array_equal(sparse, dense)
 
 
 def halved(training, round_number, rounds):
