@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -35,6 +35,8 @@ class ModelSpec:
         Nodes spend ``privacy.epsilon`` on it: in a simulation, noise is seeded unless another is asked for.
     preload : {"torch", "trees"}, default="torch"
         What workers have imported before they are forked.
+    imports : sequence of str, default=()
+        Further modules that they have imported then.
     sums : bool, default=False
         Nodes send noisy sums that are added up: ``privacy.trust`` says whose noise protects.
 
@@ -50,6 +52,7 @@ class ModelSpec:
     rounds: Literal["", "once", "turns", "planned"] = ""
     is_private: bool = False
     preload: Literal["torch", "trees"] = "torch"
+    imports: Sequence[str] = ()
     sums: bool = False
 
     def made(self, spec: DataSpec, options: Mapping[str, Any]) -> Model:
@@ -58,14 +61,14 @@ class ModelSpec:
         return build(spec, options)
 
 
-def torch_module(given: object) -> ModelSpec:
+def torch_module(given: object, *, imports: Sequence[str] = ()) -> ModelSpec:
     """Return the row of a torch module: its class, a function that returns one, a module, or ``module:name`` of these.
 
     A class or function is called with the data set's `DataSpec` if it has a parameter named ``spec`` or annotated so,
     and with ``model.options`` as its other keyword arguments. A `torch.nn.Module` is wrapped into a `TorchModel`; a
     `Model` is taken as it is.
     """
-    return ModelSpec(partial(_of_module, given))
+    return ModelSpec(partial(_of_module, given), imports=imports)
 
 
 def _of_module(given: object, spec: DataSpec, options: Mapping[str, Any]) -> Model:

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.compiled import compiled
 from fedlearn.trees.domain import Domain
 
 MISSING = 255
@@ -50,7 +50,7 @@ class Grid:
         return out
 
 
-@numba.njit(cache=True)
+@compiled()
 def _fill_codes(
     X: NDArray[np.float64], thresholds: NDArray[np.float64], count: NDArray[np.int64], out: NDArray[np.uint8]
 ) -> None:

@@ -8,10 +8,10 @@ it is worked out once for all (`_summaries`).
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.compiled import compiled
 from fedlearn.trees.nodes import NodeTable
 
 FloatArray = NDArray[np.float64]
@@ -54,7 +54,7 @@ def leaf_of_rows(table: NodeTable, X: FloatArray) -> NDArray[np.int32]:
     return out
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def _child(x, threshold, first_child, num_children):  # type: ignore[no-untyped-def]
     """Return the child that takes x, or -1 if x is missing there."""
     if np.isnan(x):
@@ -65,7 +65,7 @@ def _child(x, threshold, first_child, num_children):  # type: ignore[no-untyped-
     return first_child + (1 if x > threshold else 0)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _predict(root, weight, feature, threshold, first_child, num_children, value, asked, mean, X, out):  # type: ignore[no-untyped-def]
     """Tree by tree over blocks of rows, so that a tree's nodes stay in the cache."""
     block = 4096
@@ -101,7 +101,7 @@ def _predict(root, weight, feature, threshold, first_child, num_children, value,
                     )
 
 
-@numba.njit(cache=True)
+@compiled()
 def _spread(node, weight, waiting, shares, feature, threshold, first_child, num_children, asked, mean, x, out):  # type: ignore[no-untyped-def]
     """Add the leaves below a node, the row's weight divided wherever its value is missing."""
     known = np.uint64(0)
@@ -128,13 +128,13 @@ def _spread(node, weight, waiting, shares, feature, threshold, first_child, num_
         here = child
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def _bit(feature):  # type: ignore[no-untyped-def]
     """Return the bit that stands for a feature, and for every 64th from it on."""
     return np.uint64(1) << np.uint64(feature % 64)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _summaries(feature, first_child, num_children, value):  # type: ignore[no-untyped-def]
     """Return (nodes,) bits of the features that a node and those below it ask for, and (nodes, outputs) their means.
 
@@ -152,7 +152,7 @@ def _summaries(feature, first_child, num_children, value):  # type: ignore[no-un
     return asked, mean
 
 
-@numba.njit(cache=True)
+@compiled()
 def _leaves(root, feature, threshold, first_child, num_children, X, out):  # type: ignore[no-untyped-def]
     for tree in range(root.shape[0]):
         for row in range(X.shape[0]):

@@ -24,7 +24,8 @@ def start(model: str = "") -> None:
         The name of the model that the workers will need.
     """
     one_thread_each()
-    forkserver.set_forkserver_preload([PRELOADS[model_spec(model).preload if model else "torch"]])
+    row = model_spec(model) if model else None
+    forkserver.set_forkserver_preload([*row.imports, PRELOADS[row.preload]] if row else [PRELOADS["torch"]])
     resource_tracker.ensure_running()  # first, as it unblocks the signal that we block
     atexit.unregister(_stop)
     atexit.register(_stop, os.getpid())

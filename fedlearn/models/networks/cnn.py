@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from fedlearn.data.base import DataSpec
 from fedlearn.models.base import image_shape
+from fedlearn.models.pooling import max_pool2d
 
 SMALLEST = 16  # pixels: of fewer, nothing is left after the second pooling
 
@@ -50,8 +51,8 @@ class CNN(nn.Module):
 
         Pooling before relu gives the same bytes as after it, forwards and backwards, at a tenth less time and memory.
         """
-        x = functional.relu(functional.max_pool2d(self.conv1(x), 2))  # (B, 6, 14, 14)
-        x = functional.relu(functional.max_pool2d(self.conv2(x), 2))  # (B, 16, 5, 5)
+        x = functional.relu(max_pool2d(self.conv1(x), 2))  # (B, 6, 14, 14)
+        x = functional.relu(max_pool2d(self.conv2(x), 2))  # (B, 16, 5, 5)
         x = x.flatten(1)  # (B, 400)
         x = functional.relu(self.fc1(x))  # (B, 120)
         x = functional.relu(self.fc2(x))  # (B, 84)

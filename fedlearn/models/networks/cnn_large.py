@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from fedlearn.data.base import DataSpec
 from fedlearn.models.base import image_shape
+from fedlearn.models.pooling import max_pool2d
 
 SMALLEST = 4  # pixels: they are halved twice
 
@@ -51,8 +52,8 @@ class CNNLarge(nn.Module):
 
         Pooling before relu gives the same bytes as after it, forwards and backwards, at a tenth less time and memory.
         """
-        x = functional.relu(functional.max_pool2d(self.conv1(x), 2))  # (B, 32, 16, 16)
-        x = functional.relu(functional.max_pool2d(self.conv2(x), 2))  # (B, 64, 8, 8)
+        x = functional.relu(max_pool2d(self.conv1(x), 2))  # (B, 32, 16, 16)
+        x = functional.relu(max_pool2d(self.conv2(x), 2))  # (B, 64, 8, 8)
         x = functional.relu(self.fc1(x.flatten(1)))  # (B, 512)
         logits: Tensor = self.fc2(x)  # (B, K)
         return logits

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from fedlearn.models.pooling import max_pool2d
 from fedlearn.models.stacks.stacked import Layout, Stacked
 
 FEW = (
@@ -66,6 +67,11 @@ def on_each_channel(function: Callable[..., Any], x: Any, *args: Any, **named: A
     return Stacked(made, Layout.SIDE, x.streams) if isinstance(made, Tensor) else NotImplemented
 
 
+def pooled(_: object, x: Any, *args: Any, **named: Any) -> Any:
+    """Return the largest numbers of images side by side."""
+    return on_each_channel(max_pool2d, x, *args, **named)
+
+
 def on_each_number(function: Callable[..., Tensor], x: Any, *args: Any, **named: Any) -> Any:
     """Return what works on each number alone."""
     if not isinstance(x, Stacked) or x.layout_ is Layout.EACH:
@@ -89,8 +95,9 @@ def flatten(function: Callable[..., Tensor], x: Any, start_dim: int = 0, end_dim
 RULES: dict[Callable[..., Any], Callable[..., Any]] = {
     functional.linear: linear,
     torch.conv2d: conv2d,
-    functional.max_pool2d: on_each_channel,
-    torch.max_pool2d: on_each_channel,
+    max_pool2d: pooled,
+    functional.max_pool2d: pooled,
+    torch.max_pool2d: pooled,
     functional.avg_pool2d: on_each_channel,
     functional.relu: on_each_number,
     torch.relu: on_each_number,

@@ -8,16 +8,17 @@ of thresholds below the row's value, so a row goes right of candidate j if and o
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from fedlearn.compiled import compiled
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bins = NDArray[np.uint8]
 
 
-@numba.njit(cache=True)
+@compiled()
 def squared_errors(bins: Bins, y: Floats, order: Integers, start: Integers, stop: Integers, candidates: int) -> Floats:
     """Return (nodes, f * c) sum of squared errors around the two children's means, for every split.
 
@@ -55,7 +56,7 @@ def squared_errors(bins: Bins, y: Floats, order: Integers, start: Integers, stop
     return errors
 
 
-@numba.njit(cache=True)
+@compiled()
 def absolute_errors(bins: Bins, y: Floats, order: Integers, start: Integers, stop: Integers, candidates: int) -> Floats:
     """Return (nodes, f * c) sum of absolute errors around the two children's medians, for every split.
 
@@ -92,7 +93,7 @@ def absolute_errors(bins: Bins, y: Floats, order: Integers, start: Integers, sto
     return errors
 
 
-@numba.njit(cache=True)
+@compiled()
 def _errors_after_removal(values: Floats, removal: Integers, removed: Integers, links: Integers) -> Floats:
     """Return, for each k, the sum of |value - median| of what is left after the first removed[k] removals.
 
@@ -137,7 +138,7 @@ def _errors_after_removal(values: Floats, removal: Integers, removed: Integers, 
     return errors
 
 
-@numba.njit(cache=True)
+@compiled()
 def left_sizes(
     bins: Bins, order: Integers, start: Integers, stop: Integers, feature: Integers, cut: Integers
 ) -> Integers:
@@ -150,7 +151,7 @@ def left_sizes(
     return sizes
 
 
-@numba.njit(cache=True)
+@compiled()
 def route(
     bins: Bins, order: Integers, start: Integers, stop: Integers, feature: Integers, cut: Integers, left: Integers
 ) -> None:
@@ -167,7 +168,7 @@ def route(
                 high += 1
 
 
-@numba.njit(cache=True)
+@compiled()
 def means(y: Floats, order: Integers, start: Integers, stop: Integers, empty: float) -> Floats:
     """Return (nodes,) mean target; `empty` where a node has no row."""
     values = np.full(len(start), empty)
@@ -177,7 +178,7 @@ def means(y: Floats, order: Integers, start: Integers, stop: Integers, empty: fl
     return values
 
 
-@numba.njit(cache=True)
+@compiled()
 def noisy_medians(
     y: Floats, order: Integers, start: Integers, stop: Integers, strength: float, gap_draw: Floats, place_draw: Floats
 ) -> Floats:

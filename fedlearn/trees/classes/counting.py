@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.compiled import compiled
 from fedlearn.trees.binning import MISSING
 from fedlearn.trees.nodes import LEAF
 
@@ -143,7 +143,7 @@ def _count(growth: Growth, records: CodedRecords, slot: IntArray, slots: int, co
     return counts / ONE
 
 
-@numba.njit(cache=True)
+@compiled()
 def _add(  # type: ignore[no-untyped-def]
     codes, labels, weights, tree, sizes, offsets, num_trees, feature, first_child, slot, waiting, columns_by, counts
 ):

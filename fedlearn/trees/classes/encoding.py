@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.compiled import compiled
 from fedlearn.trees.binning import MISSING
 from fedlearn.trees.classes.counting import IntArray
 from fedlearn.trees.columns import columns_of, is_missing, is_numeric, numbers_of
@@ -113,7 +113,8 @@ class Encoding:
     def encode(self, X: Any) -> NDArray[np.uint8]:
         """Return (n, features) codes of X: a DataFrame, or an array of objects or numbers."""
         if all(isinstance(one, int) for one in self.categories) and getattr(X, "dtype", None) in (np.float64, np.int64):
-            return _codes_of_numbers(np.ascontiguousarray(X, np.float64), self.sizes)
+            known: NDArray[np.uint8] = _codes_of_numbers(np.ascontiguousarray(X, np.float64), self.sizes)
+            return known
         columns = columns_of(X)
         codes = np.empty((len(X), len(self.categories)), np.uint8)
         for feature, column in enumerate(columns):
@@ -138,7 +139,7 @@ class Encoding:
         return np.where(missing, MISSING, codes).astype(np.uint8)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _codes_of_numbers(X: NDArray[np.float64], sizes: IntArray) -> NDArray[np.uint8]:
     """Return the codes of numbers that already are codes, or MISSING where one is not."""
     codes = np.full(X.shape, MISSING, np.uint8)

@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from fedlearn.compiled import compiled
 
 UNIT = 2**20
 """Fixed-point weight of one record: targets are rounded to 2^-20, a weight may be halved twenty times."""
@@ -113,7 +114,7 @@ def route(rows: Rows, feature: NDArray[np.int32], cut: NDArray[np.int64]) -> Row
     return Rows(codes, pairs, start)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _add_up(pairs, start, out):  # type: ignore[no-untyped-def]
     for slot in range(start.shape[0] - 1):
         for row in range(start[slot], start[slot + 1]):
@@ -121,7 +122,7 @@ def _add_up(pairs, start, out):  # type: ignore[no-untyped-def]
             out[slot, 1] += pairs[row, 1]
 
 
-@numba.njit(cache=True)
+@compiled()
 def _add_hats(pairs, start, out):  # type: ignore[no-untyped-def]
     gaps = out.shape[1] - 1
     for slot in range(start.shape[0] - 1):
@@ -134,7 +135,7 @@ def _add_hats(pairs, start, out):  # type: ignore[no-untyped-def]
             out[slot, lower + 1] += upper_part
 
 
-@numba.njit(cache=True)
+@compiled()
 def _fill(codes, pairs, start, out):  # type: ignore[no-untyped-def]
     missing = out.shape[2] - 1
     for slot in range(start.shape[0] - 1):
@@ -148,7 +149,7 @@ def _fill(codes, pairs, start, out):  # type: ignore[no-untyped-def]
                 place[1] += ones
 
 
-@numba.njit(cache=True)
+@compiled()
 def _fill_by_target(codes, pairs, step, start, out):  # type: ignore[no-untyped-def]
     missing = out.shape[2] - 1
     for slot in range(start.shape[0] - 1):
@@ -159,7 +160,7 @@ def _fill_by_target(codes, pairs, step, start, out):  # type: ignore[no-untyped-
                 out[slot, feature, missing if code == 255 else code, step[row]] += weight
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def _goes(codes, pairs, row, place, feature, cut):  # type: ignore[no-untyped-def]
     """Return whether the row goes to the left, and whether to the right."""
     code = codes[row, feature]
@@ -171,7 +172,7 @@ def _goes(codes, pairs, row, place, feature, cut):  # type: ignore[no-untyped-de
     return is_left, not is_left
 
 
-@numba.njit(cache=True)
+@compiled()
 def _side(codes, pairs, row, place):  # type: ignore[no-untyped-def]
     """Return whether a small piece goes to the left: the last bit of a hash of the piece and its node.
 
@@ -186,7 +187,7 @@ def _side(codes, pairs, row, place):  # type: ignore[no-untyped-def]
     return (mixed ^ (mixed >> np.uint64(33))) & np.uint64(1) == np.uint64(1)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _count_children(codes, pairs, start, feature, cut, count):  # type: ignore[no-untyped-def]
     """Write the number of rows of child c to count[c + 1]."""
     for slot in range(start.shape[0] - 1):
@@ -199,7 +200,7 @@ def _count_children(codes, pairs, start, feature, cut, count):  # type: ignore[n
         count[2 * slot + 2] = right
 
 
-@numba.njit(cache=True)
+@compiled()
 def _move(codes, pairs, start, feature, cut, child_start, new_codes, new_pairs):  # type: ignore[no-untyped-def]
     features = codes.shape[1]
     for slot in range(start.shape[0] - 1):

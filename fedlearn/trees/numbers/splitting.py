@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.compiled import compiled
 from fedlearn.privacy import permute_and_flip
 from fedlearn.privacy.noise import Noise
 from fedlearn.trees.binning import Grid
@@ -107,7 +107,7 @@ def _steps(pairs: NDArray[np.int32]) -> NDArray[np.uint8]:
     return np.asarray(np.rint(pairs[:, 1] / weight * (TARGET_STEPS - 1)), np.uint8)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _labels(pairs, start, center):  # type: ignore[no-untyped-def]
     """Return (rows, 2) the row's whole weight under its label: column 1 if y > center, else column 0."""
     out = np.zeros_like(pairs)
@@ -118,7 +118,7 @@ def _labels(pairs, start, center):  # type: ignore[no-untyped-def]
     return out
 
 
-@numba.njit(cache=True)
+@compiled()
 def _vote(counts, low, high, out):  # type: ignore[no-untyped-def]
     for slot in range(out.shape[0]):
         for feature in range(out.shape[1]):
@@ -135,7 +135,7 @@ def _vote(counts, low, high, out):  # type: ignore[no-untyped-def]
                     out[slot, feature, cut] = left + right
 
 
-@numba.njit(cache=True)
+@compiled()
 def _squared(sums, low, high, out):  # type: ignore[no-untyped-def]
     """Write -SSE plus the sum of squares, which is the same for all candidates and so changes no choice."""
     for slot in range(out.shape[0]):
@@ -154,7 +154,7 @@ def _squared(sums, low, high, out):  # type: ignore[no-untyped-def]
                     out[slot, feature, cut] = score + (right_ones * right_ones / right if right > 0 else 0.0)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _absolute(counts, low, high, out):  # type: ignore[no-untyped-def]
     steps = counts.shape[3]
     left, right = np.empty(steps), np.empty(steps)
@@ -172,7 +172,7 @@ def _absolute(counts, low, high, out):  # type: ignore[no-untyped-def]
                     out[slot, feature, cut] = -_absolute_error(left) - _absolute_error(right)
 
 
-@numba.njit(cache=True, inline="always")
+@compiled(inline="always")
 def _absolute_error(weight):  # type: ignore[no-untyped-def]
     """Return the sum of weight * abs(y - median), y = step / (steps - 1).
 

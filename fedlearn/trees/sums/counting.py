@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.compiled import compiled
 from fedlearn.trees.sums.losses import UNIT
 from fedlearn.trees.sums.partitions import Partitions
 from fedlearn.trees.sums.views import Codes
@@ -43,14 +43,14 @@ def unbalance(
     return out / UNIT
 
 
-@numba.njit(cache=True)
+@compiled()
 def _add(cell, pairs, out):  # type: ignore[no-untyped-def]
     for row in range(pairs.shape[0]):
         for column in range(pairs.shape[1]):
             out[cell[row], column] += pairs[row, column]
 
 
-@numba.njit(cache=True)
+@compiled()
 def _unbalance(codes, table, gradients, out):  # type: ignore[no-untyped-def]
     """Fill `out`; a partition that is a coarser grid of the one before it is summed from that one's cells."""
     finer = np.zeros((gradients.shape[0], table[:, 5].max()), np.int64)
@@ -67,7 +67,7 @@ def _unbalance(codes, table, gradients, out):  # type: ignore[no-untyped-def]
         finer, sums = sums, finer
 
 
-@numba.njit(cache=True)
+@compiled()
 def _sum(first, second, partition, gradient, lanes, sums):  # type: ignore[no-untyped-def]
     """Fill `sums`. Rows take turns in lanes: a sum that waits for the one just before it takes thrice as long."""
     _, b, shift, other, stride, cells = partition
@@ -85,7 +85,7 @@ def _sum(first, second, partition, gradient, lanes, sums):  # type: ignore[no-un
         sums[cell] = lanes[:, cell].sum()
 
 
-@numba.njit(cache=True)
+@compiled()
 def _pool(finer, of_finer, partition, sums):  # type: ignore[no-untyped-def]
     _, _, shift_before, other_before, stride_before, cells_before = of_finer
     _, _, shift, other, stride, cells = partition

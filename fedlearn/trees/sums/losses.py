@@ -21,9 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from fedlearn.compiled import compiled
 
 UNIT = 2**20
 """Fixed-point weight of one record."""
@@ -170,7 +171,7 @@ def pairs_of(loss: Loss, score: FloatArray, target: NDArray[np.float64]) -> NDAr
     return out
 
 
-@numba.njit(cache=True)
+@compiled()
 def _fill(gradient, wanted, total, out):  # type: ignore[no-untyped-def]
     outputs = gradient.shape[1]
     for row in range(len(total)):
