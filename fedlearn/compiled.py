@@ -16,14 +16,14 @@ def compiled(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], 
     """Return a decorator: `numba.njit` with these options, whose machine code is kept beside the file or in the home.
 
     Where neither can be written to, as in a container of another user, each process compiles it anew. With a signature
-    that is done where the decorator stands, not at the first call.
+    that is done where the decorator stands, not at the first call, and a full disk does no harm either.
     """
     njit: Any = numba.njit
 
     def decorate(function: Callable[..., Any]) -> Any:
         try:
             return njit(*signature, cache=True, **options)(function)
-        except RuntimeError:  # numba has found no folder that can be written to
+        except (RuntimeError, OSError):  # numba has found no folder that can be written to, or could not write
             _say_that_nothing_is_kept()
             return njit(*signature, **options)(function)
 

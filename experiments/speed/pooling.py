@@ -16,10 +16,9 @@ import numpy as np
 
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
+from experiments.speed.stacks import SETTINGS, loaded
 from fedlearn.config import config_from
-from fedlearn.data import load_dataset
-from fedlearn.models import load_model, pooling
-from fedlearn.models.torch_model import TorchModel
+from fedlearn.models import pooling
 from fedlearn.state import State
 
 IMAGES = 500
@@ -33,14 +32,11 @@ def main() -> None:
     parser.add_argument("--batches", default="10,50,100")
     parser.add_argument("--repeats", type=int, default=15)
     given = parser.parse_args()
-    data = load_dataset("cifar10", "")
-    model = load_model(given.model, data.spec)
-    assert isinstance(model, TorchModel)
+    data, model = loaded(given.model)
     state = model.initial_state(seed=1)
     task = LocalTask(data.train, np.arange(IMAGES), 1, 1, 0, {})
     for size in map(int, given.batches.split(",")):
-        settings = {"training.batch_size": size, "training.lr": 0.1, "training.momentum": 0.0}
-        learner = SGD.from_settings(model, config_from({**settings, "training.local_epochs": 1}))
+        learner = SGD.from_settings(model, config_from({**SETTINGS, "training.batch_size": size}))
         ratios = [ratio(learner, state, task) for _ in range(given.repeats + 1)][1:]
         print(f"batch={size} ratio={median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
 

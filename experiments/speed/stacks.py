@@ -20,6 +20,7 @@ from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.data import load_dataset
+from fedlearn.data.base import Dataset
 from fedlearn.models import load_model
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.state import State
@@ -38,9 +39,7 @@ def main() -> None:
     parser.add_argument("--stacks", default="2,5,10")
     parser.add_argument("--repeats", type=int, default=7)
     given = parser.parse_args()
-    data = load_dataset("cifar10", "")
-    model = load_model(given.model, data.spec)
-    assert isinstance(model, TorchModel)
+    data, model = loaded(given.model)
     stacks = [1, *map(int, given.stacks.split(","))]
     learners = [SGD.from_settings(model, config_from({**SETTINGS, "training.stack": stack})) for stack in stacks]
     rows = np.random.default_rng(0).permutation(len(data.train))[: given.nodes * given.images]
@@ -51,6 +50,15 @@ def main() -> None:
         each = 1000 * median(turn[place] for turn in seconds) / given.nodes
         ratios = sorted(turn[place] / turn[0] for turn in seconds)
         print(f"stack={stack} ms_a_node={each:.1f} ratio={median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})")
+
+
+def loaded(name: str) -> tuple[Dataset, TorchModel]:
+    """Return CIFAR-10, and a network for it."""
+    data = load_dataset("cifar10", "")
+    model = load_model(name, data.spec)
+    assert isinstance(data, Dataset)
+    assert isinstance(model, TorchModel)
+    return data, model
 
 
 def cpu_seconds(learner: SGD, state: State, tasks: list[LocalTask]) -> float:

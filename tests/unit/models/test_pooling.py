@@ -12,6 +12,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
@@ -20,6 +21,7 @@ from fedlearn.models import load_model, pooling
 from fedlearn.models.pooling import max_pool2d
 from tests.oracles import images
 
+FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"  # no file can have a byte
 VALUES = [-np.inf, -2.0, -1.0, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan]  # few: many of four are equal
 
 
@@ -128,6 +130,17 @@ def test_can_be_exported():
     assert torch.equal(exported(x), functional.max_pool2d(x, 2))
 
 
+def test_without_gradients_and_with_activations_that_are_computed_again():
+    x = made((2, 3, 5, 4), values=[0.0, 1.0, 2.0, 3.0])
+    with torch.inference_mode():
+        assert same(max_pool2d(x, 2), functional.max_pool2d(x, 2))
+    found = [
+        torch.autograd.grad(checkpoint(lambda y, pool=pool: pool(y, 2).pow(2).sum(), x, use_reentrant=False), x)[0]
+        for pool in (max_pool2d, functional.max_pool2d)
+    ]
+    assert same(*found)
+
+
 class _Pooling(torch.nn.Module):
     def forward(self, x):
         return max_pool2d(x, 2)
@@ -146,14 +159,19 @@ def test_a_fit_has_the_same_bytes_by_either(name, monkeypatch):
     assert fits[0] == fits[1]
 
 
-def test_compiled_anew_where_nothing_can_be_kept():
+@pytest.mark.parametrize(
+    "nothing",
+    ["import os; os.environ['NUMBA_CACHE_LOCATOR_CLASSES'] = 'IPythonCacheLocator'", FULL],
+    ids=["no folder", "full disk"],
+)
+def test_compiled_anew_where_nothing_can_be_kept(nothing, tmp_path):
     """So it is in a container of another user, whose home and packages are read-only."""
     code = (
-        "import numpy as np; from fedlearn.models.pooling_loops import pool; import fedlearn.models.pooling_loops;"
+        f"{nothing}; import numpy as np; from fedlearn.models.pooling_loops import pool;"
         "x = np.arange(4, dtype=np.float32).reshape(1, 2, 2, 1); out = np.empty((1, 1, 1, 1), np.float32);"
         "pool(x, out, np.empty((1, 1, 1, 1), np.uint8)); print(out.item())"
     )
-    nowhere = {**os.environ, "NUMBA_CACHE_LOCATOR_CLASSES": "IPythonCacheLocator"}
-    done = subprocess.run([sys.executable, "-c", code], env=nowhere, capture_output=True, text=True, check=False)
+    there = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=there, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "3.0\n"), done.stderr
     assert done.stderr.count("NUMBA_CACHE_DIR") == 1
