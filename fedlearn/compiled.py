@@ -30,6 +30,11 @@ def compiled(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], 
     return decorate
 
 
+def part(function: Callable[..., Any]) -> Any:
+    """Have numba compile a function into those that call it; it is not kept by itself."""
+    return numba.njit(function)
+
+
 @cache
 def _say_that_nothing_is_kept() -> None:
     log.warning("compiled code is made anew in each process: neither its folder nor the home folder can be written to; "

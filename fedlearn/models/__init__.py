@@ -11,13 +11,13 @@ from fedlearn.models.spec import ModelSpec, torch_module
 from fedlearn.objects import name_in
 from fedlearn.registry import did_you_mean, load_plugin
 
-POOLING = ("fedlearn.models.pooling_loops",)
+LOOPS = ("fedlearn.models.kernels.loops",)
 
 MODELS: dict[str, ModelSpec] = {
     "linear": torch_module("fedlearn.models.networks.linear:Linear"),
     "mlp": torch_module("fedlearn.models.networks.mlp:MLP"),
-    "cnn": torch_module("fedlearn.models.networks.cnn:CNN", imports=POOLING),
-    "cnn-large": torch_module("fedlearn.models.networks.cnn_large:CNNLarge", imports=POOLING),
+    "cnn": torch_module("fedlearn.models.networks.cnn:CNN", imports=LOOPS),
+    "cnn-large": torch_module("fedlearn.models.networks.cnn_large:CNNLarge", imports=LOOPS),
     "resnet18": torch_module("fedlearn.models.networks.resnet18:ResNet18"),
     "lstm": torch_module("fedlearn.models.networks.lstm:LSTM"),
     "transformer": torch_module("fedlearn.models.networks.transformer:Transformer"),

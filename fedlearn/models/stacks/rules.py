@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fedlearn.models.pooling import max_pool2d
+from fedlearn.models.kernels.pooled_convolution import computed, is_ours, pooled_conv2d
 from fedlearn.models.stacks.stacked import Layout, Stacked
 
 FEW = (
@@ -67,9 +67,14 @@ def on_each_channel(function: Callable[..., Any], x: Any, *args: Any, **named: A
     return Stacked(made, Layout.SIDE, x.streams) if isinstance(made, Tensor) else NotImplemented
 
 
-def pooled(_: object, x: Any, *args: Any, **named: Any) -> Any:
-    """Return the largest numbers of images side by side."""
-    return on_each_channel(max_pool2d, x, *args, **named)
+def pooled_convolution(_: object, x: Any, weight: Any, bias: Any = None, *, padding: Any = 0) -> Any:
+    """Return each node's images with its own filters, one node after another: with the bytes of a node alone."""
+    if not isinstance(x, Stacked) or not isinstance(weight, Stacked) or not isinstance(bias, (Stacked, type(None))):
+        return NotImplemented
+    images, filters, biases = x.whole(), weight.whole(), None if bias is None else bias.whole()
+    if images.ndim != 5 or filters.ndim != 5 or not is_ours(images, filters, biases, padding):
+        return NotImplemented
+    return Stacked(computed(images, filters, biases, padding), Layout.WHOLE, x.streams)
 
 
 def on_each_number(function: Callable[..., Tensor], x: Any, *args: Any, **named: Any) -> Any:
@@ -95,9 +100,9 @@ def flatten(function: Callable[..., Tensor], x: Any, start_dim: int = 0, end_dim
 RULES: dict[Callable[..., Any], Callable[..., Any]] = {
     functional.linear: linear,
     torch.conv2d: conv2d,
-    max_pool2d: pooled,
-    functional.max_pool2d: pooled,
-    torch.max_pool2d: pooled,
+    pooled_conv2d: pooled_convolution,
+    functional.max_pool2d: on_each_channel,
+    torch.max_pool2d: on_each_channel,
     functional.avg_pool2d: on_each_channel,
     functional.relu: on_each_number,
     torch.relu: on_each_number,

@@ -1,0 +1,222 @@
+"""The loops of `pooled_convolution.py`; a module of its own, as it imports numba.
+
+An image lies as its rows, pixels and channels do, (H, W, C): a row of a filter's window is a run of numbers.
+
+Forwards, vectors lie along the channels that come out, and each number of the window multiplies them; of four places
+the largest stays. Backwards only those places have a gradient, a quarter of all, and after a relu half of these: the
+window of each is added to its filter's gradient, and the filter to the window's, times that number. Torch's
+convolution, which knows of no pooling behind it, multiplies all the zeros, too.
+
+Shapes: B batch, C channels, H height, W width; O channels that come out, h, w their height and width once pooled; R
+rows of a filter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.compiled import compiled, part
+from fedlearn.models.kernels.vectors import LANES, adding, pooling
+
+Array = NDArray[Any]
+ROWS = (3, 5)  # of filters
+WIDTH = 2 * LANES  # numbers of a tile's row
+NARROW = 8  # channels: up to so many come out in one vector of so many lanes
+LINE = 16  # numbers
+CACHE = 4096  # numbers: so many of several small images stay in the processor's first cache
+
+_add_three, _add_five = adding(3, 2), adding(5, 2)
+_pool_narrow, _pool_wide = pooling(2, 1, NARROW), pooling(1, 2, LANES)
+
+IMAGES, PLACES = "float32[:,:,:,::1]", "uint8[:,:,:,::1]"
+
+
+@part
+def _pad(image: Array, first: int, channels: int, above: int, left: int, padded: Array) -> None:
+    """Copy channels of an image (H, W, C) to where zeros lie around it; those that it has not are left as they are."""
+    height, width, inside = image.shape
+    stride = (width + 2 * left) * channels
+    numbers = image.reshape(height, width * inside)
+    for i in range(height):
+        row, there = numbers[i], padded[(above + i) * stride + left * channels :]
+        if channels == inside:
+            for j in range(width * inside):
+                there[j] = row[j]
+        else:
+            for j in range(width):
+                for c in range(min(channels, inside - first)):
+                    there[j * channels + c] = row[j * inside + first + c]
+
+
+@part
+def _zeros(count: int) -> Array:
+    """Return zeros that begin at a line of the processor's cache: a vector that lies in two takes twice as long."""
+    made = np.zeros(count + LINE, np.float32)
+    return made[-(made.ctypes.data // 4) % LINE :][:count]
+
+
+@part
+def _blocks(inside: int, wide: int) -> tuple[int, int, int]:
+    """Return how many blocks of channels there are, how many are in each, and the tiles in a row of a window."""
+    blocks = -(-inside // WIDTH)
+    channels = -(-inside // blocks)
+    return blocks, channels, -(-wide * channels // WIDTH)
+
+
+@part
+def _corners(rows: int, columns: int, stride: int, channels: int) -> tuple[Array, Array]:
+    """Return where the window of each cell's first place begins, and how much later those of its four places do."""
+    begins = np.empty(rows * columns, np.int64)
+    for i in range(rows):
+        for j in range(columns):
+            begins[i * columns + j] = 2 * (i * stride + j * channels)
+    return begins, np.array([0, channels, stride, stride + channels])
+
+
+@compiled(f"void({IMAGES}, {IMAGES}, float32[::1], int64, int64, {IMAGES}, {PLACES})")
+def convolve_and_pool(
+    x: Array, filters: Array, bias: Array, above: int, left: int, pooled: Array, which: Array
+) -> None:
+    """Write the largest numbers (B, h, w, O) of each four of a convolution of images (B, H, W, C), and which they are.
+
+    Filters (O, C, R, wide), bias (O); images are padded by zeros above and below, left and right.
+    """
+    batch, height, width, inside = x.shape
+    outside, _, high, wide = filters.shape
+    _, rows, columns, _ = pooled.shape
+    is_narrow = outside <= NARROW
+    channels, cells = (NARROW, 2) if is_narrow else (2 * LANES, 1)
+    groups = -(-outside // channels)
+    packed = _zeros(groups * high * wide * inside * channels).reshape(groups, high * wide * inside, channels)
+    biases = np.zeros(groups * channels, np.float32)
+    biases[:outside] = bias
+    for o in range(outside):
+        for c in range(inside):
+            for r in range(high):
+                for k in range(wide):
+                    packed[o // channels, (r * wide + k) * inside + c, o % channels] = filters[o, c, r, k]
+    stride = (width + 2 * left) * inside
+    padded = np.zeros((height + 2 * above) * stride + 2 * cells * inside, np.float32)  # a tile reaches past the end
+    for n in range(batch):
+        _pad(x[n], 0, inside, above, left, padded)
+        for g in range(groups - 1, -1, -1):  # what a tile writes too much lies where another one writes after it
+            for i in range(rows):
+                for j in range(0, columns, cells):
+                    begin = ((n * rows + i) * columns + j) * outside + g * channels
+                    tile = (
+                        padded.ctypes.data + 4 * (2 * i * stride + 2 * j * inside), stride, inside, high, wide * inside,
+                        packed[g].ctypes.data, biases.ctypes.data + 4 * g * channels,
+                        pooled.ctypes.data + 4 * begin, which.ctypes.data + begin, outside,
+                    )  # fmt: skip
+                    if is_narrow:
+                        _pool_narrow(*tile)
+                    else:
+                        _pool_wide(*tile)
+
+
+@compiled(f"void({IMAGES}, {IMAGES}, {PLACES}, int64, int64, {IMAGES})")
+def weigh(x: Array, gradient: Array, which: Array, above: int, left: int, of_filters: Array) -> None:
+    """Write the gradients of filters (O, C, R, wide), of those of what comes out (B, h, w, O)."""
+    batch, height, width, inside = x.shape
+    outside, _, high, wide = of_filters.shape
+    cells = gradient.shape[1] * gradient.shape[2]
+    blocks, channels, tiles = _blocks(inside, wide)
+    stride = (width + 2 * left) * channels
+    size = (height + 2 * above) * stride
+    corners, later = _corners(gradient.shape[1], gradient.shape[2], stride, channels)
+    together = max(1, CACHE // size)
+    padded = _zeros(together * size + WIDTH)  # a tile reaches past the end
+    held = _zeros(blocks * tiles * outside * high * WIDTH).reshape(blocks, tiles, outside, high, WIDTH)
+    bits, where = gradient.view(np.uint32).reshape(-1), which.reshape(-1)
+    # Of each filter: the places that have a gradient.
+    most = together * cells + 1
+    factors, offsets = np.empty((outside, most), np.uint32), np.empty((outside, most), np.int64)
+    counts = np.empty(outside, np.int64)
+    for begin in range(0, batch, together):
+        some = min(together, batch - begin)
+        for o in range(outside):
+            mine, theirs, count = factors[o], offsets[o], np.uint64(0)
+            at = np.uint64(begin * cells * outside + o)
+            for m in range(some):
+                for p in range(cells):
+                    mine[count], theirs[count] = bits[at], m * size + corners[p] + later[np.uint64(where[at])]
+                    count += np.uint64((bits[at] << np.uint32(1)) != 0)
+                    at += np.uint64(outside)
+            counts[o] = count
+        for b in range(blocks):
+            for m in range(some):
+                _pad(x[begin + m], b * channels, channels, above, left, padded[m * size :])
+            for t in range(tiles):
+                for o in range(outside):
+                    if counts[o]:
+                        tile = (
+                            counts[o], factors[o].ctypes.data, offsets[o].ctypes.data,
+                            padded.ctypes.data + 4 * t * WIDTH, stride, held[b, t, o].ctypes.data, WIDTH,
+                        )  # fmt: skip
+                        if high == 3:
+                            _add_three(*tile)
+                        else:
+                            _add_five(*tile)
+    for o in range(outside):
+        for c in range(inside):
+            for r in range(high):
+                for k in range(wide):
+                    place = k * channels + c % channels
+                    of_filters[o, c, r, k] = held[c // channels, place // WIDTH, o, r, place % WIDTH]
+
+
+@compiled(f"void({IMAGES}, {PLACES}, {IMAGES}, int64, int64, {IMAGES})")
+def spread(gradient: Array, which: Array, filters: Array, above: int, left: int, of_x: Array) -> None:
+    """Write the gradients of images (B, H, W, C), of those of what comes out (B, h, w, O)."""
+    batch, height, width, inside = of_x.shape
+    outside, _, high, wide = filters.shape
+    cells = gradient.shape[1] * gradient.shape[2]
+    blocks, channels, tiles = _blocks(inside, wide)
+    stride = (width + 2 * left) * channels
+    corners, later = _corners(gradient.shape[1], gradient.shape[2], stride, channels)
+    padded = _zeros((height + 2 * above) * stride + WIDTH)  # a tile reaches past the end
+    packed = _zeros(blocks * tiles * outside * high * WIDTH).reshape(blocks, tiles, outside, high, WIDTH)
+    for o in range(outside):
+        for c in range(inside):
+            for r in range(high):
+                for k in range(wide):
+                    place = k * channels + c % channels
+                    packed[c // channels, place // WIDTH, o, r, place % WIDTH] = filters[o, c, r, k]
+    # Of each place that has a gradient: of which filters.
+    most, places_most = cells * outside + 1, 4 * cells + 1
+    factors, offsets = np.empty(most, np.uint32), np.empty(most, np.int64)
+    places, ends = np.empty(places_most, np.int64), np.empty(places_most, np.int64)
+    bits, where = gradient.view(np.uint32).reshape(batch * cells, outside), which.reshape(batch * cells, outside)
+    for n in range(batch):
+        count, used = np.uint64(0), np.uint64(0)
+        for p in range(cells):
+            mine, theirs = bits[n * cells + p], where[n * cells + p]
+            for k in range(4):
+                before = count
+                for o in range(outside):
+                    factors[count], offsets[count] = mine[o], o * high * WIDTH
+                    count += np.uint64(((mine[o] << np.uint32(1)) != 0) & (theirs[o] == k))
+                places[used], ends[used] = corners[p] + later[k], count
+                used += np.uint64(count != before)
+        for b in range(blocks):
+            padded[:] = 0
+            for t in range(tiles):
+                begin = 0
+                for p in range(used):
+                    tile = (
+                        ends[p] - begin, factors.ctypes.data + 4 * begin, offsets.ctypes.data + 8 * begin,
+                        packed[b, t].ctypes.data, WIDTH, padded.ctypes.data + 4 * (places[p] + t * WIDTH), stride,
+                    )  # fmt: skip
+                    if high == 3:
+                        _add_three(*tile)
+                    else:
+                        _add_five(*tile)
+                    begin = ends[p]
+            for i in range(height):
+                row = padded[(above + i) * stride + left * channels :]
+                for j in range(width):
+                    for c in range(min(channels, inside - b * channels)):
+                        of_x[n, i, j, b * channels + c] = row[j * channels + c]

@@ -1,0 +1,201 @@
+"""A convolution and the max pooling behind it in one, by compiled loops (`loops.py`).
+
+What comes out of the convolution alone is never written. Three quarters of it have no gradient, as pooling has not
+taken them, and neither has what a relu behind it has cut off: these are passed over. So a step of `cnn` takes less than
+half of the time that torch's two functions take. The sums have another order than theirs: the last bits differ.
+
+Shapes: B images, C channels, H height, W width; O channels that come out, h, w their height and width once pooled.
+Where there are several nodes, K of them stand before all other axes of each tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.nn import functional
+from torch.overrides import handle_torch_function, has_torch_function_variadic
+
+ROWS = (3, 5)  # of a filter
+MOST = 1 << 17  # weights: beyond, filters do not stay in the processor's caches
+SPILL = 64  # numbers behind what comes out: vectors are written whole
+Pair = int | tuple[int, int]
+
+
+def pooled_conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: Pair = 0) -> Tensor:
+    """Return ``max_pool2d(conv2d(x, weight, bias, padding=padding), 2)`` of torch, up to rounding.
+
+    Faster are float32 images on an x86 processor with AVX2, and filters of three or five rows; whatever else is given
+    goes through torch's own functions. Unlike these, a gradient of zero stays zero where an input is infinite or NaN.
+
+    Parameters
+    ----------
+    x
+        (B, C, H, W).
+    weight
+        (O, C, height, width).
+    bias
+        (O,).
+    padding
+        Zeros above and below, left and right.
+
+    Returns
+    -------
+    Tensor
+        (B, O, h, w).
+
+    Examples
+    --------
+    >>> pooled_conv2d(torch.arange(16.0).view(1, 1, 4, 4), torch.ones(1, 1, 3, 3))
+    tensor([[[[90.]]]])
+    """
+    given = (x, weight) if bias is None else (x, weight, bias)
+    if has_torch_function_variadic(*given):
+        return handle_torch_function(pooled_conv2d, given, x, weight, bias, padding=padding)
+    if x.ndim == weight.ndim == 4 and is_ours(x, weight, bias, padding):
+        return computed(x, weight, bias, padding)
+    return _by_torch(x, weight, bias, padding)
+
+
+class PooledConv2d(nn.Conv2d):
+    """``nn.Conv2d`` with ``nn.MaxPool2d(2)`` behind it; of the same parameters, under the same names.
+
+    Examples
+    --------
+    >>> PooledConv2d(3, 6, 5)(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 6, 14, 14])
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Pair, *, padding: Pair = 0) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, padding=padding)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return images (B, O, h, w) of images (B, C, H, W)."""
+        return pooled_conv2d(input, self.weight, self.bias, padding=cast(tuple[int, int], self.padding))
+
+
+def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bool:
+    """Return whether `computed` takes these; with nodes before all other axes, or without."""
+    channels, height, width = x.shape[-3:]
+    outside, inside, high, wide = weight.shape[-4:]
+    above, left = _pair(padding)
+    return (
+        _are_plain(x, weight, *([] if bias is None else [bias]))
+        and _has_vectors()
+        and channels == inside
+        and high in ROWS
+        and 0 <= above < high < height + 2 * above
+        and 0 <= left < wide < width + 2 * left
+        and 0 < weight.shape[-4:].numel() <= MOST
+        and x.numel() > 0
+        and (bias is None or bias.shape[-1:] == (outside,))
+    )
+
+
+def _has_vectors() -> bool:
+    """Return whether the loops have been measured to be fast on this processor."""
+    return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
+
+
+def _are_plain(*tensors: Tensor) -> bool:
+    """Return whether all are float32 numbers in this machine's memory, outside torch's transforms and autocast."""
+    return (
+        all(type(each) in (Tensor, nn.Parameter) for each in tensors)
+        and all(each.dtype is torch.float32 and each.device.type == "cpu" for each in tensors)
+        and forward_ad._current_level < 0
+        and not torch.compiler.is_compiling()
+        and not torch.jit._trace.is_tracing()
+        and not torch._C._are_functorch_transforms_active()
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+def computed(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> Tensor:
+    """Return what `pooled_conv2d` returns, by our loops; of several nodes each node's images with its own filters."""
+    if bias is None:
+        bias = weight.new_zeros(weight.shape[:-3])
+    return cast(Tensor, _PooledConvolution.apply(x, weight, bias, _pair(padding)))
+
+
+def _by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> Tensor:
+    if weight.ndim == 4:
+        return functional.max_pool2d(functional.conv2d(x, weight, bias, padding=padding), 2)
+    biases = [None] * len(x) if bias is None else bias
+    return torch.stack([_by_torch(*mine, padding) for mine in zip(x, weight, biases, strict=True)])
+
+
+def _pair(given: Any) -> tuple[int, int]:
+    """Return padding of height and width; (-1, -1) for what is said in other ways, as "same" is."""
+    if isinstance(given, int):
+        return given, given
+    return (given[0], given[1]) if isinstance(given, (tuple, list)) and len(given) == 2 else (-1, -1)
+
+
+class _PooledConvolution(torch.autograd.Function):
+    """Keeps of each number that comes out, which of the four it was."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, padding: tuple[int, int]) -> Tensor:
+        from fedlearn.models.kernels.loops import convolve_and_pool
+
+        images, filters = _channels_last(x), weight.contiguous()
+        size = [(x.shape[k] + 2 * padding[k] - weight.shape[k] + 1) // 2 for k in (-2, -1)]
+        shape = (*x.shape[:-3], weight.shape[-4], *size)
+        out, which = _room(shape, torch.float32), _room(shape, torch.uint8).movedim(-3, -1)
+        pooled = out.movedim(-3, -1)
+        for mine in _of_nodes((images, 4), (filters, 4), (bias.contiguous(), 1), (pooled, 4), (which, 4)):
+            convolve_and_pool(*mine[:3], *padding, *mine[3:])
+        ctx.save_for_backward(x, weight, bias)
+        ctx.which, ctx.padding = which, padding
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias = ctx.saved_tensors
+        if torch.is_grad_enabled():  # it is to be differentiated again
+            wanted = [each for each in (x, weight, bias) if each.requires_grad]
+            found = iter(
+                torch.autograd.grad(_by_torch(x, weight, bias, ctx.padding), wanted, gradient, create_graph=True)
+            )
+            return *(next(found) if each.requires_grad else None for each in (x, weight, bias)), None
+        from fedlearn.models.kernels.loops import spread, weigh
+
+        gradients = _channels_last(gradient)
+        of_x = of_weight = of_bias = None
+        if ctx.needs_input_grad[0]:
+            made, filters = torch.empty(x.movedim(-3, -1).shape), weight.contiguous()
+            for mine in _of_nodes((gradients, 4), (ctx.which, 4), (filters, 4), (made, 4)):
+                spread(*mine[:3], *ctx.padding, mine[3])
+            of_x = made.movedim(-1, -3)
+        if ctx.needs_input_grad[1]:
+            of_weight = torch.empty(weight.shape)
+            for mine in _of_nodes((_channels_last(x), 4), (gradients, 4), (ctx.which, 4), (of_weight, 4)):
+                weigh(*mine[:3], *ctx.padding, mine[3])
+        if ctx.needs_input_grad[2]:
+            of_bias = gradients.sum((-4, -3, -2))
+        return of_x, of_weight, of_bias, None
+
+
+def _channels_last(x: Tensor) -> Tensor:
+    """Return images (B, C, H, W) as (B, H, W, C); those in channels_last format lie so already."""
+    return x.movedim(-3, -1).contiguous()
+
+
+def _room(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Return room for images (..., O, h, w) that lie as (..., h, w, O); no view, so that it can be changed in place."""
+    channels, width = shape[-3], shape[-1]
+    memory = torch.empty(math.prod(shape) + SPILL, dtype=dtype)
+    strides = [*(math.prod(shape[k:]) for k in range(1, len(shape) - 2)), 1, width * channels, channels]
+    return torch.empty(0, dtype=dtype).set_(memory.untyped_storage(), 0, shape, strides)
+
+
+def _of_nodes(*tensors: tuple[Tensor, int]) -> Any:
+    """Return the arrays of each node, of tensors that have so many axes of a node's own."""
+    arrays: list[NDArray[Any]] = [each.detach().numpy() for each, _ in tensors]
+    if arrays[0].ndim == tensors[0][1]:
+        return [arrays]
+    return zip(*arrays, strict=True)

@@ -1,0 +1,185 @@
+"""What is done with vectors of numbers, written in LLVM's instructions: numba cannot say which sums stay in registers.
+
+A *tile* is as many sums as the processor has registers for, all in one loop; so each number that is loaded is
+multiplied several times, and the processor's multipliers are busy. Addresses are integers, as `array.ctypes.data`;
+counts, strides and offsets are of numbers, not of bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic
+
+FEATURES = cpu_target.target_context.codegen().magic_tuple()[2]
+"""What numba compiles for: "+avx2,+fma,..."."""
+LANES = 16 if "+avx512f" in FEATURES else 8
+
+NUMBER, INTEGER = ir.FloatType(), ir.IntType(64)
+
+
+class _Writer:
+    """Writes instructions for vectors of so many lanes."""
+
+    def __init__(self, builder: Any, lanes: int) -> None:
+        self.builder, self.lanes = builder, lanes
+        self.vector_type = ir.VectorType(NUMBER, lanes)
+        if lanes == 16:  # LLVM takes half of what a register of AVX-512 holds, unless told
+            for wish in ("prefer-vector-width", "min-legal-vector-width"):
+                set.add(builder.function.attributes, f'"{wish}"="512"')
+
+    def pointer(self, address: Any, kind: Any = NUMBER) -> Any:
+        return self.builder.inttoptr(address, kind.as_pointer())
+
+    def at(self, pointer: Any, index: Any) -> Any:
+        """Return where a number, by its index behind another, lies."""
+        return self.builder.gep(pointer, [INTEGER(index) if isinstance(index, int) else index])
+
+    def number(self, pointer: Any, index: Any) -> Any:
+        return self.builder.load(self.at(pointer, index))
+
+    def load(self, pointer: Any) -> Any:
+        """Return a vector, which may begin with any number."""
+        loaded = self.builder.load(self.builder.bitcast(pointer, self.vector_type.as_pointer()))
+        loaded.align = 4  # bytes
+        return loaded
+
+    def store(self, vector: Any, pointer: Any) -> None:
+        stored = self.builder.store(vector, self.builder.bitcast(pointer, vector.type.as_pointer()))
+        stored.align = 1
+
+    def repeated(self, number: Any) -> Any:
+        """Return a vector of one number."""
+        nothing = ir.Constant(ir.VectorType(number.type, self.lanes), ir.Undefined)
+        one = self.builder.insert_element(nothing, number, ir.IntType(32)(0))
+        return self.builder.shuffle_vector(
+            one, nothing, ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [0] * self.lanes)
+        )
+
+    def constant(self, value: int) -> Any:
+        return ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [value] * self.lanes)
+
+    def plus_product(self, total: Any, one: Any, other: Any) -> Any:
+        """Return total + one * other, rounded once where the processor can."""
+        return self.builder.fadd(total, self.builder.fmul(one, other, flags=("contract",)), flags=("contract",))
+
+    def looped(self, count: Any, held: Sequence[Any], step: Callable[[Any, list[Any]], Sequence[Any]]) -> list[Any]:
+        """Return what is held after so many steps (at least one) of (index, held)."""
+        builder, before = self.builder, self.builder.block
+        loop, after = builder.append_basic_block("loop"), builder.append_basic_block("after")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        index = builder.phi(INTEGER)
+        inside = [builder.phi(each.type) for each in held]
+        made = list(step(index, list(inside)))
+        following = builder.add(index, INTEGER(1))
+        for phi, start, back in zip([index, *inside], [INTEGER(0), *held], [following, *made], strict=True):
+            phi.add_incoming(start, before)
+            phi.add_incoming(back, builder.block)
+        builder.cbranch(builder.icmp_signed("<", following, count), loop, after)
+        builder.position_at_end(after)
+        return made
+
+
+def adding(rows: int, vectors: int) -> Any:
+    """Return a function that adds multiples of tables to a tile of rows of so many vectors."""
+
+    @intrinsic
+    def add(_, count, factors, offsets, table, table_stride, out, out_stride):  # type: ignore[no-untyped-def]
+        """Add to out[r][v] the sum over i < count (at least one) of factors[i] * table[offsets[i] :][r][v].
+
+        The rows of the table and of out are so many numbers apart.
+        """
+
+        def written(_: Any, builder: Any, __: Any, given: Any) -> Any:
+            to = _Writer(builder, LANES)
+            count, factors, offsets, table, table_stride, out, out_stride = given
+            factors, table, out = (to.pointer(each) for each in (factors, table, out))
+            offsets = to.pointer(offsets, INTEGER)
+            tile = [(r, v) for r in range(rows) for v in range(vectors)]
+
+            def place(begin: Any, stride: Any, r: int, v: int) -> Any:
+                return to.at(to.at(begin, builder.mul(stride, INTEGER(r))), v * LANES)
+
+            def step(i: Any, totals: list[Any]) -> list[Any]:
+                begin, factor = to.at(table, to.number(offsets, i)), to.repeated(to.number(factors, i))
+                return [
+                    to.plus_product(total, to.load(place(begin, table_stride, r, v)), factor)
+                    for total, (r, v) in zip(totals, tile, strict=True)
+                ]
+
+            ends = [place(out, out_stride, r, v) for r, v in tile]
+            for total, end in zip(to.looped(count, [to.load(end) for end in ends], step), ends, strict=True):
+                to.store(total, end)
+
+        return types.void(*[types.int64] * 7), written
+
+    return add
+
+
+def pooling(cells: int, vectors: int, lanes: int) -> Any:
+    """Return a function that computes a convolution at cells of two times two places, and of each keeps the largest.
+
+    The vectors lie along the channels that come out.
+    """
+
+    @intrinsic
+    def pool(_, image, row, pixel, high, width, filters, bias, pooled, which, apart):  # type: ignore[no-untyped-def]
+        """Write the largest numbers of each cell, and which of the four they are, as bytes: 0, 1 above, 2, 3 below.
+
+        Parameters: where the window of the first place begins in an image; how far it is from a row of the image to the
+        next, and from a place to the next; rows of a window (at least one), and numbers in each (at least one);
+        filters (high, width, vectors * lanes), bias (vectors * lanes); how far it is from a cell to the next where they
+        are written, each whole, from the first to the last.
+        """
+
+        def written(_: Any, builder: Any, __: Any, given: Any) -> Any:
+            to = _Writer(builder, lanes)
+            image, row, pixel, high, width, filters, bias, pooled, which, apart = given
+            image, filters, bias, pooled = (to.pointer(each) for each in (image, filters, bias, pooled))
+            which = to.pointer(which, ir.IntType(8))
+            columns = [builder.mul(pixel, INTEGER(c)) for c in range(2 * cells)]
+
+            def of_row(r: Any, totals: list[Any]) -> list[Any]:
+                above = to.at(image, builder.mul(r, row))
+                below = to.at(above, row)
+                places = [to.at(each, column) for each in (above, below) for column in columns]
+                mine = to.at(filters, builder.mul(builder.mul(r, width), INTEGER(vectors * lanes)))
+
+                def of_number(k: Any, totals: list[Any]) -> list[Any]:
+                    weights = to.at(mine, builder.mul(k, INTEGER(vectors * lanes)))
+                    loaded = [to.load(to.at(weights, v * lanes)) for v in range(vectors)]
+                    made = []
+                    for p, place in enumerate(places):
+                        number = to.repeated(to.number(place, k))
+                        made += [to.plus_product(totals[p * vectors + v], loaded[v], number) for v in range(vectors)]
+                    return made
+
+                return to.looped(width, totals, of_number)
+
+            biases = [to.load(to.at(bias, v * lanes)) for v in range(vectors)]
+            totals = to.looped(high, biases * (4 * cells), of_row)
+            for cell in range(cells):
+                four = [2 * cell, 2 * cell + 1, 2 * cells + 2 * cell, 2 * cells + 2 * cell + 1]
+                start = builder.mul(apart, INTEGER(cell))
+                for v in range(vectors):
+                    largest, place = totals[four[0] * vectors + v], to.constant(0)
+                    for k, p in enumerate(four[1:], start=1):
+                        number = totals[p * vectors + v]
+                        # As torch does: of equal ones the first, of NaN the last.
+                        larger = builder.or_(
+                            builder.fcmp_ordered(">", number, largest), builder.fcmp_unordered("uno", number, number)
+                        )
+                        largest = builder.select(larger, number, largest)
+                        place = builder.select(larger, to.constant(k), place)
+                    to.store(largest, to.at(to.at(pooled, start), v * lanes))
+                    bytes_ = builder.trunc(place, ir.VectorType(ir.IntType(8), lanes))
+                    to.store(bytes_, to.at(to.at(which, start), v * lanes))
+
+        return types.void(*[types.int64] * 10), written
+
+    return pool

@@ -1,0 +1,345 @@
+"""Our convolution with pooling behind it is torch's: to the byte where sums are exact, to rounding where not."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from client.learners.base import LocalTask
+from client.learners.sgd import SGD
+from fedlearn.config import config_from
+from fedlearn.models import load_model
+from fedlearn.models.kernels import PooledConv2d, pooled_conv2d, pooled_convolution
+from fedlearn.models.stacks import Stacked, Stream
+from fedlearn.models.stacks.stacked import Layout
+from tests.oracles import images
+
+pytestmark = pytest.mark.skipif(not pooled_convolution._has_vectors(), reason="the loops are for processors with AVX2")
+
+FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"  # no file can have a byte
+SEEDS = st.integers(0, 2**31 - 1)
+
+
+@st.composite
+def shapes(draw):
+    """Draw B, C, H, W, O, a filter's height and width, and padding."""
+    high, wide = draw(st.sampled_from([3, 5])), draw(st.integers(1, 6))
+    above, left = draw(st.integers(0, high - 1)), draw(st.integers(0, wide - 1))
+    height = draw(st.integers(max(1, high + 1 - 2 * above), 12))
+    width = draw(st.integers(max(1, wide + 1 - 2 * left), 12))
+    channels, outside = draw(st.integers(1, 40)), draw(st.integers(1, 70))
+    return draw(st.integers(1, 3)), channels, height, width, outside, high, wide, (above, left)
+
+
+def given_to(shape, seed, whole=True):
+    """Return images, filters and bias; of small whole numbers all sums are exact, and many of four are equal."""
+    batch, channels, height, width, outside, high, wide, _ = shape
+    rng = np.random.default_rng(seed)
+
+    def numbers(*size):
+        drawn = rng.integers(-2, 3, size) if whole else rng.normal(size=size)
+        return torch.from_numpy(drawn.astype(np.float32))
+
+    x = numbers(batch, height, width, channels).permute(0, 3, 1, 2)
+    return [each.requires_grad_() for each in (x, numbers(outside, channels, high, wide), numbers(outside))]
+
+
+def by_torch(x, weight, bias, *, padding=0):
+    return functional.max_pool2d(functional.conv2d(x, weight, bias, padding=padding), 2)
+
+
+def is_ours(out):
+    return "PooledConvolution" in out.grad_fn.name()
+
+
+def same(one, other):
+    """Return whether all bytes are the same; zeros may have either sign."""
+    return one.shape == other.shape and (one.detach() + 0.0).equal(other.detach() + 0.0)
+
+
+def close(one, other):
+    return one.shape == other.shape and (one - other).abs().max() <= 2e-6 * other.abs().max() + 1e-30
+
+
+@given(shapes(), SEEDS)
+def test_same_bytes_where_sums_are_exact(shape, seed):
+    """So of equal numbers the first is taken, as torch does; forwards, and backwards with zeros among the gradients."""
+    tensors = given_to(shape, seed)
+    ours, theirs = pooled_conv2d(*tensors, padding=shape[-1]), by_torch(*tensors, padding=shape[-1])
+    assert is_ours(ours)
+    assert same(ours, theirs)
+    drawn = np.random.default_rng(seed).integers(-1, 2, ours.shape)
+    gradient = torch.from_numpy(drawn.astype(np.float32))
+    for one, other in zip(*(torch.autograd.grad(out, tensors, gradient) for out in (ours, theirs)), strict=True):
+        assert same(one, other)
+
+
+@given(shapes(), SEEDS)
+def test_any_numbers_up_to_rounding(shape, seed):
+    tensors = given_to(shape, seed, whole=False)
+    doubles = [each.detach().double().requires_grad_() for each in tensors]
+    ours, theirs = pooled_conv2d(*tensors, padding=shape[-1]), by_torch(*doubles, padding=shape[-1])
+    assert is_ours(ours)
+    assert close(ours, theirs)
+    gradient = torch.randn(ours.shape)
+    found = torch.autograd.grad(ours, tensors, gradient), torch.autograd.grad(theirs, doubles, gradient.double())
+    assert all(close(one, other) for one, other in zip(*found, strict=True))
+
+
+USUAL = (2, 3, 12, 12, 6, 5, 5, (0, 0))
+
+
+def test_nan_and_infinity_come_out_where_torch_has_them():
+    x, weight, bias = (each.detach() for each in given_to((2, 2, 12, 12, 9, 3, 3, (1, 1)), 0))
+    x = x.clone()
+    x[0, 0, 2, 3], x[0, 1, 9, 9], x[1, 0, 5, 5] = float("nan"), float("inf"), float("-inf")
+    ours, theirs = pooled_conv2d(x, weight, bias, padding=1), by_torch(x, weight, bias, padding=1)
+    assert torch.isnan(theirs).any()
+    assert torch.isinf(theirs).any()
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_gradient_that_is_nan_reaches_what_it_should():
+    tensors = given_to(USUAL, 0)
+    gradient = torch.zeros(2, 6, 4, 4)
+    gradient[1, 2, 3, 3] = float("nan")
+    of_x, of_weight, of_bias = torch.autograd.grad(pooled_conv2d(*tensors), tensors, gradient)
+    assert of_bias.isnan().tolist() == [False, False, True, False, False, False]
+    assert of_weight.isnan().flatten(1).any(1).tolist() == [False, False, True, False, False, False]
+    assert of_x.isnan().flatten(1).any(1).tolist() == [False, True]
+
+
+def test_gradients_and_images_in_any_format():
+    tensors = given_to(USUAL, 0)
+    others = [tensors[0].detach().contiguous().requires_grad_(), *tensors[1:]]
+    for gradient in (torch.ones(2, 6, 4, 4), torch.ones(()).expand(2, 6, 4, 4), torch.ones(2, 4, 4, 6).movedim(3, 1)):
+        theirs = torch.autograd.grad(by_torch(*tensors), tensors, gradient)
+        for mine in (tensors, others):
+            found = torch.autograd.grad(pooled_conv2d(*mine), mine, gradient)
+            assert all(same(one, other) for one, other in zip(found, theirs, strict=True))
+
+
+def test_a_bias_may_be_missing_and_parameters_frozen():
+    x, weight, _ = given_to(USUAL, 0)
+    assert same(pooled_conv2d(x, weight), by_torch(x, weight, None))
+    for wanted in (x, weight):
+        other = weight.detach() if wanted is x else x.detach()
+        pair = (x, other) if wanted is x else (other, weight)
+        ours, theirs = (torch.autograd.grad(f(*pair, None).sum(), wanted)[0] for f in (pooled_conv2d, by_torch))
+        assert same(ours, theirs)
+
+
+def test_can_be_differentiated_again():
+    tensors = [each.detach().double().float().requires_grad_() for each in given_to(USUAL, 1)]
+    found = []
+    for function in (pooled_conv2d, by_torch):
+        once = torch.autograd.grad(function(*tensors).pow(3).sum(), tensors, create_graph=True)
+        found.append(torch.autograd.grad(sum(each.sum() for each in once), tensors))
+    assert all(one.any() for one in found[0])
+    assert all(close(one, other) for one, other in zip(*found, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")  # torch's own
+def test_can_be_differentiated_forwards():
+    tensors = [each.detach() for each in given_to(USUAL, 2)]
+    found = []
+    for function in (pooled_conv2d, by_torch):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(tensors[0], torch.ones_like(tensors[0]))
+            found.append(torch.autograd.forward_ad.unpack_dual(function(dual, *tensors[1:])).tangent)
+    assert same(*found)
+
+
+def of_kind(x, weight, bias, dtype):
+    return [each.detach().to(dtype).requires_grad_() for each in (x, weight, bias)]
+
+
+@pytest.mark.parametrize(
+    ("tensors", "padding"),
+    [
+        (of_kind(*given_to(USUAL, 0), torch.float64), 0),
+        (of_kind(*given_to(USUAL, 0), torch.bfloat16), 0),
+        (given_to((1, 3, 12, 12, 6, 4, 4, (0, 0)), 0), 0),
+        (given_to((1, 3, 12, 12, 6, 3, 3, (0, 0)), 0), 3),
+        (given_to((1, 3, 12, 12, 6, 5, 5, (0, 0)), 0), "same"),
+        (given_to((1, 80, 8, 8, 400, 3, 3, (0, 0)), 0), 0),
+    ],
+    ids=["float64", "bfloat16", "four rows", "windows in the padding", "padding by a word", "many weights"],
+)
+def test_whatever_else_is_asked_for_is_torchs(tensors, padding):
+    out = pooled_conv2d(*tensors, padding=padding)
+    assert not is_ours(out)
+    assert torch.equal(out, by_torch(*tensors, padding=padding))
+
+
+def test_one_image_without_a_batch_is_torchs():
+    x, weight, bias = given_to(USUAL, 0)
+    assert torch.equal(pooled_conv2d(x[0], weight, bias), by_torch(x[0], weight, bias))
+
+
+def test_what_does_not_fit_is_refused_as_torch_does():
+    x, weight, bias = given_to(USUAL, 0)
+    for wrong in ((x[:, :2], weight, bias), (x, weight, bias[:3]), (x[..., :5, :5], weight, bias)):
+        with pytest.raises(RuntimeError) as theirs:
+            by_torch(*wrong)
+        with pytest.raises(RuntimeError) as ours:
+            pooled_conv2d(*wrong)
+        assert str(ours.value) == str(theirs.value)
+
+
+def test_no_images_give_no_images():
+    x, weight, bias = given_to(USUAL, 0)
+    assert pooled_conv2d(x[:0], weight, bias).shape == (0, 6, 4, 4)
+
+
+def test_under_torchs_transforms_it_is_torchs():
+    x, weight, bias = (each.detach() for each in given_to(USUAL, 0))
+
+    def summed(image):
+        return pooled_conv2d(image.unsqueeze(0), weight, bias).pow(2).sum()
+
+    each = torch.func.vmap(torch.func.grad(summed))(x)
+    assert torch.equal(each[1], torch.autograd.functional.jacobian(summed, x[1]))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # torch's own
+def test_can_be_exported_and_traced():
+    x = given_to(USUAL, 0)[0].detach()
+    module = PooledConv2d(3, 6, 5)
+    exported = torch.export.export(module, (x,)).module()
+    assert close(exported(x), module(x))
+    assert close(torch.jit.trace(module, (x,))(x), module(x))
+
+
+def test_autocast_goes_to_torch():
+    x, weight, bias = given_to(USUAL, 0)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert pooled_conv2d(x, weight, bias).dtype is torch.bfloat16
+
+
+def test_without_gradients_and_with_activations_that_are_computed_again():
+    tensors = given_to(USUAL, 0)
+    with torch.inference_mode():
+        assert same(pooled_conv2d(*tensors), by_torch(*tensors))
+    found = []
+    for function in (pooled_conv2d, by_torch):
+        out = checkpoint(lambda *each, f=function: f(*each).pow(2).sum(), *tensors, use_reentrant=False)
+        found.append(torch.autograd.grad(out, tensors))
+    assert all(close(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_what_comes_out_can_be_changed_in_place():
+    tensors = given_to(USUAL, 0)
+    found = [
+        torch.autograd.grad(functional.relu(function(*tensors), inplace=True).sum(), tensors)
+        for function in (pooled_conv2d, by_torch)
+    ]
+    assert all(same(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_weights_changed_before_backward_are_noticed():
+    x, weight, bias = given_to(USUAL, 0)
+    out = pooled_conv2d(x, weight, bias)
+    with torch.no_grad():
+        weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_the_layer_has_the_parameters_of_torchs_and_can_be_copied():
+    torch.manual_seed(3)
+    ours = PooledConv2d(3, 6, 5, padding=2)
+    torch.manual_seed(3)
+    theirs = nn.Sequential(nn.Conv2d(3, 6, 5, padding=2), nn.MaxPool2d(2))
+    assert all(torch.equal(one, other) for one, other in zip(ours.parameters(), theirs.parameters(), strict=True))
+    assert list(ours.state_dict()) == ["weight", "bias"]
+    x = torch.randn(2, 3, 10, 10)
+    for layer in (ours, copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
+        assert close(layer(x), theirs(x))
+
+
+@pytest.mark.parametrize("outside", [6, 8, 10, 16, 20, 40])
+def test_nothing_is_written_outside_of_what_there_is_room_for(outside):
+    from fedlearn.models.kernels.loops import convolve_and_pool, spread, weigh
+
+    spill = pooled_convolution.SPILL
+
+    def guarded(*shape, dtype=np.float32, spill=0):
+        """Return an array, and what lies around it."""
+        count = int(np.prod(shape))
+        memory = np.full(count + spill + 200, 77, dtype)
+        return memory[100 : 100 + count].reshape(shape), (memory[:100], memory[100 + count + spill :])
+
+    rng = np.random.default_rng(0)
+    x, x_around = guarded(2, 11, 13, 3)
+    x[:] = rng.normal(size=x.shape)
+    filters, filters_around = guarded(outside, 3, 5, 5)
+    filters[:] = rng.normal(size=filters.shape)
+    pooled, pooled_around = guarded(2, 3, 4, outside, spill=spill)
+    which, which_around = guarded(2, 3, 4, outside, dtype=np.uint8, spill=spill)
+    convolve_and_pool(x, filters, np.zeros(outside, np.float32), 0, 0, pooled, which)
+    assert which.max() <= 3
+    of_filters, of_filters_around = guarded(*filters.shape)
+    of_x, of_x_around = guarded(*x.shape)
+    weigh(x, pooled, which, 0, 0, of_filters)
+    spread(pooled, which, filters, 0, 0, of_x)
+    for around in (x_around, filters_around, pooled_around, which_around, of_filters_around, of_x_around):
+        assert all((each == 77).all() for each in around)
+
+
+def test_nodes_of_a_stack_have_the_bytes_of_each_alone():
+    nodes = [given_to((4, 3, 12, 12, 6, 5, 5, (0, 0)), seed, whole=False) for seed in range(3)]
+    streams = [Stream(seed) for seed in range(3)]
+    x = Stacked([node[0] for node in nodes], Layout.EACH, streams)
+    weight, bias = (torch.stack([node[k].detach() for node in nodes]).requires_grad_() for k in (1, 2))
+    out = pooled_conv2d(x, Stacked(weight, Layout.WHOLE, streams), Stacked(bias, Layout.WHOLE, streams))
+    assert out.layout_ is Layout.WHOLE
+    together = torch.autograd.grad(out.data_.pow(2).sum(), (weight, bias))
+    for k, node in enumerate(nodes):
+        alone = pooled_conv2d(*node)
+        assert torch.equal(out.parts()[k], alone)
+        for one, other in zip(torch.autograd.grad(alone.pow(2).sum(), node[1:]), together, strict=True):
+            assert torch.equal(one, other[k])
+
+
+@pytest.mark.parametrize("name", ["cnn", "cnn-large"])
+def test_a_fit_is_torchs_up_to_rounding(name, monkeypatch):
+    data = images.dataset()
+    model = load_model(name, data.spec)
+    learner = SGD(model, config_from({"training.batch_size": 8, "training.local_epochs": 2}))
+    state, task = model.initial_state(seed=1), LocalTask(data.train, np.arange(20), 3, 1, 0, {})
+    fits = []
+    for ours in (True, False):
+        monkeypatch.setattr(pooled_convolution, "_has_vectors", lambda ours=ours: ours)
+        fits.append({key: array.copy() for key, array in learner.fit(state, task).arrays.items()})
+    for key, array in fits[0].items():
+        assert np.abs(array - fits[1][key]).max() <= 1e-5 * np.abs(fits[1][key] - state[key]).max()
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    ["import os; os.environ['NUMBA_CACHE_LOCATOR_CLASSES'] = 'IPythonCacheLocator'", FULL],
+    ids=["no folder", "full disk"],
+)
+def test_compiled_anew_where_nothing_can_be_kept(nothing, tmp_path):
+    """So it is in a container of another user, whose home and packages are read-only."""
+    code = (
+        f"import torch; {nothing}; from fedlearn.models.kernels import pooled_conv2d;"
+        "print(pooled_conv2d(torch.ones(1, 1, 4, 4), torch.ones(1, 1, 3, 3)).item())"
+    )
+    there = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=there, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "9.0\n"), done.stderr
+    assert done.stderr.count("NUMBA_CACHE_DIR") == 1
