@@ -2,10 +2,10 @@
 
     python -m experiments.speed.flower_ray --model cnn --workload w1 --rounds 5 --json
 
-FedAvg of Flower over ClientApps that train the same CNN on the same number of images by the same number of SGD steps;
-the client code is the usual one (NCHW float batches, `torch.optim.SGD`, ``load_state_dict``). Only training and
-averaging are timed. Needs ``pip install 'fedlearn[ray]'``. Ray gives its workers a niceness of 15, which is set to 0
-here, or Flower would look worse than it is.
+FedAvg of Flower over ClientApps that train the same CNN, of torch's own layers, on the same number of images by the
+same number of SGD steps; the client code is the usual one (NCHW float batches, `torch.optim.SGD`,
+``load_state_dict``). Only training and averaging are timed. Needs ``pip install 'fedlearn[ray]'``. Ray gives its
+workers a niceness of 15, which is set to 0 here, or Flower would look worse than it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from statistics import median
 from typing import Any
@@ -34,14 +34,12 @@ from flwr.simulation import run_simulation
 from torch import nn
 
 from experiments.speed.memory import cpu_of_children, pss_of_children
+from experiments.speed.two_process_loop import build_model
 from fedlearn.config.schema import DataSettings
-from fedlearn.data import DataSpec, load_dataset, partition_table
-from fedlearn.data.cifar10 import SPEC
-from fedlearn.models.networks.cnn import CNN
-from fedlearn.models.networks.cnn_large import CNNLarge
+from fedlearn.data import load_dataset, partition_table
 
 WORKLOADS = {"w1": (100, 100), "w2": (1000, 100)}  # (nodes, cohort)
-MODELS: dict[str, Callable[[DataSpec], nn.Module]] = {"cnn": CNN, "cnn-large": CNNLarge}
+MODELS = ("cnn", "cnn-large")
 BATCH = 100
 
 client = ClientApp()
@@ -56,7 +54,7 @@ def _data(nodes: int) -> tuple[Any, Any]:
 @cache
 def _module(name: str) -> nn.Module:
     torch.set_num_threads(1)
-    return MODELS[name](SPEC)
+    return build_model(name)
 
 
 @client.train()

@@ -3,7 +3,8 @@
     PYTHON -m experiments.speed.fluke_rounds --model cnn --workload w1 --rounds 5 --json
 
 PYTHON is that of an environment of its own: ``pip install torch torchvision fluke-fl psutil`` and this project. The
-model and the images are ours; fluke's FedAVG trains NCHW float batches with `torch.optim.SGD`. Nothing is evaluated.
+model is that of the hand-written loop, the images are ours; fluke's FedAVG trains NCHW float batches with
+`torch.optim.SGD`. Nothing is evaluated.
 One thread: more made it slower.
 """
 
@@ -24,6 +25,7 @@ from fluke.utils import FederationObserver
 
 from experiments.speed.flower_ray import BATCH, MODELS, WORKLOADS
 from experiments.speed.shards import nchw_shards
+from experiments.speed.two_process_loop import build_model
 from fedlearn.data.cifar10 import SPEC
 
 
@@ -76,7 +78,7 @@ def main() -> None:
         optimizer=DDict(lr=options.lr),
         scheduler=DDict(step_size=1, gamma=1.0),  # fluke wants one; this one changes nothing
     )
-    settings = DDict(client=client, server=DDict(weighted=True), model=MODELS[options.model](SPEC))
+    settings = DDict(client=client, server=DDict(weighted=True), model=build_model(options.model))
     algorithm = FedAVG(clients, Shards(), settings)
     clock = Clock()
     algorithm.set_callbacks(clock)

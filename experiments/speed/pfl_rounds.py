@@ -3,9 +3,9 @@
     PYTHON -m experiments.speed.pfl_rounds --model cnn --workload w1 --rounds 5 --json
 
 PYTHON is that of an environment of its own: ``pip install torch torchvision psutil 'pfl[pytorch]'`` and this project.
-The model and the images are ours, the training is pfl's: `FederatedAveraging` over NCHW float batches with
-`torch.optim.SGD`. Nothing is evaluated: pfl would do so in every round whose number divides its frequency, so that is
-NaN. One thread a process.
+The model is that of the hand-written loop, the images are ours, the training is pfl's: `FederatedAveraging` over NCHW
+float batches with `torch.optim.SGD`. Nothing is evaluated: pfl would do so in every round whose number divides its
+frequency, so that is NaN. One thread a process.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ def train(options: argparse.Namespace) -> None:
     from pfl.model.pytorch import PyTorchModel
     from torch import nn
 
-    from experiments.speed.flower_ray import MODELS, WORKLOADS
+    from experiments.speed.flower_ray import WORKLOADS
     from experiments.speed.shards import nchw_shards
-    from fedlearn.data.cifar10 import SPEC
+    from experiments.speed.two_process_loop import build_model
 
     class Network(nn.Module):
-        """Our network, with what pfl asks of it."""
+        """The network, with what pfl asks of it."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.network = MODELS[options.model](SPEC)
+            self.network = build_model(options.model)
 
         def loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
             return nn.functional.cross_entropy(self.network(images), labels)

@@ -11,8 +11,10 @@ Where there are several nodes, K of them stand before all other axes of each ten
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -24,6 +26,7 @@ ROWS = (3, 5)  # of a filter
 MOST = 1 << 17  # weights: beyond, filters do not stay in the processor's caches
 SPILL = 64  # numbers behind what comes out: vectors are written whole
 Pair = int | tuple[int, int]
+Array = NDArray[Any]
 
 
 def pooled_conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: Pair = 0) -> Tensor:
@@ -103,10 +106,11 @@ def _has_vectors() -> bool:
 
 def _are_plain(*tensors: Tensor) -> bool:
     """Return whether all are float32 numbers in this machine's memory, outside torch's transforms and autocast."""
+    for each in tensors:
+        if type(each) not in (Tensor, nn.Parameter) or each.dtype is not torch.float32 or each.device.type != "cpu":
+            return False
     return (
-        all(type(each) in (Tensor, nn.Parameter) for each in tensors)
-        and all(each.dtype is torch.float32 and each.device.type == "cpu" for each in tensors)
-        and forward_ad._current_level < 0
+        forward_ad._current_level < 0
         and not torch.compiler.is_compiling()
         and not torch.jit._trace.is_tracing()
         and not torch._C._are_functorch_transforms_active()
@@ -142,60 +146,61 @@ class _PooledConvolution(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, padding: tuple[int, int]) -> Tensor:
         from fedlearn.models.kernels.loops import convolve_and_pool
 
-        images, filters = _channels_last(x), weight.contiguous()
         size = [(x.shape[k] + 2 * padding[k] - weight.shape[k] + 1) // 2 for k in (-2, -1)]
-        shape = (*x.shape[:-3], weight.shape[-4], *size)
-        out, which = _room(shape, torch.float32), _room(shape, torch.uint8).movedim(-3, -1)
-        pooled = out.movedim(-3, -1)
-        for mine in _of_nodes((images, 4), (filters, 4), (bias.contiguous(), 1), (pooled, 4), (which, 4)):
+        shape = (*x.shape[:-3], *size, weight.shape[-4])
+        count = math.prod(shape)
+        pooled = torch.empty(count + SPILL).numpy()[:count].reshape(shape)
+        which = np.empty(count + SPILL, np.uint8)[:count].reshape(shape)
+        images = _channels_last(x)
+        for mine in _of_nodes(images, _numbers(weight), _numbers(bias), pooled, which):
             convolve_and_pool(*mine[:3], *padding, *mine[3:])
         ctx.save_for_backward(x, weight, bias)
         ctx.which, ctx.padding = which, padding
-        return out
+        return _channels_first(pooled)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias = ctx.saved_tensors
         if torch.is_grad_enabled():  # it is to be differentiated again
             wanted = [each for each in (x, weight, bias) if each.requires_grad]
-            found = iter(
-                torch.autograd.grad(_by_torch(x, weight, bias, ctx.padding), wanted, gradient, create_graph=True)
-            )
+            again = _by_torch(x, weight, bias, ctx.padding)
+            found = iter(torch.autograd.grad(again, wanted, gradient, create_graph=True))
             return *(next(found) if each.requires_grad else None for each in (x, weight, bias)), None
         from fedlearn.models.kernels.loops import spread, weigh
 
-        gradients = _channels_last(gradient)
+        gradients, images = _channels_last(gradient), _channels_last(x)
         of_x = of_weight = of_bias = None
         if ctx.needs_input_grad[0]:
-            made, filters = torch.empty(x.movedim(-3, -1).shape), weight.contiguous()
-            for mine in _of_nodes((gradients, 4), (ctx.which, 4), (filters, 4), (made, 4)):
+            made = np.empty(images.shape, np.float32)
+            for mine in _of_nodes(gradients, ctx.which, _numbers(weight), made):
                 spread(*mine[:3], *ctx.padding, mine[3])
-            of_x = made.movedim(-1, -3)
+            of_x = _channels_first(made)
         if ctx.needs_input_grad[1]:
             of_weight = torch.empty(weight.shape)
-            for mine in _of_nodes((_channels_last(x), 4), (gradients, 4), (ctx.which, 4), (of_weight, 4)):
+            for mine in _of_nodes(images, gradients, ctx.which, of_weight.numpy()):
                 weigh(*mine[:3], *ctx.padding, mine[3])
         if ctx.needs_input_grad[2]:
-            of_bias = gradients.sum((-4, -3, -2))
+            of_bias = gradient.sum((-4, -2, -1))
         return of_x, of_weight, of_bias, None
 
 
-def _channels_last(x: Tensor) -> Tensor:
-    """Return images (B, C, H, W) as (B, H, W, C); those in channels_last format lie so already."""
-    return x.movedim(-3, -1).contiguous()
+def _numbers(x: Tensor) -> Array:
+    """Return the array of a tensor, of the same memory if it lies there in order."""
+    array: Array = x.detach().contiguous().numpy()
+    return array
 
 
-def _room(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Return room for images (..., O, h, w) that lie as (..., h, w, O); no view, so that it can be changed in place."""
-    channels, width = shape[-3], shape[-1]
-    memory = torch.empty(math.prod(shape) + SPILL, dtype=dtype)
-    strides = [*(math.prod(shape[k:]) for k in range(1, len(shape) - 2)), 1, width * channels, channels]
-    return torch.empty(0, dtype=dtype).set_(memory.untyped_storage(), 0, shape, strides)
+def _channels_last(x: Tensor) -> Array:
+    """Return images (..., C, H, W) as (..., H, W, C); those in channels_last format lie so already."""
+    return _numbers(x.movedim(-3, -1))
 
 
-def _of_nodes(*tensors: tuple[Tensor, int]) -> Any:
-    """Return the arrays of each node, of tensors that have so many axes of a node's own."""
-    arrays: list[NDArray[Any]] = [each.detach().numpy() for each, _ in tensors]
-    if arrays[0].ndim == tensors[0][1]:
-        return [arrays]
-    return zip(*arrays, strict=True)
+def _channels_first(images: Array) -> Tensor:
+    """Return images (..., H, W, C) as a tensor (..., C, H, W); no view of another: so it can be changed in place."""
+    *before, height, width, channels = range(images.ndim)
+    return torch.from_numpy(images.transpose(*before, channels, height, width))
+
+
+def _of_nodes(*arrays: Array) -> Iterable[Sequence[Array]]:
+    """Return the arrays of each node, where there are several: the first of these have an axis of nodes then."""
+    return [arrays] if arrays[0].ndim == 4 else zip(*arrays, strict=True)

@@ -52,8 +52,7 @@ class CNN(nn.Module):
         Pooling before relu gives the same bytes as after it, forwards and backwards, at a tenth less time and memory.
         """
         x = functional.relu(self.conv1(x))  # (B, 6, 14, 14)
-        x = functional.relu(self.conv2(x))  # (B, 16, 5, 5)
-        x = x.flatten(1)  # (B, 400)
+        x = functional.relu(self.conv2(x).flatten(1))  # (B, 400)
         x = functional.relu(self.fc1(x))  # (B, 120)
         x = functional.relu(self.fc2(x))  # (B, 84)
         logits: Tensor = self.fc3(x)  # (B, K)

@@ -330,8 +330,10 @@ def test_a_fit_is_torchs_up_to_rounding(name, monkeypatch):
 
 @pytest.mark.parametrize(
     "nothing",
-    ["import os; os.environ['NUMBA_CACHE_LOCATOR_CLASSES'] = 'IPythonCacheLocator'", FULL],
-    ids=["no folder", "full disk"],
+    [
+        pytest.param("import os; os.environ['NUMBA_CACHE_LOCATOR_CLASSES'] = 'IPythonCacheLocator'", id="no folder"),
+        pytest.param(FULL, id="full disk", marks=pytest.mark.slow),
+    ],
 )
 def test_compiled_anew_where_nothing_can_be_kept(nothing, tmp_path):
     """So it is in a container of another user, whose home and packages are read-only."""
