@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, ClassVar, Self
 
@@ -22,7 +22,7 @@ from torch import Tensor
 from client.learners.base import Learner, LocalFit, LocalTask
 from client.learners.optimizers import Optimizer, Update
 from client.learners.rates import LR_SCHEDULES, LrSchedule
-from client.learners.stack import Progress, Stack, why_not_stacked
+from client.learners.stack import Progress, Stack, networks_for, why_not_stacked
 from fedlearn.config import RunConfig
 from fedlearn.config.options import options_for
 from fedlearn.data.base import Examples
@@ -66,6 +66,7 @@ class SGD(Learner):
         self.augment = _augmentation(model.spec.shape[:2]) if config.data.augment else None
         self._optimizer = Optimizer(self.training, optimizer_options)
         self._stack: Stack | None = None
+        self._network = networks_for(model.device)[0]
         self._lr_schedule: LrSchedule = LR_SCHEDULES.load(self.training.lr_schedule)
 
     @classmethod
@@ -90,12 +91,12 @@ class SGD(Learner):
     def fit_many(self, state: State, tasks: Iterable[LocalTask]) -> Iterator[LocalFit]:
         """Yield the fit of each task; ``training.stack`` nodes at a time are trained in one computation."""
         remaining = iter(tasks)
-        while stacked := list(islice(remaining, self.training.stack)):
+        while stacked := list(islice(remaining, max(self.training.stack, 1))):
             if len(stacked) == 1:
                 yield self.fit(state, stacked[0])
                 continue
             if self._stack is None:
-                self._stack = Stack(self, self.training.stack)
+                self._stack = Stack(self, self.training.stack, self._network)
             yield from self._stack.fit(state, stacked)
 
     def why_not_stacked(self, examples: Examples) -> str:
@@ -105,7 +106,13 @@ class SGD(Learner):
             return f"{kind.__name__} changes how a node is trained, and does not say can_stack = True"
         if self.model.precision != "float32":
             return "training.precision is not float32"
-        return why_not_stacked(self, examples)
+        why = ""
+        for network in networks_for(self.model.device):
+            why = why_not_stacked(self, examples, network)
+            if not why:
+                self._network = network
+                return ""
+        return why
 
     def torch_seed(self, task: LocalTask) -> int:
         """Return where the random numbers of dropout and augmentation begin."""
@@ -139,10 +146,9 @@ class SGD(Learner):
         return LocalFit(arrays, len(task.indices), metrics)
 
     def _inputs(self, train: Examples, rows: NDArray[np.integer[Any]]) -> Tensor:
-        examples = train.inputs[rows]
-        if self.augment is not None:
-            examples = self.augment(torch.from_numpy(examples)).numpy()
-        return self.model.inputs(examples)
+        if self.augment is None:
+            return self.model.inputs_at(train, rows)
+        return self.model.inputs(self.augment(torch.from_numpy(train.inputs[rows])).numpy())
 
     # --- what other learners override ---------------------------------------------------------------------------------
 
@@ -211,6 +217,22 @@ class SGD(Learner):
                 update(gradients)
 
         return change
+
+    def changes_alike(self, tasks: Sequence[LocalTask]) -> bool:
+        """Return whether what changes the parameters of one of these nodes can change those of all at once.
+
+        It can where it treats each number by itself, and all nodes take the same steps.
+        """
+        kind, first = type(self), tasks[0]
+        hooks = (kind.gradients, kind.optimizer, kind.change_for, kind.is_enough)
+        return (
+            hooks == (SGD.gradients, SGD.optimizer, SGD.change_for, SGD.is_enough)
+            and self._optimizer.is_ours
+            and not self.training.clip_norm
+            and all(len(task.indices) == len(first.indices) for task in tasks)
+            and all(task.most_examples == first.most_examples for task in tasks)
+            and all(task.config == first.config for task in tasks)
+        )
 
     def steps_of(self, task: LocalTask) -> int:
         """Return how many steps a fit takes, if it is not stopped before."""

@@ -7,7 +7,7 @@ those of a node alone, so the bytes are others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from torch import Tensor
 from client.learners.base import LocalFit, LocalTask
 from fedlearn.data.base import Examples
 from fedlearn.errors import said
-from fedlearn.models.stacks import CannotStackError, StackedNetwork, Stream, of_node
+from fedlearn.models.stacks import CannotStackError, FunctionalNetwork, StackedNetwork, Stream
 from fedlearn.state import State
 
 if TYPE_CHECKING:
@@ -29,12 +29,21 @@ TRIED = 2  # examples of each of two nodes
 TOLERANCE = 1e-3  # of the length of a step: by so much the two ways may differ, when one step is tried
 
 
+Change = Callable[[Sequence[int], list[Tensor]], None]
+"""Given places of nodes, and their gradients (K, ...)."""
+
+
 @dataclass(slots=True)
 class Progress:
     """How far a fit has come: steps taken, and the sum of their losses."""
 
     loss_sum: Tensor
     steps: int = 0
+
+
+def networks_for(device: torch.device) -> tuple[type[StackedNetwork], ...]:
+    """Return by what a stack can be computed on a device, what is faster there first."""
+    return (StackedNetwork,) if device.type == "cpu" else (FunctionalNetwork, StackedNetwork)
 
 
 class Stack:
@@ -46,61 +55,82 @@ class Stack:
         Knows how a node learns.
     count
         How many nodes there are at most.
+    network
+        By what their steps are computed.
     """
 
-    def __init__(self, learner: SGD, count: int) -> None:
+    def __init__(self, learner: SGD, count: int, network: type[StackedNetwork] = StackedNetwork) -> None:
         self._learner = learner
-        self._network = StackedNetwork(learner.model.module, learner.model.names, count)
+        self._network = network(learner.model.module, learner.model.names, count)
 
     def fit(self, state: State, tasks: Sequence[LocalTask]) -> Iterator[LocalFit]:
         """Yield the fit of each task, at most as many as there is memory for."""
         self._network.load(state)
-        nodes = [_Node(self._learner, task, self._network.parameters_of(k)) for k, task in enumerate(tasks)]
+        self._learner.model.module.train()
+        nodes = [_Node(self._learner, task) for task in tasks]
+        change = self._change_for(tasks)
         while waiting := [(k, rows) for k, node in enumerate(nodes) if (rows := next(node.batches, None)) is not None]:
             for size in dict.fromkeys(len(rows) for _, rows in waiting):
-                self._step(nodes, [(k, rows) for k, rows in waiting if len(rows) == size])
+                self._step(nodes, [(k, rows) for k, rows in waiting if len(rows) == size], change)
         for k, node in enumerate(nodes):
             yield self._learner.fitted(self._network.arrays_of(k), node.task, node.progress)
 
-    def _step(self, nodes: Sequence[_Node], waiting: Sequence[tuple[int, NDArray[np.integer[Any]]]]) -> None:
+    def _change_for(self, tasks: Sequence[LocalTask]) -> Change:
+        """Return what changes the parameters of some nodes by their gradients: of all at once where all are alike."""
+        if self._learner.changes_alike(tasks):
+            all_at_once = self._learner.change_for(self._network.parameters(len(tasks)), tasks[0])
+            return lambda _, gradients: all_at_once(gradients)
+        each = [self._learner.change_for(self._network.parameters_of(k), task) for k, task in enumerate(tasks)]
+
+        def one_by_one(places: Sequence[int], gradients: list[Tensor]) -> None:
+            for k, *mine in zip(places, *gradients, strict=True):
+                each[k](mine)
+
+        return one_by_one
+
+    def _step(
+        self, nodes: Sequence[_Node], waiting: Sequence[tuple[int, NDArray[np.integer[Any]]]], change: Change
+    ) -> None:
         """Take a step of those nodes whose batches are of one size."""
-        places = [k for k, _ in waiting]
+        places, rows = zip(*waiting, strict=True)
         theirs = [nodes[k] for k in places]
-        inputs, targets = zip(*(node.batch(rows) for node, (_, rows) in zip(theirs, waiting, strict=True)), strict=True)
-        loss_of = self._learner.model.objective.loss
-
-        def losses_of(outputs: Any) -> Tensor:
-            return torch.stack([loss_of(of_node(outputs, k), each) for k, each in enumerate(targets)])
-
-        streams = [node.stream for node in theirs]
-        losses, gradients = self._network.gradients(places, inputs, streams, losses_of)
-        for node, loss, each in zip(theirs, losses.unbind(0), gradients, strict=True):
-            node.change(each)
+        inputs, targets = self._batches(theirs, rows)
+        losses, gradients = self._network.gradients(
+            places, inputs, targets, [node.stream for node in theirs], self._learner.model.objective.loss
+        )
+        change(places, gradients)
+        for node, loss in zip(theirs, losses.unbind(0), strict=True):
             node.progress.loss_sum += loss
             node.progress.steps += 1
+
+    def _batches(self, nodes: Sequence[_Node], rows: Sequence[NDArray[np.integer[Any]]]) -> tuple[Tensor, Tensor]:
+        """Return inputs and targets (K, B, ...) of these rows; what augments them draws each node's own numbers."""
+        train = nodes[0].task.train
+        if self._learner.augment is None and all(node.task.train is train for node in nodes):
+            inputs, targets = self._learner.batch(train, np.concatenate(rows))
+            return inputs.unflatten(0, (len(nodes), -1)), targets.unflatten(0, (len(nodes), -1))
+        batches = [node.batch(mine) for node, mine in zip(nodes, rows, strict=True)]
+        return torch.stack([inputs for inputs, _ in batches]), torch.stack([targets for _, targets in batches])
 
 
 class _Node:
     """One node of a stack: what it has of its own."""
 
-    def __init__(self, learner: SGD, task: LocalTask, parameters: list[Tensor]) -> None:
+    def __init__(self, learner: SGD, task: LocalTask) -> None:
         self.task = task
         self.progress = Progress(torch.zeros((), device=learner.model.device))
         self.batches = learner.batches(task, self.progress)
         self.stream = Stream(learner.torch_seed(task), learner.model.device)
-        self.change = learner.change_for(parameters, task)
         self._learner = learner
 
     def batch(self, rows: NDArray[np.integer[Any]]) -> tuple[Tensor, Tensor]:
-        """Return inputs and targets; what augments them draws the node's own numbers."""
-        if self._learner.augment is None:
-            return self._learner.batch(self.task.train, rows)
+        """Return inputs and targets of these rows, which are augmented by the node's own random numbers."""
         with self.stream.drawing():
             return self._learner.batch(self.task.train, rows)
 
 
-def why_not_stacked(learner: SGD, examples: Examples) -> str:
-    """Return why the model's nodes cannot be trained in one computation; empty if they can.
+def why_not_stacked(learner: SGD, examples: Examples, network: type[StackedNetwork]) -> str:
+    """Return why the model's nodes cannot be trained in one computation by this; empty if they can.
 
     One step of two nodes is tried in both ways: what shares a batch's numbers between nodes, or draws random numbers
     from nowhere, is found so.
@@ -115,7 +145,7 @@ def why_not_stacked(learner: SGD, examples: Examples) -> str:
     ]
     alone = [_moved(learner.fit(state, task), state) for task in tasks]
     try:
-        together = [_moved(fit, state) for fit in Stack(learner, count=2).fit(state, tasks)]
+        together = [_moved(fit, state) for fit in Stack(learner, 2, network).fit(state, tasks)]
     except CannotStackError as error:
         return str(error)
     except Exception as error:  # of the user's own module, or of torch on what the module does

@@ -149,9 +149,10 @@ class TrainingSettings(Settings):
     """Passes over the node's examples in one round."""
     batch_size: Annotated[int, Field(ge=1)] = 100
     """Examples in one SGD step."""
-    stack: Annotated[int, Field(ge=1, le=1024)] = 1
+    stack: Annotated[int, Field(ge=0, le=1024)] = 0
     """Nodes that a worker trains in one computation; above 1 the bytes are those of this number. What cannot be trained
-    so is trained one by one, and a line says why. In simulations with synchronous rounds."""
+    so is trained one by one, and a line says why. In simulations with synchronous rounds. 0: on the CPU 1, on a GPU the
+    whole cohort, but no more than 50."""
     partial: bool = False
     """Whether a node whose device would be late with all its steps takes as many as fit, and reports what came of
     them, instead of not being heard at all; on virtual time."""

@@ -25,7 +25,8 @@ from torch import Tensor
 from fedlearn.data.base import DataSpec, TableSchema
 from fedlearn.models.device import CPU
 
-Inputs = Callable[[NDArray[Any]], Tensor]
+Inputs = Callable[[Any], Tensor]
+"""Of an array, or of a tensor where it lies on the device; of a table, of an array alone."""
 
 
 def inputs_of(spec: DataSpec, device: torch.device = CPU) -> Inputs:
@@ -39,7 +40,7 @@ def inputs_of(spec: DataSpec, device: torch.device = CPU) -> Inputs:
     if spec.table is not None:
         return _of_table(spec.table, device)
     if spec.vocabulary:
-        return lambda tokens: torch.from_numpy(tokens).to(device).to(torch.int64)
+        return lambda tokens: _there(tokens, device).to(torch.int64)
     return _of_numbers(spec, device)
 
 
@@ -61,12 +62,17 @@ def _of_numbers(spec: DataSpec, device: torch.device) -> Inputs:
     scale = (1 / (torch.tensor(spec.std or (1.0,)) * largest)).expand(spec.shape).contiguous().to(device)
     is_image = spec.is_image
 
-    def normalised(examples: NDArray[Any]) -> Tensor:
+    def normalised(examples: NDArray[Any] | Tensor) -> Tensor:
         # A copy, as what comes after it is in place.
-        batch = torch.from_numpy(examples).to(device).to(torch.float32, copy=True).sub_(mean).mul_(scale)
+        batch = _there(examples, device).to(torch.float32, copy=True).sub_(mean).mul_(scale)
         return batch.permute(0, 3, 1, 2) if is_image else batch
 
     return normalised
+
+
+def _there(examples: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
+    """Return examples on a device, as they are."""
+    return (examples if isinstance(examples, Tensor) else torch.from_numpy(examples)).to(device)
 
 
 def _of_table(schema: TableSchema, device: torch.device) -> Inputs:

@@ -40,6 +40,7 @@ NUMBERS = {
     torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
 }  # fmt: skip
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
+MOST_RESIDENT = 8 << 30  # bytes of examples that are kept in a GPU's memory; a tenth of what large ones have
 EVALUATION_BATCH = 100  # examples; larger batches push activations out of the cache (1.3-1.7 times slower)
 
 
@@ -94,6 +95,7 @@ class TorchModel:
         """Compute on a device from now on."""
         enter(device)
         self.device = device
+        self._resident: tuple[Examples, Tensor] | None = None  # examples, and their inputs on the device
         self.inputs = inputs_of(self.spec, device)
         self.module.to(device)
         trained = [(name, each) for name, each in self.module.named_parameters() if each.requires_grad]
@@ -166,6 +168,14 @@ class TorchModel:
     def tensors_of(self, arrays: Mapping[str, Array]) -> list[Tensor]:
         """Return what arrays hold of each parameter, in the order of `parameters`; on the CPU they share memory."""
         return [torch.from_numpy(arrays[name]).to(self.device) for name in self.names]
+
+    def inputs_at(self, examples: Examples, rows: NDArray[np.integer[Any]]) -> Tensor:
+        """Return what the module is given of these rows; a GPU takes them from its own memory, if they fit there."""
+        if self.device == CPU or self.spec.table is not None or examples.inputs.nbytes > MOST_RESIDENT:
+            return self.inputs(examples.inputs[rows])
+        if self._resident is None or self._resident[0] is not examples:
+            self._resident = examples, torch.from_numpy(np.array(examples.inputs)).to(self.device)
+        return self.inputs(self._resident[1][torch.from_numpy(rows).to(self.device)])
 
     def targets(self, targets: NDArray[Any]) -> Tensor:
         """Return what is to be learned of a batch, on the device."""

@@ -1,7 +1,7 @@
 """Several nodes' copies of one torch module, computed together."""
 
-from fedlearn.models.stacks.network import StackedNetwork
-from fedlearn.models.stacks.stacked import CannotStackError, Stacked, of_node
+from fedlearn.models.stacks.network import FunctionalNetwork, StackedNetwork
+from fedlearn.models.stacks.stacked import CannotStackError, Stacked
 from fedlearn.models.stacks.streams import Stream
 
-__all__ = ["CannotStackError", "Stacked", "StackedNetwork", "Stream", "of_node"]
+__all__ = ["CannotStackError", "FunctionalNetwork", "Stacked", "StackedNetwork", "Stream"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -9,12 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, grad_and_value, vmap
 
-from fedlearn.models.stacks.stacked import Layout, Stacked, joined
+from fedlearn.models.stacks.stacked import Layout, Stacked, joined, of_node
 from fedlearn.models.stacks.streams import Stream
 from fedlearn.state import Array, State
 
+LossOf = Callable[[Any, Tensor], Tensor]
 ONE_BY_ONE: tuple[type[nn.Module], ...] = (nn.RNNBase, nn.MultiheadAttention)
 """Modules whose own code does not do with stacked tensors: it is run for one node after another."""
 
@@ -57,35 +59,63 @@ class StackedNetwork:
         """Return the state of a node."""
         return {name: self._values[self._own[name]][k].cpu().numpy() for name in self._sent}
 
+    def parameters(self, count: int) -> list[Tensor]:
+        """Return the trained parameters of the first nodes, (count, ...) each; they share memory."""
+        return [self._values[name][:count] for name in self._trained]
+
     def gradients(
-        self,
-        nodes: Sequence[int],
-        inputs: Sequence[Tensor],
-        streams: Sequence[Stream],
-        losses_of: Callable[[Any], Tensor],
-    ) -> tuple[Tensor, list[list[Tensor]]]:
-        """Return the losses (K,) of a batch of each of these nodes, and of each node the gradients of its own.
+        self, nodes: Sequence[int], inputs: Tensor, targets: Tensor, streams: Sequence[Stream], loss_of: LossOf
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return the losses (K,) of a batch of each of these nodes, and the gradients (K, ...) of what is trained.
 
         Parameters
         ----------
         nodes
             Which ones, each once.
-        inputs
-            A batch of each; all of one shape.
-        losses_of
-            Makes (K,) losses of the outputs.
+        inputs, targets
+            A batch of each, (K, B, ...).
+        loss_of
+            Of outputs and targets of one node.
         """
         place = _range_or_list(nodes)
         leaves = [self._values[name][place].detach().requires_grad_() for name in self._trained]
-        values: dict[str, Any] = dict(zip(self._trained, leaves, strict=True))
-        stacked = {name: Stacked(leaf, Layout.WHOLE, streams) for name, leaf in values.items()}
+        stacked = {name: Stacked(leaf, Layout.WHOLE, streams) for name, leaf in zip(self._trained, leaves, strict=True)}
         for name, value in self._values.items():
             if name not in stacked:
                 stacked[name] = Stacked([value[k] for k in nodes], Layout.EACH, streams)
-        outputs = self._skeleton(stacked, Stacked(list(inputs), Layout.EACH, streams))
-        losses = losses_of(outputs)
-        gradients = torch.autograd.grad(losses.sum(), leaves, materialize_grads=True)
-        return losses.detach(), [list(of_node) for of_node in zip(*(each.unbind(0) for each in gradients), strict=True)]
+        outputs = self._skeleton(stacked, Stacked(inputs, Layout.WHOLE, streams))
+        losses = torch.stack([loss_of(of_node(outputs, k), each) for k, each in enumerate(targets)])
+        return losses.detach(), list(torch.autograd.grad(losses.sum(), leaves, materialize_grads=True))
+
+
+class FunctionalNetwork(StackedNetwork):
+    """The same by `torch.func.vmap`: whatever a module computes, it computes for all nodes in one kernel.
+
+    That is what a GPU needs, where a step of a small network is as long as it has kernels. On a CPU it is slower than
+    one node after another. It refuses what draws random numbers, which would be of one stream.
+    """
+
+    def __init__(self, module: nn.Module, trained: Sequence[str], count: int) -> None:
+        super().__init__(module, trained, count)
+        self._module = module
+
+    def gradients(
+        self, nodes: Sequence[int], inputs: Tensor, targets: Tensor, streams: Sequence[Stream], loss_of: LossOf
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return what that of `StackedNetwork` returns."""
+        place = _range_or_list(nodes)
+        trained = {name: self._values[name][place] for name in self._trained}
+        others = {name: value[place] for name, value in self._values.items() if name not in trained}
+
+        def loss(trained: dict[str, Tensor], others: dict[str, Tensor], inputs: Tensor, targets: Tensor) -> Tensor:
+            return loss_of(functional_call(self._module, {**others, **trained}, (inputs,)), targets)
+
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "There is a performance drop")  # a function that goes node by node
+            gradients, losses = vmap(grad_and_value(loss))(trained, others, inputs, targets)
+        for name, value in others.items():  # running means, where they are no views of what is held
+            self._values[name][place] = value
+        return losses.detach(), [gradients[name] for name in self._trained]
 
 
 def _range_or_list(nodes: Sequence[int]) -> slice | list[int]:

@@ -12,7 +12,7 @@ from fedlearn.config import config_from
 from fedlearn.data.base import DataSpec
 from fedlearn.errors import SettingError
 from fedlearn.models import device as devices
-from fedlearn.models import load_model
+from fedlearn.models import load_model, loaded
 from fedlearn.models.device import CPU, device_of, enter, seed_torch
 from fedlearn.models.inputs import inputs_of
 from fedlearn.models.torch_model import TorchModel
@@ -42,6 +42,9 @@ class Watched(SGD):
         return False
 
 
+OTHER = torch.device("cpu", 0)  # no other memory, but the way of a GPU: states are copied, examples are kept there
+
+
 def task(train, rows=range(12)):
     return LocalTask(train, np.array(rows), 3, 1, 0, {})
 
@@ -52,6 +55,49 @@ def fitted(kind, module):
     fit = SGD(model, config_from(SETTINGS)).fit(model.initial_state(seed=1), task(data.train))
     measured = model.evaluate(fit.arrays, data.test)
     return {name: array.tobytes() for name, array in fit.arrays.items()}, fit.metrics, measured.means
+
+
+@pytest.mark.parametrize(
+    ("device", "settings", "stack"),
+    [
+        ("cpu", {}, 1),
+        ("cuda:0", {}, 20),
+        ("cuda:0", {"rounds.cohort": 90}, 50),
+        ("cuda:0", {"clients": 7}, 7),
+        ("cuda:0", {"training.stack": 3}, 3),
+        ("cuda:0", {"engine.name": "ray"}, 1),
+        ("cuda:0", {"rounds.schedule": "buffered"}, 1),
+    ],
+)
+def test_a_gpu_trains_the_nodes_of_a_round_together_unless_told_otherwise(device, settings, stack, monkeypatch):
+    monkeypatch.setattr(loaded, "_found_device", lambda config: device)
+    assert loaded.with_found(config_from(settings), images.dataset()).training.stack == stack
+
+
+def test_examples_in_a_devices_own_memory_come_to_the_same_bytes(monkeypatch):
+    data = images.dataset()
+    fits, read = {}, []
+    for device in (CPU, OTHER):
+        model = TorchModel(images.Small, data.spec)
+        model.on(device)
+        monkeypatch.setattr(model, "inputs", lambda rows, to=model.inputs: read.append(type(rows)) or to(rows))
+        fit = SGD(model, config_from(SETTINGS)).fit(model.initial_state(seed=1), task(data.train))
+        fits[device] = {name: array.tobytes() for name, array in fit.arrays.items()}
+    assert fits[OTHER] == fits[CPU]
+    assert read == [np.ndarray] * 6 + [torch.Tensor] * 6
+
+
+def test_examples_that_are_too_many_or_others_are_not_mistaken_for_those_on_a_device(monkeypatch):
+    one, other = images.examples(60), images.examples(60, seed=5)
+    model = TorchModel(images.Small, images.dataset().spec)
+    model.on(OTHER)
+    rows = np.array([3, 1])
+    for examples in (one, other, one):
+        assert torch.equal(model.inputs_at(examples, rows), model.inputs(examples.inputs[rows]))
+    assert model._resident[0] is one
+    monkeypatch.setattr("fedlearn.models.torch_model.MOST_RESIDENT", other.inputs.nbytes - 1)
+    assert torch.equal(model.inputs_at(other, rows), model.inputs(other.inputs[rows]))
+    assert model._resident[0] is one
 
 
 @pytest.mark.parametrize("module", [images.Small, images.WithDropout])

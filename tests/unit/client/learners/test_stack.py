@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
+from client.learners import sgd
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
+from client.learners.stack import networks_for
 from fedlearn.config import config_from
 from fedlearn.data.base import Dataset, DataSpec, Examples
 from fedlearn.metrics import TRAIN_LOSS, WORK_DONE
 from fedlearn.models import MODELS, load_model
+from fedlearn.models.stacks import FunctionalNetwork, StackedNetwork
 from fedlearn.models.torch_model import TorchModel
 from tests.contracts.test_learners import model_and_data
 from tests.oracles.images import Small, WithDropout, dataset
@@ -170,6 +173,89 @@ def test_rounds_of_a_deep_network_differ_by_less_than_one_unit_in_the_last_place
         states = [mean_of([copied(fit)[0] for fit in each]) for each in fits]
     ways = [moved((state,), first) for state in states]
     assert np.linalg.norm(ways[0] - ways[1]) < np.linalg.norm(ways[0] - ways[2]) < 0.05 * np.linalg.norm(ways[0])
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch):
+    """Have stacks computed by `torch.func` where that can be done: the way of a GPU, on the CPU."""
+    monkeypatch.setattr(sgd, "networks_for", lambda device: networks_for(torch.device("cuda")))
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in NETWORKS])
+def test_a_step_of_every_built_in_network_by_functions_is_that_of_nodes_alone(name, as_on_a_gpu):
+    model, data = model_and_data(name)
+    learner = learner_of(model, local_epochs=1, momentum=0.0)
+    assert learner.why_not_stacked(data.train) == ""
+    assert learner._network is FunctionalNetwork
+    state = model.initial_state(seed=1)
+    assert max(differences(learner, state, tasks_of(data.train, (4, 4, 3)))) < STEP
+
+
+@given(sizes=st.lists(st.integers(1, 9), min_size=2, max_size=5), options=st.fixed_dictionaries(OPTIONS))
+def test_any_sizes_and_options_by_functions_are_those_of_nodes_alone(sizes, options):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sgd, "networks_for", lambda device: networks_for(torch.device("cuda")))
+        rng = np.random.default_rng(0)
+        train = Examples(rng.normal(size=(40, 5)).astype(np.float32), rng.integers(0, 3, 40))
+        torch.manual_seed(1)
+        layers = nn.Linear(5, 6), nn.Tanh(), nn.Linear(6, 3)
+        model = TorchModel(lambda: nn.Sequential(*layers), DataSpec("made", (5,), "float32", classes=3))
+        learner = learner_of(model, lr=0.01, **options)
+        assert learner._network is FunctionalNetwork
+        assert max(differences(learner, model.initial_state(seed=1), tasks_of(train, sizes))) < 1e-3
+
+
+@pytest.mark.parametrize(("kind", "network"), [(Small, FunctionalNetwork), (WithDropout, StackedNetwork)])
+def test_what_draws_random_numbers_is_not_computed_by_functions(kind, network, as_on_a_gpu):
+    learner = learner_of(made(kind))
+    assert learner.why_not_stacked(dataset().train) == ""
+    assert learner._network is network
+    assert max(differences(learner, made(kind).initial_state(seed=1), tasks_of(dataset().train, (8, 6, 8)))) < 1e-4
+
+
+@pytest.mark.parametrize("sizes", [(8, 8), (8, 4, 8)])
+def test_running_means_by_functions_are_those_of_nodes_alone(sizes, as_on_a_gpu):
+    learner, state = learner_of(made(Small)), made(Small).initial_state(seed=1)
+    assert learner.why_not_stacked(dataset().train) == ""
+    assert max(differences(learner, state, tasks_of(dataset().train, sizes))) < 1e-4
+
+
+class OneByOne(SGD):
+    """Changes the parameters of one node after another."""
+
+    can_stack = True
+
+    def changes_alike(self, tasks):
+        return False
+
+
+class Watching(SGD):
+    """Notes how parameters are changed."""
+
+    can_stack = True
+
+    def changes_alike(self, tasks):
+        self.alike = super().changes_alike(tasks)
+        return self.alike
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options", "alike"),
+    [
+        ((4, 4), {}, True),
+        ((4, 4), {"weight_decay": 0.1, "proximal_mu": 0.2}, True),
+        ((4, 3), {}, False),
+        ((4, 4), {"clip_norm": 0.1}, False),
+        ((4, 4), {"optimizer": "adam"}, False),
+    ],
+)
+def test_parameters_of_nodes_that_take_the_same_steps_are_changed_at_once_with_the_same_bytes(sizes, options, alike):
+    state, tasks = made(Small).initial_state(seed=1), tasks_of(dataset().train, sizes)
+    learner, each = (learner_of(made(Small), kind=kind, **options) for kind in (Watching, OneByOne))
+    at_once = [copied(fit) for fit in learner.fit_many(state, tasks)]
+    assert learner.alike is alike
+    for one, other in zip(at_once, [copied(fit) for fit in each.fit_many(state, tasks)], strict=True):
+        assert all(one[0][name].tobytes() == array.tobytes() for name, array in other[0].items())
 
 
 def mean_of(states):
