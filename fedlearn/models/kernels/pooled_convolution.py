@@ -11,7 +11,9 @@ Where there are several nodes, K of them stand before all other axes of each ten
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +24,7 @@ from torch.autograd import forward_ad
 from torch.nn import functional
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
+LOOPS = "fedlearn.models.kernels.loops"  # imported when they are needed, as numba is with them
 ROWS = (3, 5)  # of a filter
 MOST = 1 << 17  # weights: beyond, filters do not stay in the processor's caches
 SPILL = 64  # numbers behind what comes out: vectors are written whole
@@ -75,6 +78,8 @@ class PooledConv2d(nn.Conv2d):
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Pair, *, padding: Pair = 0) -> None:
         super().__init__(in_channels, out_channels, kernel_size, padding=padding)
+        if _has_vectors():  # now, before this process is forked: half a second that its children need not wait
+            import_module(LOOPS)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return images (B, O, h, w) of images (B, C, H, W)."""
@@ -84,7 +89,7 @@ class PooledConv2d(nn.Conv2d):
 def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bool:
     """Return whether `computed` takes these; with nodes before all other axes, or without."""
     channels, height, width = x.shape[-3:]
-    outside, inside, high, wide = weight.shape[-4:]
+    inside, high, wide = weight.shape[-3:]
     above, left = _pair(padding)
     return (
         _are_plain(x, weight, *([] if bias is None else [bias]))
@@ -95,13 +100,14 @@ def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bo
         and 0 <= left < wide < width + 2 * left
         and 0 < weight.shape[-4:].numel() <= MOST
         and x.numel() > 0
-        and (bias is None or bias.shape[-1:] == (outside,))
+        and (bias is None or bias.shape == weight.shape[:-3])
     )
 
 
 def _has_vectors() -> bool:
-    """Return whether the loops have been measured to be fast on this processor."""
-    return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
+    """Return whether the loops have been measured to be fast on this processor, and numba compiles at all."""
+    is_compiling = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+    return is_compiling and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 
 
 def _are_plain(*tensors: Tensor) -> bool:

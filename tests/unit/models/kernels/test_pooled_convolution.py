@@ -191,7 +191,12 @@ def test_one_image_without_a_batch_is_torchs():
 
 def test_what_does_not_fit_is_refused_as_torch_does():
     x, weight, bias = given_to(USUAL, 0)
-    for wrong in ((x[:, :2], weight, bias), (x, weight, bias[:3]), (x[..., :5, :5], weight, bias)):
+    for wrong in (
+        (x[:, :2], weight, bias),
+        (x, weight, bias[:3]),
+        (x, weight, bias.unsqueeze(0)),
+        (x[..., :5, :5], weight, bias),
+    ):
         with pytest.raises(RuntimeError) as theirs:
             by_torch(*wrong)
         with pytest.raises(RuntimeError) as ours:
@@ -270,6 +275,30 @@ def test_the_layer_has_the_parameters_of_torchs_and_can_be_copied():
         assert close(layer(x), theirs(x))
 
 
+def in_another_process(code, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_process_that_has_such_a_layer_has_imported_the_loops_before_it_is_forked():
+    """So it is in an executor, which makes the model of a run and forks for every message."""
+    code = (
+        "import sys; from fedlearn.models import load_model; from fedlearn.data.cifar10 import SPEC;"
+        "load_model('cnn', SPEC); print('fedlearn.models.kernels.loops' in sys.modules)"
+    )
+    assert in_another_process(code)[:2] == (0, "True\n")
+
+
+def test_where_numba_compiles_nothing_it_is_torchs():
+    code = (
+        "import torch; from fedlearn.models.kernels import PooledConv2d;"
+        "print(PooledConv2d(3, 6, 5)(torch.zeros(1, 3, 8, 8)).grad_fn.name())"
+    )
+    assert in_another_process(code, NUMBA_DISABLE_JIT="1")[:2] == (0, "MaxPool2DWithIndicesBackward0\n")
+
+
 @pytest.mark.parametrize("outside", [6, 8, 10, 16, 20, 40])
 def test_nothing_is_written_outside_of_what_there_is_room_for(outside):
     from fedlearn.models.kernels.loops import convolve_and_pool, spread, weigh
@@ -341,7 +370,6 @@ def test_compiled_anew_where_nothing_can_be_kept(nothing, tmp_path):
         f"import torch; {nothing}; from fedlearn.models.kernels import pooled_conv2d;"
         "print(pooled_conv2d(torch.ones(1, 1, 4, 4), torch.ones(1, 1, 3, 3)).item())"
     )
-    there = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run([sys.executable, "-c", code], env=there, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "9.0\n"), done.stderr
-    assert done.stderr.count("NUMBA_CACHE_DIR") == 1
+    code, printed, said = in_another_process(code, NUMBA_CACHE_DIR=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
+    assert (code, printed) == (0, "9.0\n"), said
+    assert said.count("NUMBA_CACHE_DIR") == 1
