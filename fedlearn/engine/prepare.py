@@ -19,11 +19,13 @@ SLOW = (
     "in float32"
 )
 
+STACK_ON_A_GPU = 50  # nodes: a cohort of the published benchmark. Not measured, as no GPU was at hand
+
 log = logging.getLogger(__name__)
 
 
 def prepared(config: RunConfig) -> RunConfig:
-    """Return the settings with the data set that was really found, and of what adds noise on nodes its source.
+    """Return the settings with what was really found: data set and device, a stack that goes with it, sources of noise.
 
     Decodes the data set and computes the partitions, if they are not in the cache yet: all processes of the run then
     find them there, and none of them has to look for the data set again. What the cache holds is compared with its
@@ -41,7 +43,9 @@ def prepared(config: RunConfig) -> RunConfig:
     found = with_found(config, dataset)
     if found.training.precision != "float32" and found.engine.device == "cpu" and not has_bfloat16():
         log.warning(SLOW, found.training.precision)
-    return found.model_copy(update={"privacy": privacy, "devices": with_fingerprint(config.devices)})
+    training = found.training.model_copy(update={"stack": found.training.stack or _usual_stack(found)})
+    devices = with_fingerprint(config.devices)
+    return found.model_copy(update={"privacy": privacy, "devices": devices, "training": training})
 
 
 def has_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
@@ -51,6 +55,12 @@ def has_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     except OSError:
         return True
     return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
+
+
+def _usual_stack(found: RunConfig) -> int:
+    """Return how many nodes are trained in one computation where nobody says: one small network leaves a GPU idle."""
+    can_stack = found.engine.name in ("embedded", "inline") and found.rounds.schedule == "synchronous"
+    return min(found.goal_count, STACK_ON_A_GPU) if can_stack and found.engine.device != "cpu" else 1
 
 
 def _may_add_noise(config: RunConfig) -> bool:

@@ -17,7 +17,6 @@ from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Ensemble, Planned, Tryable
 from fedlearn.state import State, UpdateKind
 
-STACK_ON_A_GPU = 50  # nodes; a cohort of the published benchmark. Not measured: no GPU was at hand
 TRIED = 2  # examples: normalisation over a batch needs more than one
 
 
@@ -46,9 +45,7 @@ def with_found(config: RunConfig, dataset: AnyDataset) -> RunConfig:
         changes["partition"] = str(Path(config.data.partition).expanduser().absolute())
     found = config.data.model_copy(update=changes)
     engine = config.engine.model_copy(update={"device": _found_device(config)})
-    stack = config.training.stack or _usual_stack(config, engine.device)
-    training = config.training.model_copy(update={"stack": stack})
-    return config.model_copy(update={"data": found, "engine": engine, "training": training})
+    return config.model_copy(update={"data": found, "engine": engine})
 
 
 def _found_device(config: RunConfig) -> str:
@@ -59,12 +56,6 @@ def _found_device(config: RunConfig) -> str:
     from fedlearn.models.device import device_of
 
     return str(device_of(name))
-
-
-def _usual_stack(config: RunConfig, device: str) -> int:
-    """Return how many nodes are trained in one computation where nobody says: a GPU is idle with one small network."""
-    can_stack = config.engine.name in ("embedded", "inline") and config.rounds.schedule == "synchronous"
-    return min(config.goal_count, STACK_ON_A_GPU) if can_stack and device != "cpu" else 1
 
 
 @per_run

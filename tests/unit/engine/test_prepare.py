@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedlearn.config import config_from
+from fedlearn.engine.prepare import prepared
 from fedlearn.errors import SettingError
 from fedlearn.models import device
 from fedlearn.models.loaded import with_found_data
@@ -29,3 +30,26 @@ def test_device_that_was_found_takes_the_place_of_auto_and_trees_need_none(monke
     assert with_found_data(config_from(trees)).engine.device == "cpu"
     with pytest.raises(SettingError, match=r"^engine\.device = 'cuda': torch finds no cuda here"):
         with_found_data(config_from({"data.dataset": "digits", "engine.device": "cuda"}))
+
+
+@pytest.mark.parametrize(
+    ("device", "settings", "stack"),
+    [
+        ("cpu", {}, 1),
+        ("cuda:0", {}, 20),
+        ("cuda:0", {"rounds.cohort": 90}, 50),
+        ("cuda:0", {"clients": 7}, 7),
+        ("cuda:0", {"training.stack": 3}, 3),
+        ("cuda:0", {"engine.name": "ray"}, 1),
+        ("cuda:0", {"rounds.schedule": "buffered"}, 1),
+    ],
+)
+def test_a_gpu_trains_the_nodes_of_a_round_together_unless_told_otherwise(device, settings, stack, monkeypatch):
+    monkeypatch.setattr("fedlearn.models.loaded._found_device", lambda config: device)
+    assert prepared(config_from({"data.dataset": "digits", **settings})).training.stack == stack
+
+
+def test_a_server_on_a_network_has_no_stack_whatever_it_computes_on(monkeypatch):
+    """Each node trains alone there."""
+    monkeypatch.setattr("fedlearn.models.loaded._found_device", lambda config: "cuda:0")
+    assert with_found_data(config_from({"data.dataset": "digits"})).training.stack < 2

@@ -12,7 +12,7 @@ from fedlearn.config import config_from
 from fedlearn.data.base import DataSpec
 from fedlearn.errors import SettingError
 from fedlearn.models import device as devices
-from fedlearn.models import load_model, loaded
+from fedlearn.models import load_model
 from fedlearn.models.device import CPU, device_of, enter, seed_torch
 from fedlearn.models.inputs import inputs_of
 from fedlearn.models.torch_model import TorchModel
@@ -55,23 +55,6 @@ def fitted(kind, module):
     fit = SGD(model, config_from(SETTINGS)).fit(model.initial_state(seed=1), task(data.train))
     measured = model.evaluate(fit.arrays, data.test)
     return {name: array.tobytes() for name, array in fit.arrays.items()}, fit.metrics, measured.means
-
-
-@pytest.mark.parametrize(
-    ("device", "settings", "stack"),
-    [
-        ("cpu", {}, 1),
-        ("cuda:0", {}, 20),
-        ("cuda:0", {"rounds.cohort": 90}, 50),
-        ("cuda:0", {"clients": 7}, 7),
-        ("cuda:0", {"training.stack": 3}, 3),
-        ("cuda:0", {"engine.name": "ray"}, 1),
-        ("cuda:0", {"rounds.schedule": "buffered"}, 1),
-    ],
-)
-def test_a_gpu_trains_the_nodes_of_a_round_together_unless_told_otherwise(device, settings, stack, monkeypatch):
-    monkeypatch.setattr(loaded, "_found_device", lambda config: device)
-    assert loaded.with_found(config_from(settings), images.dataset()).training.stack == stack
 
 
 def test_examples_in_a_devices_own_memory_come_to_the_same_bytes(monkeypatch):
