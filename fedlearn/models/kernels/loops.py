@@ -22,7 +22,6 @@ from fedlearn.compiled import compiled, part
 from fedlearn.models.kernels.vectors import LANES, adding, pooling
 
 Array = NDArray[Any]
-ROWS = (3, 5)  # of filters
 WIDTH = 2 * LANES  # numbers of a tile's row
 NARROW = 8  # channels: up to so many come out in one vector of so many lanes
 LINE = 16  # numbers

@@ -155,14 +155,15 @@ class _PooledConvolution(torch.autograd.Function):
         size = [(x.shape[k] + 2 * padding[k] - weight.shape[k] + 1) // 2 for k in (-2, -1)]
         shape = (*x.shape[:-3], *size, weight.shape[-4])
         count = math.prod(shape)
-        pooled = torch.empty(count + SPILL).numpy()[:count].reshape(shape)
+        pooled = torch.empty(count + SPILL, dtype=torch.float32, device="cpu").numpy()[:count].reshape(shape)
         which = np.empty(count + SPILL, np.uint8)[:count].reshape(shape)
         images = _channels_last(x)
         for mine in _of_nodes(images, _numbers(weight), _numbers(bias), pooled, which):
             convolve_and_pool(*mine[:3], *padding, *mine[3:])
         ctx.save_for_backward(x, weight, bias)
         ctx.which, ctx.padding = which, padding
-        return _channels_first(pooled)
+        out = _channels_first(pooled)
+        return out if x.stride(-3) == 1 else out.contiguous()  # in the format of the images, as torch does
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
@@ -182,7 +183,7 @@ class _PooledConvolution(torch.autograd.Function):
                 spread(*mine[:3], *ctx.padding, mine[3])
             of_x = _channels_first(made)
         if ctx.needs_input_grad[1]:
-            of_weight = torch.empty(weight.shape)
+            of_weight = torch.empty(weight.shape, dtype=torch.float32, device="cpu")
             for mine in _of_nodes(images, gradients, ctx.which, of_weight.numpy()):
                 weigh(*mine[:3], *ctx.padding, mine[3])
         if ctx.needs_input_grad[2]:

@@ -131,6 +131,31 @@ def test_gradients_and_images_in_any_format():
             assert all(same(one, other) for one, other in zip(found, theirs, strict=True))
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_what_comes_out_lies_as_the_images_do(channels):
+    """So `view` does after it what it does after torch's."""
+    x, weight, bias = given_to((2, channels, 12, 12, 6, 5, 5, (0, 0)), 0)
+    for mine, form in ((x, torch.channels_last), (x.detach().clone(memory_format=torch.contiguous_format), None)):
+        out, theirs = pooled_conv2d(mine, weight, bias), by_torch(mine, weight, bias)
+        assert is_ours(out)
+        assert form is None or out.is_contiguous(memory_format=form)
+        assert form is not None or same(out.view(2, -1), theirs.view(2, -1))
+
+
+def test_torchs_defaults_change_nothing():
+    tensors = given_to(USUAL, 0)
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.device("meta"):
+            out = pooled_conv2d(*tensors)
+            found = torch.autograd.grad(out.sum(), tensors)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert is_ours(out)
+    for one, other in zip(found, torch.autograd.grad(by_torch(*tensors).sum(), tensors), strict=True):
+        assert same(one, other)
+
+
 def test_a_bias_may_be_missing_and_parameters_frozen():
     x, weight, _ = given_to(USUAL, 0)
     assert same(pooled_conv2d(x, weight), by_torch(x, weight, None))
@@ -357,12 +382,11 @@ def test_a_fit_is_torchs_up_to_rounding(name, monkeypatch):
         assert np.abs(array - fits[1][key]).max() <= 1e-5 * np.abs(fits[1][key] - state[key]).max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "nothing",
-    [
-        pytest.param("import os; os.environ['NUMBA_CACHE_LOCATOR_CLASSES'] = 'IPythonCacheLocator'", id="no folder"),
-        pytest.param(FULL, id="full disk", marks=pytest.mark.slow),
-    ],
+    ["import os; os.environ['NUMBA_CACHE_LOCATOR_CLASSES'] = 'IPythonCacheLocator'", FULL],
+    ids=["no folder", "full disk"],
 )
 def test_compiled_anew_where_nothing_can_be_kept(nothing, tmp_path):
     """So it is in a container of another user, whose home and packages are read-only."""
