@@ -170,11 +170,15 @@ class TorchModel:
         return [torch.from_numpy(arrays[name]).to(self.device) for name in self.names]
 
     def inputs_at(self, examples: Examples, rows: NDArray[np.integer[Any]]) -> Tensor:
-        """Return what the module is given of these rows; a GPU takes them from its own memory, if they fit there."""
-        if self.device == CPU or self.spec.table is not None or examples.inputs.nbytes > MOST_RESIDENT:
+        """Return what the module is given of these rows; a GPU takes them from its own memory, if they fit there.
+
+        Rows that are made when they are asked for stay where they are.
+        """
+        stored = examples.inputs if isinstance(examples.inputs, np.ndarray) else None
+        if self.device == CPU or self.spec.table is not None or stored is None or stored.nbytes > MOST_RESIDENT:
             return self.inputs(examples.inputs[rows])
         if self._resident is None or self._resident[0] is not examples:
-            self._resident = examples, torch.from_numpy(np.array(examples.inputs)).to(self.device)
+            self._resident = examples, torch.from_numpy(np.array(stored)).to(self.device)
         return self.inputs(self._resident[1][torch.from_numpy(rows).to(self.device)])
 
     def targets(self, targets: NDArray[Any]) -> Tensor:

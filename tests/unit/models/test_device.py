@@ -9,6 +9,7 @@ import torch
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
+from fedlearn.data import load_dataset
 from fedlearn.data.base import DataSpec
 from fedlearn.errors import SettingError
 from fedlearn.models import device as devices
@@ -81,6 +82,15 @@ def test_examples_that_are_too_many_or_others_are_not_mistaken_for_those_on_a_de
     monkeypatch.setattr("fedlearn.models.torch_model.MOST_RESIDENT", other.inputs.nbytes - 1)
     assert torch.equal(model.inputs_at(other, rows), model.inputs(other.inputs[rows]))
     assert model._resident[0] is one
+
+
+def test_examples_that_are_made_when_they_are_asked_for_are_not_kept_on_a_device():
+    data = load_dataset("synthetic", "", options='{"kind": "images", "examples": 4}')
+    model = TorchModel(images.Small, data.spec)
+    model.on(OTHER)
+    rows = np.array([3, 1])
+    assert torch.equal(model.inputs_at(data.train, rows), model.inputs(data.train.inputs[rows]))
+    assert model._resident is None
 
 
 @pytest.mark.parametrize("module", [images.Small, images.WithDropout])
