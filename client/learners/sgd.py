@@ -224,9 +224,9 @@ class SGD(Learner):
         It can where it treats each number by itself, and all nodes take the same steps.
         """
         kind, first = type(self), tasks[0]
-        hooks = (kind.gradients, kind.optimizer, kind.change_for, kind.is_enough)
+        hooks = (kind.gradients, kind.optimizer, kind.change_for, kind.batches, kind.is_enough)
         return (
-            hooks == (SGD.gradients, SGD.optimizer, SGD.change_for, SGD.is_enough)
+            hooks == (SGD.gradients, SGD.optimizer, SGD.change_for, SGD.batches, SGD.is_enough)
             and self._optimizer.is_ours
             and not self.training.clip_norm
             and all(len(task.indices) == len(first.indices) for task in tasks)

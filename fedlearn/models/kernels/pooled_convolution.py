@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any, cast
 
@@ -104,6 +105,7 @@ def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bo
     )
 
 
+@cache
 def _has_vectors() -> bool:
     """Return whether the loops have been measured to be fast on this processor, and numba compiles at all."""
     is_compiling = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"

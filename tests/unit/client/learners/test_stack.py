@@ -258,6 +258,23 @@ def test_parameters_of_nodes_that_take_the_same_steps_are_changed_at_once_with_t
         assert all(one[0][name].tobytes() == array.tobytes() for name, array in other[0].items())
 
 
+class Lazy(SGD):
+    """Some nodes take fewer steps than others with as many examples."""
+
+    can_stack = True
+
+    def batches(self, task, progress):
+        for number, rows in enumerate(super().batches(task, progress)):
+            if number <= task.partition_id:
+                yield rows
+
+
+def test_nodes_whose_learner_chooses_its_batches_are_changed_one_by_one():
+    """A gradient of one node alone would else be taken for that of all."""
+    learner, state = learner_of(made(Small), kind=Lazy), made(Small).initial_state(seed=1)
+    assert max(differences(learner, state, tasks_of(dataset().train, (8, 8)))) < 1e-4
+
+
 def mean_of(states):
     return {
         name: np.mean([state[name] for state in states], axis=0, dtype=array.dtype) for name, array in states[0].items()
