@@ -218,6 +218,10 @@ class SGD(Learner):
 
         return change
 
+    def reads_by_row(self) -> bool:
+        """Return whether what is made of an example hangs on it alone: those of several nodes can be read at once."""
+        return self.augment is None and type(self).batch is SGD.batch and type(self)._inputs is SGD._inputs
+
     def changes_alike(self, tasks: Sequence[LocalTask]) -> bool:
         """Return whether what changes the parameters of one of these nodes can change those of all at once.
 

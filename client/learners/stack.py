@@ -106,7 +106,7 @@ class Stack:
     def _batches(self, nodes: Sequence[_Node], rows: Sequence[NDArray[np.integer[Any]]]) -> tuple[Tensor, Tensor]:
         """Return inputs and targets (K, B, ...) of these rows; what augments them draws each node's own numbers."""
         train = nodes[0].task.train
-        if self._learner.augment is None and all(node.task.train is train for node in nodes):
+        if self._learner.reads_by_row() and all(node.task.train is train for node in nodes):
             inputs, targets = self._learner.batch(train, np.concatenate(rows))
             return inputs.unflatten(0, (len(nodes), -1)), targets.unflatten(0, (len(nodes), -1))
         batches = [node.batch(mine) for node, mine in zip(nodes, rows, strict=True)]

@@ -275,6 +275,21 @@ def test_nodes_whose_learner_chooses_its_batches_are_changed_one_by_one():
     assert max(differences(learner, state, tasks_of(dataset().train, (8, 8)))) < 1e-4
 
 
+class Centred(SGD):
+    """Makes of a batch what hangs on all of it."""
+
+    can_stack = True
+
+    def batch(self, train, rows):
+        inputs, targets = super().batch(train, rows)
+        return inputs - inputs.mean(0), targets
+
+
+def test_a_learner_that_makes_its_own_batches_makes_each_nodes():
+    learner, state = learner_of(made(Small), kind=Centred), made(Small).initial_state(seed=1)
+    assert max(differences(learner, state, tasks_of(dataset().train, (8, 8)))) < 1e-4
+
+
 def mean_of(states):
     return {
         name: np.mean([state[name] for state in states], axis=0, dtype=array.dtype) for name, array in states[0].items()
