@@ -19,6 +19,10 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     try:
         from fedlearn.engine.processes import importing
 
+        if (sys.argv[1:] if arguments is None else arguments)[:1] == ["simulate"]:
+            from fedlearn.engine.embedded.forkserver import begin
+
+            begin()  # it imports beside us
         with importing():
             from fedlearn.cli import main as commands
 

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PRELOADS = {"torch": "fedlearn.engine.embedded.preload", "trees": "fedlearn.engine.embedded.preload_trees"}
-"""Kind of model -> what a process imports before others are forked from it."""
+PRELOADS = {"torch": "fedlearn.engine.embedded.preload_torch", "trees": "fedlearn.engine.embedded.preload_trees"}
+"""Kind of model -> what a process imports for it before others are forked from it."""
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -35,7 +35,11 @@ def importing() -> Iterator[None]:
 
     With torch they are some 350,000 objects, of which none is garbage: to look through them takes a sixth of the time
     of importing it, and again later on; in a child it has their pages copied. For processes of our own alone.
+    Within another one it leaves all to that.
     """
+    if not gc.isenabled():
+        yield
+        return
     gc.disable()
     try:
         yield

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
-from multiprocessing import forkserver as python_forkserver
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import psutil
 import pytest
 
 from fedlearn.cli import main
-from fedlearn.engine import ENGINES, processes
+from fedlearn.engine import ENGINES
 from fedlearn.engine.embedded import forkserver
 from fedlearn.models.presets import settings_from
 
@@ -128,11 +127,7 @@ def ctrl_c() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def parent_of_workers() -> None:
     """Start it with what models of either kind need: else workers of the second kind import that, each for itself."""
-    modules = list(processes.PRELOADS.values())
-    python_forkserver.set_forkserver_preload(modules)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(python_forkserver, "set_forkserver_preload", lambda _: None)
-        forkserver.start()
+    forkserver.start("linear", "dp-forest")
 
 
 def run_to_the_end(settings: dict[str, Any], engine: str, folder: Path) -> Run:

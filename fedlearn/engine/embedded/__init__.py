@@ -1,13 +1,18 @@
 """The embedded engine: worker processes and shared memory."""
 
-from fedlearn.config import RunConfig
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fedlearn.config import RunConfig
 
 
 def run(config: RunConfig) -> None:
     """Run to the end; on any way out the workers are ended.
 
-    The process that workers are forked from is started before anything else is imported: it takes its two seconds to
-    import torch, or one to import numba, on another core meanwhile.
+    The process that workers are forked from is told what to import before anything else is imported here: it takes its
+    two seconds for torch, or one for numba, on another core meanwhile.
     """
     from fedlearn.engine.embedded.forkserver import start
 

@@ -50,10 +50,11 @@ class WarmEngine:
         config = prepared(config)
         settings = to_flower(config)
         stack = config.training.stack
+        server_app = load_server_app()  # now, as the workers' parent is importing meanwhile
         pool = self._pool_for(config, Begin(settings, config.clients, dict(os.environ), stack=stack))
         try:
             grid = with_devices(EmbeddedGrid(pool, config.clients, settings, stack=stack), config)
-            load_server_app()(grid, flower.server_context(settings))
+            server_app(grid, flower.server_context(settings))
         except BaseException:
             self.close()  # what the workers are busy with, they do for this run
             raise

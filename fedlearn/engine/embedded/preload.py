@@ -1,34 +1,39 @@
-"""Imported once by the process that all workers are forked from; imports only, nothing else may run here."""
+"""Imported by the process that all workers are forked from: what every worker needs, then what the engine says.
 
-import ctypes
+It may be started before the engine's own process has imported anything, and so knows what model there is.
+"""
+
+import json
+import os
+import shutil
 import sys
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
+from fedlearn.engine.embedded.forkserver import SAID_IN
 from fedlearn.engine.processes import importing
 
+
+def _import_what_is_said(pipe: str) -> None:
+    """Wait until the engine has written a line; end if it is gone."""
+    descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # else one would wait for ever for an engine that is gone
+    os.set_blocking(descriptor, True)
+    with os.fdopen(descriptor, encoding="utf-8") as lines:
+        line = lines.readline()
+    if not line:
+        shutil.rmtree(Path(pipe).parent, ignore_errors=True)
+        sys.exit()
+    said = json.loads(line)
+    sys.path[:] = said["path"]
+    for name in said["imports"]:
+        with suppress(ImportError):  # whoever needs it will say that it cannot be imported
+            import_module(name)
+
+
 with importing():
-    import numpy  # noqa: F401
-    import torch  # noqa: F401
-
     import fedlearn.engine.embedded.tidying
-    import fedlearn.engine.embedded.worker
-    import fedlearn.models.torch_model  # noqa: F401
+    import fedlearn.engine.embedded.worker  # noqa: F401
 
-
-def _forget_library_code() -> None:
-    """Drop the pages of libraries' code that importing has touched, and that nobody needs to train on a CPU.
-
-    They are 100 MB of accelerators', and 50 of what compiles loops, where a model has such. They are unchanged
-    pages of files, so whoever does need one gets it back from the file.
-    """
-    libc = ctypes.CDLL(None)
-    dont_need = 4  # MADV_DONTNEED, linux/mman.h
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        bounds, rights, _, _, _, *path = line.split(maxsplit=5)
-        if rights == "r-xp" and path and any(f"/{library}/" in path[0] for library in ("nvidia", "llvmlite")):
-            start, stop = (int(bound, 16) for bound in bounds.split("-"))
-            libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(stop - start), dont_need)
-
-
-if sys.platform == "linux":
-    _forget_library_code()
+    if SAID_IN in os.environ:
+        _import_what_is_said(os.environ.pop(SAID_IN))

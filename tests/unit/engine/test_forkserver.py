@@ -1,0 +1,100 @@
+"""The process that workers are forked from: begun before anything is known, told, ended with whoever has begun it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+
+import psutil
+import pytest
+
+PATIENCE = 20.0  # seconds; an import takes less than one on an idle machine
+
+BEGUN = """
+import os, sys, time
+from multiprocessing import forkserver as python
+from fedlearn.engine.embedded import forkserver
+forkserver.begin()
+print(python._forkserver._forkserver_pid, flush=True)
+"""
+
+TOLD = """
+import multiprocessing
+sys.path.append(sys.argv[1])
+forkserver.{function}
+with multiprocessing.get_context("forkserver").Pool(1) as pool:
+    print(pool.apply(eval, ("[name in __import__('sys').modules for name in ('torch', 'numba', 'extra')]",)))
+    print("FEDLEARN_IMPORTS" in os.environ, pool.apply(eval, ("'FEDLEARN_IMPORTS' in __import__('os').environ",)))
+"""
+
+SPEC = """
+from fedlearn.models.spec import ModelSpec
+SPEC = ModelSpec("fedlearn.models.networks.linear:Linear", imports=({imports}))
+"""
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """Start Python processes that begin it, and then run some code."""
+    with ExitStack() as around:
+        yield lambda code, *arguments: around.enter_context(
+            subprocess.Popen(
+                [sys.executable, "-c", BEGUN + code, *arguments],
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "TMPDIR": str(tmp_path)},
+            )
+        )
+
+
+def wait_until(condition, what):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.01)
+
+
+def gone(pid):
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("after", [0.0, 0.05, 1.5], ids=["at once", "while it starts", "while it waits"])
+def test_it_ends_with_whoever_began_it_even_if_killed(begun, tmp_path, after):
+    engine = begun("time.sleep(60)")
+    pid = int(engine.stdout.readline())
+    time.sleep(after)
+    assert psutil.pid_exists(pid)
+    engine.send_signal(signal.SIGKILL)
+    engine.wait()
+    wait_until(lambda: gone(pid), "it goes on")
+    wait_until(lambda: not list(tmp_path.glob("pymp-*")), f"it has left {list(tmp_path.rglob('*'))}")
+
+
+@pytest.mark.parametrize("code", ["", "forkserver.end()", "forkserver.begin(); forkserver.end(); forkserver.end()"])
+def test_it_is_ended_by_the_engine(begun, tmp_path, code):
+    engine = begun(code)
+    pid = int(engine.stdout.readline())
+    assert engine.wait(PATIENCE) == 0
+    assert gone(pid)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("function", "imported"),
+    [
+        pytest.param("start()", [True, False, False], marks=pytest.mark.slow),
+        ("start('dp-forest')", [False, True, False]),
+        pytest.param("start('linear', 'dp-forest')", [True, True, False], marks=pytest.mark.slow),
+        pytest.param("start('linear'); forkserver.start('dp-forest')", [True, False, False], marks=pytest.mark.slow),
+        pytest.param("end(); forkserver.start('dp-forest')", [False, True, False], marks=pytest.mark.slow),
+        ("start('spec:SPEC')", [True, False, True]),
+    ],
+)
+def test_workers_have_what_it_was_told_to_import(begun, tmp_path, function, imported):
+    (tmp_path / "spec.py").write_text(SPEC.format(imports="'nowhere', 'extra'"))
+    (tmp_path / "extra.py").touch()
+    engine = begun(TOLD.format(function=function), str(tmp_path))
+    assert engine.communicate(timeout=3 * PATIENCE)[0].splitlines()[1:] == [str(imported), "False False"]
+    assert engine.returncode == 0
