@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numba
 
 log = logging.getLogger(__name__)
+
+BLAS = "scipy.linalg.cython_blas"
+
+
+def _import_without_scipy() -> None:
+    """Import what numba imports before it compiles, without scipy.linalg, which takes a fifth of a second.
+
+    Numba looks there for a BLAS. A function that multiplies matrices imports it when it is compiled.
+    """
+    if "numba.np.arraymath" in sys.modules or BLAS in sys.modules:
+        return
+    sys.modules[BLAS] = None  # type: ignore[assignment]  # "is not there"
+    try:
+        from numba.np import arraymath
+    finally:
+        del sys.modules[BLAS]
+    arraymath._HAVE_BLAS = find_spec("scipy") is not None
+
+
+_import_without_scipy()
 
 
 def compiled(*signature: str, **options: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -36,7 +36,7 @@ class PflCNN(nn.Sequential):
         height, width, channels = image_shape(spec, smallest=SMALLEST)
         flat = 64 * ((height - 4) // 2) * ((width - 4) // 2)
         super().__init__(
-            nn.Conv2d(channels, 32, 3), nn.ReLU(), PooledConv2d(32, 64, 3), nn.ReLU(), nn.Dropout(0.25),
+            nn.Conv2d(channels, 32, 3), nn.ReLU(), PooledConv2d(32, 64, 3, relu=True), nn.Dropout(0.25),
             nn.Flatten(), nn.Linear(flat, HIDDEN), nn.ReLU(), nn.Dropout(0.5), nn.Linear(HIDDEN, spec.classes),
         )  # fmt: skip
         for layer in self:

@@ -19,16 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.compiled import compiled, part
-from fedlearn.models.kernels.vectors import LANES, adding, pooling
+from fedlearn.models.kernels.vectors import CUT, LANES, adding, pooling, pooling_in_rows
 
 Array = NDArray[Any]
 WIDTH = 2 * LANES  # numbers of a tile's row
 NARROW = 8  # channels: up to so many come out in one vector of so many lanes
+FEW = 6  # channels: for up to so many, vectors lie along the rows, if these fill them better
+CELLS = 4  # of two times two places: so many lie in a vector along the rows
 LINE = 16  # numbers
 CACHE = 4096  # numbers: so many of several small images stay in the processor's first cache
 
 _add_three, _add_five = adding(3, 2), adding(5, 2)
 _pool_narrow, _pool_wide = pooling(2, 1, NARROW), pooling(1, 2, LANES)
+_pool_in_rows = pooling_in_rows(FEW)
 
 IMAGES, PLACES = "float32[:,:,:,::1]", "uint8[:,:,:,::1]"
 
@@ -51,6 +54,18 @@ def _pad(image: Array, first: int, channels: int, above: int, left: int, padded:
 
 
 @part
+def _pad_planes(image: Array, above: int, left: int, padded: Array) -> None:
+    """Copy an image (H, W, C) to where zeros lie around it, as (H, C, W): each row of a channel is a run of numbers."""
+    height, width, inside = image.shape
+    plane = width + 2 * left
+    for i in range(height):
+        row = padded[(above + i) * inside * plane + left :]
+        for c in range(inside):
+            for j in range(width):
+                row[c * plane + j] = image[i, j, c]
+
+
+@part
 def _zeros(count: int) -> Array:
     """Return zeros that begin at a line of the processor's cache: a vector that lies in two takes twice as long."""
     made = np.zeros(count + LINE, np.float32)
@@ -67,36 +82,81 @@ def _blocks(inside: int, wide: int) -> tuple[int, int, int]:
 
 @part
 def _corners(rows: int, columns: int, stride: int, channels: int) -> tuple[Array, Array]:
-    """Return where the window of each cell's first place begins, and how much later those of its four places do."""
+    """Return where the window of each cell's first place begins, and how much later those of its four places do.
+
+    The last is that of `CUT`, which is anywhere.
+    """
     begins = np.empty(rows * columns, np.int64)
     for i in range(rows):
         for j in range(columns):
             begins[i * columns + j] = 2 * (i * stride + j * channels)
-    return begins, np.array([0, channels, stride, stride + channels])
+    return begins, np.array([0, channels, stride, stride + channels, 0])
 
 
-@compiled(f"void({IMAGES}, {IMAGES}, float32[::1], int64, int64, {IMAGES}, {PLACES})")
+@part
+def _packed(filters: Array, groups: int, channels: int) -> Array:
+    """Return filters (O, C, R, wide) as (groups, R * wide * C, channels), with zeros where there are no more."""
+    outside, inside, high, wide = filters.shape
+    numbers = high * wide * inside
+    packed: Array = _zeros(groups * numbers * channels).reshape(groups, numbers, channels)
+    for o in range(outside):
+        for c in range(inside):
+            for r in range(high):
+                for k in range(wide):
+                    packed[o // channels, (r * wide + k) * inside + c, o % channels] = filters[o, c, r, k]
+    return packed
+
+
+@part
+def _pool_along_rows(
+    x: Array, filters: Array, biases: Array, above: int, left: int, floor: float, pooled: Array, which: Array
+) -> None:
+    """Do what `convolve_and_pool` does, for a few channels that come out: vectors lie along the rows of images."""
+    batch, height, width, inside = x.shape
+    outside, _, high, wide = filters.shape
+    _, rows, columns, _ = pooled.shape
+    packed = _packed(filters, 1, FEW)
+    plane = width + 2 * left
+    stride = inside * plane
+    offsets = np.empty(high * wide * inside, np.int64)
+    for r in range(high):
+        for k in range(wide):
+            for c in range(inside):
+                offsets[(r * wide + k) * inside + c] = r * stride + c * plane + k
+    padded = np.zeros((height + 2 * above) * stride + 2 * CELLS, np.float32)  # a tile reaches past the end
+    for n in range(batch):
+        _pad_planes(x[n], above, left, padded)
+        for i in range(rows):
+            for j in range(0, columns, CELLS):  # what a tile writes too much, later ones write over
+                begin = ((n * rows + i) * columns + j) * outside
+                _pool_in_rows(
+                    padded.ctypes.data + 4 * 2 * (i * stride + j), stride, len(offsets), offsets.ctypes.data,
+                    packed.ctypes.data, biases.ctypes.data, floor,
+                    pooled.ctypes.data + 4 * begin, which.ctypes.data + begin, outside,
+                )  # fmt: skip
+
+
+@compiled(f"void({IMAGES}, {IMAGES}, float32[::1], int64, int64, boolean, {IMAGES}, {PLACES})")
 def convolve_and_pool(
-    x: Array, filters: Array, bias: Array, above: int, left: int, pooled: Array, which: Array
+    x: Array, filters: Array, bias: Array, above: int, left: int, relu: bool, pooled: Array, which: Array
 ) -> None:
     """Write the largest numbers (B, h, w, O) of each four of a convolution of images (B, H, W, C), and which they are.
 
     Filters (O, C, R, wide), bias (O); images are padded by zeros above and below, left and right.
     """
+    floor = np.float32(0 if relu else np.nan)
     batch, height, width, inside = x.shape
     outside, _, high, wide = filters.shape
     _, rows, columns, _ = pooled.shape
     is_narrow = outside <= NARROW
     channels, cells = (NARROW, 2) if is_narrow else (2 * LANES, 1)
     groups = -(-outside // channels)
-    packed = _zeros(groups * high * wide * inside * channels).reshape(groups, high * wide * inside, channels)
     biases = np.zeros(groups * channels, np.float32)
     biases[:outside] = bias
-    for o in range(outside):
-        for c in range(inside):
-            for r in range(high):
-                for k in range(wide):
-                    packed[o // channels, (r * wide + k) * inside + c, o % channels] = filters[o, c, r, k]
+    if outside <= FEW and 3 * -(-columns // CELLS) <= 2 * -(-columns // 2):  # vectors of sums to be made
+        _pool_along_rows(x, filters, biases, above, left, floor, pooled, which)
+        return
+    packed = _packed(filters, groups, channels)
     stride = (width + 2 * left) * inside
     padded = np.zeros((height + 2 * above) * stride + 2 * cells * inside, np.float32)  # a tile reaches past the end
     for n in range(batch):
@@ -107,7 +167,7 @@ def convolve_and_pool(
                     begin = ((n * rows + i) * columns + j) * outside + g * channels
                     tile = (
                         padded.ctypes.data + 4 * (2 * i * stride + 2 * j * inside), stride, inside, high, wide * inside,
-                        packed[g].ctypes.data, biases.ctypes.data + 4 * g * channels,
+                        packed[g].ctypes.data, biases.ctypes.data + 4 * g * channels, floor,
                         pooled.ctypes.data + 4 * begin, which.ctypes.data + begin, outside,
                     )  # fmt: skip
                     if is_narrow:
@@ -116,9 +176,23 @@ def convolve_and_pool(
                         _pool_wide(*tile)
 
 
-@compiled(f"void({IMAGES}, {IMAGES}, {PLACES}, int64, int64, {IMAGES})")
-def weigh(x: Array, gradient: Array, which: Array, above: int, left: int, of_filters: Array) -> None:
-    """Write the gradients of filters (O, C, R, wide), of those of what comes out (B, h, w, O)."""
+@part
+def _sum(numbers: Array) -> float:
+    """Return the sum, in float64; four at a time, as none of these sums waits for another."""
+    sums = np.zeros(4)
+    whole = len(numbers) // 4 * 4
+    for i in range(0, whole, 4):
+        for k in range(4):
+            sums[k] += numbers[i + k]
+    for i in range(whole, len(numbers)):
+        sums[0] += numbers[i]
+    total: float = sums[0] + sums[1] + (sums[2] + sums[3])
+    return total
+
+
+@compiled(f"void({IMAGES}, {IMAGES}, {PLACES}, int64, int64, {IMAGES}, float32[::1])")
+def weigh(x: Array, gradient: Array, which: Array, above: int, left: int, of_filters: Array, of_bias: Array) -> None:
+    """Write the gradients of filters (O, C, R, wide) and bias (O), of those of what comes out (B, h, w, O)."""
     batch, height, width, inside = x.shape
     outside, _, high, wide = of_filters.shape
     cells = gradient.shape[1] * gradient.shape[2]
@@ -133,7 +207,7 @@ def weigh(x: Array, gradient: Array, which: Array, above: int, left: int, of_fil
     # Of each filter: the places that have a gradient.
     most = together * cells + 1
     factors, offsets = np.empty((outside, most), np.uint32), np.empty((outside, most), np.int64)
-    counts = np.empty(outside, np.int64)
+    counts, totals = np.empty(outside, np.int64), np.zeros(outside)
     for begin in range(0, batch, together):
         some = min(together, batch - begin)
         for o in range(outside):
@@ -142,9 +216,10 @@ def weigh(x: Array, gradient: Array, which: Array, above: int, left: int, of_fil
             for m in range(some):
                 for p in range(cells):
                     mine[count], theirs[count] = bits[at], m * size + corners[p] + later[np.uint64(where[at])]
-                    count += np.uint64((bits[at] << np.uint32(1)) != 0)
+                    count += np.uint64(((bits[at] << np.uint32(1)) != 0) & (where[at] != CUT))
                     at += np.uint64(outside)
             counts[o] = count
+            totals[o] += _sum(mine.view(np.float32)[:count])
         for b in range(blocks):
             for m in range(some):
                 _pad(x[begin + m], b * channels, channels, above, left, padded[m * size :])
@@ -159,6 +234,7 @@ def weigh(x: Array, gradient: Array, which: Array, above: int, left: int, of_fil
                             _add_three(*tile)
                         else:
                             _add_five(*tile)
+    of_bias[:] = totals
     for o in range(outside):
         for c in range(inside):
             for r in range(high):

@@ -33,8 +33,10 @@ Pair = int | tuple[int, int]
 Array = NDArray[Any]
 
 
-def pooled_conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: Pair = 0) -> Tensor:
-    """Return ``max_pool2d(conv2d(x, weight, bias, padding=padding), 2)`` of torch, up to rounding.
+def pooled_conv2d(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: Pair = 0, relu: bool = False
+) -> Tensor:
+    """Return ``max_pool2d(conv2d(x, weight, bias, padding=padding), 2)`` of torch, up to rounding; or relu of it.
 
     Faster are float32 images on an x86 processor with AVX2, and filters of three or five rows; whatever else is given
     goes through torch's own functions. Unlike these, a gradient of zero stays zero where an input is infinite or NaN.
@@ -49,6 +51,8 @@ def pooled_conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padd
         (O,).
     padding
         Zeros above and below, left and right.
+    relu
+        Whether negative numbers become 0.
 
     Returns
     -------
@@ -62,14 +66,14 @@ def pooled_conv2d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padd
     """
     given = (x, weight) if bias is None else (x, weight, bias)
     if has_torch_function_variadic(*given):
-        return handle_torch_function(pooled_conv2d, given, x, weight, bias, padding=padding)
+        return handle_torch_function(pooled_conv2d, given, x, weight, bias, padding=padding, relu=relu)
     if x.ndim == weight.ndim == 4 and is_ours(x, weight, bias, padding):
-        return computed(x, weight, bias, padding)
-    return _by_torch(x, weight, bias, padding)
+        return computed(x, weight, bias, padding, relu)
+    return _by_torch(x, weight, bias, padding, relu)
 
 
 class PooledConv2d(nn.Conv2d):
-    """``nn.Conv2d`` with ``nn.MaxPool2d(2)`` behind it; of the same parameters, under the same names.
+    """``nn.Conv2d`` with ``nn.MaxPool2d(2)``, and ``nn.ReLU`` if wanted, behind it; its parameters, by their names.
 
     Examples
     --------
@@ -77,14 +81,18 @@ class PooledConv2d(nn.Conv2d):
     torch.Size([2, 6, 14, 14])
     """
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Pair, *, padding: Pair = 0) -> None:
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Pair, *, padding: Pair = 0, relu: bool = False
+    ) -> None:
         super().__init__(in_channels, out_channels, kernel_size, padding=padding)
+        self.relu = relu
         if _has_vectors():  # now, before this process is forked: half a second that its children need not wait
             import_module(LOOPS)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return images (B, O, h, w) of images (B, C, H, W)."""
-        return pooled_conv2d(input, self.weight, self.bias, padding=cast(tuple[int, int], self.padding))
+        padding = cast(tuple[int, int], self.padding)
+        return pooled_conv2d(input, self.weight, self.bias, padding=padding, relu=self.relu)
 
 
 def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bool:
@@ -126,18 +134,19 @@ def _are_plain(*tensors: Tensor) -> bool:
     )
 
 
-def computed(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> Tensor:
+def computed(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair, relu: bool) -> Tensor:
     """Return what `pooled_conv2d` returns, by our loops; of several nodes each node's images with its own filters."""
     if bias is None:
         bias = weight.new_zeros(weight.shape[:-3])
-    return cast(Tensor, _PooledConvolution.apply(x, weight, bias, _pair(padding)))
+    return cast(Tensor, _PooledConvolution.apply(x, weight, bias, _pair(padding), relu))
 
 
-def _by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> Tensor:
+def _by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair, relu: bool) -> Tensor:
     if weight.ndim == 4:
-        return functional.max_pool2d(functional.conv2d(x, weight, bias, padding=padding), 2)
+        pooled = functional.max_pool2d(functional.conv2d(x, weight, bias, padding=padding), 2)
+        return functional.relu(pooled) if relu else pooled
     biases = [None] * len(x) if bias is None else bias
-    return torch.stack([_by_torch(*mine, padding) for mine in zip(x, weight, biases, strict=True)])
+    return torch.stack([_by_torch(*mine, padding, relu) for mine in zip(x, weight, biases, strict=True)])
 
 
 def _pair(given: Any) -> tuple[int, int]:
@@ -148,10 +157,10 @@ def _pair(given: Any) -> tuple[int, int]:
 
 
 class _PooledConvolution(torch.autograd.Function):
-    """Keeps of each number that comes out, which of the four it was."""
+    """Keeps of each number that comes out, which of the four it was, if any."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, padding: tuple[int, int]) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, padding: tuple[int, int], relu: bool) -> Tensor:
         from fedlearn.models.kernels.loops import convolve_and_pool
 
         size = [(x.shape[k] + 2 * padding[k] - weight.shape[k] + 1) // 2 for k in (-2, -1)]
@@ -161,9 +170,9 @@ class _PooledConvolution(torch.autograd.Function):
         which = np.empty(count + SPILL, np.uint8)[:count].reshape(shape)
         images = _channels_last(x)
         for mine in _of_nodes(images, _numbers(weight), _numbers(bias), pooled, which):
-            convolve_and_pool(*mine[:3], *padding, *mine[3:])
+            convolve_and_pool(*mine[:3], *padding, relu, *mine[3:])
         ctx.save_for_backward(x, weight, bias)
-        ctx.which, ctx.padding = which, padding
+        ctx.which, ctx.padding, ctx.relu = which, padding, relu
         out = _channels_first(pooled)
         return out if x.stride(-3) == 1 else out.contiguous()  # in the format of the images, as torch does
 
@@ -172,9 +181,9 @@ class _PooledConvolution(torch.autograd.Function):
         x, weight, bias = ctx.saved_tensors
         if torch.is_grad_enabled():  # it is to be differentiated again
             wanted = [each for each in (x, weight, bias) if each.requires_grad]
-            again = _by_torch(x, weight, bias, ctx.padding)
+            again = _by_torch(x, weight, bias, ctx.padding, ctx.relu)
             found = iter(torch.autograd.grad(again, wanted, gradient, create_graph=True))
-            return *(next(found) if each.requires_grad else None for each in (x, weight, bias)), None
+            return *(next(found) if each.requires_grad else None for each in (x, weight, bias)), None, None
         from fedlearn.models.kernels.loops import spread, weigh
 
         gradients, images = _channels_last(gradient), _channels_last(x)
@@ -184,13 +193,11 @@ class _PooledConvolution(torch.autograd.Function):
             for mine in _of_nodes(gradients, ctx.which, _numbers(weight), made):
                 spread(*mine[:3], *ctx.padding, mine[3])
             of_x = _channels_first(made)
-        if ctx.needs_input_grad[1]:
-            of_weight = torch.empty(weight.shape, dtype=torch.float32, device="cpu")
-            for mine in _of_nodes(images, gradients, ctx.which, of_weight.numpy()):
-                weigh(*mine[:3], *ctx.padding, mine[3])
-        if ctx.needs_input_grad[2]:
-            of_bias = gradient.sum((-4, -2, -1))
-        return of_x, of_weight, of_bias, None
+        if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
+            of_weight, of_bias = (torch.empty(each.shape, dtype=torch.float32, device="cpu") for each in (weight, bias))
+            for mine in _of_nodes(images, gradients, ctx.which, of_weight.numpy(), of_bias.numpy()):
+                weigh(*mine[:3], *ctx.padding, *mine[3:])
+        return of_x, of_weight, of_bias, None, None
 
 
 def _numbers(x: Tensor) -> Array:

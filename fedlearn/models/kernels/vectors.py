@@ -19,6 +19,9 @@ FEATURES = cpu_target.target_context.codegen().magic_tuple()[2]
 """What numba compiles for: "+avx2,+fma,..."."""
 LANES = 16 if "+avx512f" in FEATURES else 8
 
+CUT = 4
+"""In place of which of four numbers is the largest: none."""
+
 NUMBER, INTEGER = ir.FloatType(), ir.IntType(64)
 
 
@@ -56,9 +59,7 @@ class _Writer:
         """Return a vector of one number."""
         nothing = ir.Constant(ir.VectorType(number.type, self.lanes), ir.Undefined)
         one = self.builder.insert_element(nothing, number, ir.IntType(32)(0))
-        return self.builder.shuffle_vector(
-            one, nothing, ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [0] * self.lanes)
-        )
+        return self.shuffled(one, nothing, [0] * self.lanes)
 
     def constant(self, value: int) -> Any:
         return ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [value] * self.lanes)
@@ -66,6 +67,44 @@ class _Writer:
     def plus_product(self, total: Any, one: Any, other: Any) -> Any:
         """Return total + one * other, rounded once where the processor can."""
         return self.builder.fadd(total, self.builder.fmul(one, other, flags=("contract",)), flags=("contract",))
+
+    def shuffled(self, one: Any, other: Any, lanes: Sequence[int]) -> Any:
+        """Return a vector of lanes of one vector, and, counted on, of another."""
+        return self.builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
+
+    def transposed(self, rows: Sequence[Any]) -> list[Any]:
+        """Return the eight columns of at most eight rows of eight numbers; what is missing is undefined."""
+        nothing = ir.Constant(self.vector_type, ir.Undefined)
+        rows = [*rows, *[nothing] * (8 - len(rows))]
+        twos = [
+            [self.shuffled(rows[r], rows[r + 1], lanes) for r in (0, 2, 4, 6)]
+            for lanes in ([0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15])
+        ]
+        fours = [
+            [self.shuffled(two[r], two[r + 1], lanes) for r in (0, 2)]
+            for two in twos
+            for lanes in ([0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15])
+        ]
+        halves = [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]
+        return [self.shuffled(one, other, lanes) for lanes in halves for one, other in fours]
+
+    def store_largest(self, four: Sequence[Any], floor: Any, largest_at: Any, place_at: Any) -> None:
+        """Store the largest of four numbers, in each lane, and which it is, as a byte.
+
+        As torch does: of equal ones the first, of NaN the last. What is not above the floor becomes the floor, and is
+        no number of the four; nothing, if the floor is NaN.
+        """
+        builder = self.builder
+        largest, place = four[0], self.constant(0)
+        for k, number in enumerate(four[1:], start=1):
+            is_nan = builder.fcmp_unordered("uno", number, number)
+            larger = builder.or_(builder.fcmp_ordered(">", number, largest), is_nan)
+            largest = builder.select(larger, number, largest)
+            place = builder.select(larger, self.constant(k), place)
+        is_cut = builder.fcmp_ordered("<=", largest, floor)
+        largest, place = builder.select(is_cut, floor, largest), builder.select(is_cut, self.constant(CUT), place)
+        self.store(largest, largest_at)
+        self.store(builder.trunc(place, ir.VectorType(ir.IntType(8), self.lanes)), place_at)
 
     def looped(self, count: Any, held: Sequence[Any], step: Callable[[Any, list[Any]], Sequence[Any]]) -> list[Any]:
         """Return what is held after so many steps (at least one) of (index, held)."""
@@ -128,8 +167,10 @@ def pooling(cells: int, vectors: int, lanes: int) -> Any:
     """
 
     @intrinsic
-    def pool(_, image, row, pixel, high, width, filters, bias, pooled, which, apart):  # type: ignore[no-untyped-def]
+    def pool(_, image, row, pixel, high, width, filters, bias, floor, pooled, which, apart):  # type: ignore[no-untyped-def]
         """Write the largest numbers of each cell, and which of the four they are, as bytes: 0, 1 above, 2, 3 below.
+
+        What is not above the floor becomes the floor, and is `CUT`; nothing, if the floor is NaN.
 
         Parameters: where the window of the first place begins in an image; how far it is from a row of the image to the
         next, and from a place to the next; rows of a window (at least one), and numbers in each (at least one);
@@ -139,7 +180,8 @@ def pooling(cells: int, vectors: int, lanes: int) -> Any:
 
         def written(_: Any, builder: Any, __: Any, given: Any) -> Any:
             to = _Writer(builder, lanes)
-            image, row, pixel, high, width, filters, bias, pooled, which, apart = given
+            image, row, pixel, high, width, filters, bias, floor, pooled, which, apart = given
+            floor = to.repeated(floor)
             image, filters, bias, pooled = (to.pointer(each) for each in (image, filters, bias, pooled))
             which = to.pointer(which, ir.IntType(8))
             columns = [builder.mul(pixel, INTEGER(c)) for c in range(2 * cells)]
@@ -167,19 +209,54 @@ def pooling(cells: int, vectors: int, lanes: int) -> Any:
                 four = [2 * cell, 2 * cell + 1, 2 * cells + 2 * cell, 2 * cells + 2 * cell + 1]
                 start = builder.mul(apart, INTEGER(cell))
                 for v in range(vectors):
-                    largest, place = totals[four[0] * vectors + v], to.constant(0)
-                    for k, p in enumerate(four[1:], start=1):
-                        number = totals[p * vectors + v]
-                        # As torch does: of equal ones the first, of NaN the last.
-                        larger = builder.or_(
-                            builder.fcmp_ordered(">", number, largest), builder.fcmp_unordered("uno", number, number)
-                        )
-                        largest = builder.select(larger, number, largest)
-                        place = builder.select(larger, to.constant(k), place)
-                    to.store(largest, to.at(to.at(pooled, start), v * lanes))
-                    bytes_ = builder.trunc(place, ir.VectorType(ir.IntType(8), lanes))
-                    to.store(bytes_, to.at(to.at(which, start), v * lanes))
+                    ends = [to.at(to.at(begin, start), v * lanes) for begin in (pooled, which)]
+                    to.store_largest([totals[p * vectors + v] for p in four], floor, *ends)
 
-        return types.void(*[types.int64] * 10), written
+        return types.void(*[types.int64] * 7, types.float32, *[types.int64] * 3), written
+
+    return pool
+
+
+def pooling_in_rows(outputs: int) -> Any:
+    """Return a function that does what those of `pooling` do, at four cells, for at most eight channels that come out.
+
+    The vectors lie along a row of the image. With six channels there are twelve sums, as many as the registers hold.
+    """
+
+    @intrinsic
+    def pool(_, image, row, count, offsets, filters, bias, floor, pooled, which, apart):  # type: ignore[no-untyped-def]
+        """Write the largest numbers of each cell, and which of the four they are, as `pooling` says.
+
+        Parameters: where the window of the first place begins; how far it is from a row of the image to the next;
+        numbers of a window (at least one), and how far behind its beginning each lies; filters (count, outputs), bias
+        (outputs); how far it is from a cell to the next where they are written, each as eight numbers.
+        """
+
+        def written(_: Any, builder: Any, __: Any, given: Any) -> Any:
+            to = _Writer(builder, 8)
+            image, row, count, offsets, filters, bias, floor, pooled, which, apart = given
+            floor = to.repeated(floor)
+            image, filters, bias, pooled = (to.pointer(each) for each in (image, filters, bias, pooled))
+            offsets, which = to.pointer(offsets, INTEGER), to.pointer(which, ir.IntType(8))
+
+            def step(i: Any, totals: list[Any]) -> list[Any]:
+                above = to.at(image, to.number(offsets, i))
+                numbers = [to.load(above), to.load(to.at(above, row))]
+                weights = to.at(filters, builder.mul(i, INTEGER(outputs)))
+                made = []
+                for o in range(outputs):
+                    weight = to.repeated(to.number(weights, o))
+                    made += [to.plus_product(totals[2 * o + r], number, weight) for r, number in enumerate(numbers)]
+                return made
+
+            biases = [to.repeated(to.number(bias, o)) for o in range(outputs)]
+            totals = to.looped(count, [each for each in biases for _ in range(2)], step)
+            above, below = to.transposed(totals[::2]), to.transposed(totals[1::2])
+            for cell in range(4):
+                start = builder.mul(apart, INTEGER(cell))
+                four = [*above[2 * cell : 2 * cell + 2], *below[2 * cell : 2 * cell + 2]]
+                to.store_largest(four, floor, to.at(pooled, start), to.at(which, start))
+
+        return types.void(*[types.int64] * 6, types.float32, *[types.int64] * 3), written
 
     return pool

@@ -40,19 +40,16 @@ class CNN(nn.Module):
     def __init__(self, spec: DataSpec) -> None:
         super().__init__()
         height, width, channels = image_shape(spec, smallest=SMALLEST)
-        self.conv1 = PooledConv2d(channels, 6, 5)
-        self.conv2 = PooledConv2d(6, 16, 5)
+        self.conv1 = PooledConv2d(channels, 6, 5, relu=True)
+        self.conv2 = PooledConv2d(6, 16, 5, relu=True)
         self.fc1 = nn.Linear(16 * _after(height) * _after(width), 120)
         self.fc2 = nn.Linear(120, 84)
         self.fc3 = nn.Linear(84, spec.classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits; shapes in the comments are those of 32 x 32 pixels.
-
-        Pooling before relu gives the same bytes as after it, forwards and backwards, at a tenth less time and memory.
-        """
-        x = functional.relu(self.conv1(x))  # (B, 6, 14, 14)
-        x = functional.relu(self.conv2(x).flatten(1))  # (B, 400)
+        """Return logits; shapes in the comments are those of 32 x 32 pixels."""
+        x = self.conv1(x)  # (B, 6, 14, 14)
+        x = self.conv2(x).flatten(1)  # (B, 400)
         x = functional.relu(self.fc1(x))  # (B, 120)
         x = functional.relu(self.fc2(x))  # (B, 84)
         logits: Tensor = self.fc3(x)  # (B, K)

@@ -42,18 +42,15 @@ class CNNLarge(nn.Module):
     def __init__(self, spec: DataSpec) -> None:
         super().__init__()
         height, width, channels = image_shape(spec, smallest=SMALLEST)
-        self.conv1 = PooledConv2d(channels, 32, 5, padding=2)
-        self.conv2 = PooledConv2d(32, 64, 5, padding=2)
+        self.conv1 = PooledConv2d(channels, 32, 5, padding=2, relu=True)
+        self.conv2 = PooledConv2d(32, 64, 5, padding=2, relu=True)
         self.fc1 = nn.Linear(64 * (height // 4) * (width // 4), 512)
         self.fc2 = nn.Linear(512, spec.classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return logits; shapes in the comments are those of 32 x 32 pixels.
-
-        Pooling before relu gives the same bytes as after it, forwards and backwards, at a tenth less time and memory.
-        """
-        x = functional.relu(self.conv1(x))  # (B, 32, 16, 16)
-        x = functional.relu(self.conv2(x).flatten(1))  # (B, 4096)
+        """Return logits; shapes in the comments are those of 32 x 32 pixels."""
+        x = self.conv1(x)  # (B, 32, 16, 16)
+        x = self.conv2(x).flatten(1)  # (B, 4096)
         x = functional.relu(self.fc1(x))  # (B, 512)
         logits: Tensor = self.fc2(x)  # (B, K)
         return logits

@@ -67,14 +67,16 @@ def on_each_channel(function: Callable[..., Any], x: Any, *args: Any, **named: A
     return Stacked(made, Layout.SIDE, x.streams) if isinstance(made, Tensor) else NotImplemented
 
 
-def pooled_convolution(_: object, x: Any, weight: Any, bias: Any = None, *, padding: Any = 0) -> Any:
+def pooled_convolution(
+    _: object, x: Any, weight: Any, bias: Any = None, *, padding: Any = 0, relu: bool = False
+) -> Any:
     """Return each node's images with its own filters, one node after another: with the bytes of a node alone."""
     if not isinstance(x, Stacked) or not isinstance(weight, Stacked) or not isinstance(bias, (Stacked, type(None))):
         return NotImplemented
     images, filters, biases = x.whole(), weight.whole(), None if bias is None else bias.whole()
     if images.ndim != 5 or filters.ndim != 5 or not is_ours(images, filters, biases, padding):
         return NotImplemented
-    return Stacked(computed(images, filters, biases, padding), Layout.WHOLE, x.streams)
+    return Stacked(computed(images, filters, biases, padding, relu), Layout.WHOLE, x.streams)
 
 
 def on_each_number(function: Callable[..., Tensor], x: Any, *args: Any, **named: Any) -> Any:

@@ -39,7 +39,7 @@ def shapes(draw):
     above, left = draw(st.integers(0, high - 1)), draw(st.integers(0, wide - 1))
     height = draw(st.integers(max(1, high + 1 - 2 * above), 12))
     width = draw(st.integers(max(1, wide + 1 - 2 * left), 12))
-    channels, outside = draw(st.integers(1, 40)), draw(st.integers(1, 70))
+    channels, outside = draw(st.integers(1, 40)), draw(st.integers(1, 6) | st.integers(1, 70))
     return draw(st.integers(1, 3)), channels, height, width, outside, high, wide, (above, left)
 
 
@@ -56,8 +56,9 @@ def given_to(shape, seed, whole=True):
     return [each.requires_grad_() for each in (x, numbers(outside, channels, high, wide), numbers(outside))]
 
 
-def by_torch(x, weight, bias, *, padding=0):
-    return functional.max_pool2d(functional.conv2d(x, weight, bias, padding=padding), 2)
+def by_torch(x, weight, bias, *, padding=0, relu=False):
+    pooled = functional.max_pool2d(functional.conv2d(x, weight, bias, padding=padding), 2)
+    return functional.relu(pooled) if relu else pooled
 
 
 def is_ours(out):
@@ -73,11 +74,11 @@ def close(one, other):
     return one.shape == other.shape and (one - other).abs().max() <= 2e-6 * other.abs().max() + 1e-30
 
 
-@given(shapes(), SEEDS)
-def test_same_bytes_where_sums_are_exact(shape, seed):
+@given(shapes(), SEEDS, st.booleans())
+def test_same_bytes_where_sums_are_exact(shape, seed, relu):
     """So of equal numbers the first is taken, as torch does; forwards, and backwards with zeros among the gradients."""
     tensors = given_to(shape, seed)
-    ours, theirs = pooled_conv2d(*tensors, padding=shape[-1]), by_torch(*tensors, padding=shape[-1])
+    ours, theirs = (f(*tensors, padding=shape[-1], relu=relu) for f in (pooled_conv2d, by_torch))
     assert is_ours(ours)
     assert same(ours, theirs)
     drawn = np.random.default_rng(seed).integers(-1, 2, ours.shape)
@@ -101,14 +102,24 @@ def test_any_numbers_up_to_rounding(shape, seed):
 USUAL = (2, 3, 12, 12, 6, 5, 5, (0, 0))
 
 
-def test_nan_and_infinity_come_out_where_torch_has_them():
-    x, weight, bias = (each.detach() for each in given_to((2, 2, 12, 12, 9, 3, 3, (1, 1)), 0))
+@pytest.mark.parametrize("outside", [6, 8, 9])
+@pytest.mark.parametrize("relu", [False, True])
+def test_nan_and_infinity_come_out_where_torch_has_them(outside, relu):
+    x, weight, bias = (each.detach() for each in given_to((2, 2, 12, 12, outside, 3, 3, (1, 1)), 0))
     x = x.clone()
     x[0, 0, 2, 3], x[0, 1, 9, 9], x[1, 0, 5, 5] = float("nan"), float("inf"), float("-inf")
-    ours, theirs = pooled_conv2d(x, weight, bias, padding=1), by_torch(x, weight, bias, padding=1)
+    ours, theirs = (f(x, weight, bias, padding=1, relu=relu) for f in (pooled_conv2d, by_torch))
     assert torch.isnan(theirs).any()
     assert torch.isinf(theirs).any()
     np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_gradient_that_is_nan_reaches_nothing_where_relu_has_cut():
+    x, weight, bias = given_to(USUAL, 0)
+    tensors = x, weight, (bias.detach() - 1000).requires_grad_()
+    gradient = torch.full((2, 6, 4, 4), float("nan"))
+    for each in torch.autograd.grad(pooled_conv2d(*tensors, relu=True), tensors, gradient):
+        assert not each.any()
 
 
 def test_a_gradient_that_is_nan_reaches_what_it_should():
@@ -166,11 +177,12 @@ def test_a_bias_may_be_missing_and_parameters_frozen():
         assert same(ours, theirs)
 
 
-def test_can_be_differentiated_again():
+@pytest.mark.parametrize("relu", [False, True])
+def test_can_be_differentiated_again(relu):
     tensors = [each.detach().double().float().requires_grad_() for each in given_to(USUAL, 1)]
     found = []
     for function in (pooled_conv2d, by_torch):
-        once = torch.autograd.grad(function(*tensors).pow(3).sum(), tensors, create_graph=True)
+        once = torch.autograd.grad(function(*tensors, relu=relu).pow(3).sum(), tensors, create_graph=True)
         found.append(torch.autograd.grad(sum(each.sum() for each in once), tensors))
     assert all(one.any() for one in found[0])
     assert all(close(one, other) for one, other in zip(*found, strict=True))
@@ -204,9 +216,10 @@ def of_kind(x, weight, bias, dtype):
     ids=["float64", "bfloat16", "four rows", "windows in the padding", "padding by a word", "many weights"],
 )
 def test_whatever_else_is_asked_for_is_torchs(tensors, padding):
-    out = pooled_conv2d(*tensors, padding=padding)
-    assert not is_ours(out)
-    assert torch.equal(out, by_torch(*tensors, padding=padding))
+    for relu in (False, True):
+        out = pooled_conv2d(*tensors, padding=padding, relu=relu)
+        assert not is_ours(out)
+        assert torch.equal(out, by_torch(*tensors, padding=padding, relu=relu))
 
 
 def test_one_image_without_a_batch_is_torchs():
@@ -343,26 +356,30 @@ def test_nothing_is_written_outside_of_what_there_is_room_for(outside):
     filters[:] = rng.normal(size=filters.shape)
     pooled, pooled_around = guarded(2, 3, 4, outside, spill=spill)
     which, which_around = guarded(2, 3, 4, outside, dtype=np.uint8, spill=spill)
-    convolve_and_pool(x, filters, np.zeros(outside, np.float32), 0, 0, pooled, which)
-    assert which.max() <= 3
+    convolve_and_pool(x, filters, np.zeros(outside, np.float32), 0, 0, True, pooled, which)
+    assert which.max() == 4
     of_filters, of_filters_around = guarded(*filters.shape)
+    of_bias, of_bias_around = guarded(outside)
     of_x, of_x_around = guarded(*x.shape)
-    weigh(x, pooled, which, 0, 0, of_filters)
+    weigh(x, pooled, which, 0, 0, of_filters, of_bias)
     spread(pooled, which, filters, 0, 0, of_x)
-    for around in (x_around, filters_around, pooled_around, which_around, of_filters_around, of_x_around):
+    of_gradients = of_filters_around, of_bias_around, of_x_around
+    for around in (x_around, filters_around, pooled_around, which_around, *of_gradients):
         assert all((each == 77).all() for each in around)
 
 
-def test_nodes_of_a_stack_have_the_bytes_of_each_alone():
+@pytest.mark.parametrize("relu", [False, True])
+def test_nodes_of_a_stack_have_the_bytes_of_each_alone(relu):
     nodes = [given_to((4, 3, 12, 12, 6, 5, 5, (0, 0)), seed, whole=False) for seed in range(3)]
     streams = [Stream(seed) for seed in range(3)]
     x = Stacked([node[0] for node in nodes], Layout.EACH, streams)
     weight, bias = (torch.stack([node[k].detach() for node in nodes]).requires_grad_() for k in (1, 2))
-    out = pooled_conv2d(x, Stacked(weight, Layout.WHOLE, streams), Stacked(bias, Layout.WHOLE, streams))
+    stacked = (Stacked(each, Layout.WHOLE, streams) for each in (weight, bias))
+    out = pooled_conv2d(x, *stacked, relu=relu)
     assert out.layout_ is Layout.WHOLE
     together = torch.autograd.grad(out.data_.pow(2).sum(), (weight, bias))
     for k, node in enumerate(nodes):
-        alone = pooled_conv2d(*node)
+        alone = pooled_conv2d(*node, relu=relu)
         assert torch.equal(out.parts()[k], alone)
         for one, other in zip(torch.autograd.grad(alone.pow(2).sum(), node[1:]), together, strict=True):
             assert torch.equal(one, other[k])
