@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import suppress
 from threading import Timer, main_thread
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,8 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
         if (sys.argv[1:] if arguments is None else arguments)[:1] == ["simulate"]:
             from fedlearn.engine.embedded.forkserver import begin
 
-            begin()  # it imports beside us
+            with suppress(OSError):  # it is tried again, and told, when there is a run
+                begin()  # it imports beside us
         with importing():
             from fedlearn.cli import main as commands
 

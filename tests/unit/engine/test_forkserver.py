@@ -10,6 +10,9 @@ from contextlib import ExitStack
 import psutil
 import pytest
 
+from fedlearn.__main__ import main
+from fedlearn.engine.embedded import forkserver
+
 PATIENCE = 20.0  # seconds; an import takes less than one on an idle machine
 
 BEGUN = """
@@ -98,3 +101,16 @@ def test_workers_have_what_it_was_told_to_import(begun, tmp_path, function, impo
     engine = begun(TOLD.format(function=function), str(tmp_path))
     assert engine.communicate(timeout=3 * PATIENCE)[0].splitlines()[1:] == [str(imported), "False False"]
     assert engine.returncode == 0
+
+
+def test_what_hinders_its_beginning_is_said_when_there_is_a_run(monkeypatch, capsys):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "mkfifo", full)
+    with pytest.raises(SystemExit) as end:
+        main(["simulate", "--nonsense"])
+    assert end.value.code == 2
+    assert "--nonsense" in capsys.readouterr().err
+    with pytest.raises(OSError, match="No space left"):
+        forkserver.start()
