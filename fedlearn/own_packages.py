@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -54,14 +53,17 @@ def claimed() -> Iterator[None]:
                 sys.modules.update(_below(name, _theirs))
 
 
-class _First(MetaPathFinder):
-    """Finds ours before anything else of these names."""
+class _First:
+    """Finds ours before anything else of these names.
+
+    No subclass of what `importlib.abc` names: to import that takes as long as all else that is imported up to here.
+    """
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         return PathFinder.find_spec(name, [str(ROOT)]) if path is None and name in NAMES else None
 
 
-class _Below(MetaPathFinder, Loader):
+class _Below:
     """Finds ours as ``fedlearn.server`` and so on: the same modules, by another name."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -69,7 +71,7 @@ class _Below(MetaPathFinder, Loader):
         if own == name or own.partition(".")[0] not in NAMES:
             return None
         with claimed():
-            return ModuleSpec(name, self) if _exists(own) else None
+            return ModuleSpec(name, self) if _exists(own) else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         with claimed():

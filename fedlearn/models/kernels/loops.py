@@ -178,15 +178,15 @@ def convolve_and_pool(
 
 @part
 def _sum(numbers: Array) -> float:
-    """Return the sum, in float64; four at a time, as none of these sums waits for another."""
-    sums = np.zeros(4)
+    """Return the sum, in float64; of four at a time, as none of these waits for another."""
+    one, two, three, four = 0.0, 0.0, 0.0, 0.0
     whole = len(numbers) // 4 * 4
     for i in range(0, whole, 4):
-        for k in range(4):
-            sums[k] += numbers[i + k]
+        one, two = one + numbers[i], two + numbers[i + 1]
+        three, four = three + numbers[i + 2], four + numbers[i + 3]
     for i in range(whole, len(numbers)):
-        sums[0] += numbers[i]
-    total: float = sums[0] + sums[1] + (sums[2] + sums[3])
+        one += numbers[i]
+    total: float = one + two + (three + four)
     return total
 
 
@@ -204,22 +204,24 @@ def weigh(x: Array, gradient: Array, which: Array, above: int, left: int, of_fil
     padded = _zeros(together * size + WIDTH)  # a tile reaches past the end
     held = _zeros(blocks * tiles * outside * high * WIDTH).reshape(blocks, tiles, outside, high, WIDTH)
     bits, where = gradient.view(np.uint32).reshape(-1), which.reshape(-1)
-    # Of each filter: the places that have a gradient.
+    # Of each filter: the places that have a gradient, and how many they are so far.
     most = together * cells + 1
     factors, offsets = np.empty((outside, most), np.uint32), np.empty((outside, most), np.int64)
-    counts, totals = np.empty(outside, np.int64), np.zeros(outside)
+    counts, totals = np.empty(outside, np.uint64), np.zeros(outside)
     for begin in range(0, batch, together):
         some = min(together, batch - begin)
+        counts[:] = 0
+        at = np.uint64(begin * cells * outside)
+        for m in range(some):
+            for p in range(cells):
+                corner = m * size + corners[p]
+                for o in range(outside):
+                    factor, place, count = bits[at], where[at], counts[o]
+                    factors[o, count], offsets[o, count] = factor, corner + later[place]
+                    counts[o] = count + np.uint64(((factor << np.uint32(1)) != 0) & (place != CUT))
+                    at += np.uint64(1)
         for o in range(outside):
-            mine, theirs, count = factors[o], offsets[o], np.uint64(0)
-            at = np.uint64(begin * cells * outside + o)
-            for m in range(some):
-                for p in range(cells):
-                    mine[count], theirs[count] = bits[at], m * size + corners[p] + later[np.uint64(where[at])]
-                    count += np.uint64(((bits[at] << np.uint32(1)) != 0) & (where[at] != CUT))
-                    at += np.uint64(outside)
-            counts[o] = count
-            totals[o] += _sum(mine.view(np.float32)[:count])
+            totals[o] += _sum(factors[o, : counts[o]].view(np.float32))
         for b in range(blocks):
             for m in range(some):
                 _pad(x[begin + m], b * channels, channels, above, left, padded[m * size :])
