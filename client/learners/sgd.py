@@ -80,7 +80,7 @@ class SGD(Learner):
         """Return the state after ``local_epochs`` passes over the node's examples, or what there is time for."""
         seed_torch(self.model.device, self.torch_seed(task))  # for dropout and augmentation
         self.model.load(state)
-        self.model.module.train()
+        self.model.train()
         step = self.step_for(task)
         progress = Progress(torch.zeros((), device=self.model.device))
         for rows in self.batches(task, progress):

@@ -66,7 +66,7 @@ class Stack:
     def fit(self, state: State, tasks: Sequence[LocalTask]) -> Iterator[LocalFit]:
         """Yield the fit of each task, at most as many as there is memory for."""
         self._network.load(state)
-        self._learner.model.module.train()
+        self._learner.model.train()
         nodes = [_Node(self._learner, task) for task in tasks]
         change = self._change_for(tasks)
         while waiting := [(k, rows) for k, node in enumerate(nodes) if (rows := next(node.batches, None)) is not None]:

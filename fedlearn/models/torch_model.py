@@ -28,7 +28,7 @@ from fedlearn.config.schema import Precision
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.metrics import Metrics
 from fedlearn.models.base import NOTHING, Evaluation
-from fedlearn.models.device import CPU, device_of, enter
+from fedlearn.models.device import CPU, device_of, enter, seed_torch
 from fedlearn.models.inputs import inputs_of
 from fedlearn.models.objectives import Objective, objective_for
 from fedlearn.models.process import prepare_to_train
@@ -98,6 +98,7 @@ class TorchModel:
         self._resident: tuple[Examples, Tensor] | None = None  # examples, and their inputs on the device
         self.inputs = inputs_of(self.spec, device)
         self.module.to(device)
+        self._parts = tuple(self.module.modules())
         trained = [(name, each) for name, each in self.module.named_parameters() if each.requires_grad]
         self.names = [name for name, _ in trained]
         self._rounded = _all_but_of_norms(self.module)
@@ -122,7 +123,7 @@ class TorchModel:
     def initial_state(self, *, seed: int) -> State:
         """Return the module's own initialisation under a seed."""
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed_for(seed, purpose="initial state"))
+            seed_torch(CPU, seed_for(seed, purpose="initial state"))
             fresh = self._fresh().state_dict()
         return {name: tensor.numpy().copy() for name, tensor in fresh.items()}
 
@@ -152,6 +153,11 @@ class TorchModel:
         rounded = {name: each.to(torch.bfloat16) for name, each in self._rounded.items()}
         inputs = inputs.to(torch.bfloat16) if inputs.is_floating_point() else inputs
         return functional_call(self.module, rounded, (inputs,))
+
+    def train(self) -> None:
+        """Put the module into training mode, unless all of its parts are: to set an attribute takes a module long."""
+        if not all(part.training for part in self._parts):
+            self.module.train()
 
     def load(self, state: State) -> None:
         """Copy a state into the module."""
@@ -190,7 +196,7 @@ class TorchModel:
         inputs = self.inputs(np.array(examples.inputs))
         targets = self.targets(np.array(examples.targets))
         with torch.random.fork_rng(devices=[]):
-            self.module.train()
+            self.train()
             outputs = self.outputs(inputs)
             if why_not := self.objective.why_not(outputs, targets):
                 raise ValueError(why_not)

@@ -54,6 +54,23 @@ def _pad(image: Array, first: int, channels: int, above: int, left: int, padded:
 
 
 @part
+def _cut_out(padded: Array, first: int, channels: int, above: int, left: int, image: Array) -> None:
+    """Do the reverse of `_pad`."""
+    height, width, inside = image.shape
+    stride = (width + 2 * left) * channels
+    numbers = image.reshape(height, width * inside)
+    for i in range(height):
+        row, there = numbers[i], padded[(above + i) * stride + left * channels :]
+        if channels == inside:
+            for j in range(width * inside):
+                row[j] = there[j]
+        else:
+            for j in range(width):
+                for c in range(min(channels, inside - first)):
+                    row[j * inside + first + c] = there[j * channels + c]
+
+
+@part
 def _pad_planes(image: Array, above: int, left: int, padded: Array) -> None:
     """Copy an image (H, W, C) to where zeros lie around it, as (H, C, W): each row of a channel is a run of numbers."""
     height, width, inside = image.shape
@@ -262,38 +279,33 @@ def spread(gradient: Array, which: Array, filters: Array, above: int, left: int,
                 for k in range(wide):
                     place = k * channels + c % channels
                     packed[c // channels, place // WIDTH, o, r, place % WIDTH] = filters[o, c, r, k]
-    # Of each place that has a gradient: of which filters.
-    most, places_most = cells * outside + 1, 4 * cells + 1
-    factors, offsets = np.empty(most, np.uint32), np.empty(most, np.int64)
-    places, ends = np.empty(places_most, np.int64), np.empty(places_most, np.int64)
-    bits, where = gradient.view(np.uint32).reshape(batch * cells, outside), which.reshape(batch * cells, outside)
+    # Of each cell's places, the last for what is `CUT`: which filters have a gradient there, and how many they are.
+    factors, offsets = np.empty((cells, 5, outside), np.uint32), np.empty((cells, 5, outside), np.int64)
+    counts = np.empty((cells, 5), np.uint64)
+    bits, where = gradient.view(np.uint32).reshape(-1), which.reshape(-1)
+    at = np.uint64(0)
     for n in range(batch):
-        count, used = np.uint64(0), np.uint64(0)
+        counts[:] = 0
         for p in range(cells):
-            mine, theirs = bits[n * cells + p], where[n * cells + p]
-            for k in range(4):
-                before = count
-                for o in range(outside):
-                    factors[count], offsets[count] = mine[o], o * high * WIDTH
-                    count += np.uint64(((mine[o] << np.uint32(1)) != 0) & (theirs[o] == k))
-                places[used], ends[used] = corners[p] + later[k], count
-                used += np.uint64(count != before)
+            for o in range(outside):
+                factor, place = bits[at], where[at]
+                count = counts[p, place]
+                factors[p, place, count], offsets[p, place, count] = factor, o * high * WIDTH
+                counts[p, place] = count + np.uint64((factor << np.uint32(1)) != 0)
+                at += np.uint64(1)
         for b in range(blocks):
             padded[:] = 0
             for t in range(tiles):
-                begin = 0
-                for p in range(used):
-                    tile = (
-                        ends[p] - begin, factors.ctypes.data + 4 * begin, offsets.ctypes.data + 8 * begin,
-                        packed[b, t].ctypes.data, WIDTH, padded.ctypes.data + 4 * (places[p] + t * WIDTH), stride,
-                    )  # fmt: skip
-                    if high == 3:
-                        _add_three(*tile)
-                    else:
-                        _add_five(*tile)
-                    begin = ends[p]
-            for i in range(height):
-                row = padded[(above + i) * stride + left * channels :]
-                for j in range(width):
-                    for c in range(min(channels, inside - b * channels)):
-                        of_x[n, i, j, b * channels + c] = row[j * channels + c]
+                for p in range(cells):
+                    for k in range(4):
+                        if counts[p, k]:
+                            tile = (
+                                counts[p, k], factors[p, k].ctypes.data, offsets[p, k].ctypes.data,
+                                packed[b, t].ctypes.data, WIDTH,
+                                padded.ctypes.data + 4 * (corners[p] + later[k] + t * WIDTH), stride,
+                            )  # fmt: skip
+                            if high == 3:
+                                _add_three(*tile)
+                            else:
+                                _add_five(*tile)
+            _cut_out(padded, b * channels, channels, above, left, of_x[n])
