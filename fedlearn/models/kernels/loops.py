@@ -2,10 +2,11 @@
 
 An image lies as its rows, pixels and channels do, (H, W, C): a row of a filter's window is a run of numbers.
 
-Forwards, vectors lie along the channels that come out, and each number of the window multiplies them; of four places
-the largest stays. Backwards only those places have a gradient, a quarter of all, and after a relu half of these: the
-window of each is added to its filter's gradient, and the filter to the window's, times that number. Torch's
-convolution, which knows of no pooling behind it, multiplies all the zeros, too.
+Forwards, vectors lie along the channels that come out, and each number of the window multiplies them; where few come
+out, along a row of the image, and each weight multiplies them. Of four places the largest stays. Backwards only those
+places have a gradient, a quarter of all, and after a relu half of these: the window of each is added to its filter's
+gradient, and the filter to the window's, times that number. Torch's convolution, which knows of no pooling behind it,
+multiplies all the zeros, too.
 
 Shapes: B batch, C channels, H height, W width; O channels that come out, h, w their height and width once pooled; R
 rows of a filter.
