@@ -12,7 +12,13 @@ from fedlearn.runs import usage
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs /proc")
 
-HOLDS = "import sys; held = bytearray(60_000_000); held[::4096] = b'x' * len(held[::4096]); print(flush=True); sys.stdin.read()"
+HOLDS = """
+import sys
+held = bytearray(60_000_000)
+held[::4096] = b"x" * len(held[::4096])
+print(flush=True)
+sys.stdin.read()
+"""
 
 
 def test_memory_and_time_of_a_child_are_counted():
