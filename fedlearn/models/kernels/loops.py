@@ -38,37 +38,21 @@ IMAGES, PLACES = "float32[:,:,:,::1]", "uint8[:,:,:,::1]"
 
 
 @part
-def _pad(image: Array, first: int, channels: int, above: int, left: int, padded: Array) -> None:
-    """Copy channels of an image (H, W, C) to where zeros lie around it; those that it has not are left as they are."""
+def _copy(image: Array, first: int, channels: int, above: int, left: int, padded: Array, is_back: bool) -> None:
+    """Copy channels of an image (H, W, C) to where zeros lie around it, or back; those that it has not are left out."""
     height, width, inside = image.shape
-    stride = (width + 2 * left) * channels
-    numbers = image.reshape(height, width * inside)
+    numbers, stride = image.reshape(height, width * inside), (width + 2 * left) * channels
     for i in range(height):
         row, there = numbers[i], padded[(above + i) * stride + left * channels :]
+        source, target = (there, row) if is_back else (row, there)
         if channels == inside:
             for j in range(width * inside):
-                there[j] = row[j]
+                target[j] = source[j]
         else:
             for j in range(width):
                 for c in range(min(channels, inside - first)):
-                    there[j * channels + c] = row[j * inside + first + c]
-
-
-@part
-def _cut_out(padded: Array, first: int, channels: int, above: int, left: int, image: Array) -> None:
-    """Do the reverse of `_pad`."""
-    height, width, inside = image.shape
-    stride = (width + 2 * left) * channels
-    numbers = image.reshape(height, width * inside)
-    for i in range(height):
-        row, there = numbers[i], padded[(above + i) * stride + left * channels :]
-        if channels == inside:
-            for j in range(width * inside):
-                row[j] = there[j]
-        else:
-            for j in range(width):
-                for c in range(min(channels, inside - first)):
-                    row[j * inside + first + c] = there[j * channels + c]
+                    mine, theirs = j * inside + first + c, j * channels + c
+                    target[mine if is_back else theirs] = source[theirs if is_back else mine]
 
 
 @part
@@ -178,7 +162,7 @@ def convolve_and_pool(
     stride = (width + 2 * left) * inside
     padded = np.zeros((height + 2 * above) * stride + 2 * cells * inside, np.float32)  # a tile reaches past the end
     for n in range(batch):
-        _pad(x[n], 0, inside, above, left, padded)
+        _copy(x[n], 0, inside, above, left, padded, False)
         for g in range(groups - 1, -1, -1):  # what a tile writes too much lies where another one writes after it
             for i in range(rows):
                 for j in range(0, columns, cells):
@@ -223,7 +207,7 @@ def weigh(x: Array, gradient: Array, which: Array, above: int, left: int, of_fil
     held = _zeros(blocks * tiles * outside * high * WIDTH).reshape(blocks, tiles, outside, high, WIDTH)
     bits, where = gradient.view(np.uint32).reshape(-1), which.reshape(-1)
     # Of each filter: the places that have a gradient, and how many they are so far.
-    most = together * cells + 1
+    most = together * cells
     factors, offsets = np.empty((outside, most), np.uint32), np.empty((outside, most), np.int64)
     counts, totals = np.empty(outside, np.uint64), np.zeros(outside)
     for begin in range(0, batch, together):
@@ -242,7 +226,7 @@ def weigh(x: Array, gradient: Array, which: Array, above: int, left: int, of_fil
             totals[o] += _sum(factors[o, : counts[o]].view(np.float32))
         for b in range(blocks):
             for m in range(some):
-                _pad(x[begin + m], b * channels, channels, above, left, padded[m * size :])
+                _copy(x[begin + m], b * channels, channels, above, left, padded[m * size :], False)
             for t in range(tiles):
                 for o in range(outside):
                     if counts[o]:
@@ -309,4 +293,4 @@ def spread(gradient: Array, which: Array, filters: Array, above: int, left: int,
                                 _add_three(*tile)
                             else:
                                 _add_five(*tile)
-            _cut_out(padded, b * channels, channels, above, left, of_x[n])
+            _copy(of_x[n], b * channels, channels, above, left, padded, True)
