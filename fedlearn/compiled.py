@@ -11,6 +11,8 @@ from typing import Any
 
 import numba
 
+from fedlearn.imports import without
+
 log = logging.getLogger(__name__)
 
 BLAS = "scipy.linalg.cython_blas"
@@ -23,11 +25,8 @@ def _import_without_scipy() -> None:
     """
     if "numba.np.arraymath" in sys.modules or BLAS in sys.modules:
         return
-    sys.modules[BLAS] = None  # type: ignore[assignment]  # "is not there"
-    try:
+    with without(BLAS):
         from numba.np import arraymath
-    finally:
-        del sys.modules[BLAS]
     arraymath._HAVE_BLAS = find_spec("scipy") is not None
 
 

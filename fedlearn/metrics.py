@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from functools import cache
 from math import inf, isclose, isfinite
 from typing import Any, Literal
 
@@ -362,12 +363,15 @@ def _combined(metric: Metric, reports: Sequence[NodeReport], before: Measured) -
 def declared(plain: object) -> Metrics | None:
     """Return the metrics that `Metrics.to_plain` described; None of anything else, as in an older log."""
     try:
-        return _PLAIN.validate_python(plain)
+        return _plain().validate_python(plain)
     except (ValidationError, RecursionError):
         return None
 
 
-_PLAIN = TypeAdapter(Metrics)
+@cache
+def _plain() -> TypeAdapter[Metrics]:
+    return TypeAdapter(Metrics)  # made when it is needed, in 10 ms that no worker waits for
+
 
 NEURAL_CLASSIFIER = Metrics((TRAIN_LOSS,), (LOSS, ACCURACY))
 NEURAL_REGRESSOR = Metrics((TRAIN_LOSS,), (MAE, MSE))

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fedlearn.config.names import TABLES, field_of, names_of
+from fedlearn.config.names import TABLES, field_of, meaning_of, names_of
 from fedlearn.config.options import allowed_by, as_text
 from fedlearn.config.schema import RunConfig, Settings
 from fedlearn.errors import SettingError, UsageError, said
@@ -163,13 +163,13 @@ def described(name: str) -> tuple[str, object]:
     >>> described("training.batch_size")
     ('Examples in one SGD step.', 100)
     """
-    field = field_of(name)
-    text = (field.description or "").replace("\n", " ")
+    default = field_of(name).default
+    text = meaning_of(name)
     names = names_of(name) if name in TABLES else ()
     others = ", ".join(each for each in names if not re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text))
     if "{names}" in text or not others:
-        return text.replace("{names}", others), field.default
-    return f"{text} Also: {others}.", field.default
+        return text.replace("{names}", others), default
+    return f"{text} Also: {others}.", default
 
 
 def hint_at(name: str) -> str:

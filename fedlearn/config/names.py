@@ -1,13 +1,16 @@
-"""The names that a setting takes, read from the tables of plugins without importing them.
+"""What a setting means and the names that it takes, read from the text of files.
 
-A table stands where its plugins are, and importing it would import Flower or torch: too dear for ``--help``, or for
-what a shell asks at each press of the tab key. So the text of its file is read: a table is a literal.
+A table of names stands where its plugins are, and importing it would import Flower or torch: too dear for ``--help``,
+or for what a shell asks at each press of the tab key. A table is a literal, so its file is read. What settings mean is
+read so, too: pydantic would, whenever the schema is imported, and take longer for it than for all else of the schema.
 """
 
 from __future__ import annotations
 
 import ast
 from functools import cache
+from inspect import cleandoc
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Literal, get_args, get_origin
 
@@ -53,19 +56,51 @@ def names_of(setting: str) -> tuple[str, ...]:
 
 def field_of(setting: str) -> FieldInfo:
     """Return the declaration of a setting; KeyError if there is none."""
+    settings, key = _table_of(setting)
+    return settings.model_fields[key]
+
+
+def meaning_of(setting: str) -> str:
+    """Return what stands below a setting in the schema; KeyError if there is no such setting.
+
+    >>> meaning_of("training.batch_size")
+    'Examples in one SGD step.'
+    """
+    settings, key = _table_of(setting)
+    return _meanings()[settings.__name__, key]
+
+
+def _table_of(setting: str) -> tuple[type[Settings], str]:
+    """Return the table that has a setting, and the setting's name in it."""
     settings: type[Settings] = RunConfig
     *tables, key = setting.split(".")
     for table in tables:
         kind = settings.model_fields[table].annotation
         assert isinstance(kind, type)
         settings = kind
-    return settings.model_fields[key]
+    return settings, key
+
+
+@cache
+def _meanings() -> dict[tuple[str, str], str]:
+    """Return the text below each setting of the schema, by its table and name."""
+    found = {}
+    for table in _statements("fedlearn/config/schema.py"):
+        for pair in pairwise(table.body if isinstance(table, ast.ClassDef) else ()):
+            match pair:
+                case ast.AnnAssign(target=ast.Name(key)), ast.Expr(ast.Constant(str(text))):
+                    found[table.name, key] = cleandoc(text).replace("\n", " ")
+    return found
+
+
+def _statements(path: str) -> list[ast.stmt]:
+    return ast.parse((ROOT / path).read_text(encoding="utf-8")).body
 
 
 def _read(table: str) -> tuple[str, ...]:
     """Return the keys of the first dictionary in the statement that makes a table."""
     path, _, name = table.partition(":")
-    for statement in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+    for statement in _statements(path):
         match statement:
             case ast.Assign(targets=[ast.Name(found)]) | ast.AnnAssign(target=ast.Name(found)) if found == name:
                 (made, *_) = (part for part in ast.walk(statement) if isinstance(part, ast.Dict))

@@ -3,6 +3,7 @@
 This is the one place where settings are declared. The command line, TOML files and Flower's run config all fill
 this schema (`load.py`, `flower.py`); an unknown key or a value out of range is an error that names the setting. Names
 of plugins are not repeated here: `load.described` puts those of the table in place of "{names}", or behind the text.
+What a setting means stands below it, and is read from this file when somebody asks (`names.meaning_of`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def kind_of_device(device: str) -> str:
 class Settings(BaseModel):
     """A closed, frozen table of settings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     @field_validator("*")
     @classmethod

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -126,12 +127,14 @@ class Manifest:
         return _parsed(path, b"{" + held[2])
 
 
-_SCHEMA = TypeAdapter(Manifest)
+@cache
+def _schema() -> TypeAdapter[Manifest]:
+    return TypeAdapter(Manifest)
 
 
 def _parsed(path: Path, data: bytes) -> Manifest:
     try:
-        manifest = _SCHEMA.validate_json(data, strict=True)
+        manifest = _schema().validate_json(data, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])[:100]

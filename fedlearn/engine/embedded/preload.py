@@ -13,6 +13,9 @@ from pathlib import Path
 
 from fedlearn.engine.embedded.forkserver import SAID_IN
 from fedlearn.engine.processes import importing
+from fedlearn.imports import without
+
+DRIVERS = ("/proc/driver/nvidia", "/dev/dxg")  # where one of them is, there may be a GPU
 
 
 def _import_what_is_said(pipe: str) -> None:
@@ -27,13 +30,26 @@ def _import_what_is_said(pipe: str) -> None:
     said = json.loads(line)
     sys.path[:] = said["path"]
     for name in said["imports"]:
-        with suppress(ImportError):  # whoever needs it will say that it cannot be imported
+        # Whoever needs what cannot be imported will say so.
+        with suppress(ImportError), without(*([] if has_driver() else ["cuda.bindings"])):
             import_module(name)
 
 
+def has_driver() -> bool:
+    """Return whether there may be a GPU for which torch would want ``cuda.bindings``."""
+    return sys.platform != "linux" or any(Path(each).exists() for each in DRIVERS)
+
+
 with importing():
-    import fedlearn.engine.embedded.tidying
-    import fedlearn.engine.embedded.worker  # noqa: F401
+    with without("httpx._main"):  # a command line, which brings others with it
+        import fedlearn.engine.embedded.tidying
+        import fedlearn.engine.embedded.worker
+
+    # What our client app needs: here once, with its pages shared, and not in each worker.
+    import fedlearn.config.policy
+    import fedlearn.models.loaded
+    import fedlearn.privacy.ledger
+    import fedlearn.runs.ledgers  # noqa: F401
 
     if SAID_IN in os.environ:
         _import_what_is_said(os.environ.pop(SAID_IN))

@@ -11,14 +11,14 @@ import psutil
 import pytest
 
 from fedlearn.__main__ import main
-from fedlearn.engine.embedded import forkserver
+from fedlearn.engine.embedded import forkserver, preload
 
 PATIENCE = 20.0  # seconds; an import takes less than one on an idle machine
 
 BEGUN = """
 import os, sys, time
 from multiprocessing import forkserver as python
-from fedlearn.engine.embedded import forkserver
+from fedlearn.engine.embedded import forkserver, preload
 forkserver.begin()
 print(python._forkserver._forkserver_pid, flush=True)
 """
@@ -101,6 +101,28 @@ def test_workers_have_what_it_was_told_to_import(begun, tmp_path, function, impo
     engine = begun(TOLD.format(function=function), str(tmp_path))
     assert engine.communicate(timeout=3 * PATIENCE)[0].splitlines()[1:] == [str(imported), "False False"]
     assert engine.returncode == 0
+
+
+WITHOUT = """
+import fedlearn.engine.embedded.preload as preload
+import httpx
+modules = preload.sys.modules
+print("httpx._main" in modules, httpx.Client.__name__, "client" in modules, "server" in modules)
+import httpx._main
+"""
+
+
+def test_workers_import_no_command_line_of_httpx_and_what_they_import_is_left_whole():
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "Client", "False", "False"]  # apps of others may call their modules so
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_torch_wants_for_a_gpu_is_left_out_only_where_there_can_be_none(monkeypatch, tmp_path, is_there):
+    monkeypatch.setattr(preload, "DRIVERS", (str(tmp_path / "none"), str(tmp_path if is_there else tmp_path / "no")))
+    assert preload.has_driver() is is_there
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert preload.has_driver()
 
 
 def test_what_hinders_its_beginning_is_said_when_there_is_a_run(monkeypatch, capsys):
