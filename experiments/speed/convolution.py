@@ -47,7 +47,7 @@ def compared(learner: SGD, state: State, task: LocalTask) -> tuple[float, float]
     """Return the processor time of a fit with our loops, divided by that with torch's; and how they differ."""
     seconds, moved = [], []
     for ours in (True, False):
-        with mock.patch.object(pooled_convolution, "_has_vectors", lambda ours=ours: ours):
+        with mock.patch.object(pooled_convolution, "has_vectors", lambda ours=ours: ours):
             begun = time.process_time()
             fit = learner.fit(state, task)
             seconds.append(time.process_time() - begun)

@@ -86,7 +86,9 @@ def _meanings() -> dict[tuple[str, str], str]:
     """Return the text below each setting of the schema, by its table and name."""
     found = {}
     for table in _statements("fedlearn/config/schema.py"):
-        for pair in pairwise(table.body if isinstance(table, ast.ClassDef) else ()):
+        if not isinstance(table, ast.ClassDef):
+            continue
+        for pair in pairwise(table.body):
             match pair:
                 case ast.AnnAssign(target=ast.Name(key)), ast.Expr(ast.Constant(str(text))):
                     found[table.name, key] = cleandoc(text).replace("\n", " ")

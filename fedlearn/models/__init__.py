@@ -11,7 +11,7 @@ from fedlearn.models.spec import ModelSpec, torch_module
 from fedlearn.objects import name_in
 from fedlearn.registry import did_you_mean, load_plugin
 
-LOOPS = ("fedlearn.models.kernels.loops",)
+LOOPS = ("fedlearn.models.kernels.preload",)
 
 MODELS: dict[str, ModelSpec] = {
     "linear": torch_module("fedlearn.models.networks.linear:Linear"),

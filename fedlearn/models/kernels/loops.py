@@ -1,4 +1,4 @@
-"""The loops of `pooled_convolution.py`; a module of its own, as it imports numba.
+"""The loops of `pooled_convolution.py`; a module of its own, as it imports numba, which compiles them.
 
 An image lies as its rows, pixels and channels do, (H, W, C): a row of a filter's window is a run of numbers.
 
@@ -7,6 +7,9 @@ out, along a row of the image, and each weight multiplies them. Of four places t
 places have a gradient, a quarter of all, and after a relu half of these: the window of each is added to its filter's
 gradient, and the filter to the window's, times that number. Torch's convolution, which knows of no pooling behind it,
 multiplies all the zeros, too.
+
+Each loop is given the sizes, then addresses: of what it reads, of what it writes, and of memory that it may use
+meanwhile. It returns how many bytes of that it needs; without any, which is an address of 0, it does nothing else.
 
 Shapes: B batch, C channels, H height, W width; O channels that come out, h, w their height and width once pooled; R
 rows of a filter.
@@ -17,9 +20,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numba.core import types
 from numpy.typing import NDArray
 
-from fedlearn.compiled import compiled, part
+from fedlearn.models.kernels.memory import LINE, arrays_of, part
 from fedlearn.models.kernels.vectors import CUT, LANES, adding, pooling, pooling_in_rows
 
 Array = NDArray[Any]
@@ -27,32 +31,47 @@ WIDTH = 2 * LANES  # numbers of a tile's row
 NARROW = 8  # channels: up to so many come out in one vector of so many lanes
 FEW = 6  # channels: for up to so many, vectors lie along the rows, if these fill them better
 CELLS = 4  # of two times two places: so many lie in a vector along the rows
-LINE = 16  # numbers
 CACHE = 4096  # numbers: so many of several small images stay in the processor's first cache
 
 _add_three, _add_five = adding(3, 2), adding(5, 2)
 _pool_narrow, _pool_wide = pooling(2, 1, NARROW), pooling(1, 2, LANES)
 _pool_in_rows = pooling_in_rows(FEW)
+_float32, _float64, _uint8, _uint32, _int64, _uint64 = (
+    arrays_of(each) for each in (types.float32, types.float64, types.uint8, types.uint32, types.int64, types.uint64)
+)
 
-IMAGES, PLACES = "float32[:,:,:,::1]", "uint8[:,:,:,::1]"
+
+@part
+def _behind(address: int, count: int, itemsize: int) -> int:
+    """Return the first line of the processor's cache behind so many numbers of so many bytes."""
+    return (address + count * itemsize + LINE - 1) // LINE * LINE
+
+
+@part
+def _pooled_sizes(height: int, width: int, high: int, wide: int, above: int, left: int) -> tuple[int, int]:
+    """Return h and w."""
+    return (height + 2 * above - high + 1) // 2, (width + 2 * left - wide + 1) // 2
 
 
 @part
 def _copy(image: Array, first: int, channels: int, above: int, left: int, padded: Array, is_back: bool) -> None:
     """Copy channels of an image (H, W, C) to where zeros lie around it, or back; those that it has not are left out."""
     height, width, inside = image.shape
-    numbers, stride = image.reshape(height, width * inside), (width + 2 * left) * channels
+    stride = (width + 2 * left) * channels
     for i in range(height):
-        row, there = numbers[i], padded[(above + i) * stride + left * channels :]
-        source, target = (there, row) if is_back else (row, there)
+        there = padded[(above + i) * stride + left * channels :]
         if channels == inside:
+            row = _float32(image[i].ctypes.data, (width * inside,))
+            source, target = (there, row) if is_back else (row, there)
             for j in range(width * inside):
                 target[j] = source[j]
         else:
             for j in range(width):
                 for c in range(min(channels, inside - first)):
-                    mine, theirs = j * inside + first + c, j * channels + c
-                    target[mine if is_back else theirs] = source[theirs if is_back else mine]
+                    if is_back:
+                        image[i, j, first + c] = there[j * channels + c]
+                    else:
+                        there[j * channels + c] = image[i, j, first + c]
 
 
 @part
@@ -68,13 +87,6 @@ def _pad_planes(image: Array, above: int, left: int, padded: Array) -> None:
 
 
 @part
-def _zeros(count: int) -> Array:
-    """Return zeros that begin at a line of the processor's cache: a vector that lies in two takes twice as long."""
-    made = np.zeros(count + LINE, np.float32)
-    return made[-(made.ctypes.data // 4) % LINE :][:count]
-
-
-@part
 def _blocks(inside: int, wide: int) -> tuple[int, int, int]:
     """Return how many blocks of channels there are, how many are in each, and the tiles in a row of a window."""
     blocks = -(-inside // WIDTH)
@@ -83,99 +95,96 @@ def _blocks(inside: int, wide: int) -> tuple[int, int, int]:
 
 
 @part
-def _corners(rows: int, columns: int, stride: int, channels: int) -> tuple[Array, Array]:
-    """Return where the window of each cell's first place begins, and how much later those of its four places do.
+def _write_corners(rows: int, columns: int, stride: int, channels: int, begins: Array, later: Array) -> None:
+    """Write where the window of each cell's first place begins, and how much later those of its four places do.
 
-    The last is that of `CUT`, which is anywhere.
+    The last of five is that of `CUT`, which is anywhere.
     """
-    begins = np.empty(rows * columns, np.int64)
     for i in range(rows):
         for j in range(columns):
             begins[i * columns + j] = 2 * (i * stride + j * channels)
-    return begins, np.array([0, channels, stride, stride + channels, 0])
+    later[0], later[1], later[2], later[3], later[4] = 0, channels, stride, stride + channels, 0
 
 
 @part
-def _packed(filters: Array, groups: int, channels: int) -> Array:
-    """Return filters (O, C, R, wide) as (groups, R * wide * C, channels), with zeros where there are no more."""
+def _pack(filters: Array, channels: int, packed: Array) -> None:
+    """Write filters (O, C, R, wide) as (groups, R * wide * C, channels), with zeros where there are no more."""
     outside, inside, high, wide = filters.shape
-    numbers = high * wide * inside
-    packed: Array = _zeros(groups * numbers * channels).reshape(groups, numbers, channels)
+    packed[:] = 0
     for o in range(outside):
         for c in range(inside):
             for r in range(high):
                 for k in range(wide):
                     packed[o // channels, (r * wide + k) * inside + c, o % channels] = filters[o, c, r, k]
-    return packed
 
 
-@part
-def _pool_along_rows(
-    x: Array, filters: Array, biases: Array, above: int, left: int, floor: float, pooled: Array, which: Array
-) -> None:
-    """Do what `convolve_and_pool` does, for a few channels that come out: vectors lie along the rows of images."""
-    batch, height, width, inside = x.shape
-    outside, _, high, wide = filters.shape
-    _, rows, columns, _ = pooled.shape
-    packed = _packed(filters, 1, FEW)
-    plane = width + 2 * left
-    stride = inside * plane
-    offsets = np.empty(high * wide * inside, np.int64)
-    for r in range(high):
-        for k in range(wide):
-            for c in range(inside):
-                offsets[(r * wide + k) * inside + c] = r * stride + c * plane + k
-    padded = np.zeros((height + 2 * above) * stride + 2 * CELLS, np.float32)  # a tile reaches past the end
-    for n in range(batch):
-        _pad_planes(x[n], above, left, padded)
-        for i in range(rows):
-            for j in range(0, columns, CELLS):  # what a tile writes too much, later ones write over
-                begin = ((n * rows + i) * columns + j) * outside
-                _pool_in_rows(
-                    padded.ctypes.data + 4 * 2 * (i * stride + j), stride, len(offsets), offsets.ctypes.data,
-                    packed.ctypes.data, biases.ctypes.data, floor,
-                    pooled.ctypes.data + 4 * begin, which.ctypes.data + begin, outside,
-                )  # fmt: skip
-
-
-@compiled(f"void({IMAGES}, {IMAGES}, float32[::1], int64, int64, boolean, {IMAGES}, {PLACES})")
 def convolve_and_pool(
-    x: Array, filters: Array, bias: Array, above: int, left: int, relu: bool, pooled: Array, which: Array
-) -> None:
+    batch: int, height: int, width: int, inside: int, outside: int, high: int, wide: int, above: int, left: int,
+    relu: int, x_at: int, filters_at: int, bias_at: int, pooled_at: int, which_at: int, memory: int,
+) -> int:  # fmt: skip
     """Write the largest numbers (B, h, w, O) of each four of a convolution of images (B, H, W, C), and which they are.
 
-    Filters (O, C, R, wide), bias (O); images are padded by zeros above and below, left and right.
+    Filters (O, C, R, wide), bias (O); images are padded by zeros above and below, left and right. Which: uint8.
     """
-    floor = np.float32(0 if relu else np.nan)
-    batch, height, width, inside = x.shape
-    outside, _, high, wide = filters.shape
-    _, rows, columns, _ = pooled.shape
+    rows, columns = _pooled_sizes(height, width, high, wide, above, left)
+    # Vectors of sums to be made, in both ways:
+    in_rows = outside <= FEW and 3 * -(-columns // CELLS) <= 2 * -(-columns // 2)
     is_narrow = outside <= NARROW
     channels, cells = (NARROW, 2) if is_narrow else (2 * LANES, 1)
     groups = -(-outside // channels)
-    biases = np.zeros(groups * channels, np.float32)
-    biases[:outside] = bias
-    if outside <= FEW and 3 * -(-columns // CELLS) <= 2 * -(-columns // 2):  # vectors of sums to be made
-        _pool_along_rows(x, filters, biases, above, left, floor, pooled, which)
-        return
-    packed = _packed(filters, groups, channels)
     stride = (width + 2 * left) * inside
-    padded = np.zeros((height + 2 * above) * stride + 2 * cells * inside, np.float32)  # a tile reaches past the end
+    numbers = high * wide * inside
+    size = (height + 2 * above) * stride + (2 * CELLS if in_rows else 2 * cells * inside)  # a tile reaches past the end
+    of_group = FEW if in_rows else channels
+    packed_at = _behind(memory, groups * channels, 4)
+    padded_at = _behind(packed_at, groups * numbers * of_group, 4)
+    offsets_at = _behind(padded_at, size, 4)
+    end: int = _behind(offsets_at, numbers, 8)
+    if not memory:
+        return end
+
+    floor = np.float32(0 if relu else np.nan)
+    biases, bias = _float32(memory, (groups * channels,)), _float32(bias_at, (outside,))
+    biases[:] = 0
+    for o in range(outside):
+        biases[o] = bias[o]
+    packed = _float32(packed_at, (groups, numbers, of_group))
+    _pack(_float32(filters_at, (outside, inside, high, wide)), of_group, packed)
+    padded, images = _float32(padded_at, (size,)), _float32(x_at, (batch, height, width, inside))
+    padded[:] = 0
+    if in_rows:
+        plane = width + 2 * left
+        offsets = _int64(offsets_at, (numbers,))
+        for r in range(high):
+            for k in range(wide):
+                for c in range(inside):
+                    offsets[(r * wide + k) * inside + c] = r * stride + c * plane + k
+        for n in range(batch):
+            _pad_planes(images[n], above, left, padded)
+            for i in range(rows):
+                for j in range(0, columns, CELLS):  # what a tile writes too much, later ones write over
+                    begin = ((n * rows + i) * columns + j) * outside
+                    _pool_in_rows(
+                        padded_at + 4 * 2 * (i * stride + j), stride, numbers, offsets_at, packed_at, memory, floor,
+                        pooled_at + 4 * begin, which_at + begin, outside,
+                    )  # fmt: skip
+        return end
     for n in range(batch):
-        _copy(x[n], 0, inside, above, left, padded, False)
+        _copy(images[n], 0, inside, above, left, padded, False)
         for g in range(groups - 1, -1, -1):  # what a tile writes too much lies where another one writes after it
             for i in range(rows):
                 for j in range(0, columns, cells):
                     begin = ((n * rows + i) * columns + j) * outside + g * channels
                     tile = (
-                        padded.ctypes.data + 4 * (2 * i * stride + 2 * j * inside), stride, inside, high, wide * inside,
-                        packed[g].ctypes.data, biases.ctypes.data + 4 * g * channels, floor,
-                        pooled.ctypes.data + 4 * begin, which.ctypes.data + begin, outside,
+                        padded_at + 4 * (2 * i * stride + 2 * j * inside), stride, inside, high, wide * inside,
+                        packed_at + 4 * g * numbers * channels, memory + 4 * g * channels, floor,
+                        pooled_at + 4 * begin, which_at + begin, outside,
                     )  # fmt: skip
                     if is_narrow:
                         _pool_narrow(*tile)
                     else:
                         _pool_wide(*tile)
+    return end
 
 
 @part
@@ -192,24 +201,42 @@ def _sum(numbers: Array) -> float:
     return total
 
 
-@compiled(f"void({IMAGES}, {IMAGES}, {PLACES}, int64, int64, {IMAGES}, float32[::1])")
-def weigh(x: Array, gradient: Array, which: Array, above: int, left: int, of_filters: Array, of_bias: Array) -> None:
+def weigh(
+    batch: int, height: int, width: int, inside: int, outside: int, high: int, wide: int, above: int, left: int,
+    _: int, x_at: int, gradient_at: int, which_at: int, of_filters_at: int, of_bias_at: int, memory: int,
+) -> int:  # fmt: skip
     """Write the gradients of filters (O, C, R, wide) and bias (O), of those of what comes out (B, h, w, O)."""
-    batch, height, width, inside = x.shape
-    outside, _, high, wide = of_filters.shape
-    cells = gradient.shape[1] * gradient.shape[2]
+    rows, columns = _pooled_sizes(height, width, high, wide, above, left)
+    cells = rows * columns
     blocks, channels, tiles = _blocks(inside, wide)
     stride = (width + 2 * left) * channels
     size = (height + 2 * above) * stride
-    corners, later = _corners(gradient.shape[1], gradient.shape[2], stride, channels)
     together = max(1, CACHE // size)
-    padded = _zeros(together * size + WIDTH)  # a tile reaches past the end
-    held = _zeros(blocks * tiles * outside * high * WIDTH).reshape(blocks, tiles, outside, high, WIDTH)
-    bits, where = gradient.view(np.uint32).reshape(-1), which.reshape(-1)
-    # Of each filter: the places that have a gradient, and how many they are so far.
     most = together * cells
-    factors, offsets = np.empty((outside, most), np.uint32), np.empty((outside, most), np.int64)
-    counts, totals = np.empty(outside, np.uint64), np.zeros(outside)
+    of_tile = outside * high * WIDTH
+    corners_at = _behind(memory, together * size + WIDTH, 4)  # a tile reaches past the end
+    later_at = _behind(corners_at, cells, 8)
+    held_at = _behind(later_at, CUT + 1, 8)
+    factors_at = _behind(held_at, blocks * tiles * of_tile, 4)
+    offsets_at = _behind(factors_at, outside * most, 4)
+    counts_at = _behind(offsets_at, outside * most, 8)
+    totals_at = _behind(counts_at, outside, 8)
+    end: int = _behind(totals_at, outside, 8)
+    if not memory:
+        return end
+
+    padded = _float32(memory, (together * size + WIDTH,))
+    padded[:] = 0
+    corners, later = _int64(corners_at, (cells,)), _int64(later_at, (CUT + 1,))
+    _write_corners(rows, columns, stride, channels, corners, later)
+    held = _float32(held_at, (blocks, tiles, outside, high, WIDTH))
+    held[:] = 0
+    # Of each filter: the places that have a gradient, and how many they are so far.
+    factors, offsets = _uint32(factors_at, (outside, most)), _int64(offsets_at, (outside, most))
+    counts, totals = _uint64(counts_at, (outside,)), _float64(totals_at, (outside,))
+    totals[:] = 0
+    images = _float32(x_at, (batch, height, width, inside))
+    bits, where = _uint32(gradient_at, (batch * cells * outside,)), _uint8(which_at, (batch * cells * outside,))
     for begin in range(0, batch, together):
         some = min(together, batch - begin)
         counts[:] = 0
@@ -223,41 +250,58 @@ def weigh(x: Array, gradient: Array, which: Array, above: int, left: int, of_fil
                     counts[o] = count + np.uint64(((factor << np.uint32(1)) != 0) & (place != CUT))
                     at += np.uint64(1)
         for o in range(outside):
-            totals[o] += _sum(factors[o, : counts[o]].view(np.float32))
+            totals[o] += _sum(_float32(factors_at + 4 * o * most, (np.int64(counts[o]),)))
         for b in range(blocks):
             for m in range(some):
-                _copy(x[begin + m], b * channels, channels, above, left, padded[m * size :], False)
+                _copy(images[begin + m], b * channels, channels, above, left, padded[m * size :], False)
             for t in range(tiles):
                 for o in range(outside):
                     if counts[o]:
                         tile = (
-                            counts[o], factors[o].ctypes.data, offsets[o].ctypes.data,
-                            padded.ctypes.data + 4 * t * WIDTH, stride, held[b, t, o].ctypes.data, WIDTH,
+                            counts[o], factors_at + 4 * o * most, offsets_at + 8 * o * most, memory + 4 * t * WIDTH,
+                            stride, held_at + 4 * ((b * tiles + t) * of_tile + o * high * WIDTH), WIDTH,
                         )  # fmt: skip
                         if high == 3:
                             _add_three(*tile)
                         else:
                             _add_five(*tile)
-    of_bias[:] = totals
+    of_filters, of_bias = _float32(of_filters_at, (outside, inside, high, wide)), _float32(of_bias_at, (outside,))
     for o in range(outside):
+        of_bias[o] = totals[o]
         for c in range(inside):
             for r in range(high):
                 for k in range(wide):
                     place = k * channels + c % channels
                     of_filters[o, c, r, k] = held[c // channels, place // WIDTH, o, r, place % WIDTH]
+    return end
 
 
-@compiled(f"void({IMAGES}, {PLACES}, {IMAGES}, int64, int64, {IMAGES})")
-def spread(gradient: Array, which: Array, filters: Array, above: int, left: int, of_x: Array) -> None:
+def spread(
+    batch: int, height: int, width: int, inside: int, outside: int, high: int, wide: int, above: int, left: int,
+    _: int, gradient_at: int, which_at: int, filters_at: int, of_x_at: int, memory: int,
+) -> int:  # fmt: skip
     """Write the gradients of images (B, H, W, C), of those of what comes out (B, h, w, O)."""
-    batch, height, width, inside = of_x.shape
-    outside, _, high, wide = filters.shape
-    cells = gradient.shape[1] * gradient.shape[2]
+    rows, columns = _pooled_sizes(height, width, high, wide, above, left)
+    cells = rows * columns
     blocks, channels, tiles = _blocks(inside, wide)
     stride = (width + 2 * left) * channels
-    corners, later = _corners(gradient.shape[1], gradient.shape[2], stride, channels)
-    padded = _zeros((height + 2 * above) * stride + WIDTH)  # a tile reaches past the end
-    packed = _zeros(blocks * tiles * outside * high * WIDTH).reshape(blocks, tiles, outside, high, WIDTH)
+    size = (height + 2 * above) * stride + WIDTH  # a tile reaches past the end
+    of_tile = outside * high * WIDTH
+    corners_at = _behind(memory, size, 4)
+    later_at = _behind(corners_at, cells, 8)
+    packed_at = _behind(later_at, CUT + 1, 8)
+    factors_at = _behind(packed_at, blocks * tiles * of_tile, 4)
+    offsets_at = _behind(factors_at, cells * (CUT + 1) * outside, 4)
+    counts_at = _behind(offsets_at, cells * (CUT + 1) * outside, 8)
+    end: int = _behind(counts_at, cells * (CUT + 1), 8)
+    if not memory:
+        return end
+
+    corners, later = _int64(corners_at, (cells,)), _int64(later_at, (CUT + 1,))
+    _write_corners(rows, columns, stride, channels, corners, later)
+    padded, packed = _float32(memory, (size,)), _float32(packed_at, (blocks, tiles, outside, high, WIDTH))
+    packed[:] = 0
+    filters = _float32(filters_at, (outside, inside, high, wide))
     for o in range(outside):
         for c in range(inside):
             for r in range(high):
@@ -265,9 +309,10 @@ def spread(gradient: Array, which: Array, filters: Array, above: int, left: int,
                     place = k * channels + c % channels
                     packed[c // channels, place // WIDTH, o, r, place % WIDTH] = filters[o, c, r, k]
     # Of each cell's places, the last for what is `CUT`: which filters have a gradient there, and how many they are.
-    factors, offsets = np.empty((cells, 5, outside), np.uint32), np.empty((cells, 5, outside), np.int64)
-    counts = np.empty((cells, 5), np.uint64)
-    bits, where = gradient.view(np.uint32).reshape(-1), which.reshape(-1)
+    factors, offsets = _uint32(factors_at, (cells, CUT + 1, outside)), _int64(offsets_at, (cells, CUT + 1, outside))
+    counts = _uint64(counts_at, (cells, CUT + 1))
+    images = _float32(of_x_at, (batch, height, width, inside))
+    bits, where = _uint32(gradient_at, (batch * cells * outside,)), _uint8(which_at, (batch * cells * outside,))
     at = np.uint64(0)
     for n in range(batch):
         counts[:] = 0
@@ -282,15 +327,17 @@ def spread(gradient: Array, which: Array, filters: Array, above: int, left: int,
             padded[:] = 0
             for t in range(tiles):
                 for p in range(cells):
-                    for k in range(4):
+                    for k in range(CUT):
                         if counts[p, k]:
+                            listed = (p * (CUT + 1) + k) * outside
                             tile = (
-                                counts[p, k], factors[p, k].ctypes.data, offsets[p, k].ctypes.data,
-                                packed[b, t].ctypes.data, WIDTH,
-                                padded.ctypes.data + 4 * (corners[p] + later[k] + t * WIDTH), stride,
+                                counts[p, k], factors_at + 4 * listed, offsets_at + 8 * listed,
+                                packed_at + 4 * (b * tiles + t) * of_tile, WIDTH,
+                                memory + 4 * (corners[p] + later[k] + t * WIDTH), stride,
                             )  # fmt: skip
                             if high == 3:
                                 _add_three(*tile)
                             else:
                                 _add_five(*tile)
-            _copy(of_x[n], b * channels, channels, above, left, padded, True)
+            _copy(images[n], b * channels, channels, above, left, padded, True)
+    return end

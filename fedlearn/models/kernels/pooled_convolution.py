@@ -1,4 +1,4 @@
-"""A convolution and the max pooling behind it in one, by compiled loops (`loops.py`).
+"""A convolution and the max pooling behind it in one, by compiled loops (`loops.py`, `machine_code.py`).
 
 What comes out of the convolution alone is never written. Three quarters of it have no gradient, as pooling has not
 taken them, and neither has what a relu behind it has cut off: these are passed over. So a step of `cnn` takes less than
@@ -12,25 +12,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 from torch.nn import functional
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
-LOOPS = "fedlearn.models.kernels.loops"  # imported when they are needed, as numba is with them
 ROWS = (3, 5)  # of a filter
 MOST = 1 << 17  # weights: beyond, filters do not stay in the processor's caches
 SPILL = 64  # numbers behind what comes out: vectors are written whole
 Pair = int | tuple[int, int]
-Array = NDArray[Any]
 
 
 def pooled_conv2d(
@@ -86,8 +80,8 @@ class PooledConv2d(nn.Conv2d):
     ) -> None:
         super().__init__(in_channels, out_channels, kernel_size, padding=padding)
         self.relu = relu
-        if _has_vectors():  # now, before this process is forked: half a second that its children need not wait
-            import_module(LOOPS)
+        if has_vectors():  # now, before this process is forked for a message
+            loops()
 
     def forward(self, input: Tensor) -> Tensor:
         """Return images (B, O, h, w) of images (B, C, H, W)."""
@@ -102,7 +96,7 @@ def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bo
     above, left = _pair(padding)
     return (
         _are_plain(x, weight, *([] if bias is None else [bias]))
-        and _has_vectors()
+        and has_vectors()
         and channels == inside
         and high in ROWS
         and 0 <= above < high < height + 2 * above
@@ -114,16 +108,25 @@ def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bo
 
 
 @cache
-def _has_vectors() -> bool:
+def has_vectors() -> bool:
     """Return whether the loops have been measured to be fast on this processor, and numba compiles at all."""
     is_compiling = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
     return is_compiling and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 
 
+def loops() -> Any:
+    """Return our loops by their names, which not every torch module needs; compiled first, if they never were."""
+    from fedlearn.models.kernels.machine_code import loops
+
+    return loops()
+
+
 def _are_plain(*tensors: Tensor) -> bool:
     """Return whether all are float32 numbers in this machine's memory, outside torch's transforms and autocast."""
     for each in tensors:
-        if type(each) not in (Tensor, nn.Parameter) or each.dtype is not torch.float32 or each.device.type != "cpu":
+        if type(each) not in (Tensor, nn.Parameter) or each.dtype is not torch.float32 or not each.is_cpu:
+            return False
+        if each.layout is not torch.strided or each.is_neg():
             return False
     return (
         forward_ad._current_level < 0
@@ -161,18 +164,17 @@ class _PooledConvolution(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, padding: tuple[int, int], relu: bool) -> Tensor:
-        from fedlearn.models.kernels.loops import convolve_and_pool
-
-        size = [(x.shape[k] + 2 * padding[k] - weight.shape[k] + 1) // 2 for k in (-2, -1)]
-        shape = (*x.shape[:-3], *size, weight.shape[-4])
-        count = math.prod(shape)
-        pooled = torch.empty(count + SPILL, dtype=torch.float32, device="cpu").numpy()[:count].reshape(shape)
-        which = np.empty(count + SPILL, np.uint8)[:count].reshape(shape)
-        images = _channels_last(x)
-        for mine in _of_nodes(images, _numbers(weight), _numbers(bias), pooled, which):
-            convolve_and_pool(*mine[:3], *padding, relu, *mine[3:])
+        *nodes, batch, inside, height, width = x.shape
+        outside, _, high, wide = weight.shape[-4:]
+        above, left = padding
+        sizes = (batch, height, width, inside, outside, high, wide, above, left, relu)
+        shape = (*nodes, batch, (height + 2 * above - high + 1) // 2, (width + 2 * left - wide + 1) // 2, outside)
+        pooled, which = _room_for(shape, torch.float32), _room_for(shape, torch.uint8)
+        loops()["convolve_and_pool"](
+            sizes, math.prod(nodes), _channels_last(x), weight.contiguous(), bias.contiguous(), pooled, which
+        )
         ctx.save_for_backward(x, weight, bias)
-        ctx.which, ctx.padding, ctx.relu = which, padding, relu
+        ctx.sizes, ctx.which = sizes, which
         out = _channels_first(pooled)
         return out if x.stride(-3) == 1 else out.contiguous()  # in the format of the images, as torch does
 
@@ -180,43 +182,39 @@ class _PooledConvolution(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias = ctx.saved_tensors
         if torch.is_grad_enabled():  # it is to be differentiated again
+            *_, above, left, relu = ctx.sizes
             wanted = [each for each in (x, weight, bias) if each.requires_grad]
-            again = _by_torch(x, weight, bias, ctx.padding, ctx.relu)
+            again = _by_torch(x, weight, bias, (above, left), relu)
             found = iter(torch.autograd.grad(again, wanted, gradient, create_graph=True))
             return *(next(found) if each.requires_grad else None for each in (x, weight, bias)), None, None
-        from fedlearn.models.kernels.loops import spread, weigh
-
-        gradients, images = _channels_last(gradient), _channels_last(x)
+        gradients, images = _channels_last(gradient.resolve_neg()), _channels_last(x)
+        nodes = math.prod(x.shape[:-4])
         of_x = of_weight = of_bias = None
         if ctx.needs_input_grad[0]:
-            made = np.empty(images.shape, np.float32)
-            for mine in _of_nodes(gradients, ctx.which, _numbers(weight), made):
-                spread(*mine[:3], *ctx.padding, mine[3])
-            of_x = _channels_first(made)
+            of_x = torch.empty(images.shape, dtype=torch.float32, device="cpu")
+            loops()["spread"](ctx.sizes, nodes, gradients, ctx.which, weight.contiguous(), of_x)
+            of_x = _channels_first(of_x)
         if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
             of_weight, of_bias = (torch.empty(each.shape, dtype=torch.float32, device="cpu") for each in (weight, bias))
-            for mine in _of_nodes(images, gradients, ctx.which, of_weight.numpy(), of_bias.numpy()):
-                weigh(*mine[:3], *ctx.padding, *mine[3:])
+            loops()["weigh"](ctx.sizes, nodes, images, gradients, ctx.which, of_weight, of_bias)
         return of_x, of_weight, of_bias, None, None
 
 
-def _numbers(x: Tensor) -> Array:
-    """Return the array of a tensor, of the same memory if it lies there in order."""
-    array: Array = x.detach().contiguous().numpy()
-    return array
+def _room_for(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Return numbers that nobody has set, in order, with room for what is written too much behind them."""
+    strides = [1]
+    for length in shape[:0:-1]:
+        strides.insert(0, strides[0] * length)
+    return torch.empty(strides[0] * shape[0] + SPILL, dtype=dtype, device="cpu").as_strided_(shape, strides)
 
 
-def _channels_last(x: Tensor) -> Array:
-    """Return images (..., C, H, W) as (..., H, W, C); those in channels_last format lie so already."""
-    return _numbers(x.movedim(-3, -1))
+def _channels_last(x: Tensor) -> Tensor:
+    """Return images (..., C, H, W) as (..., H, W, C), in order; those in channels_last format lie so already."""
+    return x.movedim(-3, -1).contiguous()
 
 
-def _channels_first(images: Array) -> Tensor:
-    """Return images (..., H, W, C) as a tensor (..., C, H, W); no view of another: so it can be changed in place."""
-    *before, height, width, channels = range(images.ndim)
-    return torch.from_numpy(images.transpose(*before, channels, height, width))
-
-
-def _of_nodes(*arrays: Array) -> Iterable[Sequence[Array]]:
-    """Return the arrays of each node, where there are several: the first of these have an axis of nodes then."""
-    return [arrays] if arrays[0].ndim == 4 else zip(*arrays, strict=True)
+def _channels_first(images: Tensor) -> Tensor:
+    """Change images (..., H, W, C) to (..., C, H, W); this makes no view, so they can be changed in place."""
+    *shape, height, width, channels = images.shape
+    *strides, of_row, of_pixel, of_channel = images.stride()
+    return images.as_strided_((*shape, channels, height, width), (*strides, of_channel, of_row, of_pixel))

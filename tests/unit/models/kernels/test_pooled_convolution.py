@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import pickle
+import re
+import shutil
 import subprocess
 import sys
 
@@ -21,12 +24,12 @@ from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.models import load_model
-from fedlearn.models.kernels import PooledConv2d, pooled_conv2d, pooled_convolution
+from fedlearn.models.kernels import PooledConv2d, machine_code, pooled_conv2d, pooled_convolution
 from fedlearn.models.stacks import Stacked, Stream
 from fedlearn.models.stacks.stacked import Layout
 from tests.oracles import images
 
-pytestmark = pytest.mark.skipif(not pooled_convolution._has_vectors(), reason="the loops are for processors with AVX2")
+pytestmark = pytest.mark.skipif(not pooled_convolution.has_vectors(), reason="the loops are for processors with AVX2")
 
 FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"  # no file can have a byte
 SEEDS = st.integers(0, 2**31 - 1)
@@ -324,9 +327,9 @@ def test_a_process_that_has_such_a_layer_has_imported_the_loops_before_it_is_for
     """So it is in an executor, which makes the model of a run and forks for every message."""
     code = (
         "import sys; from fedlearn.models import load_model; from fedlearn.data.cifar10 import SPEC;"
-        "load_model('cnn', SPEC); print('fedlearn.models.kernels.loops' in sys.modules)"
+        "load_model('cnn', SPEC); print('fedlearn.models.kernels.machine_code' in sys.modules, 'numba' in sys.modules)"
     )
-    assert in_another_process(code)[:2] == (0, "True\n")
+    assert in_another_process(code)[:2] == (0, "True False\n")
 
 
 def test_where_numba_compiles_nothing_it_is_torchs():
@@ -338,34 +341,37 @@ def test_where_numba_compiles_nothing_it_is_torchs():
 
 
 @pytest.mark.parametrize("outside", [6, 8, 10, 16, 20, 40])
-def test_nothing_is_written_outside_of_what_there_is_room_for(outside):
-    from fedlearn.models.kernels.loops import convolve_and_pool, spread, weigh
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_nothing_is_written_outside_of_what_there_is_room_for(outside, nodes, monkeypatch):
+    guards = []
 
-    spill = pooled_convolution.SPILL
+    def guarded(*shape, dtype=torch.float32, spill=0):
+        """Return a tensor, and remember what lies around it."""
+        count = math.prod(shape)
+        memory = torch.full((count + spill + 256,), 77, dtype=dtype)
+        guards.append((memory[:128], memory[128 + count + spill :]))
+        return memory[128 : 128 + count].view(shape)
 
-    def guarded(*shape, dtype=np.float32, spill=0):
-        """Return an array, and what lies around it."""
-        count = int(np.prod(shape))
-        memory = np.full(count + spill + 200, 77, dtype)
-        return memory[100 : 100 + count].reshape(shape), (memory[:100], memory[100 + count + spill :])
+    class Guarded:
+        def of(self, size):
+            return guarded(size, dtype=torch.uint8).data_ptr()
 
-    rng = np.random.default_rng(0)
-    x, x_around = guarded(2, 11, 13, 3)
-    x[:] = rng.normal(size=x.shape)
-    filters, filters_around = guarded(outside, 3, 5, 5)
-    filters[:] = rng.normal(size=filters.shape)
-    pooled, pooled_around = guarded(2, 3, 4, outside, spill=spill)
-    which, which_around = guarded(2, 3, 4, outside, dtype=np.uint8, spill=spill)
-    convolve_and_pool(x, filters, np.zeros(outside, np.float32), 0, 0, True, pooled, which)
+    monkeypatch.setattr(machine_code, "_scratch", Guarded())
+    loops, spill = pooled_convolution.loops(), pooled_convolution.SPILL
+    several = [nodes] if nodes > 1 else []
+    x, filters = guarded(*several, 2, 11, 13, 3), guarded(*several, outside, 3, 5, 5)
+    for each in (x, filters):
+        each.copy_(torch.randn(each.shape))
+    pooled = guarded(*several, 2, 3, 4, outside, spill=spill)
+    which = guarded(*several, 2, 3, 4, outside, dtype=torch.uint8, spill=spill)
+    sizes = (2, 11, 13, 3, outside, 5, 5, 0, 0, True)
+    loops["convolve_and_pool"](sizes, nodes, x, filters, torch.zeros(*several, outside), pooled, which)
     assert which.max() == 4
-    of_filters, of_filters_around = guarded(*filters.shape)
-    of_bias, of_bias_around = guarded(outside)
-    of_x, of_x_around = guarded(*x.shape)
-    weigh(x, pooled, which, 0, 0, of_filters, of_bias)
-    spread(pooled, which, filters, 0, 0, of_x)
-    of_gradients = of_filters_around, of_bias_around, of_x_around
-    for around in (x_around, filters_around, pooled_around, which_around, *of_gradients):
-        assert all((each == 77).all() for each in around)
+    of_filters, of_bias, of_x = (guarded(*each.shape) for each in (filters, filters[..., 0, 0, 0], x))
+    loops["weigh"](sizes, nodes, x, pooled, which, of_filters, of_bias)
+    loops["spread"](sizes, nodes, pooled, which, filters, of_x)
+    assert len(guards) == 10
+    assert all((each == 77).all() for around in guards for each in around)
 
 
 @pytest.mark.parametrize("relu", [False, True])
@@ -393,24 +399,87 @@ def test_a_fit_is_torchs_up_to_rounding(name, monkeypatch):
     state, task = model.initial_state(seed=1), LocalTask(data.train, np.arange(20), 3, 1, 0, {})
     fits = []
     for ours in (True, False):
-        monkeypatch.setattr(pooled_convolution, "_has_vectors", lambda ours=ours: ours)
+        monkeypatch.setattr(pooled_convolution, "has_vectors", lambda ours=ours: ours)
         fits.append({key: array.copy() for key, array in learner.fit(state, task).arrays.items()})
     for key, array in fits[0].items():
         assert np.abs(array - fits[1][key]).max() <= 1e-5 * np.abs(fits[1][key] - state[key]).max()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "nothing",
-    ["import os; os.environ['NUMBA_CACHE_LOCATOR_CLASSES'] = 'IPythonCacheLocator'", FULL],
-    ids=["no folder", "full disk"],
+ONE = (
+    "import torch; {before}; from fedlearn.models.kernels import pooled_conv2d;"
+    "print(pooled_conv2d(torch.ones(1, 1, 4, 4), torch.ones(1, 1, 3, 3)).item())"
 )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nothing", ["no folder", "full disk"])
 def test_compiled_anew_where_nothing_can_be_kept(nothing, tmp_path):
     """So it is in a container of another user, whose home and packages are read-only."""
-    code = (
-        f"import torch; {nothing}; from fedlearn.models.kernels import pooled_conv2d;"
-        "print(pooled_conv2d(torch.ones(1, 1, 4, 4), torch.ones(1, 1, 3, 3)).item())"
-    )
-    code, printed, said = in_another_process(code, NUMBA_CACHE_DIR=str(tmp_path), PYTHONDONTWRITEBYTECODE="1")
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "folder" if nothing == "no folder" else tmp_path
+    code = ONE.format(before=FULL if nothing == "full disk" else "pass")
+    code, printed, said = in_another_process(code, FEDLEARN_CACHE=str(folder))
     assert (code, printed) == (0, "9.0\n"), said
-    assert said.count("NUMBA_CACHE_DIR") == 1
+    assert said.count("made anew in each process") == said.count("FEDLEARN_CACHE") == 1
+
+
+@pytest.mark.slow
+def test_kept_code_is_used_and_damaged_code_never_runs(tmp_path):
+    """What was cut off, or changed by whatever, would end the process."""
+    ask = "import sys; sys.stderr.write(f\"compiled={'numba' in sys.modules}\")"
+    cache = {"FEDLEARN_CACHE": str(tmp_path)}
+    first, second = (in_another_process(f"{ONE.format(before='pass')};{ask}", **cache) for _ in range(2))
+    assert first == (0, "9.0\n", "compiled=True")
+    assert second == (0, "9.0\n", "compiled=False")
+    files = {file.stem: file for file in tmp_path.rglob("*.npy")}
+    for name, damage in (
+        ("weigh", lambda whole: whole[:-100]),
+        ("spread", lambda whole: whole[:-2000] + bytes(2000)),
+        ("convolve_and_pool", lambda whole: b""),
+    ):
+        files[name].write_bytes(damage(files[name].read_bytes()))
+        code, printed, said = in_another_process(f"{ONE.format(before='pass')};{ask}", **cache)
+        assert (code, printed) == (0, "9.0\n"), said
+        assert "damaged" in said
+        assert "compiled=True" in said
+        assert in_another_process(f"{ONE.format(before='pass')};{ask}", **cache) == second
+
+
+@pytest.mark.parametrize("changed", ["numba", "processor", "setting", "source"])
+def test_code_is_kept_for_what_it_was_compiled_of_by_and_for(changed, monkeypatch, tmp_path):
+    before = machine_code._key()
+    assert machine_code._key() == before
+    if changed == "numba":
+        monkeypatch.setattr(machine_code, "version", lambda name: "0")
+    elif changed == "processor":
+        monkeypatch.setattr(machine_code.llvm, "get_host_cpu_name", lambda: "other")
+    elif changed == "setting":
+        monkeypatch.setenv("NUMBA_OPT", "0")
+    else:
+        for name in machine_code.SOURCES:
+            shutil.copy(machine_code.HERE / name, tmp_path)
+        monkeypatch.setattr(machine_code, "HERE", tmp_path)
+        assert machine_code._key() == before
+        (tmp_path / "vectors.py").write_text("")
+    assert machine_code._key() != before
+
+
+def test_every_text_that_is_compiled_counts():
+    """All that `compiling` imports of this folder."""
+    texts = [(machine_code.HERE / name).read_text() for name in machine_code.SOURCES]
+    imported = {name for text in texts for name in re.findall(r"from fedlearn\.models\.kernels\.(\w+) import", text)}
+    assert {f"{name}.py" for name in imported} | {"compiling.py"} == set(machine_code.SOURCES)
+    assert not any(re.search(r"import fedlearn|from fedlearn(?!\.models\.kernels\.\w+ import)", text) for text in texts)
+
+
+def test_loops_that_need_numba_are_refused():
+    from fedlearn.models.kernels.compiling import _compiled
+
+    def says(count: int) -> int:
+        print(count)
+        return count
+
+    with pytest.raises(
+        RuntimeError, match=r"says calls \[.*numba_gil_ensure.*\], which only processes with numba have"
+    ):
+        _compiled(says)
