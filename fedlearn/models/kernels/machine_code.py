@@ -40,18 +40,23 @@ log = logging.getLogger(__name__)
 class Loop:
     """A loop of `loops.py`, called on tensors.
 
+    By numba's rules its machine code is given two addresses more: where the result goes, and where what was raised,
+    which is never anything.
+
     Parameters
     ----------
-    address
-        Where its machine code is. By numba's rules that is given two addresses more: where the result goes, and where
-        what was raised, which is never anything.
+    engine
+        Owns the memory in which its machine code is.
+    name
+        Its own.
     tensors
         How many it takes.
     """
 
-    def __init__(self, address: int, tensors: int) -> None:
+    def __init__(self, engine: Any, name: str, tensors: int) -> None:
         given = [ctypes.c_int64] * (2 + SIZES + tensors + 1)
-        self._call: Any = ctypes.CFUNCTYPE(ctypes.c_int, *given)(address)
+        self._engine = engine
+        self._call: Any = ctypes.CFUNCTYPE(ctypes.c_int, *given)(engine.get_function_address(name))
         self._tensors = tensors
         self._ends = np.zeros(2, np.int64)  # nobody reads it
         self._result, self._raised = (self._ends.ctypes.data + 8 * k for k in range(2))
@@ -96,14 +101,11 @@ def loops() -> Mapping[str, Loop]:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine()
-    _engine.append(llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine))
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
     for code in _code().values():
-        _engine[-1].add_object_file(llvm.ObjectFileRef.from_data(code.tobytes()))
-    _engine[-1].finalize_object()
-    return {name: Loop(_engine[-1].get_function_address(name), tensors) for name, tensors in TENSORS.items()}
-
-
-_engine: list[Any] = []  # it owns the memory in which they lie
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code.tobytes()))
+    engine.finalize_object()
+    return {name: Loop(engine, name, tensors) for name, tensors in TENSORS.items()}
 
 
 def _code() -> Arrays:
