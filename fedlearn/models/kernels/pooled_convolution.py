@@ -95,8 +95,12 @@ def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bo
     inside, high, wide = weight.shape[-3:]
     above, left = _pair(padding)
     return (
-        _are_plain(x, weight, *([] if bias is None else [bias]))
-        and has_vectors()
+        has_vectors()
+        and _are_plain(x, weight, *([] if bias is None else [bias]))
+        and forward_ad._current_level < 0
+        and not torch.compiler.is_compiling()
+        and not torch.jit._trace.is_tracing()
+        and not torch.is_autocast_enabled("cpu")
         and channels == inside
         and high in ROWS
         and 0 <= above < high < height + 2 * above
@@ -122,19 +126,16 @@ def loops() -> Any:
 
 
 def _are_plain(*tensors: Tensor) -> bool:
-    """Return whether all are float32 numbers in this machine's memory, outside torch's transforms and autocast."""
+    """Return whether all are float32 numbers in this machine's memory, and nobody but torch's autograd looks on.
+
+    Of anything else, as the tensors that stand for others under `torch.func` and in a mode, an address would be a lie.
+    """
     for each in tensors:
         if type(each) not in (Tensor, nn.Parameter) or each.dtype is not torch.float32 or not each.is_cpu:
             return False
-        if each.layout is not torch.strided or each.is_neg():
+        if not torch._C._has_storage(each) or each.is_neg():
             return False
-    return (
-        forward_ad._current_level < 0
-        and not torch.compiler.is_compiling()
-        and not torch.jit._trace.is_tracing()
-        and not torch._C._are_functorch_transforms_active()
-        and not torch.is_autocast_enabled("cpu")
-    )
+    return not torch._C._are_functorch_transforms_active() and not torch._C._len_torch_dispatch_stack()
 
 
 def computed(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair, relu: bool) -> Tensor:
@@ -181,13 +182,15 @@ class _PooledConvolution(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias = ctx.saved_tensors
-        if torch.is_grad_enabled():  # it is to be differentiated again
+        is_differentiated_again = torch.is_grad_enabled()
+        if is_differentiated_again or not _are_plain(gradient):
             *_, above, left, relu = ctx.sizes
             wanted = [each for each in (x, weight, bias) if each.requires_grad]
-            again = _by_torch(x, weight, bias, (above, left), relu)
-            found = iter(torch.autograd.grad(again, wanted, gradient, create_graph=True))
+            with torch.enable_grad():
+                again = _by_torch(x, weight, bias, (above, left), relu)
+            found = iter(torch.autograd.grad(again, wanted, gradient, create_graph=is_differentiated_again))
             return *(next(found) if each.requires_grad else None for each in (x, weight, bias)), None, None
-        gradients, images = _channels_last(gradient.resolve_neg()), _channels_last(x)
+        gradients, images = _channels_last(gradient), _channels_last(x)
         nodes = math.prod(x.shape[:-4])
         of_x = of_weight = of_bias = None
         if ctx.needs_input_grad[0]:

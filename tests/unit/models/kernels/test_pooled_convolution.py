@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
 
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
@@ -267,6 +270,55 @@ def test_can_be_exported_and_traced():
     exported = torch.export.export(module, (x,)).module()
     assert close(exported(x), module(x))
     assert close(torch.jit.trace(module, (x,))(x), module(x))
+
+
+def test_many_gradients_at_once():
+    """Torch hands tensors without memory to `backward` then."""
+    x, weight, bias = (each.detach() for each in given_to(USUAL, 0))
+    found = [
+        torch.autograd.functional.jacobian(lambda w, f=function: f(x, w, bias).flatten()[:7], weight, vectorize=many)
+        for function in (pooled_conv2d, by_torch)
+        for many in (False, True)
+    ]
+    assert all(same(each, found[0]) for each in found)
+
+
+@pytest.mark.filterwarnings("error")
+def test_who_watches_what_torch_computes_sees_torchs_own():
+    """In such a mode a new tensor may have no memory, and an address of 0."""
+    tensors = given_to(USUAL, 0)
+    out = pooled_conv2d(*tensors)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert type(pooled_conv2d(*tensors)) is FakeTensor
+        assert type(torch.autograd.grad(out, tensors[1], torch.ones(out.shape), retain_graph=True)[0]) is FakeTensor
+    with FlopCounterMode(display=False) as counter:
+        pooled_conv2d(*tensors)
+    assert counter.get_total_flops() == 2 * 2 * 8 * 8 * 6 * 75
+
+
+def test_numbers_that_stand_for_their_negatives():
+    x, weight, bias = given_to(USUAL, 0)
+    negated = torch.complex(torch.zeros_like(x), -x).detach().conj().imag
+    assert negated.is_neg()
+    out = pooled_conv2d(x, weight, bias)
+    assert same(pooled_conv2d(negated, weight, bias), out)
+    gradient = torch.complex(torch.zeros_like(out), -out).detach().conj().imag
+    found = (torch.autograd.grad(out, weight, each, retain_graph=True)[0] for each in (out.detach(), gradient))
+    assert close(*found)
+
+
+def test_several_threads_at_once():
+    """Python's lock is not held while a loop runs."""
+    several = [given_to((8, 3, 32, 32, 6 + k, 5, 5, (0, 0)), k, whole=False) for k in range(4)]
+
+    def gradients(tensors):
+        return torch.autograd.grad(pooled_conv2d(*tensors, relu=True).pow(2).sum(), tensors)
+
+    alone = [gradients(tensors) for tensors in several]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(10):
+            for mine, found in zip(alone, pool.map(gradients, several), strict=True):
+                assert all(torch.equal(one, other) for one, other in zip(mine, found, strict=True))
 
 
 def test_autocast_goes_to_torch():
