@@ -464,37 +464,46 @@ ONE = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("nothing", ["no folder", "full disk"])
-def test_compiled_anew_where_nothing_can_be_kept(nothing, tmp_path):
-    """So it is in a container of another user, whose home and packages are read-only."""
-    (tmp_path / "file").touch()
-    folder = tmp_path / "file" / "folder" if nothing == "no folder" else tmp_path
-    code = ONE.format(before=FULL if nothing == "full disk" else "pass")
-    code, printed, said = in_another_process(code, FEDLEARN_CACHE=str(folder))
-    assert (code, printed) == (0, "9.0\n"), said
-    assert said.count("made anew in each process") == said.count("FEDLEARN_CACHE") == 1
-
-
-@pytest.mark.slow
-def test_kept_code_is_used_and_damaged_code_never_runs(tmp_path):
-    """What was cut off, or changed by whatever, would end the process."""
+def test_compiled_once_and_anew_where_nothing_can_be_kept(tmp_path):
     ask = "import sys; sys.stderr.write(f\"compiled={'numba' in sys.modules}\")"
     cache = {"FEDLEARN_CACHE": str(tmp_path)}
+    code, printed, said = in_another_process(f"{ONE.format(before=FULL)}", **cache)
+    assert (code, printed) == (0, "9.0\n"), said
+    assert said.count("made anew in each process") == said.count("FEDLEARN_CACHE") == 1
     first, second = (in_another_process(f"{ONE.format(before='pass')};{ask}", **cache) for _ in range(2))
     assert first == (0, "9.0\n", "compiled=True")
     assert second == (0, "9.0\n", "compiled=False")
-    files = {file.stem: file for file in tmp_path.rglob("*.npy")}
-    for name, damage in (
-        ("weigh", lambda whole: whole[:-100]),
-        ("spread", lambda whole: whole[:-2000] + bytes(2000)),
-        ("convolve_and_pool", lambda whole: b""),
-    ):
-        files[name].write_bytes(damage(files[name].read_bytes()))
-        code, printed, said = in_another_process(f"{ONE.format(before='pass')};{ask}", **cache)
-        assert (code, printed) == (0, "9.0\n"), said
-        assert "damaged" in said
-        assert "compiled=True" in said
-        assert in_another_process(f"{ONE.format(before='pass')};{ask}", **cache) == second
+
+
+@pytest.fixture
+def compiled(monkeypatch, tmp_path):
+    """Have an empty cache, and no compiler but what gives back what was compiled before; return its calls."""
+    code, calls = {name: array.copy() for name, array in machine_code._code().items()}, []
+    monkeypatch.setenv("FEDLEARN_CACHE", str(tmp_path))
+    monkeypatch.setattr(machine_code, "_compiled", lambda: calls.append(1) or code)
+    return calls
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda whole: whole[:-100], lambda whole: whole[:-2000] + bytes(2000), lambda _: b""]
+)
+def test_damaged_code_is_never_run(damage, compiled, tmp_path, caplog):
+    """What was cut off, or changed by whatever, would end the process."""
+    whole = {name: array.tobytes() for name, array in machine_code._code().items()}
+    for count, file in enumerate(sorted(tmp_path.rglob("*.npy")), start=1):
+        assert len(compiled) == count
+        file.write_bytes(damage(file.read_bytes()))
+        assert {name: array.tobytes() for name, array in machine_code._code().items()} == whole
+        assert len(compiled) == count + 1
+        assert caplog.text.count("damaged=") == count
+
+
+def test_where_there_is_no_folder_it_is_compiled_in_each_process(compiled, monkeypatch, tmp_path, caplog):
+    """So it is in a container of another user, whose home and packages are read-only."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("FEDLEARN_CACHE", str(tmp_path / "file" / "folder"))
+    assert set(machine_code._code()) == {"convolve_and_pool", "weigh", "spread"}
+    assert caplog.text.count("made anew in each process") == caplog.text.count("set FEDLEARN_CACHE") == 1
 
 
 @pytest.mark.parametrize("changed", ["numba", "processor", "setting", "source"])
