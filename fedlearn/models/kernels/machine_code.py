@@ -15,7 +15,7 @@ from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -28,11 +28,11 @@ HERE = Path(__file__).parent
 SOURCES = ("memory.py", "vectors.py", "loops.py", "compiling.py")
 TENSORS = {"convolve_and_pool": 5, "weigh": 5, "spread": 4}
 """How many each loop takes."""
-LINE = 64  # bytes of a line of the processor's cache
+LINE = 64  # bytes of a line of the processor's cache; that of `memory.py`, which imports numba
 
-SIZES = 10
 Sizes = tuple[int, int, int, int, int, int, int, int, int, bool]
 """B, H, W, C, O, a filter's height and width, padding above and left; whether a relu follows."""
+SIZES = len(get_args(Sizes))
 
 log = logging.getLogger(__name__)
 

@@ -102,6 +102,7 @@ def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bo
         and not torch.jit._trace.is_tracing()
         and not torch.is_autocast_enabled("cpu")
         and channels == inside
+        and x.shape[:-4] == weight.shape[:-4]
         and high in ROWS
         and 0 <= above < high < height + 2 * above
         and 0 <= left < wide < width + 2 * left
@@ -183,7 +184,7 @@ class _PooledConvolution(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias = ctx.saved_tensors
         is_differentiated_again = torch.is_grad_enabled()
-        if is_differentiated_again or not _are_plain(gradient):
+        if is_differentiated_again or not _are_plain(gradient, x, weight):
             *_, above, left, relu = ctx.sizes
             wanted = [each for each in (x, weight, bias) if each.requires_grad]
             with torch.enable_grad():

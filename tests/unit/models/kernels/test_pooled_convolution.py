@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import os
 import pickle
@@ -307,6 +308,23 @@ def test_numbers_that_stand_for_their_negatives():
     assert close(*found)
 
 
+def test_stacks_of_different_numbers_of_nodes_are_not_ours():
+    """Else filters would be read that are not there."""
+    x, weight, bias = torch.zeros(3, 2, 3, 12, 12), torch.zeros(2, 6, 3, 5, 5), torch.zeros(2, 6)
+    assert pooled_convolution.is_ours(x[:2], weight, bias, 0)
+    assert not pooled_convolution.is_ours(x, weight, bias, 0)
+
+
+def test_what_was_saved_may_come_back_in_other_numbers():
+    """As from hooks that save memory: then addresses are of other numbers than the loops read."""
+    tensors = given_to(USUAL, 0)
+    with torch.autograd.graph.saved_tensors_hooks(lambda each: each, lambda each: each.double()):
+        out = pooled_conv2d(*tensors)
+    assert is_ours(out)
+    theirs = torch.autograd.grad(by_torch(*tensors).sum(), tensors)
+    assert all(same(*pair) for pair in zip(torch.autograd.grad(out.sum(), tensors), theirs, strict=True))
+
+
 def test_several_threads_at_once():
     """Python's lock is not held while a loop runs."""
     several = [given_to((8, 3, 32, 32, 6 + k, 5, 5, (0, 0)), k, whole=False) for k in range(4)]
@@ -531,6 +549,18 @@ def test_every_text_that_is_compiled_counts():
     imported = {name for text in texts for name in re.findall(r"from fedlearn\.models\.kernels\.(\w+) import", text)}
     assert {f"{name}.py" for name in imported} | {"compiling.py"} == set(machine_code.SOURCES)
     assert not any(re.search(r"import fedlearn|from fedlearn(?!\.models\.kernels\.\w+ import)", text) for text in texts)
+
+
+def test_loops_are_called_as_they_are_written():
+    from fedlearn.models.kernels import loops
+
+    for name, tensors in machine_code.TENSORS.items():
+        *sizes_and_addresses, memory = inspect.signature(getattr(loops, name)).parameters
+        assert memory == "memory"
+        assert len(sizes_and_addresses) == machine_code.SIZES + tensors
+        assert [each for each in sizes_and_addresses if each.endswith("_at")] == sizes_and_addresses[-tensors:]
+    assert set(machine_code._code()) == set(machine_code.TENSORS)
+    assert loops.LINE == machine_code.LINE
 
 
 def test_loops_that_need_numba_are_refused():
