@@ -12,8 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from fedlearn.engine.embedded.forkserver import SAID_IN
-from fedlearn.engine.processes import importing
-from fedlearn.imports import without
+from fedlearn.engine.processes import importing, without
 
 DRIVERS = ("/proc/driver/nvidia", "/dev/dxg")  # where one of them is, there may be a GPU
 
@@ -29,9 +28,9 @@ def _import_what_is_said(pipe: str) -> None:
         sys.exit()
     said = json.loads(line)
     sys.path[:] = said["path"]
+    in_vain = () if has_driver() else ("cuda.bindings",)
     for name in said["imports"]:
-        # Whoever needs what cannot be imported will say so.
-        with suppress(ImportError), without(*([] if has_driver() else ["cuda.bindings"])):
+        with suppress(ImportError), without(*in_vain):  # whoever needs it will say that it cannot be imported
             import_module(name)
 
 
