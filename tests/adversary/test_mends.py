@@ -14,7 +14,7 @@ from tests.adversary.mends import MENDS, ROOT, Ended, Mend, ended, taken_out
 
 def rows():
     text = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
-    found = re.findall(r"^\| ([A-FU]\d.*?) \|.*?\| (`.*) \|.*?\|$", text, re.MULTILINE)
+    found = re.findall(r"^\| ([A-Z]\d.*?) \|.*?\| (`.*) \|.*?\|$", text, re.MULTILINE)
     return {fault: set(re.findall(r"`(test_\w+)`", tests)) for names, tests in found for fault in names.split(", ")}
 
 
@@ -37,7 +37,7 @@ def test_every_test_that_holds_a_leak_is_shown_the_code_without_its_mend():
     found = re.findall(r"^\| (\d+) \|.*?\| (`test_.*) \|$", text, re.MULTILINE)
     named = {leak: set(re.findall(r"`(test_\w+)`", tests)) for leak, tests in found}
     shown = {leak: {mend.test.partition("::")[2] for mend in LEAKS if mend.fault == leak} for leak in named}
-    assert len(named) == 10
+    assert len(named) >= 10
     assert shown == named
 
 
