@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from contextlib import suppress
@@ -18,11 +19,12 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     """Run a command and end the process; Ctrl-C is one line even while the commands are still being imported."""
     sys.unraisablehook = interrupt_again
     try:
-        from fedlearn.engine.processes import importing
+        from fedlearn.engine.processes import ONE_THREAD, importing
 
         if (sys.argv[1:] if arguments is None else arguments)[:1] == ["simulate"]:
             from fedlearn.engine.embedded.forkserver import begin
 
+            os.environ.update(ONE_THREAD)
             with suppress(OSError):  # it is tried again, and told, when there is a run
                 begin()  # it imports beside us
         with importing():

@@ -33,6 +33,23 @@ class _Lent:
 
 
 @contextmanager
+def restored_globals() -> Iterator[None]:
+    """Put the process's own generators back, after the block, to where they stood before it.
+
+    >>> with restored_globals():
+    ...     first = random.random()
+    >>> first == random.random()
+    True
+    """
+    before = [(lent, lent.state()) for lent in _globals()]
+    try:
+        yield
+    finally:
+        for lent, state in before:
+            lent.restore(state)
+
+
+@contextmanager
 def seeded_globals(seed: int | None, held: Iterable[object] = ()) -> Iterator[Callable[[], bool]]:
     """Lend the process's own generators to the block, which may ask whether anything was drawn from them so far.
 
@@ -53,17 +70,13 @@ def seeded_globals(seed: int | None, held: Iterable[object] = ()) -> Iterator[Ca
     True
     """
     globals_ = _globals()
-    before = [lent.state() for lent in globals_]
     theirs = [_lent(generator) for generator in held]
-    for index, lent in enumerate(globals_ if seed is None else [*globals_, *theirs]):
-        lent.seed(None if seed is None else seed_for(seed, purpose=f"generator {index}"))
-    everything = [*globals_, *theirs]
-    begun = [lent.state() for lent in everything]
-    try:
+    with restored_globals():
+        for index, lent in enumerate(globals_ if seed is None else [*globals_, *theirs]):
+            lent.seed(None if seed is None else seed_for(seed, purpose=f"generator {index}"))
+        everything = [*globals_, *theirs]
+        begun = [lent.state() for lent in everything]
         yield lambda: [*map(pickle.dumps, begun)] != [pickle.dumps(lent.state()) for lent in everything]
-    finally:
-        for lent, state in zip(globals_, before, strict=True):
-            lent.restore(state)
 
 
 def generators_in(holder: object, *, into: type[Any] | tuple[type[Any], ...] = ()) -> list[object]:

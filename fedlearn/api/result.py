@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedlearn import objects
+from fedlearn.api.guest import guest
 from fedlearn.config import RunConfig, config_from
 from fedlearn.errors import UsageError
 from fedlearn.runs.folder import RunFolder
@@ -101,7 +101,7 @@ class Run:
         """Return images, uint8 of shape (n, height, width, channels), as the model takes them."""
         import numpy as np
 
-        with _threads_kept():
+        with guest():
             made: Any = self._made()
             return made.inputs(np.array(images))
 
@@ -115,7 +115,7 @@ class Run:
         best : bool, default=False
             Evaluate the best model instead of the final one.
         """
-        with _threads_kept():
+        with guest():
             result = self._made().evaluate(self.best_state if best else self.state, self._examples(data))
         return dict(result.means)
 
@@ -147,7 +147,7 @@ class Run:
         return made.planned(config) if isinstance(made, Planned) else made
 
     def _with(self, state: State) -> nn.Module | Model:
-        with _threads_kept():
+        with guest():
             made: Any = self._made()
         if not hasattr(made, "module"):
             return made  # type: ignore[no-any-return]
@@ -204,15 +204,3 @@ def _numbers(column: pd.Series) -> pd.Series:
         with suppress(ValueError, TypeError):
             return column.astype(kind)
     return column
-
-
-@contextmanager
-def _threads_kept() -> Iterator[None]:
-    """Let torch have as many threads afterwards as before; ours takes one, for the same bytes everywhere."""
-    import torch
-
-    before = torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

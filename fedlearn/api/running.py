@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.api.given import flat_settings
+from fedlearn.api.guest import guest
 from fedlearn.api.progress import shown
 from fedlearn.api.result import Run
 from fedlearn.commands.shared import Interrupted, resumable, run_settings
@@ -81,7 +82,7 @@ def run(
     folder = resume.folder if isinstance(resume, Run) else Path(resume) if resume is not None else None
     config = run_settings(given, None, folder)
     listeners = (log,) if isinstance(log, str) else log
-    with _python_says_how_to_go_on(Path(config.out)), resumable(Path(config.out)):
+    with guest(), _python_says_how_to_go_on(Path(config.out)), resumable(Path(config.out)):
         _run(config, progress=progress, dashboard=dashboard, listeners=listeners)
     return Run(Path(config.out))
 

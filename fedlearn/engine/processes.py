@@ -23,10 +23,30 @@ def default_size() -> int:
     return os.cpu_count() or 1
 
 
-def one_thread_each() -> None:
-    """Have numeric libraries that are imported from now on, here or in children, use one thread in a process."""
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-        os.environ[name] = "1"
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+"""Environment in which numeric libraries use one thread in a process, if it is set before they are imported."""
+
+
+@contextmanager
+def environment(**values: str) -> Iterator[None]:
+    """Set environment variables for as long as the block lasts; the processes that are started in it inherit them.
+
+    >>> with environment(THIS="1"):
+    ...     os.environ["THIS"]
+    '1'
+    >>> "THIS" in os.environ
+    False
+    """
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

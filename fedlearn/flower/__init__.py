@@ -6,10 +6,9 @@ deployment needs, are imported by name.
 
 import os
 
-# Flower and Ray phone home unless told otherwise before they are imported.
-os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
-os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+from fedlearn.flower.telemetry import SILENT
+
+os.environ.update({**SILENT, **os.environ})  # before they are imported
 
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.common.constant import ErrorCode  # in a reply's Error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,14 @@ def loaded(config: RunConfig) -> tuple[AnyDataset, Model]:
     return dataset, model.planned(config) if isinstance(model, Planned) else model
 
 
+def fingerprint_of(config: RunConfig, dataset: AnyDataset) -> str:
+    """Return what tells one run's data from another's: the hash of all examples, and of a file that deals them out."""
+    if not is_map(config.data.partition):
+        return dataset.fingerprint
+    dealt = Path(config.data.partition).expanduser().read_bytes()
+    return f"{dataset.fingerprint} dealt by {sha256(dealt).hexdigest()[:16]}"
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What the server needs to know of a model and its data, without importing what the model needs.
@@ -77,7 +86,7 @@ class Traits:
     metrics: Metrics
     spec: DataSpec
     sums: bool = False
-    fingerprint: str = ""  # of the data set
+    fingerprint: str = ""  # of the data set, and of the file of a partition
     is_private: bool = False
 
     def of_private_learner(self) -> Traits:
@@ -94,7 +103,7 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
     dataset, model = loaded(config)
     sums = isinstance(model, Ensemble) and model.sums
     is_private = model_spec(config.model.name).is_private or model.metrics.privacy_loss is not None
-    return Traits(model.update_kind, model.metrics, dataset.spec, sums, dataset.fingerprint, is_private)
+    return Traits(model.update_kind, model.metrics, dataset.spec, sums, fingerprint_of(config, dataset), is_private)
 
 
 def trial(settings: Mapping[str, Any], state: State) -> None:

@@ -9,7 +9,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -22,12 +22,17 @@ from pydantic import TypeAdapter, ValidationError
 from fedlearn.config import RunConfig, config_from, flat_from_file, to_flower
 from fedlearn.config.schema import DEVICE_SETTING, kind_of_device
 from fedlearn.data.base import DataSpec
+from fedlearn.data.partitioning import is_map
+from fedlearn.data.sources.paths import HUB, is_path
+from fedlearn.devices.files import is_file
 from fedlearn.errors import SettingError, UsageError
 from fedlearn.models import model_spec
+from fedlearn.models.loaded import dataset_of, fingerprint_of
 from fedlearn.objects import is_reference
-from fedlearn.runs.checkpoint import storing, write_atomically
-from fedlearn.runs.manifest import Setting
+from fedlearn.runs.checkpoint import CHECKPOINT, storing, write_atomically
+from fedlearn.runs.manifest import Manifest, Setting
 from fedlearn.runs.origin import command_line, commit_of
+from fedlearn.runs.reading import read_small
 
 SETTINGS = "settings.toml"
 ENVIRONMENT = "environment.json"
@@ -49,14 +54,34 @@ REPORTED_PACKAGES = (
 
 
 def kept_settings(config: RunConfig) -> dict[str, Setting]:
-    """Return the settings that a run has to keep: all that are not free to change."""
+    """Return the settings that a run has to keep: all that are not free to change, and that are not places of files.
+
+    A study may be moved or copied: what its files hold is told by the fingerprint of the data and ``devices.sha256``.
+    """
     free = free_to_change(config)
-    return {name: _kept(name, value) for name, value in to_flower(config).items() if not name.startswith(free)}
+    return {
+        name: _kept(name, value)
+        for name, value in to_flower(config).items()
+        if not name.startswith(free) and not _is_place(name, value)
+    }
+
+
+def _is_place(name: str, value: Setting) -> bool:
+    """Return whether a setting says where a file or folder lies that a run reads."""
+    if name == "data.dataset":
+        return is_path(str(value)) and not str(value).startswith(HUB)
+    return (name == "data.partition" and is_map(str(value))) or (name == "devices.name" and is_file(str(value)))
 
 
 def _kept(name: str, value: Setting) -> Setting:
     """Return what a run keeps of a setting: of a device its kind."""
     return kind_of_device(str(value)) if name == DEVICE_SETTING else value
+
+
+def _is_there(place: str) -> bool:
+    with suppress(OSError, ValueError):  # as of names that no file can have
+        return Path(place).exists()
+    return False
 
 
 def free_to_change(config: RunConfig) -> tuple[str, ...]:
@@ -133,7 +158,8 @@ class RunFolder:
         with storing(self.path):
             write_atomically(self.path / SETTINGS, tomli_w.dumps(anywhere.model_dump()).encode())
             if not (self.path / ENVIRONMENT).exists():
-                write_atomically(self.path / ENVIRONMENT, json.dumps(environment(), indent=2).encode())
+                about = {**environment(), "folder": str(self.path.resolve())}
+                write_atomically(self.path / ENVIRONMENT, json.dumps(about, indent=2).encode())
 
     def write_spec(self, spec: DataSpec) -> None:
         """Store what is public of the data: with it and the settings the model can be made again without them."""
@@ -170,19 +196,47 @@ class RunFolder:
         if not path.is_file():
             raise UsageError(f"{path} is no file: put back the one that was written, or begin another run")
         try:
-            return flat_from_file(path)
+            return self._found_again(flat_from_file(path))
         except (ValueError, RecursionError) as error:
             what = " ".join(str(error).split())[:200]
             raise UsageError(f"{path}: not valid TOML: {what}; put back what was written") from None
 
+    def _found_again(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return settings whose files, where they are gone, are those that lie to this folder as they lay to the first.
+
+        So a study that was moved or copied with its data goes on without a word.
+        """
+        places = {name: str(value) for name, value in settings.items() if _is_place(name, value)}
+        missing = {name: place for name, place in places.items() if Path(place).is_absolute() and not _is_there(place)}
+        first = self._first_place() if missing else ""
+        if not first:
+            return settings
+        here = self.path.resolve()
+        moved = {name: os.path.normpath(here / os.path.relpath(place, first)) for name, place in missing.items()}
+        return settings | {name: place for name, place in moved.items() if _is_there(place)}
+
+    def _first_place(self) -> str:
+        """Return where the folder was when the run began; empty if that was not stored."""
+        with suppress(OSError, ValueError, RecursionError):
+            stored = json.loads(read_small(self.path / ENVIRONMENT))
+            return str(stored.get("folder", "")) if isinstance(stored, dict) else ""
+        return ""
+
     def check_settings(self, config: RunConfig) -> None:
-        """Refuse to go on with other settings than the run was begun with."""
+        """Refuse other settings than the run was begun with; the same files of data may lie elsewhere."""
         stored = to_flower(config_from(self.read_settings(), source=str(self.path / SETTINGS)))
         free = free_to_change(config)
         for name, value in to_flower(config).items():
             if _kept(name, value) != _kept(name, stored[name]) and not name.startswith(free):
+                if _is_place(name, value) and _is_place(name, stored[name]) and self._holds_data_of(config):
+                    continue
                 other = "other code: " if is_reference(stored[name]) and is_reference(value) else ""
                 raise SettingError(name, value, f"the run in {self.path} was begun with {other}{stored[name]!r}")
+
+    def _holds_data_of(self, config: RunConfig) -> bool:
+        """Return whether the run was begun with the data that the settings name, wherever they lay then."""
+        data = Manifest.read(self.path / CHECKPOINT).data
+        return data in ("", fingerprint_of(config, dataset_of(config)))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         """Store the results."""

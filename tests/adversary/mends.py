@@ -73,6 +73,7 @@ class Ended(StrEnum):
 
 REPLIES, NODES, LIARS = (f"adversary/test_{name}.py" for name in ("replies", "nodes", "liars"))
 STORED, PAGES, COUNTS = (f"adversary/test_{name}.py" for name in ("stored", "pages", "counts"))
+MANY_RUNS = "end_to_end/test_many_runs.py"
 SUMS = "end_to_end/test_sums.py"
 DOOR, POOL = "unit/engine/deployment/test_door.py", "unit/engine/test_pool.py"
 
@@ -356,6 +357,38 @@ MENDS = (
         "if len(placed) < 2 or max(x for _, x, _ in placed) <= EQUAL * min(x for _, x, _ in placed):",
         "if len(placed) < 2:",
         "unit/report/test_charts.py::test_bytes_that_are_alike_to_one_in_a_hundred_have_bought_nothing",
+    ),
+    Mend(
+        "L1", "fedlearn/api/guest.py",
+        "    if not _one_at_a_time.acquire(blocking=False):", "    if _one_at_a_time.acquire(blocking=False) is None:",
+        f"{MANY_RUNS}::test_runs_in_threads_have_the_bytes_that_each_has_alone", A_FEDERATION,
+    ),
+    Mend(
+        "L2", "fedlearn/engine/embedded/forkserver.py",
+        "        except ChildProcessError:", "        except FileExistsError:",
+        f"{MANY_RUNS}::test_runs_in_pools_of_processes_have_the_bytes_that_each_has_alone", A_FEDERATION,
+    ),
+    Mend(
+        "L3", "fedlearn/engine/embedded/engine.py",
+        "            grid.close()\n", "            pass\n",
+        f"{MANY_RUNS}::test_runs_one_after_another_need_no_more_files", A_FEDERATION,
+    ),
+    Mend(
+        "L4", "fedlearn/engine/embedded/forkserver.py",
+        "environment(**ONE_THREAD, **{SAID_IN: str(path)}):",
+        "environment(**{SAID_IN: str(path)}):\n        os.environ.update(ONE_THREAD)",
+        f"{MANY_RUNS}::test_a_run_leaves_its_callers_process_as_it_was", A_FEDERATION,
+    ),
+    Mend(
+        "L5", "fedlearn/runs/folder.py",
+        "            return self._found_again(flat_from_file(path))", "            return flat_from_file(path)",
+        f"{MANY_RUNS}::test_a_study_that_was_moved_with_its_data_goes_on",
+    ),
+    Mend(
+        "L5", "fedlearn/models/loaded.py",
+        "    if not is_map(config.data.partition):\n        return dataset.fingerprint\n",
+        "    return dataset.fingerprint\n",
+        f"{MANY_RUNS}::test_other_data_than_the_run_was_begun_with_are_refused",
     ),
 )  # fmt: skip
 """In the order of the table. A mend of several parts has several."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
 import tomllib
 import zipfile
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.engine.apps import CLIENT_APP, load_client_app
-from fedlearn.engine.processes import PRELOADS, one_thread_each
+from fedlearn.engine.processes import ONE_THREAD, PRELOADS
 from fedlearn.flower.runtime import Input, import_for_server_tasks
 from fedlearn.registry import load_reference
 
@@ -31,7 +32,7 @@ log = logging.getLogger("executor")
 
 def import_libraries(*, server: bool) -> None:
     """Import what every task needs."""
-    one_thread_each()
+    os.environ.update(ONE_THREAD)
     import_module(PRELOADS["torch"])
     for name in WHEN_USED:
         with suppress(ImportError):  # where it has been moved, each task imports it

@@ -13,7 +13,7 @@ from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.prepare import prepared
-from fedlearn.engine.processes import default_size
+from fedlearn.engine.processes import ONE_THREAD, default_size
 from fedlearn.engine.virtual_time import with_devices
 from fedlearn.folding import BLOCK, blocks_of
 
@@ -51,13 +51,15 @@ class WarmEngine:
         settings = to_flower(config)
         stack = config.training.stack
         server_app = load_server_app()  # now, as the workers' parent is importing meanwhile
-        pool = self._pool_for(config, Begin(settings, config.clients, dict(os.environ), stack=stack))
+        pool = self._pool_for(config, Begin(settings, config.clients, dict(os.environ) | ONE_THREAD, stack=stack))
+        grid = EmbeddedGrid(pool, config.clients, settings, stack=stack)
         try:
-            grid = with_devices(EmbeddedGrid(pool, config.clients, settings, stack=stack), config)
-            server_app(grid, flower.server_context(settings))
+            server_app(with_devices(grid, config), flower.server_context(settings))
         except BaseException:
             self.close()  # what the workers are busy with, they do for this run
             raise
+        finally:
+            grid.close()
 
     def _pool_for(self, config: RunConfig, begin: Begin) -> WorkerPool:
         size = workers_for(config)

@@ -31,7 +31,7 @@ from fedlearn.engine.embedded.forkserver import start
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
-from fedlearn.engine.processes import default_size
+from fedlearn.engine.processes import ONE_THREAD, default_size
 from fedlearn.errors import FedlearnError, RunFailed
 from fedlearn.flower.apps import FlowerApp
 from fedlearn.random_generators import seeded_globals
@@ -87,7 +87,7 @@ def run_app(app: FlowerApp, *, clients: int, seed: int, workers: int = 0) -> App
     with seeded_globals(seed_for(seed, purpose=IMPORTING)):
         server_app = load_app(app.server, ServerApp, folder=app.folder)
     size = min(workers or default_size(), clients)
-    begin = Begin(app.run_config, clients, dict(os.environ), app.client, str(app.folder), seed)
+    begin = Begin(app.run_config, clients, dict(os.environ) | ONE_THREAD, app.client, str(app.folder), seed)
     pool = WorkerPool(size, begin)
     grid = AppGrid(pool, clients, app.run_config)
     try:
@@ -100,6 +100,7 @@ def run_app(app: FlowerApp, *, clients: int, seed: int, workers: int = 0) -> App
         raise RunFailed(f"{app.server} raised {type(error).__name__}: {' '.join(str(error).split())}") from None
     finally:
         pool.close()
+        grid.close()
     notice = THREADED if grid.is_threaded else ""
     return AppResult(grid.messages, grid.failed, grid.why_failed, clock.now() - begun, grid.arrays_sha256, notice)
 

@@ -10,25 +10,29 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
-from multiprocessing import forkserver, resource_tracker, util
+from multiprocessing import current_process, forkserver, resource_tracker, spawn, util
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
-from fedlearn.engine.processes import PRELOADS, one_thread_each
+from fedlearn.engine.processes import ONE_THREAD, PRELOADS, environment
 
 PRELOAD = "fedlearn.engine.embedded.preload"
+WORKER = "fedlearn worker"  # name of these processes, to `multiprocessing`
 SAID_IN = "FEDLEARN_IMPORTS"
 """Environment variable that names the pipe in which it hears what else to import."""
 
 _numbers = count()
 _pipe = -1  # its other end, open as long as we live: so it sees our end
 _is_waiting = False
+_starter = 0  # the process that has begun it; a child of that process needs one of its own
 
 
 def begin() -> None:
     """Start it if it does not run; it imports what every worker needs, and waits for `start` to say what else."""
-    global _pipe, _is_waiting
-    one_thread_each()
+    global _pipe, _is_waiting, _starter
+    if _starter != os.getpid():
+        current_process()._config.pop("tempdir", None)  # type: ignore[attr-defined]  # its parent's, where sockets lie
+        _starter = os.getpid()
     resource_tracker.ensure_running()  # first, as it unblocks the signal that we block
     atexit.unregister(_end_with)
     atexit.register(_end_with, os.getpid())
@@ -36,13 +40,13 @@ def begin() -> None:
     path = Path(util.get_temp_dir(), f"imports-{next(_numbers)}")
     os.mkfifo(path, 0o600)
     pipe = os.open(path, os.O_RDWR)  # for writing alone, one would wait until somebody reads
-    os.environ[SAID_IN] = str(path)
     before = _pid()
-    try:
-        with _deaf_to_ctrl_c():
+    with _deaf_to_ctrl_c(), environment(**ONE_THREAD, **{SAID_IN: str(path)}):
+        try:
             forkserver.ensure_running()
-    finally:
-        del os.environ[SAID_IN]
+        except ChildProcessError:  # it is the server of the process that this one was forked from
+            _forget()
+            forkserver.ensure_running()
     if _pid() == before:
         os.close(pipe)
         path.unlink()
@@ -92,19 +96,43 @@ def _end_with(starter: int) -> None:
             end()
 
 
-@contextmanager
-def without_main() -> Iterator[None]:
-    """Hide the main module from `multiprocessing`, which has every process that it starts import it.
+def _forget() -> None:
+    """Forget a server without ending it."""
+    server: Any = forkserver._forkserver
+    os.close(server._forkserver_alive_fd)
+    server.__init__()
+    forkserver.set_forkserver_preload([PRELOAD])
 
-    Nothing of ours is there, but the user's script, which begins a run, or a notebook or standard input, which cannot
-    be imported at all.
+
+@contextmanager
+def may_have_children() -> Iterator[None]:
+    """Let this process start workers, even if it is one of a `multiprocessing.Pool`, which may start none.
+
+    Such a process is ended without being asked. Workers end with it all the same: they watch it.
     """
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
+    config: dict[str, Any] = current_process()._config  # type: ignore[attr-defined]
+    before = config.get("daemon", False)
+    config["daemon"] = False
     try:
         yield
     finally:
-        sys.modules["__main__"] = main
+        config["daemon"] = before
+
+
+_prepared = spawn.get_preparation_data
+
+
+def _without_main(name: str) -> dict[str, Any]:
+    """Return what `multiprocessing` tells a process at its start, less the main module where it is one of our workers.
+
+    Nothing of ours is in the main module, but the user's script, which begins a run, or a notebook or standard input,
+    which cannot be imported at all.
+    """
+    data = _prepared(name)
+    return data if name != WORKER else {key: value for key, value in data.items() if not key.startswith("init_main")}
+
+
+spawn.get_preparation_data = _without_main
 
 
 @contextmanager

@@ -67,6 +67,11 @@ class EmbeddedGrid(PromptNodes):
     def _announce(self, memory: SharedMemory) -> None:
         self._pool.announce(("shared memory", memory.slot), memory)
 
+    def close(self) -> None:
+        """Close the shared memories, and their files, now: they would be open until Python looks for cycles."""
+        self._shared.close()
+        self._store.close()
+
     @property
     def offers(self) -> Offers:
         """What it can do beyond Flower's Grid: it has workers, too."""

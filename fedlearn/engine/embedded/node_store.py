@@ -61,6 +61,11 @@ class NodeStore(MutableMapping[int, bytes]):
             self._free[_room_for(span.size)].append(span)
         self._replaced.clear()
 
+    def close(self) -> None:
+        """Let go of all memories; no node keeps anything then."""
+        for kept in (self._segments, self._spans, self._replaced, self._free):
+            kept.clear()
+
     def __getitem__(self, node_id: int) -> bytes:
         """Return a copy of what a node keeps."""
         span = self._spans[node_id]

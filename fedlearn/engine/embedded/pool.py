@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.engine.embedded.forkserver import without_main
+from fedlearn.engine.embedded.forkserver import WORKER, may_have_children
 from fedlearn.engine.embedded.sharing import Directory, NewSharedMemory, SharedMemory, hand_over
 from fedlearn.engine.embedded.tasks import Begin, Broken, Done, Task
 from fedlearn.engine.embedded.worker import NOBODY, work
@@ -52,8 +52,8 @@ class Worker:
         context: Any = get_context(start_method)
         self.pipe: Connection
         self.pipe, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=work, args=(theirs,), daemon=True)
-        with without_main():
+        self.process: BaseProcess = context.Process(target=work, args=(theirs,), name=WORKER, daemon=True)
+        with may_have_children():
             self.process.start()
         theirs.close()
         _give_up_after(PATIENCE, self.pipe)

@@ -112,6 +112,10 @@ class SharedSlots:
         starts = accumulate(sizes, initial=0)
         return [memory.write(arrays, start=start) for arrays, start in zip(groups, starts, strict=False)]
 
+    def close(self) -> None:
+        """Let go of all memories."""
+        self._memories.clear()
+
 
 def hand_over(memory: SharedMemory, reader: Connection, pid: int) -> None:
     """Let another process see a shared memory; it takes it with `NewSharedMemory.receive`."""

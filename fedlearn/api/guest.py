@@ -1,0 +1,63 @@
+"""Being a guest in a caller's process: one call at a time, which leaves the process as it was."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fedlearn.random_generators import restored_globals
+
+WAITING = (
+    "another fedlearn call of this process is under way, and each would change what the other computes: "
+    "this one begins when that has ended; processes of their own run at once"
+)
+
+LEFT_BEHIND = (
+    "FLWR_TELEMETRY_ENABLED", "FLWR_DISABLE_UPDATE_CHECK", "RAY_USAGE_STATS_ENABLED", "GRPC_VERBOSITY",
+    "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK",
+)  # fmt: skip
+"""Environment variables that Flower, Ray, grpc and scikit-learn set, or have us set, when they are imported."""
+
+log = logging.getLogger("fedlearn")
+_one_at_a_time = threading.RLock()
+_calls = 0  # under way, each within the one before
+
+
+@contextmanager
+def guest() -> Iterator[None]:
+    """Wait until no other thread's call is under way; afterwards restore what the caller's own code may depend on.
+
+    Random generators, caches and names of modules are those of the whole process, so two runs at once would not have
+    the bytes that each has alone. A call within a call, as of a listener, goes on at once. What is restored: the
+    environment, filters of warnings, random generators, torch's number of threads.
+    """
+    global _calls
+    if not _one_at_a_time.acquire(blocking=False):
+        log.warning(WAITING)
+        _one_at_a_time.acquire()
+    _calls += 1
+    absent = [name for name in LEFT_BEHIND if name not in os.environ]
+    try:
+        with warnings.catch_warnings(), restored_globals():
+            yield
+    finally:
+        for name in absent:
+            os.environ.pop(name, None)
+        _calls -= 1
+        trained = sys.modules.get("fedlearn.models.process")
+        if not _calls and trained is not None:
+            trained.threads_as_before()
+        _one_at_a_time.release()
+
+
+def _begin_anew() -> None:
+    global _one_at_a_time, _calls
+    _one_at_a_time, _calls = threading.RLock(), 0
+
+
+os.register_at_fork(after_in_child=_begin_anew)  # the thread that holds it is not in the child
