@@ -157,7 +157,8 @@ class Table:
         """Print it; numbers are never broken into two lines."""
         body, foot = self._texts(self.rows), self._texts(self.foot)
         table = RichTable(title=self.title, title_justify="left", box=SIMPLE, pad_edge=False)
-        for column, cells in zip(self.columns, zip(*body, *foot, strict=True), strict=True):
+        by_column = list(zip(*body, *foot, strict=True)) or [()] * len(self.columns)
+        for column, cells in zip(self.columns, by_column, strict=True):
             width = max(map(len, cells)) if column.numeric else None
             justify: Literal["left", "right"] = "right" if column.numeric else "left"
             table.add_column(escape_markup(column.title), justify=justify, min_width=width, overflow="fold")

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.docs.gallery import FIGURES, GALLERY
-from tests.docs.pages import ROOT, files_of, program
+from tests.docs.pages import PAGES, ROOT, files_of, program
 
 DOCS = ROOT / "docs"
 LONGEST = {
@@ -49,3 +49,14 @@ def test_lines_that_the_gallery_claims_are_those_of_the_page(name):
     said = re.search(rf"\({name}\.md\) \|.*\| (\d+) \|", (GALLERY / "index.md").read_text(encoding="utf-8"))
     files = files_of((GALLERY / f"{name}.md").read_text(encoding="utf-8"))
     assert int(said[1]) == sum(len(lines_of(text)) for file, text in files.items() if file not in SHOWN)
+
+
+READMES = [path for path in sorted(ROOT.rglob("README.md")) if not {".venv", "_build"} & set(path.parts)]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *READMES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_rows_of_a_table_have_as_many_cells_as_its_head(page):
+    text = re.sub(r"^(`{3,}).*?^\1", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
+        rows = [re.sub(r"`[^`]*`", "x", row.replace("\\|", "")).count("|") for row in table.splitlines()]
+        assert len(set(rows)) == 1 and len(rows) > 2, table
