@@ -63,4 +63,4 @@ def load(data_dir: str) -> TableDataset:
             f"Adult was not found: {looked_at}. Put {FILE} into a folder and name that folder by data.dir "
             "(--data-dir) or FEDLEARN_DATA"
         )
-    return table_dataset("adult", SCHEMA, identity(path), lambda: read_columns(path, SCHEMA))
+    return table_dataset("adult", SCHEMA, identity(path), lambda: read_columns(path, SCHEMA), is_published=True)
