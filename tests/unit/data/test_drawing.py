@@ -81,6 +81,21 @@ def test_one_line_less_in_a_file_moves_no_other_between_nodes(table, lines, sche
     assert_one_taken_out(*dealt)
 
 
+@pytest.mark.parametrize("scheme", ["dirichlet", "pathological"])
+def test_tenths_of_a_target_are_those_of_its_declared_bounds(tmp_path, scheme):
+    """Without the largest of twenty targets all others are in the same tenth."""
+    dealt = []
+    for name, targets in (("whole", [*range(19), 100]), ("less", [*range(19)])):
+        (tmp_path / f"{name}.csv").write_text("\n".join(["x,y", *(f"{y},{y}" for y in targets), ""]))
+        declared = f'data = "{name}.csv"\ntarget = "y"\ntarget_bounds = [0, 20]\nbounds = {{x = [0, 100]}}\n'
+        (tmp_path / f"{name}.toml").write_text(declared)
+        settings = {"model.name": "dp-forest", "clients": 5, "data.partition": scheme, "data.classes_per_node": 1}
+        config = config_from({**settings, "data.dataset": str(tmp_path / f"{name}.toml")})
+        held, train = partitions_of(config), loaded(config)[0].train
+        dealt.append([records(train.at(held.indices(node))) for node in range(5)])
+    assert_one_taken_out(*dealt)
+
+
 def test_shares_are_what_chance_makes_of_even_ones(table, lines):
     config = config_from({"model.name": "dp-naive-bayes", "clients": 25, "data.dataset": table(lines)})
     sizes = partitions_of(config).sizes()
