@@ -251,6 +251,8 @@ def _of_made(dataset: AnyDataset, made: Made, settings: DataSettings, num_partit
 def _by_record(dataset: AnyDataset, settings: DataSettings, num_partitions: int, seed: int) -> PartitionTable:
     """Return the table in which each record has drawn its node, by shares that depend on its class alone."""
     name, train = settings.partition, dataset.train
+    if json.loads(settings.partition_options or "{}"):
+        raise SettingError("data.partition_options", settings.partition_options, f"{name} by records has none")
     if name == "natural":
         nodes = _groups_of(dataset, num_partitions)
     else:
