@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +42,7 @@ def drawn(examples: Examples, *, seed: int, purpose: str) -> NDArray[np.float64]
     return np.asarray(whole.astype(np.float64) * 2.0**-53)
 
 
-def _canonical(values: NDArray[np.generic]) -> NDArray[np.generic]:
+def _canonical(values: NDArray[Any]) -> NDArray[Any]:
     """Return values as rows in one order of bytes, where 0 is -0 and there is one NaN."""
     if values.dtype.kind == "f":
         values = np.where(np.isnan(values), np.nan, values + 0.0).astype(values.dtype)

@@ -264,9 +264,11 @@ def _by_record(dataset: AnyDataset, settings: DataSettings, num_partitions: int,
             mine = (classes == each) & (edges[classes, -1] > 0)
             nodes[mine] = np.minimum(np.searchsorted(edges[each], places[mine], side="right"), num_partitions - 1)
     rows = np.flatnonzero((nodes >= 0) & (nodes < num_partitions))
-    rows = rows[np.argsort(nodes[rows], kind="stable")].astype(np.int32)
+    rows = rows[np.argsort(nodes[rows], kind="stable")]
     sizes = np.bincount(nodes[rows], minlength=num_partitions)
-    return PartitionTable(rows, np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), by_group=name == "natural")
+    return PartitionTable(
+        rows.astype(np.int32), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), by_group=name == "natural"
+    )
 
 
 def _declared_classes(dataset: AnyDataset, settings: DataSettings) -> tuple[NDArray[np.int64], int]:

@@ -50,6 +50,7 @@ READING = 2  # what cells mean; a new number makes every table that is kept unkn
 MISSING = {"", "?", "NA", "N/A", "NaN", "nan", "null", "None"}  # texts, unless a category is declared so
 EXAMPLES = 3  # that a line shows of what was lost
 MISSED, DROPPED = "they count as missing", "their rows are left out"
+NAMES = 20  # of columns that a line shows
 LINES = 10  # that are said of one table
 SAID = "said"  # array with the JSON text of these lines
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
@@ -199,9 +200,10 @@ def _split(rows: Examples, share: float) -> tuple[Examples, Examples, list[str]]
     by_chance = 4 * (share * (1 - share) * count) ** 0.5
     odd = abs(held_out - share * count) > by_chance or (count > 0 and share > 0 and not held_out)
     said = (
-        [f"{held_out:,} of {count:,} rows are for testing, as each draws its part, equal ones the same"] if odd else []
+        f"{held_out:,} of {count:,} rows are for testing, as equal rows draw one part: scores on them say little, and "
+        "rows of another file can be declared for testing (test = FILE)"
     )
-    return rows.at(np.flatnonzero(~is_test)), rows.at(np.flatnonzero(is_test)), said
+    return rows.at(np.flatnonzero(~is_test)), rows.at(np.flatnonzero(is_test)), [said] if odd else []
 
 
 def encoded(columns: Columns, schema: TableSchema) -> tuple[Examples, list[str]]:
@@ -321,11 +323,13 @@ def read_columns(path: Path, schema: TableSchema) -> Columns:
 
 
 def _check_names(path: Path, found: Sequence[str], names: Iterable[str]) -> None:
+    times = Counter(found)
     for name in names:
-        if name not in found:
-            raise UsageError(f"{path} has no column {name!r}; it has {', '.join(found)}")
-        if found.count(name) > 1:
-            raise UsageError(f"{path} has {found.count(name)} columns {name!r}: leave one")
+        if not times[name]:
+            more = ", ..." if len(found) > NAMES else ""
+            raise UsageError(f"{path} has no column {name!r}; it has {', '.join(found[:NAMES])}{more}")
+        if times[name] > 1:
+            raise UsageError(f"{path} has {times[name]} columns {name!r}: leave one")
 
 
 def _read_csv(path: Path, names: list[str]) -> Any:
@@ -392,12 +396,12 @@ def _numbers_of(column: Any) -> NDArray[Any]:
     cells = column.cast(pa.binary())
     is_number = pc.fill_null(pc.match_substring_regex(cells, NUMBER), False)
     plain = pc.utf8_ltrim(pc.utf8_trim_whitespace(pc.if_else(is_number, cells, None).cast(pa.string())), "+")
-    numbers = plain.cast(pa.float64()).to_numpy().astype(np.float64)
+    numbers = np.asarray(plain.cast(pa.float64()).to_numpy(), np.float64)
     others = np.flatnonzero(~np.asarray(is_number.to_numpy(), bool))
     words = {int(row): text for row in others if (text := _word(cells[int(row)].as_py())) not in MISSING}
     if not words:
         return numbers
-    mixed = numbers.astype(object)
+    mixed: NDArray[Any] = numbers.astype(object)
     for row, text in words.items():
         mixed[row] = text
     return mixed

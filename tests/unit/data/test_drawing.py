@@ -168,3 +168,24 @@ def test_all_rows_of_a_table_are_there_in_the_order_of_the_file_where_none_is_he
     assert [",".join(f"{cell:g}" for cell in row) for row in found.train.inputs] == [
         line.rpartition(",")[0] for line in lines[:999]
     ]
+
+
+def test_all_rows_of_a_file_that_declares_nothing_are_there_where_none_is_held_out(tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{x},{x % 2}.5\n" for x in range(50)))
+
+    def read():
+        return load_dataset(str(tmp_path / "t.csv"), "", options='{"target": "y"}')
+
+    held = [len(read().test)]
+    with nothing_held_out():
+        found = read()
+    held.append(len(read().test))
+    assert (held, len(found.test)) == ([10, 10], 0)
+    assert found.train.inputs[:, 0].tolist() == list(range(50))
+
+
+def test_a_scheme_by_records_takes_no_options(table, lines):
+    settings = {"data.partition": "linear", "data.partition_options": '{"sizes": 3}', "model.name": "dp-naive-bayes"}
+    config = config_from({**settings, "data.dataset": table(lines[:99])})
+    with pytest.raises(SettingError, match=r"data\.partition_options"):
+        partitions_of(config)

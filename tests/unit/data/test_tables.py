@@ -13,7 +13,7 @@ from fedlearn.config.schema import DataSettings
 from fedlearn.data import california as california_module
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.data import tables as module
-from fedlearn.data.base import Examples
+from fedlearn.data.base import Examples, TableSchema
 from fedlearn.data.california import SCHEMA as CALIFORNIA
 from fedlearn.errors import DataNotFound, UsageError
 
@@ -235,6 +235,39 @@ def test_no_line_keeps_another_from_being_read(people, tmp_path, line):
         assert not without - odd and (odd - without).total() <= 1
 
 
+def test_no_line_of_any_bytes_keeps_another_from_being_read(tmp_path):
+    schema = TableSchema("y", {"b": (0, 9)}, {"a": ("u", "v")}, None, ("no", "yes"))
+    file, rng = tmp_path / "t.csv", np.random.default_rng(1)
+    whole = [f"{'uv'[i % 2]},{i % 9},{'no' if i % 3 else 'yes'}".encode() for i in range(40)]
+
+    def read(lines):
+        file.write_bytes(b"\n".join([b"a,b,y", *lines, b""]))
+        return records(module.encoded(module.read_columns(file, schema), schema)[0])
+
+    plain, letters = read(whole), np.frombuffer(b"\",',\\uvno5 \t\x00\xff\xc3.-", np.uint8)
+    for _ in range(200):
+        at, line = int(rng.integers(41)), rng.choice(letters, rng.integers(14)).tobytes()
+        odd = read([*whole[:at], line, *whole[at:]])
+        assert not plain - odd and (odd - plain).total() <= 1, line
+
+
+@pytest.mark.parametrize("cell", ["1.", "1.e2", "-.5", "+7", "00012", "1e400", "1e-400", "1e99999999999", "9" * 400])
+def test_a_cell_is_the_number_that_python_reads_or_missing(tmp_path, cell):
+    (tmp_path / "t.csv").write_text(f"x,y\n{cell},0\n")
+    rows, _ = module.encoded(module.read_columns(tmp_path / "t.csv", LINE), LINE)
+    expected = float(cell) if np.isfinite(float(cell)) else np.nan
+    np.testing.assert_array_equal(rows.inputs, [[expected]])
+
+
+LINE = TableSchema("y", {"x": (0, 9)}, target_bounds=(0, 1))
+
+
+def test_a_table_of_few_different_rows_says_that_its_shares_are_odd(people):
+    found = load_dataset(people(rows="job,age,income,wealth,code\n" + "clerk,30,low,5,1\n" * 400), "")
+    assert sorted([len(found.train), len(found.test)]) == [0, 400]
+    assert any("of 400 rows are for testing, as equal rows draw one part" in line for line in lines(found))
+
+
 @pytest.mark.parametrize(
     "rows", ["job,age,income,wealth,code\n", "job,age,income,wealth,code", ROWS.split("\n")[0] + "\n1,,,,,\n"]
 )
@@ -247,6 +280,12 @@ def test_a_table_may_have_no_row(people, rows):
 def test_a_column_that_is_there_twice_is_refused(people):
     with pytest.raises(UsageError, match=r"people\.csv has 2 columns 'age': leave one"):
         load_dataset(people(rows=ROWS.replace("id,", "age,", 1)), "")
+
+
+def test_of_a_wide_table_some_names_are_shown(people):
+    rows = ",".join(f"c{number}" for number in range(100_000)) + "\n"
+    with pytest.raises(UsageError, match=r"no column 'age'; it has c0, .*, c19, \.\.\.$"):
+        load_dataset(people(rows=rows), "")
 
 
 def test_with_public_test_rows_all_rows_are_trained_on(people, tmp_path):
