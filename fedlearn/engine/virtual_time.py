@@ -417,10 +417,7 @@ def with_devices(grid: Grid, config: RunConfig) -> Grid:
 
 def _held(config: RunConfig) -> NDArray[np.int64]:
     """Return how many examples each node trains on."""
-    by_record = model_spec(config.model.name).is_private
-    table = partition_table(
-        dataset_of(config), config.data, num_partitions=config.clients, seed=config.seed, by_record=by_record
-    )
+    table = partition_table(dataset_of(config), config.data, num_partitions=config.clients, seed=config.seed)
     return table.sizes()
 
 

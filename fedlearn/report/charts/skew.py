@@ -20,7 +20,6 @@ from fedlearn.data.cache import as_it_is
 from fedlearn.data.partitioning import PARTITIONS, is_map
 from fedlearn.data.sources.paths import HUB, is_path
 from fedlearn.errors import FedlearnError, said
-from fedlearn.models import MODELS
 from fedlearn.report.charts.kinds import HeatMap
 
 MOST_NODES = 100  # columns of the picture
@@ -34,14 +33,11 @@ def skew_of(settings: Mapping[str, Any]) -> HeatMap | str:
         config = config_from({name: value for name, value in settings.items() if name not in NOW_OPTIONS} | {"out": ""})
     except FedlearnError as error:
         return f"its settings cannot be read: {error}"
-    is_private = config.model.name in MODELS and MODELS[config.model.name].is_private
-    if is_private and config.privacy.noise == "secure" and config.data.dataset not in DATASETS:
-        return "its records are private, and a picture would count them exactly"
-    return _picture(config.data, config.clients, config.seed, is_private)
+    return _picture(config.data, config.clients, config.seed)
 
 
 @lru_cache(maxsize=64)
-def _picture(data: DataSettings, clients: int, seed: int, by_record: bool) -> HeatMap | str:
+def _picture(data: DataSettings, clients: int, seed: int) -> HeatMap | str:
     name = data.dataset
     if name not in DATASETS and (name.startswith(HUB) or not is_path(name) or not Path(name).exists()):
         return f"the data set {name} is not one of ours, and a report runs no code that a run folder names"
@@ -52,16 +48,16 @@ def _picture(data: DataSettings, clients: int, seed: int, by_record: bool) -> He
     named_by_the_folder = bool(data.dir) or name not in DATASETS
     try:
         with as_it_is() if named_by_the_folder else nullcontext():  # what a file of its choice would cost, nobody knows
-            return _counted(data, clients, seed, by_record)
+            return _counted(data, clients, seed)
     except FedlearnError as error:
         return str(error)
     except (ValueError, OSError) as error:
         return f"it cannot be drawn: {said(error)}"
 
 
-def _counted(data: DataSettings, clients: int, seed: int, by_record: bool) -> HeatMap:
+def _counted(data: DataSettings, clients: int, seed: int) -> HeatMap:
     dataset = load_dataset(data.dataset, data.dir, offline=True, options=data.options)  # only a run may download
-    table = partition_table(dataset, data, num_partitions=clients, seed=seed, by_record=by_record)
+    table = partition_table(dataset, data, num_partitions=clients, seed=seed)
     shown = min(len(table), MOST_NODES)
     labels = _labels(dataset, shown)
     classes = int(labels.max()) + 1
