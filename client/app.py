@@ -24,6 +24,7 @@ from client.node import (
     on_its_device,
     partition_id_of,
     partitions_of,
+    training_set,
 )
 from client.policy import governed
 from client.stacks import Call, taken, train_ahead
@@ -99,7 +100,7 @@ def _asked(message: Message, context: Context, memory: NodeMemory) -> tuple[Stat
     """Return the state that a message brings, and what the node is to do with it."""
     config = from_flower(context.run_config)
     task = LocalTask(
-        train=loaded(config)[0].train,
+        train=training_set(context),
         indices=examples_of(context),
         seed=config.seed,
         round_number=wire.read_instruction(message.content).round_number,

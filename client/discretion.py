@@ -2,7 +2,8 @@
 
 The text of an error may hold what a cell held, and the server writes it down. So a node of a private model, or one that
 holds its own data, says one of the words below, or a reason of `fedlearn.errors.Refused`. The rest stands in its own
-log. Whether it fails may depend on its examples only where its data cannot be read at all.
+log. Whether it fails depends on no example: a cell of a declared table that cannot be read is missing, a row without a
+declared target is left out, and no row at all is allowed. The counts of these stand in the node's own log.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ def discreet(message: Message, context: Context, call_next: ClientAppCallable) -
         return call_next(message, context)
     try:
         loaded(config)
+        if context.node_config.get("own-data"):
+            _say_to_owner(config)
     except Exception as error:
         raise _withheld(DATA_UNREADABLE, error) from None
     try:
@@ -66,6 +69,13 @@ def discreet(message: Message, context: Context, call_next: ClientAppCallable) -
         raise _withheld(error.reason, error) from None
     except Exception as error:
         raise _withheld(NODE_FAILED, error) from None
+
+
+@per_run
+def _say_to_owner(config: RunConfig) -> None:
+    """Write into the node's own log, once for a run, what in its table is not as it was declared."""
+    for line in getattr(loaded(config)[0], "said", ()):
+        log.warning("%s", line)
 
 
 def _withheld(word: str, error: Exception) -> Withheld:

@@ -18,10 +18,11 @@ from fedlearn import flower
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.config.schema import DEVICE_SETTING
 from fedlearn.data.base import Examples
+from fedlearn.data.drawing import nothing_held_out
 from fedlearn.data.partitioning import PartitionTable, measured_on, partition_table
 from fedlearn.errors import UsageError
 from fedlearn.flower import ClientAppCallable
-from fedlearn.models.loaded import loaded
+from fedlearn.models.loaded import dataset_of, loaded
 from fedlearn.seeding import rng_for
 
 STATUS = "node"  # name of its record in a context's state
@@ -93,11 +94,24 @@ def on_its_device(message: Message, context: Context, call_next: ClientAppCallab
 def partitions_of(config: RunConfig) -> PartitionTable:
     """Return which rows of the training set each partition holds."""
     dataset, _ = loaded(config)
-    return partition_table(dataset, config.data, num_partitions=config.clients, seed=config.seed)
+    return partition_table(
+        dataset, config.data, num_partitions=config.clients, seed=config.seed, by_record=_is_private(config)
+    )
+
+
+def training_set(context: Context) -> Examples:
+    """Return the examples of which the node trains on some rows.
+
+    Of a node's own data and a private model, they are all: which rows are held out must not depend on any record, and
+    nothing is measured on them.
+    """
+    config = from_flower(context.run_config)
+    own = bool(context.node_config.get("own-data")) and _is_private(config)
+    return _all_examples(config) if own else loaded(config)[0].train
 
 
 def examples_of(context: Context) -> NDArray[np.integer[Any]]:
-    """Return the rows of the training set that the node trains on, shape (n_examples,).
+    """Return the rows of `training_set` that the node trains on, shape (n_examples,).
 
     A node whose data folder holds its own data, and nobody else's, says so by ``own-data`` and holds all rows.
     """
@@ -124,7 +138,25 @@ def _holdings(context: Context) -> tuple[PartitionTable, int]:
 
 @per_run
 def _own_data(config: RunConfig) -> PartitionTable:
-    """Return the table of a node that holds the whole data set: one partition, in random order if some are held out."""
+    """Return the table of a node that holds the whole data set: one partition, in random order if some are held out.
+
+    Of a private model none is held out, whatever the server asks for: which ones would tell how many there are.
+    """
+    if _is_private(config):
+        count = len(_all_examples(config))
+        return PartitionTable(np.arange(count, dtype=np.int32), np.array([0, count]))
     count, share = len(loaded(config)[0].train), config.data.node_test_share
     rows = rng_for(config.seed, purpose="own data").permutation(count) if share else np.arange(count)
     return PartitionTable(rows.astype(np.int32), np.array([0, count]), share)
+
+
+@per_run
+def _all_examples(config: RunConfig) -> Examples:
+    with nothing_held_out():
+        return dataset_of(config).train
+
+
+def _is_private(config: RunConfig) -> bool:
+    from client.discretion import is_private  # which knows learners, and these the memories of nodes, named here
+
+    return is_private(config)

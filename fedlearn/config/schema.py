@@ -118,7 +118,8 @@ class DataSettings(Settings):
     """shard: label-sorted shards that each node gets."""
     node_test_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of its examples that each node does not train on, and measures the state on where nodes evaluate; at least
-    one of two. 0: it measures on all that it trains on; of natural partitions, on the group's own test examples."""
+    one of two. 0: it measures on all that it trains on; of natural partitions, on the group's own test examples. With a
+    private model it must be 0: nothing is measured there."""
     augment: bool = False
     """Random horizontal flip and 4-pixel padded crop of training images."""
     notice: str = ""

@@ -2,8 +2,8 @@
 
 It is looked for in the data folder (the setting ``data.dir``, else the environment variable FEDLEARN_DATA) as
 ``adult.parquet``, with the columns of the archive, words joined by underscores. The sampling weight ``fnlwgt`` is not
-used, nor is ``education_num``, which says the same as ``education``. The official test rows are not needed: a fixed
-fifth of these rows is for testing.
+used, nor is ``education_num``, which says the same as ``education``. The official test rows are not needed: some
+fifth of these rows is for testing (`tables.py`).
 
 Categories are those of the archive's documentation (``adult.names``), bounds those of the questionnaire.
 
@@ -63,4 +63,4 @@ def load(data_dir: str) -> TableDataset:
             f"Adult was not found: {looked_at}. Put {FILE} into a folder and name that folder by data.dir "
             "(--data-dir) or FEDLEARN_DATA"
         )
-    return table_dataset("adult", SCHEMA, identity(path), lambda: read_columns(path, SCHEMA))
+    return table_dataset("adult", SCHEMA, identity(path), lambda: read_columns(path, SCHEMA), is_published=True)

@@ -240,6 +240,10 @@ class TableDataset:
     name, train, test, fingerprint, notice, group_names, made
         As in `Dataset`; inputs are float64, (n, features), missing values NaN, a category its place among the declared
         ones; targets float64 in a regression, else int64, the place among the declared classes.
+    said : tuple of str, default=()
+        Lines for the owner of the data alone, as they hold exact counts: what in the table is not as declared.
+    test_is_public : bool, default=False
+        Whether the test rows are public; else they are as private as those that are trained on.
     """
 
     name: str
@@ -250,6 +254,8 @@ class TableDataset:
     notice: str = ""
     group_names: tuple[str, ...] = ()
     made: Made | None = None
+    said: tuple[str, ...] = ()
+    test_is_public: bool = False
 
     def __repr__(self) -> str:
         """Return what it holds, in one line."""

@@ -53,8 +53,10 @@ def load(data_dir: str) -> TableDataset:
     path = folder / FILE if folder is not None else None
     if path is not None and path.is_file():
         found = path
-        return table_dataset("california", SCHEMA, identity(found), lambda: read_columns(found, SCHEMA))
-    return table_dataset("california", SCHEMA, "scikit-learn", lambda: _download(looked_at))
+        return table_dataset(
+            "california", SCHEMA, identity(found), lambda: read_columns(found, SCHEMA), is_published=True
+        )
+    return table_dataset("california", SCHEMA, "scikit-learn", lambda: _download(looked_at), is_published=True)
 
 
 def _download(looked_at: str) -> Columns:

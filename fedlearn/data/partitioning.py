@@ -26,7 +26,12 @@ of a class a node gets is always random.
 
 A data set that is made node by node (`Dataset.made`) says itself who has what: iid and natural are the same there.
 
-In a regression, "class" means the tenth of the targets that an example is in.
+With a private model no record may move another: each draws its node by itself (`by_record`), in iid, natural,
+dirichlet, pathological, linear, square and exponential. Sizes are then what chance makes of them, in a regression
+"class" means the tenth of the declared bounds, and other schemes are refused: their ranks, quotas and row numbers
+depend on all records.
+
+Else, in a regression, "class" means the tenth of the targets that an example is in.
 
 Partitions never overlap; iid and dirichlet leave no example out.
 """
@@ -36,7 +41,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from importlib.metadata import version
@@ -47,8 +52,9 @@ from numpy.typing import NDArray
 
 from fedlearn.config.options import options_for
 from fedlearn.config.schema import DataSettings
-from fedlearn.data.base import AnyDataset, Examples, Made
+from fedlearn.data.base import QUANTILES, AnyDataset, Examples, Made, TableDataset
 from fedlearn.data.cache import Arrays, cached
+from fedlearn.data.drawing import drawn
 from fedlearn.data.partition_map import SUFFIXES, by_node, node_of_each, rows_of_each
 from fedlearn.errors import SettingError
 from fedlearn.registry import Registry, call_plugin
@@ -81,6 +87,15 @@ PARTITIONS = Registry(
         "id-to-size": "flwr_datasets.partitioner:IdToSizeFncPartitioner",
     },
 )
+
+WEIGHTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "iid": np.ones_like,
+    "linear": lambda place: place + 1,
+    "square": lambda place: (place + 1) ** 2,
+    "exponential": lambda place: np.exp(place - len(place)),
+}
+"""Scheme -> how much of the records each node has, by its place."""
+BY_RECORD = ("iid", "natural", "dirichlet", "pathological", "linear", "square", "exponential")
 
 LARGEST_ALPHA = 1e100  # even shares long before; far above, their sum overflows and one node gets all
 
@@ -176,7 +191,9 @@ def measured_on(dataset: AnyDataset, table: PartitionTable, partition_id: int) -
     return dataset.train.at(table.indices(partition_id))
 
 
-def partition_table(dataset: AnyDataset, settings: DataSettings, *, num_partitions: int, seed: int) -> PartitionTable:
+def partition_table(
+    dataset: AnyDataset, settings: DataSettings, *, num_partitions: int, seed: int, by_record: bool = False
+) -> PartitionTable:
     """Return who has what: a function of the training examples, the scheme, the number and the seed.
 
     Parameters
@@ -189,6 +206,9 @@ def partition_table(dataset: AnyDataset, settings: DataSettings, *, num_partitio
         From 1 to the number of training examples.
     seed
         The run's seed.
+    by_record
+        Each record draws its node by itself, as it must where the model is private; what cannot be done so is refused.
+        The records of a declared table do so anyway, where that can be done.
 
     Raises
     ------
@@ -202,8 +222,13 @@ def partition_table(dataset: AnyDataset, settings: DataSettings, *, num_partitio
     if is_map(name) and json.loads(settings.partition_options or "{}"):
         allowed = "a file that says who has what takes none"
         raise SettingError("data.partition_options", settings.partition_options, allowed)
+    if by_record and settings.node_test_share:
+        allowed = "no node measures a private model: leave it at 0"
+        raise SettingError("data.node_test_share", settings.node_test_share, allowed)
     if dataset.made is not None:
         return _of_made(dataset, dataset.made, settings, num_partitions)
+    if by_record or (isinstance(dataset, TableDataset) and name in BY_RECORD and not settings.node_test_share):
+        return _by_record(dataset, settings, num_partitions, seed)
     if name in SCHEMES or is_map(name):
         rows, offsets = _of_labels(dataset, settings, num_partitions, seed)
     else:
@@ -221,6 +246,66 @@ def _of_made(dataset: AnyDataset, made: Made, settings: DataSettings, num_partit
         raise SettingError("clients", num_partitions, f"from 1 to {most}, the nodes of {dataset.name!r}")
     offsets = range(0, (num_partitions + 1) * made.per_node, made.per_node)
     return PartitionTable(Consecutive(), offsets, settings.node_test_share)
+
+
+def _by_record(dataset: AnyDataset, settings: DataSettings, num_partitions: int, seed: int) -> PartitionTable:
+    """Return the table in which each record has drawn its node, by shares that depend on its class alone."""
+    name, train = settings.partition, dataset.train
+    if json.loads(settings.partition_options or "{}"):
+        raise SettingError("data.partition_options", settings.partition_options, f"{name} by records has none")
+    if name == "natural":
+        nodes = _groups_of(dataset, num_partitions)
+    else:
+        classes, count = _declared_classes(dataset, settings)
+        edges = np.cumsum(_shares_of_nodes(settings, count, num_partitions, seed), axis=1)
+        places = drawn(train, seed=seed, purpose=f"partition/{name}") * edges[classes, -1]
+        nodes = np.full(len(train), -1, np.int64)  # of a class that no node has
+        for each in range(count):
+            mine = (classes == each) & (edges[classes, -1] > 0)
+            nodes[mine] = np.minimum(np.searchsorted(edges[each], places[mine], side="right"), num_partitions - 1)
+    rows = np.flatnonzero((nodes >= 0) & (nodes < num_partitions))
+    rows = rows[np.argsort(nodes[rows], kind="stable")]
+    sizes = np.bincount(nodes[rows], minlength=num_partitions)
+    return PartitionTable(
+        rows.astype(np.int32), np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), by_group=name == "natural"
+    )
+
+
+def _declared_classes(dataset: AnyDataset, settings: DataSettings) -> tuple[NDArray[np.int64], int]:
+    """Return the class of each record, and how many there are, as they are declared; one, where none is looked at."""
+    train, name, spec = dataset.train, settings.partition, dataset.spec
+    if name not in ("dirichlet", "pathological"):
+        return np.zeros(len(train), np.int64), 1
+    if train.targets.ndim > 1 or (spec.target_bounds is None and not spec.classes):
+        allowed = f"{dataset.name!r} declares neither classes nor bounds that it could skew: take iid or natural"
+        raise SettingError("data.partition", name, allowed)
+    if spec.target_bounds is None:
+        return train.targets.astype(np.int64), spec.classes
+    low, high = spec.target_bounds
+    tenth = np.clip((train.targets - low) / (high - low) * QUANTILES, 0, QUANTILES - 1)
+    return tenth.astype(np.int64), QUANTILES
+
+
+def _shares_of_nodes(settings: DataSettings, classes: int, nodes: int, seed: int) -> NDArray[np.float64]:
+    """Return the share of each class that each node has, (classes, nodes): a function of settings and seed alone."""
+    name, place = settings.partition, np.arange(nodes, dtype=np.float64)
+    if name in WEIGHTS:
+        return np.asarray(WEIGHTS[name](place), np.float64)[None, :]
+    if name == "dirichlet":
+        if settings.alpha > LARGEST_ALPHA:
+            raise SettingError("data.alpha", settings.alpha, f"at most {LARGEST_ALPHA}")
+        alphas = np.full(nodes, settings.alpha)
+        return np.stack([rng_for(seed, purpose="shares", node=each).dirichlet(alphas) for each in range(classes)])
+    if name == "pathological":
+        if settings.classes_per_node > classes:
+            raise SettingError("data.classes_per_node", settings.classes_per_node, f"there are {classes} classes")
+        has = np.zeros((classes, nodes))
+        for node in range(nodes):
+            others = (node + 1 + rng_for(seed, purpose="classes", node=node).permutation(classes - 1)) % classes
+            has[[node % classes, *others[: settings.classes_per_node - 1]], node] = 1
+        return has
+    allowed = f"by it one record more moves others, which a private model may not: take {', '.join(BY_RECORD)}"
+    raise SettingError("data.partition", name, allowed)
 
 
 def is_map(name: str) -> bool:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import AnyDataset, Dataset, Examples
 from fedlearn.data.cache import Arrays, cache_folder, cached, entry_at, place_of
+from fedlearn.data.drawing import share_held_out
 from fedlearn.errors import DataNotFound
 
 ABOUT = "about"  # array with the JSON text of what a data set's arrays do not say
@@ -54,7 +55,7 @@ def dataset_at(name: str, kind: str, key: str, make: Callable[[], Arrays]) -> Da
     kind, key
         As `name` and `key` of `cached`.
     """
-    entry = cached(kind, key, make)
+    entry = cached(kind, key if share_held_out(1.0) else f"{key}\nnothing held out", make)
     facts = json.loads(entry.arrays[ABOUT].tobytes())
     lists = {name: tuple(value) for name, value in facts.items() if isinstance(value, list)}
     train, test = examples_in(entry.arrays)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from fedlearn import objects
 from fedlearn.config import RunConfig
@@ -19,6 +22,11 @@ SLOW = (
     "in float32"
 )
 
+UNEVEN = 2
+UNEVEN_SHARES = (
+    "data.partition = 'iid': the %d nodes hold from %d to %d records, as with a private model each record draws its "
+    "node, equal ones the same"
+)
 STACK_ON_A_GPU = 50  # nodes: a cohort of the published benchmark. Not measured, as no GPU was at hand
 
 log = logging.getLogger(__name__)
@@ -34,7 +42,14 @@ def prepared(config: RunConfig) -> RunConfig:
     objects.look_in(config.out)
     with checked():
         dataset = dataset_of(config)
-        partition_table(dataset, config.data, num_partitions=config.clients, seed=config.seed)
+        by_record = model_spec(config.model.name).is_private
+        table = partition_table(
+            dataset, config.data, num_partitions=config.clients, seed=config.seed, by_record=by_record
+        )
+    for line in getattr(dataset, "said", ()):
+        log.warning("%s", line)
+    if by_record and config.data.partition == "iid":
+        _say_where_uneven(table.sizes())
     if dataset.notice:
         log.warning("%s", dataset.notice)
     privacy = config.privacy
@@ -46,6 +61,13 @@ def prepared(config: RunConfig) -> RunConfig:
     training = found.training.model_copy(update={"stack": found.training.stack or _usual_stack(found)})
     devices = with_fingerprint(config.devices)
     return found.model_copy(update={"privacy": privacy, "devices": devices, "training": training})
+
+
+def _say_where_uneven(sizes: NDArray[Any]) -> None:
+    """Say that nodes hold unlike numbers of records, where chance has made them so: each record draws its node."""
+    fewest, most = int(sizes.min()), int(sizes.max())
+    if most > UNEVEN * fewest:
+        log.warning(UNEVEN_SHARES, len(sizes), fewest, most)
 
 
 def has_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:

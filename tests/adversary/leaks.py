@@ -20,6 +20,7 @@ ACCOUNT, SPENDING, RELAY = (
 )
 NUMBERS, CLASSES = (f"unit/trees/{name}.py" for name in ("numbers/test_regression", "classes/test_classification"))
 NETWORK = "end_to_end/test_ledger_on_a_network.py::test_a_run_submitted_again_or_by_a_hostile_server_costs_nothing_more"
+DRAWING, TABLE = "unit/data/test_drawing.py", "unit/client/test_own_table.py"
 HOSTILE = f"{PURSE}::test_what_a_hostile_server_asks_is_refused_by_a_word_and_costs_nothing"
 
 UNREADABLE = "    except Exception as error:\n        raise _withheld(DATA_UNREADABLE, error) from None"
@@ -156,6 +157,47 @@ LEAKS = (
         "10", "client/app.py",
         "    elif not len(examples_of(context)):", "    if not len(examples_of(context)):",
         f"{APP}::test_a_private_node_without_examples_does_as_one_with_examples",
+    ),
+    Mend(
+        "11", "fedlearn/data/tables.py",
+        'drawn(rows, seed=SPLIT_SEED, purpose="test split") < share',
+        "np.random.default_rng(len(rows)).permutation(len(rows)) < share * len(rows)",
+        f"{DRAWING}::test_one_line_less_in_a_file_moves_no_other_between_training_and_test",
+    ),
+    Mend(
+        "11", "fedlearn/data/drawing.py",
+        "return 0.0 if _nothing_held_out.get() else share", "return share",
+        f"{TABLE}::test_one_row_more_counts_once_and_moves_no_other",
+    ),
+    Mend(
+        "12", "client/node.py",
+        "    if _is_private(config):\n        count =", "    if not config.data.node_test_share:\n        count =",
+        f"{TABLE}::test_all_rows_are_trained_on_whatever_share_the_server_wants_held_out",
+    ),
+    Mend(
+        "12", "fedlearn/data/partitioning.py",
+        "if by_record and settings.node_test_share:", "if num_partitions < 0:",
+        f"{DRAWING}::test_no_share_of_a_private_node_is_held_out",
+    ),
+    Mend(
+        "13", "fedlearn/data/partitioning.py",
+        "if by_record or (isinstance(dataset, TableDataset) and", "if num_partitions < 0 or (not by_record and",
+        f"{DRAWING}::test_one_line_less_in_a_file_moves_no_other_between_nodes",
+    ),
+    Mend(
+        "13", "fedlearn/data/partitioning.py",
+        "QUANTILES, 0, QUANTILES - 1)\n", "QUANTILES, 0, QUANTILES - 1)\n    tenth = train.labels\n",
+        f"{DRAWING}::test_tenths_of_a_target_are_those_of_its_declared_bounds",
+    ),
+    Mend(
+        "14", "fedlearn/data/tables.py",
+        "pc.if_else(is_number, cells, None)", "cells",
+        f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
+    ),
+    Mend(
+        "14", "fedlearn/data/tables.py",
+        "line if _cells(line) == len(found) else empty", "line",
+        f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),
 )  # fmt: skip
 """In the order of the table."""

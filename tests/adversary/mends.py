@@ -389,6 +389,30 @@ MENDS = (
         "    if not is_map(config.data.partition):\n        return dataset.fingerprint\n",
         "    return dataset.fingerprint\n",
         f"{MANY_RUNS}::test_other_data_than_the_run_was_begun_with_are_refused",
+        "M1", "fedlearn/data/tables.py",
+        '_say(name, "values", present, strangers,', '_say(name, "values", present, {},',
+        "unit/data/test_tables.py::test_categories_that_are_not_declared_are_counted_with_the_most_frequent",
+    ),
+    Mend(
+        "M2", "fedlearn/data/tables.py",
+        'return re.sub(r"^([+-]?\\d+)\\.0*$", r"\\1", text.strip())', "return text.strip()",
+        "unit/data/test_tables.py::test_a_code_that_went_through_a_float_column_is_the_declared_one",
+    ),
+    Mend(
+        "M2", "fedlearn/data/tables.py",
+        'return re.sub(r"^([+-]?\\d+)\\.0*$", r"\\1", text.strip())', "return text",
+        "unit/data/test_tables.py::test_blanks_around_names_and_cells_do_not_count",
+    ),
+    Mend(
+        "M3", "fedlearn/data/tables.py",
+        '_say(name, "numbers", present, beyond,', '_say(name, "numbers", present, {},',
+        "unit/data/test_tables.py::test_numbers_outside_their_bounds_are_said",
+    ),
+    Mend(
+        "M4", "fedlearn/data/tables.py",
+        "place.get(text, place.get(_plain(text), np.nan)) for text", "np.nan if _plain(text) in MISSING else "
+        "place.get(text, place.get(_plain(text), np.nan)) for text",
+        "unit/data/test_tables.py::test_a_category_that_reads_like_missing_is_one_where_it_is_declared",
     ),
 )  # fmt: skip
 """In the order of the table. A mend of several parts has several."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.data.base import Examples
+from fedlearn.data.drawing import share_held_out
 from fedlearn.data.stored import Facts
 from fedlearn.errors import UsageError
 from fedlearn.seeding import rng_for
@@ -212,6 +213,8 @@ class Declared:
         """Return the examples without those that are held out, and those; each in their order."""
         if not 0 < test_share < 1:
             raise self.wrong(f"test_share = {test_share}: it must lie between 0 and 1, or give X_test")
+        if not share_held_out(test_share):
+            return examples, examples.at(slice(0, 0))
         if len(examples) < 2:
             raise self.wrong("one example cannot be split into training and test: give X_test")
         order = rng_for(SPLIT_SEED, purpose="test split").permutation(len(examples))

@@ -201,7 +201,7 @@ def test_a_real_node_without_a_ledger_refuses_distributed_noise_too(tmp_path, ab
     assert hospital.ready(**hostile) == hospital.trains(**hostile) == "trust-not-allowed"
 
 
-@pytest.mark.parametrize(("least", "word"), [(442, "not-enough-records"), (353, "")])
+@pytest.mark.parametrize(("least", "word"), [(443, "not-enough-records"), (442, "")])
 def test_with_fewer_records_than_the_owner_asks_for_a_node_takes_no_part(tmp_path, least, word):
     hospital = Hospital(tmp_path, least_records=least)
     assert hospital.ready() == word

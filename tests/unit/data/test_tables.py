@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +12,8 @@ import pytest
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import california as california_module
 from fedlearn.data import load_dataset, partition_table
-from fedlearn.data.base import Examples
+from fedlearn.data import tables as module
+from fedlearn.data.base import Examples, TableSchema
 from fedlearn.data.california import SCHEMA as CALIFORNIA
 from fedlearn.errors import DataNotFound, UsageError
 
@@ -42,6 +45,12 @@ def people(tmp_path):
         return str(tmp_path / "people.toml")
 
     return write
+
+
+def records(examples):
+    """Return how often each record is there."""
+    rows = np.column_stack([np.nan_to_num(examples.inputs, nan=-1.0), examples.targets])
+    return Counter(map(tuple, rows.tolist()))
 
 
 def everything(found):
@@ -85,9 +94,9 @@ def test_a_changed_file_is_read_again(people):
     assert first.fingerprint != again.fingerprint
 
 
-def test_the_test_rows_are_a_fifth_and_the_same_in_every_process_and_for_every_seed():
+def test_the_test_rows_are_some_fifth_and_the_same_in_every_process_and_for_every_seed():
     found = load_dataset("diabetes", "")
-    assert (len(found.train), len(found.test)) == (354, 88)
+    assert (len(found.train), len(found.test)) == (355, 87)
     assert found.fingerprint == load_dataset("diabetes", "").fingerprint
     both = np.vstack([found.train.inputs, found.test.inputs])
     assert len(np.unique(both, axis=0)) == 442
@@ -111,7 +120,7 @@ def test_the_test_rows_are_a_fifth_and_the_same_in_every_process_and_for_every_s
         (("[bounds]\nage", "[bounds]\njob = [0, 1]\nage"), "job is declared twice"),
         (('code = ["1", "2"]', ""), None),
         (("[bounds]", "[bounds"), "not valid TOML"),
-        (('"high"]', '"highest"]'), "'high' is none of the classes"),
+        (('data = "people.csv"', 'data = "people.csv"\ntest = "public.csv"'), "there is no file"),
         (('data = "people.csv"', 'data = "others.csv"'), "there is no file"),
     ],
 )
@@ -126,9 +135,167 @@ def test_what_is_wrong_with_a_schema_is_said_in_one_line(people, change, said):
     assert "\n" not in str(error.value)
 
 
-def test_text_in_a_numeric_column_is_an_error_that_names_the_file(people):
-    with pytest.raises(UsageError, match=r"people\.csv cannot be read as the table that was declared"):
-        load_dataset(people(rows=ROWS.replace("31", "old")), "")
+def lines(found):
+    return [line.split(": ", 1)[1] for line in found.said]
+
+
+def test_text_in_a_numeric_column_is_missing_and_said_to_the_owner(people):
+    found = load_dataset(people(rows=ROWS.replace("31", "old")), "")
+    assert "age: 1 of 3 cells are no numbers ('old'): they count as missing" in lines(found)
+    assert np.isnan(everything(found)[0][:, 0]).sum() == 3
+
+
+def test_categories_that_are_not_declared_are_counted_with_the_most_frequent(people):
+    found = load_dataset(people(rows=ROWS.replace("clerk", "Clerk").replace("farmer", "Farmer")), "")
+    assert "job: none of 4 values is declared ('Farmer', 'Clerk', 'pilot'): they count as missing" in lines(found)
+    assert "code: 1 of 5 values are not declared ('3'): they count as missing" in lines(found)
+
+
+def test_a_class_that_is_not_declared_leaves_its_row_out(people):
+    whole, less = load_dataset(people(), ""), load_dataset(people(rows=ROWS.replace("31,low", "31,middling")), "")
+    assert len(everything(less)[1]) == len(everything(whole)[1]) - 1
+    assert "income: 1 of 4 values are not declared ('middling'): their rows are left out" in lines(less)
+    assert any(line.startswith("2 of 5 rows are left out") and "the first is row 1" in line for line in lines(less))
+
+
+def test_numbers_outside_their_bounds_are_said(people):
+    found = load_dataset(people(SCHEMA.replace("[0, 120]", "[60, 120]").replace("[1, 1e6", "[8, 1e6")), "")
+    assert "age: none of 3 numbers lies within [60, 120] ('31', '44', '50'): they count as its ends" in lines(found)
+    assert "wealth: 1 of 5 numbers lie outside [8, 1e+06] ('7'): they count as its ends" in lines(found)
+
+
+def test_a_table_as_it_is_declared_says_nothing_and_a_published_one_never_does(people):
+    rows = "job,age,income,wealth,code\n" + "".join(f"clerk,{age},low,{age + 1},1\n" for age in range(100))
+    assert load_dataset(people(rows=rows), "").said == ()
+    assert load_dataset("diabetes", "").said == ()
+
+
+def test_of_many_lines_the_first_are_said(people):
+    names = [f"c{number}" for number in range(30)]
+    schema = 'data = "people.csv"\ntarget = "y"\nclasses = ["a", "b"]\n[bounds]\n'
+    rows = ",".join([*names, "y"]) + "\n" + ",".join(["odd"] * 30 + ["a"]) + "\n"
+    said = lines(load_dataset(people(schema + "".join(f"{name} = [0, 1]\n" for name in names), rows), ""))
+    assert (len(said), said[-1]) == (module.LINES + 1, "and 21 more such lines")
+
+
+def test_blanks_around_names_and_cells_do_not_count(people):
+    plain = load_dataset(people(), "")
+    blanks = "\n".join(",".join(f" {cell} " for cell in line.split(",")) for line in ROWS.splitlines())
+    found = load_dataset(people(rows="\ufeff" + blanks.replace("\n", "\r\n")), "")
+    for one, other in zip(everything(plain), everything(found), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet"])
+def test_a_code_that_went_through_a_float_column_is_the_declared_one(tmp_path, end):
+    codes = pa.table({"code": [0.0, 1.0, None, 2.0], "y": ["a", "b", "a", "b"]})
+    pq.write_table(codes, tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("code,y\n0.0,a\n1.0,b\n,a\n2.0,b\n")
+    (tmp_path / "t.toml").write_text(
+        f'data = "t.{end}"\ntarget = "y"\nclasses = ["a", "b"]\ncategories = {{code = ["0", "1", "2"]}}'
+    )
+    found = load_dataset(str(tmp_path / "t.toml"), "")
+    assert sorted(np.concatenate([found.train.inputs, found.test.inputs])[:, 0].tolist(), key=str)[:3] == [0, 1, 2]
+    assert [line for line in lines(found) if "declared" in line] == []
+
+
+def test_a_category_that_reads_like_missing_is_one_where_it_is_declared(people):
+    schema = 'data = "people.csv"\ntarget = "y"\nclasses = ["a", "b"]\ncategories = {pool = ["NA", "big"]}'
+    found = load_dataset(people(schema, "pool,y\nNA,a\n NA,b\n?,a\nbig,b\n"), "")
+    both = np.concatenate([found.train.inputs, found.test.inputs])[:, 0]
+    assert sorted(both.tolist(), key=str) == [0, 0, 1, pytest.approx(np.nan, nan_ok=True)]
+
+
+ODD_LINES = [
+    '12,clerk,31,low,10,"never closed',
+    '"12"x,clerk,31,low,10,1',
+    "12,clerk,31,low",
+    "12,clerk,31,low,10,1,more",
+    '12,"clerk,31,low,10,1',
+    "12,\udcff\udcfe,HIV+,low,1e999,\udcff",
+    "12,clerk," + "9" * 3_000_000 + ",low,0x1p3,1",
+    "12,,,,,",
+    ",,,secret,,",
+    "12,clerk,nan,low,-inf,1",
+]
+
+
+@pytest.mark.parametrize("line", ODD_LINES)
+def test_no_line_keeps_another_from_being_read(people, tmp_path, line):
+    """With the odd line in the middle all others are what they are without it, and in the same part."""
+    people()
+    header, *rows = ROWS.splitlines()
+    found = []
+    for some in (rows, [*rows[:2], line, *rows[2:]]):
+        text = "\n".join([header, *some, ""]).encode(errors="surrogateescape")
+        (tmp_path / "people.csv").write_bytes(text)
+        found.append(load_dataset(str(tmp_path / "people.toml"), ""))
+    for part in ("train", "test"):
+        without, odd = (records(getattr(each, part)) for each in found)
+        assert not without - odd and (odd - without).total() <= 1
+
+
+def test_no_line_of_any_bytes_keeps_another_from_being_read(tmp_path):
+    schema = TableSchema("y", {"b": (0, 9)}, {"a": ("u", "v")}, None, ("no", "yes"))
+    file, rng = tmp_path / "t.csv", np.random.default_rng(1)
+    whole = [f"{'uv'[i % 2]},{i % 9},{'no' if i % 3 else 'yes'}".encode() for i in range(40)]
+
+    def read(lines):
+        file.write_bytes(b"\n".join([b"a,b,y", *lines, b""]))
+        return records(module.encoded(module.read_columns(file, schema), schema)[0])
+
+    plain, letters = read(whole), np.frombuffer(b"\",',\\uvno5 \t\x00\xff\xc3.-", np.uint8)
+    for _ in range(200):
+        at, line = int(rng.integers(41)), rng.choice(letters, rng.integers(14)).tobytes()
+        odd = read([*whole[:at], line, *whole[at:]])
+        assert not plain - odd and (odd - plain).total() <= 1, line
+
+
+@pytest.mark.parametrize("cell", ["1.", "1.e2", "-.5", "+7", "00012", "1e400", "1e-400", "1e99999999999", "9" * 400])
+def test_a_cell_is_the_number_that_python_reads_or_missing(tmp_path, cell):
+    (tmp_path / "t.csv").write_text(f"x,y\n{cell},0\n")
+    rows, _ = module.encoded(module.read_columns(tmp_path / "t.csv", LINE), LINE)
+    expected = float(cell) if np.isfinite(float(cell)) else np.nan
+    np.testing.assert_array_equal(rows.inputs, [[expected]])
+
+
+LINE = TableSchema("y", {"x": (0, 9)}, target_bounds=(0, 1))
+
+
+def test_a_table_of_few_different_rows_says_that_its_shares_are_odd(people):
+    found = load_dataset(people(rows="job,age,income,wealth,code\n" + "clerk,30,low,5,1\n" * 400), "")
+    assert sorted([len(found.train), len(found.test)]) == [0, 400]
+    assert any("of 400 rows are for testing, as equal rows draw one part" in line for line in lines(found))
+
+
+@pytest.mark.parametrize(
+    "rows", ["job,age,income,wealth,code\n", "job,age,income,wealth,code", ROWS.split("\n")[0] + "\n1,,,,,\n"]
+)
+def test_a_table_may_have_no_row(people, rows):
+    found = load_dataset(people(rows=rows), "")
+    assert (len(found.train), len(found.test)) == (0, 0) and "no row is left" in lines(found)
+    assert found.train.inputs.shape == (0, 4)
+
+
+def test_a_column_that_is_there_twice_is_refused(people):
+    with pytest.raises(UsageError, match=r"people\.csv has 2 columns 'age': leave one"):
+        load_dataset(people(rows=ROWS.replace("id,", "age,", 1)), "")
+
+
+def test_of_a_wide_table_some_names_are_shown(people):
+    rows = ",".join(f"c{number}" for number in range(100_000)) + "\n"
+    with pytest.raises(UsageError, match=r"no column 'age'; it has c0, .*, c19, \.\.\.$"):
+        load_dataset(people(rows=rows), "")
+
+
+def test_with_public_test_rows_all_rows_are_trained_on(people, tmp_path):
+    path = people(SCHEMA.replace('"people.csv"', '"people.csv"\ntest = "public.csv"'))
+    (tmp_path / "public.csv").write_text("job,age,income,wealth,code\nclerk,20,low,5,1\npilot,30,high,6,2\n")
+    found = load_dataset(path, "")
+    assert (len(found.train), len(found.test), found.test_is_public) == (4, 2, True)
+    assert "test rows: job: 1 of 2 values are not declared ('pilot'): they count as missing" in lines(found)
+    people()
+    assert not load_dataset(path, "").test_is_public
 
 
 def test_a_schema_that_is_not_there_is_said(tmp_path):
@@ -149,7 +316,7 @@ def test_california_is_taken_from_the_data_folder(tmp_path):
     pq.write_table(pa.table(columns), tmp_path / california_module.FILE)
     found = load_dataset("california", str(tmp_path))
     assert found.schema is CALIFORNIA
-    assert (len(found.train), len(found.test)) == (40, 10)
+    assert (len(found.train), len(found.test)) == (43, 7)
     assert load_dataset("auto-regression", str(tmp_path)).notice == ""
 
 

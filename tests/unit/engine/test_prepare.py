@@ -53,3 +53,26 @@ def test_a_server_on_a_network_has_no_stack_whatever_it_computes_on(monkeypatch)
     """Each node trains alone there."""
     monkeypatch.setattr("fedlearn.models.loaded._found_device", lambda config: "cuda:0")
     assert with_found_data(config_from({"data.dataset": "digits"})).training.stack < 2
+
+
+def few_different(folder, rows):
+    (folder / "few.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
+    declared = 'data = "few.csv"\ntarget = "y"\nclasses = ["a", "b"]\nbounds = {x = [0, 50]}\n'
+    (folder / "few.toml").write_text(declared)
+    return {"data.dataset": str(folder / "few.toml"), "model.name": "dp-naive-bayes", "clients": 5}
+
+
+def test_what_is_not_as_declared_in_a_table_is_printed_and_stands_in_no_setting(tmp_path, caplog):
+    found = prepared(config_from(few_different(tmp_path, [(row, "ab"[row % 2]) for row in range(60)])))
+    assert "few.toml: x: 9 of 60 numbers lie outside [0, 50]" in caplog.text
+    assert "outside" not in str(found.model_dump())
+
+
+def test_shares_that_chance_has_made_uneven_are_said(tmp_path, caplog):
+    prepared(config_from(few_different(tmp_path, [(row // 50, "ab"[row // 100]) for row in range(200)])))
+    assert "data.partition = 'iid': the 5 nodes hold from 0 to" in caplog.text
+
+
+def test_shares_that_are_nearly_even_are_not_said(caplog):
+    prepared(config_from({"data.dataset": "diabetes", "model.name": "dp-forest", "clients": 3}))
+    assert not caplog.text

@@ -1,0 +1,65 @@
+"""Which part or node a record is drawn for, by a keyed hash of what it holds: one record more moves no other.
+
+A permutation of n, a rank or a quota depends on all records: with one row more, thousands of others would be trained
+on, and no epsilon would bound what that tells. Equal records are drawn alike, so shares are what chance makes of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.data.base import Examples
+
+BLOCK = 1 << 16  # rows whose canonical bytes are made at once
+
+_nothing_held_out = ContextVar("nothing held out", default=False)
+
+
+def drawn(examples: Examples, *, seed: int, purpose: str) -> NDArray[np.float64]:
+    """Return a number from 0 to below 1 for each example, shape (n,), that depends on seed, purpose and it alone.
+
+    >>> two = Examples(np.array([[1.0, -0.0], [1.0, 0.0]]), np.array([3, 3]))
+    >>> one, other = drawn(two, seed=1, purpose="part")
+    >>> bool(one == other)
+    True
+    """
+    key = blake2b(f"{seed}/{purpose}".encode(), digest_size=32).digest()
+    words = bytearray()
+    for start in range(0, len(examples), BLOCK):
+        rows = examples.at(slice(start, start + BLOCK))
+        inputs, targets = _canonical(rows.inputs), _canonical(rows.targets)
+        for one, target in zip(inputs, targets, strict=True):
+            words += blake2b(one.tobytes() + target.tobytes(), digest_size=8, key=key).digest()
+    whole = np.frombuffer(bytes(words), "<u8") >> np.uint64(11)
+    return np.asarray(whole.astype(np.float64) * 2.0**-53)
+
+
+def _canonical(values: NDArray[Any]) -> NDArray[Any]:
+    """Return values as rows in one order of bytes, where 0 is -0 and there is one NaN."""
+    if values.dtype.kind == "f":
+        values = np.where(np.isnan(values), np.nan, values + 0.0).astype(values.dtype)
+    rows = np.ascontiguousarray(values.reshape(len(values), -1))
+    return rows if sys.byteorder == "little" else rows.byteswap()
+
+
+@contextmanager
+def nothing_held_out() -> Iterator[None]:
+    """Let loaders keep no row for testing, as long as the block lasts: of a table, all rows are training rows."""
+    before = _nothing_held_out.set(True)
+    try:
+        yield
+    finally:
+        _nothing_held_out.reset(before)
+
+
+def share_held_out(share: float) -> float:
+    """Return the share of rows that is held out for testing: what is asked for, or nothing; see `nothing_held_out`."""
+    return 0.0 if _nothing_held_out.get() else share
