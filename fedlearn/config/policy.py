@@ -13,6 +13,9 @@ from fedlearn.config.options import allowed_by
 from fedlearn.config.schema import Positive, Settings
 from fedlearn.errors import UsageError, quoted
 
+SIMULATED = "simulated"
+"""The key of a node's config that an engine of simulations sets to true: the node is made up, and nobody's."""
+
 
 class Policy(Settings):
     """What a node does for servers at most; it binds a node that has a ledger."""
