@@ -10,7 +10,7 @@ of the data, which the owner has made public by naming a number.
 | ``policy-unreadable`` | what the owner has said cannot be read |
 | ``model-not-allowed`` | the owner does not allow this model |
 | ``code-not-allowed`` | what is no name in a table of ours is named, and may be code: in whatever setting, or message |
-| ``data-not-allowed`` | the data set lies outside of the node's data folder: another ledger pays for that |
+| ``data-not-allowed`` | the data set lies outside of the node's data folder, or options would let its rows be counted |
 | ``epsilon-too-large`` | a run may not spend so much |
 | ``noise-not-secure`` | noise would be seeded |
 | ``sizes-not-public`` | the number of records would be published |
@@ -100,6 +100,8 @@ def beyond(policy: Policy, config: RunConfig) -> str:
         return ""
     if config.compression.codec != NO_CODEC or config.compression.downlink != NO_CODEC:
         return CODE_NOT_ALLOWED
+    if config.data.options and policy.least_records:  # by another target or length a server could count the rows
+        return DATA_NOT_ALLOWED
     privacy = config.privacy
     if privacy.noise == "seeded" and not policy.seeded_noise:
         return NOISE_NOT_SECURE

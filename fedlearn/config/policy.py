@@ -29,7 +29,9 @@ class Policy(Settings):
     public_sizes: bool = False
     """Whether a server may be told how many records there are: each loss then counts double."""
     least_records: Annotated[int, Field(ge=0)] = 0
-    """With fewer records the node takes no part. Whether it has so many, everybody may know."""
+    """With fewer records in its whole table the node takes no part. Whether it has so many, everybody may know."""
+    most_questions: Annotated[int, Field(ge=1)] = 10_000
+    """Questions in all that are answered, as many nearly free ones would fill the disk: each answer is kept."""
     models: tuple[str, ...] = ()
     """Models that may be trained, by name; unless given, the private ones that fedlearn has."""
 

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Protocol
 
 from fedlearn.errors import BudgetExceeded, FedlearnError
 from fedlearn.privacy.accountant import SLACK
-from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine
+from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine, summed
 
 FORMAT = 1
 FIRST = 2  # number of the line of the first entry
@@ -136,6 +136,10 @@ class Storage(Protocol):
         """Return the bytes of an answer, or nothing where they are gone."""
         ...
 
+    def is_full(self) -> bool:
+        """Return whether there is no room for more answers."""
+        ...
+
 
 class Ledger:
     """The account of one data set, over all runs and servers.
@@ -147,6 +151,8 @@ class Ledger:
     most : float, default=math.inf
         The largest epsilon in all. Where any loss is bounded between data sets of which one record is *replaced*, all
         are counted so: those between sets with a record more or less count double.
+    most_questions : int, optional
+        How many questions are paid for at most, whatever they cost; no limit unless given.
 
     Raises
     ------
@@ -154,9 +160,10 @@ class Ledger:
         By each method, if the ledger does not hold what was written.
     """
 
-    def __init__(self, storage: Storage, *, most: float = math.inf) -> None:
+    def __init__(self, storage: Storage, *, most: float = math.inf, most_questions: int | None = None) -> None:
         self._storage = storage
         self._most = most
+        self._most_questions = math.inf if most_questions is None else most_questions
 
     def once(self, booking: Booking, answer: Callable[[], bytes], *, budget: float) -> bytes:
         """Return what was published for a question; if nothing was, pay for it, have it answered, and keep the answer.
@@ -238,11 +245,19 @@ class Ledger:
         return answer
 
     def _fits(self, booking: Booking, budget: float, entries: list[Entry]) -> bool:
+        if not self._has_room(entries):
+            return False
         of_run = total([*bookings(entries, booking.run), booking]).epsilon
         in_all = total([*bookings(entries), booking]).epsilon
-        return of_run <= budget * (1 + SLACK) and in_all <= self._most * (1 + SLACK)
+        return of_run <= budget * (1 + SLACK) and in_all <= self._most * (1 + SLACK) and in_all < math.inf
+
+    def _has_room(self, entries: list[Entry]) -> bool:
+        """Return whether one more question may be asked: what is looked at is public, as are the answers."""
+        return len(bookings(entries)) < self._most_questions and not self._storage.is_full()
 
     def _remaining(self, booking: Booking, budget: float, entries: list[Entry]) -> float:
+        if not self._has_room(entries):
+            return 0.0
         of_run, in_all = total(bookings(entries, booking.run)), total(bookings(entries))
         return max(min(budget - of_run.epsilon, self._most - in_all.epsilon), 0.0)
 
@@ -268,7 +283,7 @@ def total(bookings: Iterable[Booking]) -> PrivacySpent:
         for each, line in zip(listed, lines, strict=True)
     ]
     return PrivacySpent(
-        math.fsum(each.epsilon for each in spent), common, PrivacyUnit.RECORD, all(each.is_secure for each in spent),
+        summed(each.epsilon for each in spent), common, PrivacyUnit.RECORD, all(each.is_secure for each in spent),
         tuple(line for each in spent for line in each.lines),
     )  # fmt: skip
 

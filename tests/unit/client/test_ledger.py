@@ -16,6 +16,7 @@ from fedlearn.cohort import Instruction
 from fedlearn.config import config_from, from_flower, to_flower
 from fedlearn.config.load import setting_names
 from fedlearn.config.names import field_of
+from fedlearn.config.policy import Policy
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.virtual_nodes import partition_of
@@ -273,7 +274,60 @@ def test_with_fewer_records_than_the_owner_asks_for_a_node_takes_no_part(tmp_pat
     assert names_in(tmp_path) == ([] if word else ["patients"])
 
 
-@pytest.mark.parametrize("policy", [{"largest_epsilon": "much"}, {"least_records": -1}])
+def table_of(folder, monkeypatch, rows):
+    (folder / "t.csv").write_text(
+        "\n".join(["a,y", *(f"{'uv'[row % 2]},{('no', 'yes')[row % 3 == 0]}" for row in range(rows))])
+    )
+    (folder / "t.toml").write_text('data="t.csv"\ntarget="y"\nclasses=["no","yes"]\ncategories={a=["u","v"]}\n')
+    monkeypatch.setenv("FEDLEARN_DATA", str(folder))
+    return {"model__name": "dp-naive-bayes", "strategy__name": "sums", "data__dataset": "t.toml"}
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own data", "a share"])
+def test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with(tmp_path, monkeypatch, own):
+    """A share of the rows, or of the nodes, that a server chooses would have it find their number by halving."""
+    asked = table_of(tmp_path, monkeypatch, 300)
+    hospital = Hospital(tmp_path / "ledgers", least_records=200, largest_epsilon=9.0)
+    hospital.about["own-data"] = own
+    shares = [{"data__node_test_share": share} for share in (0.0, 0.5, 0.99)]
+    parts = [{"clients": clients, "seed": clients} for clients in (4, 100)]
+    words = {hospital.ready(**asked, **more) for more in (*shares, *parts)}
+    assert "not-enough-records" not in words
+    assert hospital.ready(**asked, data__options={"target": "a"}) == "data-not-allowed"
+
+
+def test_a_server_asks_no_more_questions_than_the_owner_allows_however_little_they_cost(tmp_path):
+    hospital = Hospital(tmp_path, most_questions=3)
+    answers = [hospital.trains(seed=seed, privacy__epsilon=1e-9) for seed in range(1, 5)]
+    assert [answer == "budget-spent" for answer in answers] == [False, False, False, True]
+    assert hospital.ready(seed=9) == "budget-spent"
+    assert hospital.trains(seed=1, privacy__epsilon=1e-9) == answers[0]  # what was answered comes again
+    assert Policy.model_fields["most_questions"].default == 10_000
+
+
+def test_shares_of_one_table_pay_from_one_ledger(tmp_path):
+    """Which record is whose follows from the seed, which is the server's: a record is paid for by its table."""
+    hospital = Hospital(tmp_path, largest_epsilon=2.5)
+    del hospital.about["own-data"]
+    for partition, seed in ((0, 1), (1, 2), (2, 3)):
+        hospital.about["partition-id"] = partition
+        answer = hospital.trains(seed=seed)
+    assert answer == "budget-spent"
+    assert hospital.ledger.spent().epsilon == 2.0
+    hospital.about["partition-id"] = 1
+    assert hospital.trains(seed=2) in hospital.seen
+
+
+def test_two_shares_of_a_run_do_not_spend_its_budget_together(tmp_path):
+    hospital = Hospital(tmp_path, largest_epsilon=9.0)
+    del hospital.about["own-data"]
+    for hospital.about["partition-id"] in (0, 1):
+        assert hospital.ready() == ""
+        assert isinstance(hospital.trains(), tuple)
+    assert hospital.ledger.spent().epsilon == 2.0
+
+
+@pytest.mark.parametrize("policy", [{"largest_epsilon": "much"}, {"largest_epsilon": True}, {"least_records": -1}])
 def test_a_policy_that_cannot_be_read_allows_nothing(tmp_path, policy):
     hospital = Hospital(tmp_path, **policy)
     assert hospital.ready() == hospital.trains() == "policy-unreadable"

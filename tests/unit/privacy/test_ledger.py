@@ -36,6 +36,9 @@ class Shelf:
     def kept(self, sha256):
         return self.answers.get(sha256, b"")
 
+    def is_full(self):
+        return False
+
 
 def asked(question="q", *, run="run", epsilon=1.0, relation=NeighboringRelation.ADD_REMOVE, round_number=1):
     return Booking(question, run, "dp-forest", round_number, epsilon, relation, is_secure=True)
@@ -175,3 +178,14 @@ def test_an_answer_that_is_not_what_was_published_is_not_sent(shelf, change):
 def test_what_is_no_loss_is_not_booked(epsilon):
     with pytest.raises(ValueError, match="must be a finite number from 0 on"):
         asked(epsilon=epsilon)
+
+
+@pytest.mark.parametrize("relation", NeighboringRelation)
+@pytest.mark.parametrize("most", [1e308, float("inf")])
+def test_a_sum_beyond_the_largest_float_is_more_than_there_is(shelf, most, relation):
+    ledger = Ledger(shelf, most=most)
+    ledger.once(asked("first", epsilon=1e308), lambda: b"tree", budget=1e308)
+    with pytest.raises(BudgetExceeded):
+        ledger.once(asked("second", epsilon=1e308, relation=relation), never, budget=1e308)
+    assert not ledger.covers(asked("second", run="other", epsilon=1e308, relation=relation), budget=float("inf"))
+    assert ledger.spent().epsilon == 1e308
