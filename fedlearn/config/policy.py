@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from fedlearn.config.options import allowed_by
 from fedlearn.config.schema import Positive, Settings
@@ -18,7 +18,9 @@ SIMULATED = "simulated"
 
 
 class Policy(Settings):
-    """What a node does for servers at most; it binds a node that has a ledger."""
+    """What a node does for servers at most; it binds a node that has a ledger. A number in quotes is no number."""
+
+    model_config = ConfigDict(strict=True)
 
     largest_epsilon: Positive
     """Largest epsilon in all, over all runs and servers."""
@@ -39,7 +41,9 @@ class Policy(Settings):
     @classmethod
     def _names(cls, given: object) -> object:
         """Take names in one text, as a node's config holds them."""
-        return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
+        if isinstance(given, str):
+            return tuple(name.strip() for name in given.split(",") if name.strip())
+        return tuple(given) if isinstance(given, list) else given
 
     @classmethod
     def of(cls, given: Mapping[str, Any], *, where: str) -> Self:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -80,7 +81,8 @@ class Booking:
 
     def __post_init__(self) -> None:
         """Refuse what is no loss."""
-        if not (0 <= self.epsilon < math.inf):
+        is_number = isinstance(self.epsilon, int | float) and not isinstance(self.epsilon, bool)
+        if not is_number or not 0 <= self.epsilon <= sys.float_info.max:
             raise ValueError(f"epsilon = {self.epsilon!r}: must be a finite number from 0 on")
         object.__setattr__(self, "relation", NeighboringRelation(self.relation))
 

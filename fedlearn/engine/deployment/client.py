@@ -230,7 +230,12 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--policy", type=Path, metavar="FILE",
                         help="TOML file of what the owner allows, by the names of the flags below.")  # fmt: skip
     parser.add_argument("--largest-epsilon", type=float, metavar="X", help="In all, over all runs and servers.")
-    parser.add_argument("--epsilon-of-a-run", type=float, metavar="X", help="Of one run; else as much as in all.")
+    parser.add_argument(
+        "--epsilon-of-a-run",
+        type=float,
+        metavar="X",
+        help="Of one run; else as much as in all. Another seed is another run.",
+    )
     parser.add_argument("--least-records", type=int, metavar="N", help="With fewer, which this says, it takes no part.")
     parser.add_argument("--most-questions", type=int, metavar="N", help="That are answered in all; else 10000.")
     parser.add_argument("--models", metavar="NAME,...", help="That may be trained; else fedlearn's private ones.")

@@ -327,7 +327,16 @@ def test_two_shares_of_a_run_do_not_spend_its_budget_together(tmp_path):
     assert hospital.ledger.spent().epsilon == 2.0
 
 
-@pytest.mark.parametrize("policy", [{"largest_epsilon": "much"}, {"largest_epsilon": True}, {"least_records": -1}])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"largest_epsilon": "much"},
+        {"largest_epsilon": True},
+        {"largest_epsilon": "3"},
+        {"seeded_noise": 1},
+        {"least_records": -1},
+    ],
+)
 def test_a_policy_that_cannot_be_read_allows_nothing(tmp_path, policy):
     hospital = Hospital(tmp_path, **policy)
     assert hospital.ready() == hospital.trains() == "policy-unreadable"

@@ -174,7 +174,7 @@ def test_an_answer_that_is_not_what_was_published_is_not_sent(shelf, change):
         Ledger(shelf).once(asked(), never, budget=9.0)
 
 
-@pytest.mark.parametrize("epsilon", [-1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("epsilon", [-1.0, float("nan"), float("inf"), 10**400, True, "1"])
 def test_what_is_no_loss_is_not_booked(epsilon):
     with pytest.raises(ValueError, match="must be a finite number from 0 on"):
         asked(epsilon=epsilon)
