@@ -622,5 +622,5 @@ def _as_csv(
         writer.writeheader()
     for record in records:
         row: dict[str, Any] = {k: round(v, 6) if isinstance(v, float) else v for k, v in record.as_row().items()}
-        writer.writerow(row | said)
+        writer.writerow({**row, **said})
     return text.getvalue()

@@ -228,7 +228,7 @@ LEAKS = (
     ),
     Mend(
         "19", "fedlearn/runs/checkpoint.py",
-        "        writer.writerow(row | said)\n", "        writer.writerow(row)\n",
+        "        writer.writerow({**row, **said})\n", "        writer.writerow(row)\n",
         f"{SUMS}::test_a_result_says_whose_noise_protects_wherever_it_says_epsilon",
     ),
     Mend(

@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from fedlearn.commands.sweep import _table
+from fedlearn.config import RunConfig
 from fedlearn.metrics import EPSILON, MAE, Metrics
 from fedlearn.report.comparing import compared, write_comparison
 from fedlearn.report.page.sections import sections_of
@@ -16,6 +18,8 @@ from fedlearn.report.points import points_of
 from fedlearn.report.tables import points_table, rounds_table, runs_table
 from fedlearn.report.terminal import drawing, plain_line
 from fedlearn.runs.log import RunView
+from fedlearn.sweeps.plan import Run
+from fedlearn.sweeps.results import Result
 from tests.unit.report.conftest import FIXED, committed
 
 LOCAL = "spent; add or remove one record; unit: record; local noise"
@@ -94,3 +98,22 @@ def test_no_picture_counts_the_rows_of_nodes_that_noise_is_to_hide(stored):
     assert drawn(**{"data.dataset": "own.toml", "privacy.noise": "auto"}) == ""
     assert drawn(**{"data.dataset": "own.toml", "privacy.noise": "seeded"}) != ""
     assert drawn(**{"data.dataset": "digits", "privacy.noise": "secure"}) != ""
+
+
+def test_a_curve_of_an_epsilon_stands_below_a_line_that_says_it(stored):
+    run = stored("a", **of(SEEDED))
+    sections = sections_of([run], title="t", link=lambda run, name: "")
+    assert f"epsilon: {SEEDED}." in sections["curves"]
+
+
+def test_a_sweep_says_it_and_has_a_dash_where_nothing_was_measured(stored, tmp_path):
+    def result(name, words, mae):
+        run = stored(name, **of(words))
+        run.summary.update({"mae": mae, "epsilon": 1.0, "bytes_up": 1, "metrics": metrics_of(words).to_plain()})
+        return Result(Run({"noise": name}, 1, RunConfig()), run)
+
+    results = [result("seeded", SEEDED, 2.0), result("secure", LOCAL, None)]
+    table = printed(_table(results))
+    assert f"1.0000 ({SEEDED})" in table
+    assert f"1.0000 ({LOCAL})" in table
+    assert all(row["epsilon_counts_in"] for each in results for row in each.round_rows())
