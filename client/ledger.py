@@ -97,8 +97,8 @@ class Purse:
         self._config, self._cost = config, cost
         self._is_at_home = bool(context.node_config.get("ledger"))
         self._run = run_of(config)
-        if self._is_at_home and not context.node_config.get("own-data"):  # of each share a run of its own
-            self._run = f"{self._run}-{partition_id_of(context)}"
+        if self._is_at_home and not context.node_config.get("own-data"):  # a record lies in one share of a run
+            self._run = f"{self._run}/{partition_id_of(context)}"
 
     @property
     def budget(self) -> float:

@@ -53,7 +53,7 @@ class Booking:
     question : str
         Digest of all that the answer depends on beside data and noise.
     run : str
-        Digest of the settings that its questions have in common.
+        Digest of the settings that its questions have in common; of a share of the data, with ``/SHARE`` behind it.
     about : str
         For people, as the model's name.
     round_number : int
@@ -270,10 +270,16 @@ def bookings(entries: Iterable[Entry], run: str = "") -> list[Booking]:
 
 
 def total(bookings: Iterable[Booking]) -> PrivacySpent:
-    """Return what bookings come to: their sum, in replaced records if any of them counts so.
+    """Return what bookings come to: their sum over runs, in replaced records if any of them counts so.
 
+    Of the shares of one run the one that has spent the most counts, as a record lies in one of them, and in which does
+    not depend on others: parallel composition. What is bounded for replaced records alone is added up over shares, too.
+
+    >>> from dataclasses import replace
     >>> one = Booking("q", "r", "dp-forest", 1, 0.5, NeighboringRelation.ADD_REMOVE, is_secure=True)
     >>> total([one, one]).epsilon
+    1.0
+    >>> total([one, replace(one, run="s/0"), replace(one, run="s/1")]).epsilon
     1.0
     """
     listed = list(bookings)
@@ -284,8 +290,15 @@ def total(bookings: Iterable[Booking]) -> PrivacySpent:
         PrivacySpent(line.epsilon, each.relation, PrivacyUnit.RECORD, line.is_secure, (line,)).under(common)
         for each, line in zip(listed, lines, strict=True)
     ]
+    shares: dict[tuple[str, str], list[float]] = {}
+    for each, loss in zip(listed, spent, strict=True):
+        whole = each.run if each.relation is NeighboringRelation.REPLACE else each.run.partition("/")[0]
+        shares.setdefault((whole, each.run), []).append(loss.epsilon)
+    most: dict[str, float] = {}
+    for (whole, _), epsilons in shares.items():
+        most[whole] = max(most.get(whole, 0.0), summed(epsilons))
     return PrivacySpent(
-        summed(each.epsilon for each in spent), common, PrivacyUnit.RECORD, all(each.is_secure for each in spent),
+        summed(most.values()), common, PrivacyUnit.RECORD, all(each.is_secure for each in spent),
         tuple(line for each in spent for line in each.lines),
     )  # fmt: skip
 

@@ -47,7 +47,7 @@ SWITCHES = {"": False, "false": False, "0": False, "true": True, "1": True}
 
 SHARED = (
     "no --own-data: this node's rows are a share of the table %s, by the server's seed: all shares pay from one "
-    "ledger in this folder, and a record may lose as much again by each ledger in another folder"
+    "ledger in this folder, and by each ledger in another folder a record may lose as much again"
 )
 
 log = logging.getLogger("client")

@@ -189,3 +189,12 @@ def test_a_sum_beyond_the_largest_float_is_more_than_there_is(shelf, most, relat
         ledger.once(asked("second", epsilon=1e308, relation=relation), never, budget=1e308)
     assert not ledger.covers(asked("second", run="other", epsilon=1e308, relation=relation), budget=float("inf"))
     assert ledger.spent().epsilon == 1e308
+
+
+def test_shares_of_one_run_are_paid_in_parallel_and_runs_one_after_the_other(shelf):
+    """But not where only the loss of a replaced record is bounded: it may leave one share for another."""
+    costs = [("one/0", 0.5), ("one/1", 0.75), ("two/0", 0.5), ("two/0", 0.25), ("three", 1.0)]
+    booked = [asked(run=run, epsilon=epsilon) for run, epsilon in costs]
+    assert total(booked).epsilon == 0.75 + 0.75 + 1.0
+    replaced = NeighboringRelation.REPLACE
+    assert total([asked(run=run, epsilon=1.0, relation=replaced) for run in ("one/0", "one/1")]).epsilon == 2.0
