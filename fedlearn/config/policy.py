@@ -25,7 +25,7 @@ class Policy(Settings):
     largest_epsilon: Positive
     """Largest epsilon in all, over all runs and servers."""
     epsilon_of_a_run: Positive | None = None
-    """Largest epsilon of one run; as much as in all unless given."""
+    """Largest epsilon of one run; as much as in all unless given. A run is its settings: a server can ask for many."""
     seeded_noise: bool = False
     """Whether noise may be seeded, which protects nobody."""
     public_sizes: bool = False
