@@ -1,7 +1,8 @@
 """A node's ledger in its client app: what is one question, where the ledger lies, and answering each question once.
 
 With ``node-config ledger`` the ledger lies in that folder, by the name of the data (`fedlearn.runs.ledgers`): it is of
-the node's owner, over all runs and servers. Without, it is a part of the node's memory: in a simulation it lies in the
+the node's owner, over all runs and servers. Nodes that hold shares of one table have one ledger for all of it, as the
+server's seed says which record is whose. Without, it is a part of the node's memory: in a simulation it lies in the
 run's checkpoint, where it is stored before a report is written down, on a network it is as long-lived as ``node-config
 memory``, by run folder.
 """
@@ -22,11 +23,12 @@ from flwr.app import Context
 from client.discretion import BUDGET_SPENT, Withheld
 from client.learners.base import LocalTask
 from client.memory import NodeMemory
-from client.node import examples_of, partition_id_of
+from client.node import partition_id_of
 from client.policy import NOT_ENOUGH
 from fedlearn.config import RunConfig, from_flower
 from fedlearn.config.policy import Policy
 from fedlearn.models import model_spec
+from fedlearn.models.loaded import loaded
 from fedlearn.privacy import PrivacySpent, largest_loss
 from fedlearn.privacy.ledger import Booking, Ledger
 from fedlearn.runs.ledgers import LedgerFile
@@ -70,6 +72,10 @@ class InMemory:
         answer = self._memory.arrays.get(PUBLISHED, {}).get(sha256)
         return b"" if answer is None else answer.tobytes()
 
+    def is_full(self) -> bool:
+        """Return that there is room: a memory is of one run."""
+        return False
+
 
 class Purse:
     """What one node may spend in one run.
@@ -89,8 +95,10 @@ class Purse:
         config = from_flower(context.run_config)
         self._ledger = _ledger_of(context, memory)
         self._config, self._cost = config, cost
-        self._run = run_of(config)
         self._is_at_home = bool(context.node_config.get("ledger"))
+        self._run = run_of(config)
+        if self._is_at_home and not context.node_config.get("own-data"):  # a record lies in one share of a run
+            self._run = f"{self._run}/{partition_id_of(context)}"
 
     @property
     def budget(self) -> float:
@@ -160,17 +168,12 @@ def _ledger_of(context: Context, memory: NodeMemory) -> Ledger:
     folder = context.node_config.get("ledger")
     if folder:
         policy = Policy.of_node(context.node_config)
-        if len(examples_of(context)) < policy.least_records:
-            raise Withheld(NOT_ENOUGH)
-        return Ledger(LedgerFile(Path(str(folder)), _name_of(context)), most=policy.largest_epsilon)
+        if len(loaded(from_flower(context.run_config))[0].train) < policy.least_records:
+            raise Withheld(NOT_ENOUGH)  # of the whole table: with a share, which a server sets, it could count them
+        file = LedgerFile(Path(str(folder)), str(context.node_config.get("data-name", "")))
+        return Ledger(file, most=policy.largest_epsilon, most_questions=policy.most_questions)
     if context.node_config.get("own-data"):
         raise Withheld(NO_LEDGER)
     if BEFORE_LEDGERS in memory.texts:
         raise Withheld(BUDGET_SPENT)
     return Ledger(InMemory(memory))
-
-
-def _name_of(context: Context) -> str:
-    """Return what the data are called: by the owner; a share of data that all nodes have, by its partition, too."""
-    name = str(context.node_config.get("data-name", ""))
-    return name if context.node_config.get("own-data") else f"{name}-{partition_id_of(context)}"

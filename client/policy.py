@@ -9,8 +9,8 @@ of the data, which the owner has made public by naming a number.
 | ``no-ledger`` | the model is private, the data are the node's own, and it has no ledger |
 | ``policy-unreadable`` | what the owner has said cannot be read |
 | ``model-not-allowed`` | the owner does not allow this model |
-| ``code-not-allowed`` | a learner, mod, codec, partition or data set is named that may be code |
-| ``data-not-allowed`` | the data set lies outside of the node's data folder: another ledger pays for that |
+| ``code-not-allowed`` | what is no name in a table of ours is named, and may be code: in whatever setting, or message |
+| ``data-not-allowed`` | the data set lies outside of the node's data folder, or options would let its rows be counted |
 | ``epsilon-too-large`` | a run may not spend so much |
 | ``noise-not-secure`` | noise would be seeded |
 | ``sizes-not-public`` | the number of records would be published |
@@ -22,16 +22,20 @@ of the data, which the owner has made public by naming a number.
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Context, Message
 
 from client.discretion import Withheld
 from client.node import partition_id_of
 from fedlearn import wire
-from fedlearn.config import RunConfig, from_flower
-from fedlearn.config.policy import Policy
+from fedlearn.compression import is_ours
+from fedlearn.config import RunConfig, from_flower, to_flower
+from fedlearn.config.policy import SIMULATED, Policy
 from fedlearn.data.folder import data_folder
 from fedlearn.data.sources.paths import is_path
 from fedlearn.errors import UsageError
@@ -49,7 +53,9 @@ SIZES_NOT_PUBLIC = "sizes-not-public"
 TRUST_NOT_ALLOWED = "trust-not-allowed"
 NOT_ENOUGH = "not-enough-records"
 NO_CODEC = "identity"
-VIRTUAL = {"partition-id", "num-partitions", "device"}  # all that the node of a simulation is told
+CHAINS = {"compression.codec", "compression.downlink"}  # in them a colon stands before an argument, too
+PLAIN = {"out", "data.dir", "data.notice", "engine.address", "engine.device", "model.name"}
+"""Settings in which a colon names no code: texts, and the model, which is compared with those that the owner allows."""
 
 log = logging.getLogger("fedlearn.node")
 
@@ -64,6 +70,8 @@ def governed(message: Message, context: Context, call_next: ClientAppCallable) -
         except UsageError as error:
             log.error("%s", error)
             word = POLICY_UNREADABLE
+    if not word and context.node_config.get("ledger") and not _asks_ours(message):
+        word = CODE_NOT_ALLOWED
     if not word:
         return call_next(message, context)
     if message.metadata.message_type == wire.READY_QUERY:
@@ -72,8 +80,11 @@ def governed(message: Message, context: Context, call_next: ClientAppCallable) -
 
 
 def is_real(context: Context) -> bool:
-    """Return whether a node is none of a simulation: our client tells it more than which partition it holds."""
-    return bool(context.node_config.keys() - VIRTUAL)
+    """Return whether a node is none of a simulation: only an engine that makes nodes up says `SIMULATED`.
+
+    What is in a node's config comes from who starts it. A server fills the settings of a run, and nothing of this.
+    """
+    return context.node_config.get(SIMULATED) is not True
 
 
 def beyond(policy: Policy, config: RunConfig) -> str:
@@ -81,7 +92,7 @@ def beyond(policy: Policy, config: RunConfig) -> str:
     name = config.model.name
     if name not in policy.models and (policy.models or name not in MODELS or not MODELS[name].is_private):
         return MODEL_NOT_ALLOWED
-    if config.training.learner or config.client.mods or ":" in config.data.dataset + config.data.partition:
+    if config.training.learner or config.client.mods or names_code(config):
         return CODE_NOT_ALLOWED
     if config.data.dir or not _is_at_home(config.data.dataset):
         return DATA_NOT_ALLOWED
@@ -89,6 +100,8 @@ def beyond(policy: Policy, config: RunConfig) -> str:
         return ""
     if config.compression.codec != NO_CODEC or config.compression.downlink != NO_CODEC:
         return CODE_NOT_ALLOWED
+    if config.data.options and policy.least_records:  # by another target or length a server could count the rows
+        return DATA_NOT_ALLOWED
     privacy = config.privacy
     if privacy.noise == "seeded" and not policy.seeded_noise:
         return NOISE_NOT_SECURE
@@ -96,6 +109,40 @@ def beyond(policy: Policy, config: RunConfig) -> str:
         return SIZES_NOT_PUBLIC
     loss = largest_loss(privacy.epsilon, privacy)
     return EPSILON_TOO_LARGE if loss.epsilon > min(policy.most_of_a_run, policy.largest_epsilon) else ""
+
+
+def names_code(config: RunConfig) -> bool:
+    """Return whether any setting names what may be code: a reference, ``module:name``, that is in no table of ours.
+
+    Every setting is looked at, so one that is new is, too; whether a node or the server alone would load it.
+    """
+    return any(
+        not is_ours(text) if setting in CHAINS else ":" in text
+        for setting, value in to_flower(config).items()
+        if isinstance(value, str) and setting not in PLAIN
+        for text in _texts_in(value)
+    )
+
+
+def _texts_in(value: str) -> Iterator[str]:
+    """Yield the texts of a setting: itself, or all that stand in the JSON table or list that it holds."""
+    try:
+        left: list[Any] = [json.loads(value)]
+    except (ValueError, RecursionError):
+        left = [value]
+    while left:
+        match left.pop():
+            case dict() as table:
+                left += [*table, *table.values()]
+            case list() as listed:
+                left += listed
+            case str() as text:
+                yield text
+
+
+def _asks_ours(message: Message) -> bool:
+    """Return whether all codecs that a message asks for are ours: a strategy names those of parcels in the message."""
+    return all(is_ours(chain) for chain in wire.wanted_parcels(message.content).values())
 
 
 def _is_at_home(dataset: str) -> bool:

@@ -21,6 +21,9 @@ from fedlearn.cohort import NodeReport
 
 ROUNDING = 1e-9  # by which sums and means may miss a bound
 
+COUNTS_IN = "_counts_in"
+"""Ends the name of the column of words that stands beside a privacy loss."""
+
 Measured = Mapping[str, float | None]
 """Column -> value; None where it was not measured."""
 
@@ -264,6 +267,25 @@ class Metrics:
     def privacy_loss(self) -> Metric | None:
         """What tells how much a record has lost; None of models that promise nothing."""
         return next((metric for metric in self.reported if metric.is_privacy_loss), None)
+
+    @property
+    def counts_in(self) -> dict[str, str]:
+        """What a table says beside a privacy loss, as the name of a column and its words; nothing without one.
+
+        >>> Metrics((EPSILON,)).counts_in
+        {'epsilon_counts_in': 'spent per record'}
+        """
+        loss = self.privacy_loss
+        return {} if loss is None else {f"{loss.name}{COUNTS_IN}": loss.note}
+
+    def in_words(self, name: str, value: str) -> str:
+        """Return a value as a line says it: what a privacy loss counts in stands behind it.
+
+        >>> Metrics((EPSILON,)).in_words("epsilon", "1.0000")
+        '1.0000 (spent per record)'
+        """
+        loss = self.privacy_loss
+        return value if loss is None or loss.name != name else f"{value} ({loss.note})"
 
     def completed(self, means: Mapping[str, Any]) -> dict[str, Any]:
         """Return what was evaluated with what follows from it.

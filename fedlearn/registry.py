@@ -32,7 +32,9 @@ def load_reference(reference: str) -> Any:
     """
     if reference.startswith(objects.SCHEME):
         return objects.load(reference)
-    module_name, _, attribute = reference.partition(":")
+    module_name, colon, attribute = reference.partition(":")
+    if not colon:  # a policy knows by it what is code
+        raise ValueError("it is no module:attribute")
     loaded: Any = _of_file(Path(module_name)) if module_name.endswith(".py") else import_module(module_name)
     for part in attribute.split("."):
         loaded = getattr(loaded, part)

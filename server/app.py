@@ -14,7 +14,7 @@ from flwr.serverapp import Grid, ServerApp
 from fedlearn.config import RunConfig, from_flower, to_flower
 from fedlearn.data.cache import checked
 from fedlearn.errors import SettingError
-from fedlearn.metrics import WORK_DONE, Metric, Metrics, Spread, virtual_time
+from fedlearn.metrics import WORK_DONE, Metric, Metrics, Spread, declared, virtual_time
 from fedlearn.models.loaded import Traits, with_found_data
 from fedlearn.registry import call_plugin
 from fedlearn.runs.checkpoint import RunStore
@@ -26,7 +26,7 @@ from server.fitting import check_devices, check_fitting, check_parcels, check_sc
 from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
 from server.selectors import load_selector, remember
-from server.spending import counted_in, promised
+from server.spending import counted_in, notices_of, promised, without_exact
 from server.summary import noise_notice, plain_bytes, write_confusions, write_summary
 from strategies import load_strategy
 
@@ -57,17 +57,23 @@ def main(grid: Grid, context: Context) -> None:
         assert isinstance(traits, Traits)
         if has_private_learner(exchange):
             traits = traits.of_private_learner()
+        fingerprint, counts_in = traits.fingerprint, ["spent", counted_in(config)]
+        if traits.is_private:
+            if promised(config).is_secure and not traits.test_is_public:
+                fingerprint = ""  # whoever knows all rows but one could find that one by it
+            config = without_exact(config, test_is_public=traits.test_is_public)
+            counts_in += notices_of(config, test_is_public=traits.test_is_public)
         check_fitting(config, traits, strategy)
         check_trust(config, is_virtual=exchange.is_virtual)
         check_stack(config, stacks=exchange.stacks)
         check_schedule(make_schedule, config, traits, strategy, exchange)
-        of_model = traits.metrics.within(promised(config).epsilon, note=f"spent; {counted_in(config)}")
+        of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
         if config.training.partial:
             of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
         on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
         added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices)
         measured = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
-        store = RunStore(folder.path, measured, kept_settings(config), data=traits.fingerprint)
+        store = RunStore(folder.path, measured, kept_settings(config), data=fingerprint)
         if store.exists:
             folder.check_settings(config)
             store.load()
@@ -92,7 +98,7 @@ def main(grid: Grid, context: Context) -> None:
         run = ServerRun(
             exchange, strategy, store, config,
             events=events, kind=traits.update_kind, draws=draws, model_metrics=of_model, selector=selector,
-            is_private=traits.is_private,
+            is_private=traits.is_private, test_is_public=traits.test_is_public,
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, make_schedule, run)
         if not hasattr(schedule, "run"):
@@ -166,12 +172,17 @@ def _about(run: ServerRun) -> dict[str, object]:
 class _ToldLog(EventLog):
     """A log that also prints what came of each round, and where it lies: what ``flwr run --stream`` shows."""
 
+    _metrics = Metrics()  # as the run declares them
+
     def write(self, event: str, **fields: object) -> None:
         """Append one event."""
         super().write(event, **fields)
+        if event == "started":
+            self._metrics = declared(fields["metrics"]) or self._metrics
         if event == "committed":
             measured = {name: value for name, value in fields.items() if isinstance(value, float)}
-            numbers = " ".join(f"{name}={value:.4f}" for name, value in measured.items() if "seconds" not in name)
+            shown = {name: f"{value:.4f}" for name, value in measured.items() if "seconds" not in name}
+            numbers = " ".join(f"{name}={self._metrics.in_words(name, value)}" for name, value in shown.items())
             print(f"round={fields['round']} reported={fields['reported']}/{fields['cohort']} {numbers}", flush=True)
         elif event == "ended":
             reason = f": {fields['reason']}" if fields["reason"] else ""

@@ -44,6 +44,8 @@ class ServerRun:
         Draws cohorts; a new one, unless it has learned something before.
     is_private
         Whether nodes pay for what they report; as the metrics say, unless given.
+    test_is_public
+        Whether everybody may know the rows on which the state is measured.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class ServerRun:
         model_metrics: Metrics | None = None,
         selector: Selector | None = None,
         is_private: bool | None = None,
+        test_is_public: bool = False,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
@@ -75,6 +78,7 @@ class ServerRun:
         self.typical = store.typical  # what reports are compared with
         self.model_metrics = model_metrics or store.metrics
         self.is_private = self.model_metrics.privacy_loss is not None if is_private is None else is_private
+        self.test_is_public = test_is_public
         self.nodes = NodeTable(
             store.folder, self._node_columns(), committed=len(store.history.rounds), sound=store.sound_bytes(NODES)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
@@ -15,7 +16,15 @@ if TYPE_CHECKING:
     from fedlearn.privacy import PrivacySpent
 
 LOCAL, DISTRIBUTED = "local noise", "distributed noise"
+UNSEEN = "distributed noise: as private as it says only under secure aggregation, which this run has not"
+MEASURED = "test rows are measured exactly, and no epsilon counts that"
+UNMEASURED = (
+    "nothing is evaluated: no budget pays for exact measures of private test rows; the table's file may name public "
+    'ones, as test = "public.csv"'
+)
 CAME = ("reported", "refused", "late-report-refused")  # a node has published something
+
+log = logging.getLogger(__name__)
 
 
 def promised(config: RunConfig) -> PrivacySpent:
@@ -26,15 +35,38 @@ def promised(config: RunConfig) -> PrivacySpent:
 
 
 def trust_of(config: RunConfig) -> str:
-    """Return whose noise protects a record, in words; empty of models whose nodes send no sums."""
-    if not model_spec(config.model.name).sums:
-        return ""
-    return DISTRIBUTED if config.privacy.trust == "distributed" else LOCAL
+    """Return whose noise protects a record, in words: each node's own, unless its sums have a share of it."""
+    is_distributed = config.privacy.trust == "distributed" and model_spec(config.model.name).sums
+    return DISTRIBUTED if is_distributed else LOCAL
 
 
 def counted_in(config: RunConfig) -> str:
-    """Return what an epsilon of this run counts in: between which data sets, and whose noise it is."""
-    return "; ".join(filter(None, [promised(config).relation.value, trust_of(config)]))
+    """Return what an epsilon of this run counts in: between which data sets, of whose data, and whose noise it is."""
+    most = promised(config)
+    return f"{most.relation.value}; unit: {most.unit.value}; {trust_of(config)}"
+
+
+def notices_of(config: RunConfig, *, test_is_public: bool) -> list[str]:
+    """Return what must be said beside every epsilon of a private run: of its noise, and of its test rows."""
+    from fedlearn.privacy import seeded_noise
+
+    found = [] if promised(config).is_secure else [seeded_noise(0).notice]
+    found += [UNSEEN] * (trust_of(config) == DISTRIBUTED)
+    if config.evaluation.where != "none":
+        return found + [MEASURED] * (not test_is_public)
+    return found + [UNMEASURED] * _hides_rows(config, test_is_public=test_is_public)
+
+
+def without_exact(config: RunConfig, *, test_is_public: bool) -> RunConfig:
+    """Return the settings of a private run without evaluation, where that would say exactly what noise is to hide."""
+    if config.evaluation.where == "none" or not _hides_rows(config, test_is_public=test_is_public):
+        return config
+    log.warning("evaluation.where = %s: %s", config.evaluation.where, UNMEASURED)
+    return config.model_copy(update={"evaluation": config.evaluation.model_copy(update={"where": "none"})})
+
+
+def _hides_rows(config: RunConfig, *, test_is_public: bool) -> bool:
+    return promised(config).is_secure and not test_is_public
 
 
 def spent_by_partition(events: Path, loss: str, *, most: float) -> dict[int, float]:

@@ -13,9 +13,8 @@ from fedlearn.runs.history import History
 from fedlearn.runs.usage import memory_bytes
 from fedlearn.state import Layout, State
 from server.run import ServerRun
-from server.spending import DISTRIBUTED, promised, spent_by_partition, trust_of
+from server.spending import notices_of, promised, spent_by_partition, trust_of
 
-UNSEEN = "distributed noise: as private as it says only under secure aggregation, which this run has not"
 SEEDED_MODS = "what client.mods draw is seeded: reproducible, protects nobody"
 SECURE_MODS = "what client.mods draw no seed gives: not reproducible"
 
@@ -102,21 +101,19 @@ def _privacy(run: ServerRun) -> dict[str, object]:
         loss.name: max((each for each in (*spent.values(), committed) if each is not None), default=None),
         "nodes_spent": len(spent),
         "neighboring": most.relation.value,
-        **({"trust": trust} if (trust := trust_of(run.config)) else {}),
+        "unit": most.unit.value,
+        "trust": trust_of(run.config),
         "noise": "secure" if most.is_secure else "seeded",
         "noise_notice": "",
     }
 
 
 def noise_notice(run: ServerRun) -> str:
-    """Return what every result must say about the noise of a private model, and about what the strategy has drawn."""
-    from fedlearn.privacy import seeded_noise
-
-    is_seeded = run.config.privacy.noise == "seeded"
-    of_model = seeded_noise(0).notice if is_seeded and run.store.metrics.privacy_loss is not None else ""
-    of_mods = SEEDED_MODS if is_seeded else SECURE_MODS
-    of_trust = UNSEEN if trust_of(run.config) == DISTRIBUTED else ""
-    notices = (of_model, of_trust, of_mods if run.config.client.mods else "", run.draws.notice)
+    """Return what every result must say about a private model, its noise and rows, and what the strategy has drawn."""
+    is_private = run.store.metrics.privacy_loss is not None
+    of_model = notices_of(run.config, test_is_public=run.test_is_public) if is_private else []
+    of_mods = SEEDED_MODS if run.config.privacy.noise == "seeded" else SECURE_MODS
+    notices = (*of_model, of_mods if run.config.client.mods else "", run.draws.notice)
     return "; ".join(notice for notice in notices if notice)
 
 

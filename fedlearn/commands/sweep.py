@@ -153,6 +153,7 @@ def _table(results: list[Result]) -> Table:
     """Return one row a point: what it is judged by and what it sent, means over seeds."""
     from fedlearn.metrics import KNOWN, declared
     from fedlearn.report.numbers import number, size
+    from fedlearn.report.points import counts_in
     from fedlearn.sweeps.results import points_of
 
     points = points_of(results)
@@ -165,8 +166,14 @@ def _table(results: list[Result]) -> Table:
     for title in ("seeds", *(metric.axis_title for metric in shown), "upload"):
         table.add_column(escape(title), justify="right")
     for point in points:
-        spreads = [point.over_seeds(metric.name) for metric in shown]
-        scores = [number(mean) + (f" ± {number(sd)}" if sd is not None else "") for mean, sd in spreads]
+        scores = []
+        for metric in shown:
+            if not isinstance(point.runs[0].summary.get(metric.name), int | float):
+                scores.append("-")
+                continue
+            mean, sd = point.over_seeds(metric.name)
+            words = f" ({counts_in(point.runs)})" if metric.is_privacy_loss else ""
+            scores.append(number(mean) + (f" ± {number(sd)}" if sd is not None else "") + words)
         upload = size(point.over_seeds("bytes_up").mean)
         table.add_row(*map(escape, point.labels.values()), str(len(point.runs)), *scores, upload)
     return table

@@ -1,7 +1,7 @@
 """What a node does to an update before it sends it, and the server before it uses it."""
 
 from fedlearn.compression.base import Codec, Payload
-from fedlearn.compression.parse import parse_chain
+from fedlearn.compression.parse import SHORT, parse_chain
 from fedlearn.config.schema import CompressionSettings
 from fedlearn.registry import Registry
 
@@ -33,9 +33,19 @@ def load_downlink(settings: CompressionSettings) -> Codec:
     return parse_chain(settings.downlink, settings, Registry("compression.downlink", dict(CODECS)))
 
 
+def is_ours(chain: str) -> bool:
+    """Return whether a chain has no stage of somebody else's, ``module:Class``; nothing is loaded.
+
+    >>> is_ours("drop:0.1, quantize:4"), is_ours("rotate,theirs:Stage")
+    (True, False)
+    """
+    stages = (word.strip() for word in chain.split(","))
+    return all(":" not in stage or stage.partition(":")[0] in {*CODECS, *SHORT} for stage in stages)
+
+
 def parcel_codec(chain: str) -> Codec:
     """Return the codec of a parcel beside the state, whose strategy has named it."""
     return parse_chain(chain, CompressionSettings(codec=chain, send="update"), CODECS)
 
 
-__all__ = ["CODECS", "Codec", "Payload", "load_codec", "load_downlink", "parcel_codec"]
+__all__ = ["CODECS", "Codec", "Payload", "is_ours", "load_codec", "load_downlink", "parcel_codec"]

@@ -7,26 +7,33 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from fedlearn.config.options import allowed_by
 from fedlearn.config.schema import Positive, Settings
 from fedlearn.errors import UsageError, quoted
 
+SIMULATED = "simulated"
+"""The key of a node's config that an engine of simulations sets to true: the node is made up, and nobody's."""
+
 
 class Policy(Settings):
-    """What a node does for servers at most; it binds a node that has a ledger."""
+    """What a node does for servers at most; it binds a node that has a ledger. A number in quotes is no number."""
+
+    model_config = ConfigDict(strict=True)
 
     largest_epsilon: Positive
     """Largest epsilon in all, over all runs and servers."""
     epsilon_of_a_run: Positive | None = None
-    """Largest epsilon of one run; as much as in all unless given."""
+    """Largest epsilon of one run; as much as in all unless given. A run is its settings: a server can ask for many."""
     seeded_noise: bool = False
     """Whether noise may be seeded, which protects nobody."""
     public_sizes: bool = False
     """Whether a server may be told how many records there are: each loss then counts double."""
     least_records: Annotated[int, Field(ge=0)] = 0
-    """With fewer records the node takes no part. Whether it has so many, everybody may know."""
+    """With fewer records in its whole table the node takes no part. Whether it has so many, everybody may know."""
+    most_questions: Annotated[int, Field(ge=1)] = 10_000
+    """Questions in all that are answered, as many nearly free ones would fill the disk: each answer is kept."""
     models: tuple[str, ...] = ()
     """Models that may be trained, by name; unless given, the private ones that fedlearn has."""
 
@@ -34,7 +41,9 @@ class Policy(Settings):
     @classmethod
     def _names(cls, given: object) -> object:
         """Take names in one text, as a node's config holds them."""
-        return [name.strip() for name in given.split(",") if name.strip()] if isinstance(given, str) else given
+        if isinstance(given, str):
+            return tuple(name.strip() for name in given.split(",") if name.strip())
+        return tuple(given) if isinstance(given, list) else given
 
     @classmethod
     def of(cls, given: Mapping[str, Any], *, where: str) -> Self:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from fedlearn.config.options import Names, Options, Steps
 
@@ -39,6 +39,14 @@ class Settings(BaseModel):
     """A closed, frozen table of settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_a_switch(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse true and false where a number is wanted: pydantic would take them for 1 and 0."""
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise ValueError("it is no switch: true and false mean nothing here")
+        return value
 
     @field_validator("*")
     @classmethod

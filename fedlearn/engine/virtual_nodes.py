@@ -18,6 +18,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedlearn import flower, wire
+from fedlearn.config.policy import SIMULATED
 from fedlearn.config.schema import DEVICE_SETTING
 from fedlearn.errors import CheckpointError, said
 from fedlearn.exchange import Offers
@@ -86,15 +87,15 @@ def context_of(node_id: int, kept: bytes, *, num_nodes: int, settings: dict[str,
     return Context(
         run_id=flower.RUN_ID,
         node_id=node_id,
-        node_config={"partition-id": partition_of(node_id), "num-partitions": num_nodes, **_device_of(settings)},
+        node_config={"partition-id": partition_of(node_id), "num-partitions": num_nodes, **_said_to_ours(settings)},
         state=flower.from_bytes(kept) if kept else RecordDict(),
         run_config=settings,
     )
 
 
-def _device_of(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Return where a virtual node computes: as the run does; nothing in a foreign app's settings."""
-    return {"device": settings[DEVICE_SETTING]} if DEVICE_SETTING in settings else {}
+def _said_to_ours(settings: Mapping[str, Any]) -> dict[str, str | bool]:
+    """Return that a virtual node is one, and computes where the run does; nothing in a foreign app's settings."""
+    return {"device": settings[DEVICE_SETTING], SIMULATED: True} if DEVICE_SETTING in settings else {}
 
 
 def kept_in(context: Context) -> bytes:

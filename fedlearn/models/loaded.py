@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.config import RunConfig, from_flower, per_run
-from fedlearn.data import load_dataset
+from fedlearn.data import DATASETS, load_dataset
 from fedlearn.data.base import AnyDataset, DataSpec
 from fedlearn.data.partitioning import is_map
 from fedlearn.errors import SettingError, said
@@ -79,7 +79,8 @@ def fingerprint_of(config: RunConfig, dataset: AnyDataset) -> str:
 class Traits:
     """What the server needs to know of a model and its data, without importing what the model needs.
 
-    `is_private`: nodes say no more of their examples than a budget pays for.
+    `is_private`: nodes say no more of their examples than a budget pays for. `test_is_public`: everybody may know the
+    test rows: the file of the data says so, or they come with fedlearn.
     """
 
     update_kind: UpdateKind
@@ -88,6 +89,7 @@ class Traits:
     sums: bool = False
     fingerprint: str = ""  # of the data set, and of the file of a partition
     is_private: bool = False
+    test_is_public: bool = False
 
     def of_private_learner(self) -> Traits:
         """Return the same where the learner makes it private, whatever the model: its loss is measured, too."""
@@ -103,7 +105,10 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
     dataset, model = loaded(config)
     sums = isinstance(model, Ensemble) and model.sums
     is_private = model_spec(config.model.name).is_private or model.metrics.privacy_loss is not None
-    return Traits(model.update_kind, model.metrics, dataset.spec, sums, fingerprint_of(config, dataset), is_private)
+    is_public = bool(getattr(dataset, "test_is_public", _asked_for(config) in DATASETS))
+    return Traits(
+        model.update_kind, model.metrics, dataset.spec, sums, fingerprint_of(config, dataset), is_private, is_public
+    )
 
 
 def trial(settings: Mapping[str, Any], state: State) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from fedlearn.errors import BudgetExceeded
-from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine, as_plain
+from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine, as_plain, summed
 
 SLACK = 1e-9  # relative; shares of a budget, added up again, miss it by some 1e-16 each
 
@@ -170,7 +170,8 @@ class PrivacyAccountant:
 
     def would_exceed(self, epsilon: float) -> bool:
         """Whether booking epsilon would go over the budget."""
-        return self._total(epsilon) > self.budget * (1 + SLACK)
+        total = self._total(epsilon)
+        return total > self.budget * (1 + SLACK) or (math.isinf(total) and math.isfinite(self.budget))
 
     @property
     def remaining(self) -> float:
@@ -184,7 +185,7 @@ class PrivacyAccountant:
         return PrivacySpent(self._total(), self.relation, self.unit, is_secure, tuple(self._lines))
 
     def _total(self, *more: float) -> float:
-        return math.fsum([*(line.epsilon for line in self._lines), *more])
+        return summed([*(line.epsilon for line in self._lines), *more])
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values to store; ``from_dict`` goes on with the same account."""

@@ -10,6 +10,7 @@ remove).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -188,6 +189,18 @@ def largest_loss(epsilon: float, settings: PrivacySettings) -> PrivacySpent:
     is_secure = settings.noise != "seeded"
     loss = PrivacySpent(epsilon, NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, is_secure)
     return loss.under(NeighboringRelation.REPLACE) if settings.public_sizes else loss
+
+
+def summed(epsilons: Iterable[float]) -> float:
+    """Return a sum without rounding in between; infinite where it is beyond the largest float.
+
+    >>> summed([0.1] * 10), summed([1e308, 1e308])
+    (1.0, inf)
+    """
+    try:
+        return math.fsum(epsilons)
+    except OverflowError:
+        return math.inf
 
 
 def as_plain(epsilon: float) -> float | str:

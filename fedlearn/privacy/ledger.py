@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -21,7 +22,7 @@ from typing import Any, ClassVar, Protocol
 
 from fedlearn.errors import BudgetExceeded, FedlearnError
 from fedlearn.privacy.accountant import SLACK
-from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine
+from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine, summed
 
 FORMAT = 1
 FIRST = 2  # number of the line of the first entry
@@ -52,7 +53,7 @@ class Booking:
     question : str
         Digest of all that the answer depends on beside data and noise.
     run : str
-        Digest of the settings that its questions have in common.
+        Digest of the settings that its questions have in common; of a share of the data, with ``/SHARE`` behind it.
     about : str
         For people, as the model's name.
     round_number : int
@@ -80,7 +81,8 @@ class Booking:
 
     def __post_init__(self) -> None:
         """Refuse what is no loss."""
-        if not (0 <= self.epsilon < math.inf):
+        is_number = isinstance(self.epsilon, int | float) and not isinstance(self.epsilon, bool)
+        if not is_number or not 0 <= self.epsilon <= sys.float_info.max:
             raise ValueError(f"epsilon = {self.epsilon!r}: must be a finite number from 0 on")
         object.__setattr__(self, "relation", NeighboringRelation(self.relation))
 
@@ -136,6 +138,10 @@ class Storage(Protocol):
         """Return the bytes of an answer, or nothing where they are gone."""
         ...
 
+    def is_full(self) -> bool:
+        """Return whether there is no room for more answers."""
+        ...
+
 
 class Ledger:
     """The account of one data set, over all runs and servers.
@@ -147,6 +153,8 @@ class Ledger:
     most : float, default=math.inf
         The largest epsilon in all. Where any loss is bounded between data sets of which one record is *replaced*, all
         are counted so: those between sets with a record more or less count double.
+    most_questions : int, optional
+        How many questions are paid for at most, whatever they cost; no limit unless given.
 
     Raises
     ------
@@ -154,9 +162,10 @@ class Ledger:
         By each method, if the ledger does not hold what was written.
     """
 
-    def __init__(self, storage: Storage, *, most: float = math.inf) -> None:
+    def __init__(self, storage: Storage, *, most: float = math.inf, most_questions: int | None = None) -> None:
         self._storage = storage
         self._most = most
+        self._most_questions = math.inf if most_questions is None else most_questions
 
     def once(self, booking: Booking, answer: Callable[[], bytes], *, budget: float) -> bytes:
         """Return what was published for a question; if nothing was, pay for it, have it answered, and keep the answer.
@@ -238,11 +247,19 @@ class Ledger:
         return answer
 
     def _fits(self, booking: Booking, budget: float, entries: list[Entry]) -> bool:
+        if not self._has_room(entries):
+            return False
         of_run = total([*bookings(entries, booking.run), booking]).epsilon
         in_all = total([*bookings(entries), booking]).epsilon
-        return of_run <= budget * (1 + SLACK) and in_all <= self._most * (1 + SLACK)
+        return of_run <= budget * (1 + SLACK) and in_all <= self._most * (1 + SLACK) and in_all < math.inf
+
+    def _has_room(self, entries: list[Entry]) -> bool:
+        """Return whether one more question may be asked: what is looked at is public, as are the answers."""
+        return len(bookings(entries)) < self._most_questions and not self._storage.is_full()
 
     def _remaining(self, booking: Booking, budget: float, entries: list[Entry]) -> float:
+        if not self._has_room(entries):
+            return 0.0
         of_run, in_all = total(bookings(entries, booking.run)), total(bookings(entries))
         return max(min(budget - of_run.epsilon, self._most - in_all.epsilon), 0.0)
 
@@ -253,10 +270,16 @@ def bookings(entries: Iterable[Entry], run: str = "") -> list[Booking]:
 
 
 def total(bookings: Iterable[Booking]) -> PrivacySpent:
-    """Return what bookings come to: their sum, in replaced records if any of them counts so.
+    """Return what bookings come to: their sum over runs, in replaced records if any of them counts so.
 
+    Of the shares of one run the one that has spent the most counts, as a record lies in one of them, and in which does
+    not depend on others: parallel composition. What is bounded for replaced records alone is added up over shares, too.
+
+    >>> from dataclasses import replace
     >>> one = Booking("q", "r", "dp-forest", 1, 0.5, NeighboringRelation.ADD_REMOVE, is_secure=True)
     >>> total([one, one]).epsilon
+    1.0
+    >>> total([one, replace(one, run="s/0"), replace(one, run="s/1")]).epsilon
     1.0
     """
     listed = list(bookings)
@@ -267,8 +290,15 @@ def total(bookings: Iterable[Booking]) -> PrivacySpent:
         PrivacySpent(line.epsilon, each.relation, PrivacyUnit.RECORD, line.is_secure, (line,)).under(common)
         for each, line in zip(listed, lines, strict=True)
     ]
+    shares: dict[tuple[str, str], list[float]] = {}
+    for each, loss in zip(listed, spent, strict=True):
+        whole = each.run if each.relation is NeighboringRelation.REPLACE else each.run.partition("/")[0]
+        shares.setdefault((whole, each.run), []).append(loss.epsilon)
+    most: dict[str, float] = {}
+    for (whole, _), epsilons in shares.items():
+        most[whole] = max(most.get(whole, 0.0), summed(epsilons))
     return PrivacySpent(
-        math.fsum(each.epsilon for each in spent), common, PrivacyUnit.RECORD, all(each.is_secure for each in spent),
+        summed(most.values()), common, PrivacyUnit.RECORD, all(each.is_secure for each in spent),
         tuple(line for each in spent for line in each.lines),
     )  # fmt: skip
 

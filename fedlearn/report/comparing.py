@@ -22,6 +22,7 @@ from fedlearn.report.points import (
     Point,
     best_value,
     compression_ratio,
+    counts_in,
     differing,
     metrics_of,
     seconds_of,
@@ -142,7 +143,10 @@ def _results(runs: Sequence[StoredRun]) -> Iterator[tuple[str, ...]]:
         if not a and not b:
             continue
         difference = "" if a is None or b is None else ("-" if b < a else "+") + column.form(abs(b - a))
-        yield column.title, column.text(a), column.text(b), difference
+        words = [counts_in([run]) if run.metrics.of(column.name).is_privacy_loss else "" for run in runs]
+        yield column.title, column.text(a), column.text(b), difference if words[0] == words[1] else "of unlike kinds"
+        if any(words):
+            yield f"{column.title} counts in", *(each or "-" for each in words), ""
     yield "rounds", *(str(len(run.rounds)) for run in runs), ""
     yield "status", *(run.status for run in runs), ""
     yield "SHA-256", *((sha_of(run) or "-")[:16] for run in runs), ""

@@ -110,6 +110,11 @@ def metrics_of(runs: Sequence[StoredRun]) -> Metrics:
     return Metrics.of_all(run.metrics for run in runs)
 
 
+def counts_in(runs: Sequence[StoredRun]) -> str:
+    """Return what the privacy loss of runs counts in, in words; empty where none has one."""
+    return " | ".join(dict.fromkeys(words for run in runs for words in run.metrics.counts_in.values()))
+
+
 def best(run: StoredRun, metric: Metric) -> tuple[float, int] | None:
     """Return the best value of a metric and its round."""
     top: tuple[float, int] | None = None

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from fedlearn.config.load import flat_from_toml
 from fedlearn.errors import UsageError, printable, said
-from fedlearn.metrics import Metrics
+from fedlearn.metrics import COUNTS_IN, Metrics
 from fedlearn.runs.classes import CLASSES
 from fedlearn.runs.folder import DATA, ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
 from fedlearn.runs.history import COLUMNS
@@ -289,7 +289,8 @@ def _rows(path: Path, problems: list[str]) -> list[Row]:
             reader = csv.DictReader(_lines_of(file), strict=True)
             _check_columns(reader.fieldnames or ())
             for row in reader:
-                rows.append({printable(str(name)): _value(text) for name, text in row.items()})
+                numbers = {name: text for name, text in row.items() if not str(name).endswith(COUNTS_IN)}
+                rows.append({printable(str(name)): _value(text) for name, text in numbers.items()})
     except FileNotFoundError:
         problems.append(f"{path.name} is missing: no round was committed")
     except OSError as error:

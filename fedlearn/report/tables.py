@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.markup import escape as escape_markup
 from rich.table import Table as RichTable
 
+from fedlearn.metrics import COUNTS_IN
 from fedlearn.report.numbers import (
     number,
     plain,
@@ -32,6 +33,7 @@ from fedlearn.report.points import (
     Spread,
     best_value,
     compression_ratio,
+    counts_in,
     differing,
     metrics_of,
     seconds_of,
@@ -212,14 +214,22 @@ def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
     ]
 
 
+def _words_of_losses(runs: Sequence[StoredRun]) -> list[Column]:
+    """Return the column of what a privacy loss counts in, if any of the runs has one: no table says it without."""
+    loss = metrics_of(runs).privacy_loss
+    return [Column(f"{loss.name}{COUNTS_IN}", f"{loss.title} counts in", str, numeric=False)] if loss else []
+
+
 def runs_table(runs: Sequence[StoredRun]) -> Table:
     """Return one row a run: the settings that tell it apart, and what came of it."""
     names, measures = differing(runs), _measures(runs)
     lost = [name for name in ("failed", "refused", "late") if any(run.total(name) for run in runs)]
+    said = _words_of_losses(runs)
     columns = (
         Column("run", "run", str, numeric=False),
         *(Column(name, name.rpartition(".")[2], shown, numeric=False) for name in names),
         *(column for column, _ in measures),
+        *said,
         Column("rounds", "rounds", str),
         *(Column(name, name, lambda value: f"{value:.0f}") for name in lost),
         Column("status", "status", str, numeric=False),
@@ -230,6 +240,7 @@ def runs_table(runs: Sequence[StoredRun]) -> Table:
             run.name,
             *(run.settings.get(name) for name in names),
             *(measure(run) for _, measure in measures),
+            *(counts_in([run]) or None for _ in said),
             len(run.rounds),
             *(run.total(name) for name in lost),
             run.status,
@@ -247,13 +258,18 @@ def sha_of(run: StoredRun) -> str | None:
 
 def points_table(points: Sequence[Point]) -> Table:
     """Return one row for each choice of settings: means over its seeds."""
-    measures = _measures([run for point in points for run in point.runs])
+    runs = [run for point in points for run in point.runs]
+    measures, said = _measures(runs), _words_of_losses(runs)
     columns = (
         Column("point", "settings", str, numeric=False),
         Column("seeds", "seeds", str),
         *(c for c, _ in measures),
+        *said,
     )
-    rows = [(p.label, len(p.counted), *(p.spread(measure) for _, measure in measures)) for p in points]
+    rows = [
+        (p.label, len(p.counted), *(p.spread(measure) for _, measure in measures), *(counts_in(p.runs) for _ in said))
+        for p in points
+    ]
     return Table("points", "Means over seeds", columns, tuple(rows))
 
 
@@ -261,6 +277,11 @@ def rounds_table(runs: Sequence[StoredRun]) -> Table:
     """Return one row a run and round: all of metrics.csv."""
     names = list(dict.fromkeys(name for run in runs for row in run.rounds for name in row))
     of = metrics_of(runs).of
-    columns = (Column("run", "run", str, numeric=False), *(Column(name, of(name).title, str) for name in names))
-    rows = [(run.name, *(plain(row.get(name)) for name in names)) for run in runs for row in run.rounds]
+    said = _words_of_losses(runs)
+    columns = (Column("run", "run", str, numeric=False), *(Column(name, of(name).title, str) for name in names), *said)
+    rows = [
+        (run.name, *(plain(row.get(name)) for name in names), *(counts_in([run]) for _ in said))
+        for run in runs
+        for row in run.rounds
+    ]
     return Table("rounds", "Rounds", columns, tuple(rows))

@@ -17,6 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from fedlearn.metrics import COUNTS_IN
 from fedlearn.report.numbers import number, size
 from fedlearn.runs.log import Event, RunView, following
 
@@ -37,13 +38,14 @@ def headline(view: RunView) -> str:
 
 def plain_line(view: RunView, row: Event) -> str:
     """Return one committed round as a line that can be grepped."""
+    metrics = view.metrics_of(view.measured)
     parts = {
         "round": f"{row['round']}/{view.rounds}",
         "reported": f"{row['reported']}/{row['cohort']}",
         "failed": row["failed"],
         "refused": row["refused"],
         "late": row["late"],
-        **{name: number(row[name]) for name in view.measured},
+        **{name: metrics.in_words(name, number(row[name])) for name in view.measured},
         "bytes_up": row["bytes_up"],
         **({} if (ratio := view.times_smaller(row)) is None else {"compression_ratio": f"{ratio:.2f}"}),
         "seconds": f"{_seconds(row):.2f}",
@@ -58,6 +60,8 @@ def drawing(view: RunView, now: float) -> RenderableType:
         parts.append(Text(view.about["notice"], style="bold yellow"))
     if view.rows:
         parts.append(_Rounds(view))
+    for name, words in view.metrics_of(view.measured).counts_in.items():
+        parts.append(Text(f"{name.removesuffix(COUNTS_IN)}: {words}", style="dim"))
     parts.append(_Status(view, now))
     if view.warning:
         parts.append(Text(view.warning, style="yellow"))

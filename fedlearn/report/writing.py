@@ -15,7 +15,7 @@ from fedlearn.report.charts.learning import curves, pareto
 from fedlearn.report.charts.nodes import over_nodes
 from fedlearn.report.charts.plots import save
 from fedlearn.report.charts.rounds import all_reported, fates, phases
-from fedlearn.report.charts.skew import skew_of
+from fedlearn.report.charts.skew import hides_sizes, skew_of
 from fedlearn.report.page.classes import confusions
 from fedlearn.report.page.document import page_of
 from fedlearn.report.page.sections import sections_of
@@ -101,5 +101,5 @@ def _figures(runs: Sequence[StoredRun]) -> Iterator[tuple[str, Chart]]:
         yield each.key, each
     for matrix in confusions(run):
         yield matrix.key, matrix
-    if isinstance(skew := skew_of(run.settings), HeatMap):
+    if not hides_sizes(run) and isinstance(skew := skew_of(run.settings), HeatMap):
         yield "skew", skew

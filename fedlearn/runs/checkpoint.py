@@ -571,14 +571,15 @@ class RunStore:
     def _publish(self, packed: bytes, best: bytes | None, records: Sequence[RoundRecord]) -> None:
         """Write what people read: the latest model, the best one if given, the table, to which `records` are new."""
         write_together(self.folder, {"model.safetensors": packed} | ({} if best is None else {BEST: best}))
-        path, columns = self.folder / TABLE, [*COLUMNS, *self.metrics.columns]
+        path, said = self.folder / TABLE, self.metrics.counts_in
+        columns = [*COLUMNS, *self.metrics.columns, *said]
         is_ours = path.is_file() and not path.is_symlink() and path.stat().st_size == self._table_bytes
         if records and is_ours:
-            rows = _as_csv(records, columns).encode()
+            rows = _as_csv(records, columns, said).encode()
             write_from(path, self._table_bytes, rows)
             self._table_bytes += len(rows)
         else:
-            table = _as_csv(self.history.rounds, columns, header=True).encode()
+            table = _as_csv(self.history.rounds, columns, said, header=True).encode()
             write_atomically(path, table)
             self._table_bytes = len(table)
 
@@ -612,12 +613,14 @@ def _records(data: bytes, path: Path) -> Iterator[RoundRecord]:
         yield record
 
 
-def _as_csv(records: Iterable[RoundRecord], columns: list[str], *, header: bool = False) -> str:
+def _as_csv(
+    records: Iterable[RoundRecord], columns: list[str], said: Mapping[str, str], *, header: bool = False
+) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     if header:
         writer.writeheader()
     for record in records:
         row: dict[str, Any] = {k: round(v, 6) if isinstance(v, float) else v for k, v in record.as_row().items()}
-        writer.writerow(row)
+        writer.writerow({**row, **said})
     return text.getvalue()

@@ -5,10 +5,11 @@ FOLDER/
 ├── NAME.ledger               a line for each booking and each publication, only ever appended to
 ├── NAME.head                 how many lines there are at least, and their running checksum
 ├── NAME.published/SHA256     what was published, to be sent again
-└── NAME.lock                 held by who spends, until what he publishes is kept
+└── NAME.lock                 held by who spends, until what he publishes is kept; not empty once there was a head
 ```
 
-A line is synced before the head that counts it is written: a crash leaves at most sound lines that no head counts. Who
+A line is synced before the head that counts it is written: a crash leaves at most sound lines that no head counts.
+Where there is no head, and the lock or an answer says that there was one, lines may be gone: nothing is spent. Who
 puts back both files as they were, from a copy, has the node forget what it has spent since: a folder cannot know that.
 """
 
@@ -28,6 +29,7 @@ from fedlearn.privacy.ledger import LedgerDamaged, check_of, lines_in
 from fedlearn.runs.checkpoint import sync_folder, write_atomically
 
 SUFFIX = ".ledger"
+FULL = 10 * 2**30  # bytes of answers that are kept of one data set, but for the last one
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -70,7 +72,7 @@ class LedgerFile:
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
-            if is_counted:
+            if is_counted or self._was_counted():
                 self._check(b"")
             return b""
         with file:
@@ -95,6 +97,9 @@ class LedgerFile:
                 sync_folder(self.path.parent)
             whole = before + lines
             write_atomically(self._head, json.dumps({"lines": lines_in(whole), "check": check_of(whole)}).encode())
+            if not _size_of(self._lock):
+                with self._lock.open("ab", buffering=0) as lock:  # in place: others wait for this very file
+                    _write(lock, b"there is a head\n")
 
     def keep(self, sha256: str, answer: bytes) -> None:
         """Keep the bytes of an answer."""
@@ -107,13 +112,21 @@ class LedgerFile:
         except OSError:
             return b""
 
+    def is_full(self) -> bool:
+        """Return whether no more answers are kept, as a server could fill the disk with them; they are public."""
+        return sum(_size_of(answer) for answer in self._published.glob("*")) >= FULL
+
+    def _was_counted(self) -> bool:
+        """Return whether there has been a head, going by what is written after it."""
+        return _size_of(self._lock) > 0 or bool(list(self._published.glob("*")))
+
     def _check(self, lines: bytes) -> None:
         """Refuse lines of which some are gone that the head has counted."""
         try:
             head = json.loads(self._head.read_bytes())
             counted, check = int(head["lines"]), str(head["check"])
         except FileNotFoundError:
-            if lines_in(lines) > 2:  # what the first call writes: a crash may have left it without a head
+            if lines_in(lines) > 2 or self._was_counted():  # a crash leaves what the first call writes without a head
                 raise LedgerDamaged(1, f"and all others are counted by {self._head.name}, which is missing") from None
             return
         except (ValueError, TypeError, KeyError):
@@ -128,8 +141,12 @@ class LedgerFile:
 
 def names_in(folder: Path) -> list[str]:
     """Return the names of the data that a folder has ledgers of, those without lines left included."""
-    found = {path.stem for suffix in (SUFFIX, ".head") for path in folder.glob(f"*{suffix}")}
+    found = {path.stem for suffix in (SUFFIX, ".head", ".published") for path in folder.glob(f"*{suffix}")}
     return sorted(name for name in found if _NAME.fullmatch(name))
+
+
+def _size_of(file: Path) -> int:
+    return file.stat().st_size if file.is_file() else 0
 
 
 def _write(file: BinaryIO, data: bytes) -> None:

@@ -23,12 +23,13 @@ FIRST = ("status", "rounds")
 LAST = ("bytes_up", "bytes_down", "compression_ratio", "model_sha256", "reason")
 NOT_HERE = (
     "seed", "seconds", "cpu_seconds", "memory_bytes", "dataset", "dataset_notice", "model", "metrics", "clients",
-    "bytes_protocol", "noise_notice", "devices", *LAST,
+    "bytes_protocol", "devices", *LAST,
 )  # fmt: skip
 """Parts of a summary that are settings, or no result, or stand elsewhere in the row."""
 
 NOT_OF_ROUNDS = ("round_number", "attempts", "ready", "uploads", "bytes_protocol")
 NOT_AVERAGED = ("best_round", "rounds")
+PRIVACY = ("neighboring", "unit", "trust", "noise", "noise_notice")  # what stands beside an epsilon, also in means
 
 VIRTUAL = "virtual_"  # before the names of columns in virtual time
 
@@ -66,7 +67,8 @@ class Result:
         for values in self.stored.rounds:
             kept = {k: v for k, v in values.items() if k not in NOT_OF_ROUNDS and not _is_of_the_clock(k)}
             numbers = {"round": values["round_number"], **kept}
-            yield {**self._labels(), **{name: plain(number) for name, number in numbers.items()}}
+            words = self.stored.metrics.counts_in
+            yield {**self._labels(), **{name: plain(number) for name, number in numbers.items()}, **words}
 
     def _labels(self) -> Row:
         return {"run": self.run.name, **self.run.labels, "seed": self.run.seed}
@@ -114,6 +116,8 @@ def point_row(point: PlannedPoint) -> Row:
     for name, value in _results_in(point.runs[0].summary).items():
         if isinstance(value, int | float) and name not in NOT_AVERAGED:
             row[f"{name}_mean"], row[f"{name}_sd"] = point.over_seeds(name)
+        elif name in PRIVACY:
+            row[name] = " | ".join(dict.fromkeys(str(run.summary.get(name, "")) for run in point.runs))
     return row
 
 

@@ -12,12 +12,13 @@ from typing import Annotated
 
 import typer
 
-from tests.adversary.mends import A_FEDERATION, Mend, needed
+from tests.adversary.mends import A_FEDERATION, SUMS, Mend, needed
 
 APP, LEDGER, PURSE = "unit/client/test_app.py", "unit/privacy/test_ledger.py", "unit/client/test_ledger.py"
 ACCOUNT, SPENDING, RELAY = (
     f"unit/{name}.py" for name in ("privacy/test_accountant", "server/test_spending", "trees/numbers/test_relay")
 )
+SAID, FILES = "unit/report/test_privacy_loss.py", "unit/runs/test_ledgers.py"
 NUMBERS, CLASSES = (f"unit/trees/{name}.py" for name in ("numbers/test_regression", "classes/test_classification"))
 NETWORK = "end_to_end/test_ledger_on_a_network.py::test_a_run_submitted_again_or_by_a_hostile_server_costs_nothing_more"
 DRAWING, TABLE = "unit/data/test_drawing.py", "unit/client/test_own_table.py"
@@ -198,6 +199,113 @@ LEAKS = (
         "14", "fedlearn/data/tables.py",
         "line if _cells(line) == len(found) else empty", "line",
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
+        "15", "server/app.py",
+        "            config = without_exact(config, test_is_public=traits.test_is_public)\n", "",
+        f"{SUMS}::test_under_noise_that_protects_nothing_exact_of_private_rows_leaves",
+    ),
+    Mend(
+        "15", "server/app.py",
+        '                fingerprint = ""', "                pass",
+        f"{SUMS}::test_under_noise_that_protects_nothing_exact_of_private_rows_leaves",
+    ),
+    Mend(
+        "15", "server/spending.py",
+        "    return promised(config).is_secure and not test_is_public", "    return False",
+        f"{SPENDING}::test_private_test_rows_are_not_measured_under_noise_that_protects",
+    ),
+    Mend(
+        "15", "server/spending.py",
+        "return found + [MEASURED] * (not test_is_public)", "return found",
+        f"{SPENDING}::test_what_is_measured_of_test_rows_is_said_beside_an_epsilon",
+    ),
+    Mend(
+        "15", "fedlearn/report/page/sections.py",
+        "        if hides_sizes(run):\n            continue\n", "",
+        f"{SAID}::test_no_picture_counts_the_rows_of_nodes_that_noise_is_to_hide",
+    ),
+    Mend(
+        "16", "client/ledger.py",
+        "if len(loaded(from_flower(context.run_config))[0].train) < policy.least_records:",
+        'if len(__import__("client.node").node.examples_of(context)) < policy.least_records:',
+        f"{PURSE}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
+    ),
+    Mend(
+        "16", "client/policy.py",
+        "    if config.data.options and policy.least_records:", "    if policy is None:",
+        f"{PURSE}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
+    ),
+    Mend(
+        "17", "client/policy.py",
+        "return context.node_config.get(SIMULATED) is not True",
+        'return bool(context.node_config.keys() - {"partition-id", "num-partitions", "device", SIMULATED})',
+        f"{PURSE}::test_a_real_node_without_a_ledger_refuses_distributed_noise_too",
+    ),
+    Mend(
+        "17", "fedlearn/engine/virtual_nodes.py",
+        "if DEVICE_SETTING in settings else {}", "if DEVICE_SETTING in settings else {SIMULATED: True}",
+        "unit/client/test_node.py::test_only_an_engine_of_simulations_makes_a_node_virtual",
+    ),
+    Mend(
+        "18", "client/ledger.py",
+        'str(context.node_config.get("data-name", ""))',
+        'str(context.node_config.get("data-name", "")) + f"-{partition_id_of(context)}"',
+        f"{PURSE}::test_shares_of_one_table_pay_from_one_ledger",
+    ),
+    Mend(
+        "19", "fedlearn/metrics.py",
+        'return value if loss is None or loss.name != name else f"{value} ({loss.note})"', "return value",
+        f"{SAID}::test_the_line_of_a_round_and_the_live_view_say_it",
+    ),
+    Mend(
+        "19", "fedlearn/report/comparing.py",
+        "        if any(words):\n", "        if not words:\n",
+        f"{SAID}::test_two_runs_are_compared_with_what_each_epsilon_counts_in",
+    ),
+    Mend(
+        "19", "fedlearn/report/tables.py",
+        "if loss else []", "if not loss else []",
+        f"{SAID}::test_every_table_with_an_epsilon_has_a_column_for_what_it_counts_in",
+    ),
+    Mend(
+        "19", "fedlearn/runs/checkpoint.py",
+        "        writer.writerow({**row, **said})\n", "        writer.writerow(row)\n",
+        f"{SUMS}::test_a_result_says_whose_noise_protects_wherever_it_says_epsilon",
+    ),
+    Mend(
+        "20", "fedlearn/runs/ledgers.py",
+        "if lines_in(lines) > 2 or self._was_counted():", "if lines_in(lines) > 2:",
+        f"{FILES}::test_a_ledger_of_which_parts_are_gone_does_not_begin_anew",
+    ),
+    Mend(
+        "20", "fedlearn/runs/ledgers.py",
+        "if is_counted or self._was_counted():", "if is_counted:",
+        f"{FILES}::test_a_ledger_of_which_parts_are_gone_does_not_begin_anew",
+    ),
+    Mend(
+        "21", "client/policy.py",
+        "config.client.mods or names_code(config):",
+        'config.client.mods or ":" in config.data.dataset + config.data.partition:',
+        f"{PURSE}::test_code_that_a_server_names_is_not_even_imported",
+    ),
+    Mend(
+        "21", "client/policy.py",
+        "if isinstance(value, str) and setting not in PLAIN", 'if setting.rpartition(".")[2] in ("name", "codec")',
+        f"{PURSE}::test_every_setting_that_is_no_plain_text_is_taken_for_one_that_may_name_code",
+    ),
+    Mend(
+        "21", "client/policy.py",
+        "and not _asks_ours(message):", "and not message:",
+        f"{PURSE}::test_a_message_names_no_code_either",
+    ),
+    Mend(
+        "22", "fedlearn/privacy/ledger.py",
+        "len(bookings(entries)) < self._most_questions and not", "not",
+        f"{PURSE}::test_a_server_asks_no_more_questions_than_the_owner_allows_however_little_they_cost",
+    ),
+    Mend(
+        "22", "fedlearn/runs/ledgers.py",
+        ">= FULL\n", ">= 10**9 * FULL\n",
+        f"{FILES}::test_answers_that_fill_the_disk_are_not_kept_without_end",
     ),
 )  # fmt: skip
 """In the order of the table."""

@@ -413,6 +413,24 @@ MENDS = (
         "place.get(text, place.get(_plain(text), np.nan)) for text", "np.nan if _plain(text) in MISSING else "
         "place.get(text, place.get(_plain(text), np.nan)) for text",
         "unit/data/test_tables.py::test_a_category_that_reads_like_missing_is_one_where_it_is_declared",
+        "N1", "fedlearn/privacy/budget.py",
+        "    except OverflowError:\n        return math.inf\n", "    except LookupError:\n        return math.inf\n",
+        "unit/privacy/test_ledger.py::test_a_sum_beyond_the_largest_float_is_more_than_there_is",
+    ),
+    Mend(
+        "N1", "fedlearn/privacy/accountant.py",
+        " or (math.isinf(total) and math.isfinite(self.budget))", "",
+        "unit/privacy/test_accountant.py::test_a_sum_beyond_the_largest_float_exceeds_the_budget",
+    ),
+    Mend(
+        "N2", "fedlearn/config/schema.py",
+        "if isinstance(value, bool) and cls.model_fields", "if value is None and cls.model_fields",
+        "unit/config/test_load.py::test_true_is_no_number",
+    ),
+    Mend(
+        "N2", "fedlearn/config/policy.py",
+        "    model_config = ConfigDict(strict=True)\n", "",
+        "unit/client/test_ledger.py::test_a_policy_that_cannot_be_read_allows_nothing",
     ),
 )  # fmt: skip
 """In the order of the table. A mend of several parts has several."""

@@ -55,7 +55,7 @@ def test_a_run_submitted_again_or_by_a_hostile_server_costs_nothing_more(federat
 
     first = ended(0)
     assert (first.summary["epsilon"], first.summary["nodes_spent"], first.summary["noise"]) == (1.0, 3, "secure")
-    assert booked() == [1.0, 1.0, 1.0]
+    assert booked() == [1.0]  # of three shares of one table: a record lies in one of them
     federation.client_of(1).kill()  # and is started again, with a ledger and no context
     again = ended(0)
     assert again.summary["model_sha256"] == first.summary["model_sha256"]
@@ -65,9 +65,9 @@ def test_a_run_submitted_again_or_by_a_hostile_server_costs_nothing_more(federat
     reported = [event for run in (first, again) for event in run.events if event["event"] == "reported"]
     seen = {(event["partition"], event["bytes"]): event["epsilon"] for event in reported}
     assert len(reported) == 6
-    assert (len(seen), sum(seen.values()), sum(booked())) == (3, 3.0, 3.0)
+    assert (len(seen), set(seen.values()), booked()) == (3, {1.0}, [1.0])
     other = ended(0, seed=2)
     assert other.summary["model_sha256"] != first.summary["model_sha256"]
-    assert booked() == [2.0, 2.0, 2.0]
+    assert booked() == [2.0]
     run = ended(1, seed=3)
     assert {event["reason"] for event in run.events if event["event"] == "not-ready"} == {"budget-spent"}

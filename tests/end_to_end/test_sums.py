@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 
@@ -101,11 +102,44 @@ def test_a_result_says_whose_noise_protects_wherever_it_says_epsilon(execute, tr
     run = execute({**BAYES, "privacy.trust": trust}, engine="inline")
     assert run.summary["trust"] == words
     (reported,) = run.summary["metrics"]["reported"]
-    assert reported["note"] == f"spent; add or remove one record; {words}"
+    counts_in = f"spent; add or remove one record; unit: record; {words}; {run.summary['noise_notice']}"
+    assert reported["note"] == counts_in
+    assert f",{counts_in}" in (run.folder / "metrics.csv").read_text().splitlines()[1].replace('"', "")
     (started,) = run.events_of("started")
     hidden = "only under secure aggregation, which this run has not"
     for said in (run.summary["noise_notice"], started["notice"]):
         assert (hidden in said) == (trust == "distributed")
+
+
+OWN = {**BAYES, "data.dataset": "own.toml", "clients": 3}
+
+
+@pytest.fixture
+def own_table(tmp_path, monkeypatch):
+    rows = [f"{'uv'[row % 2]},{('no', 'yes')[row % 3 == 0]}" for row in range(60)]
+    (tmp_path / "own.csv").write_text("\n".join(["a,y", *rows]))
+    declared = 'data="own.csv"\ntarget="y"\nclasses=["no","yes"]\ncategories={a=["u","v"]}\n'
+    (tmp_path / "own.toml").write_text(declared)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_under_noise_that_protects_nothing_exact_of_private_rows_leaves(execute, own_table):
+    run = execute({**OWN, "privacy.noise": "secure"}, engine="inline")
+    assert not {"classes.json", "best.safetensors"} & {path.name for path in run.folder.iterdir()}
+    assert {run.summary[name] for name in ("accuracy", "loss", "best_accuracy", "best_round")} == {None}
+    assert run.summary["noise_notice"].startswith("nothing is evaluated: no budget pays for")
+    assert json.loads((run.folder / "checkpoint.json").read_text())["data"] == ""
+    for event in (*run.events_of("reported"), *run.events_of("committed")):
+        assert event.get("examples", 1) == 1
+        assert event.get("accuracy") is None
+
+
+def test_under_seeded_noise_a_result_says_that_rows_were_measured_exactly(execute, own_table):
+    run = execute({**OWN, "privacy.noise": "seeded"}, engine="inline")
+    assert run.summary["accuracy"] is not None
+    (reported,) = run.summary["metrics"]["reported"]
+    for said in (run.summary["noise_notice"], reported["note"]):
+        assert "test rows are measured exactly" in said
 
 
 def test_the_budget_stays_spent_across_a_resume(execute):

@@ -13,6 +13,7 @@ import argparse
 import json
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
@@ -32,7 +33,7 @@ from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.processes import free_port
 from fedlearn.errors import FedlearnError, UsageError
 from fedlearn.privacy.ledger import Ledger, LedgerDamaged
-from fedlearn.runs.ledgers import LedgerFile
+from fedlearn.runs.ledgers import LedgerFile, names_in
 
 PAUSES = (2.0, 3.0, 5.0, 10.0)  # seconds before a process that has died again and again is started once more
 LONG = 60.0  # seconds after which a process that dies is no longer one that dies again and again
@@ -43,6 +44,11 @@ OWNER = {"own-data": True, "device": False, "ledger": False, "data-name": False,
 }
 """Flags by which a node's owner says what its data are and may be used for -> whether one stands alone."""
 SWITCHES = {"": False, "false": False, "0": False, "true": True, "1": True}
+
+SHARED = (
+    "no --own-data: this node's rows are a share of the table %s, by the server's seed: all shares pay from one "
+    "ledger in this folder, and by each ledger in another folder a record may lose as much again"
+)
 
 log = logging.getLogger("client")
 
@@ -177,6 +183,10 @@ def _privacy_config(options: argparse.Namespace) -> str:
             log.info("%s has spent %s of %g", name, ledger.spent(), policy.largest_epsilon)
         except LedgerDamaged as error:
             raise UsageError(f"{options.ledger}: the ledger of {name}: {error}: put a copy back") from None
+    else:
+        log.warning(SHARED, name)
+        if old := [each for each in names_in(options.ledger) if re.fullmatch(rf"{re.escape(name)}-\d+", each)]:
+            log.warning("%s counts no more: lower --largest-epsilon by what it holds", ", ".join(old))
     entries = {"ledger": str(options.ledger.resolve()), "data-name": name, **policy.as_node_config()}
     return " ".join(f"{key}={json.dumps(value)}" for key, value in entries.items())
 
@@ -220,8 +230,14 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--policy", type=Path, metavar="FILE",
                         help="TOML file of what the owner allows, by the names of the flags below.")  # fmt: skip
     parser.add_argument("--largest-epsilon", type=float, metavar="X", help="In all, over all runs and servers.")
-    parser.add_argument("--epsilon-of-a-run", type=float, metavar="X", help="Of one run; else as much as in all.")
+    parser.add_argument(
+        "--epsilon-of-a-run",
+        type=float,
+        metavar="X",
+        help="Of one run; else as much as in all. Another seed is another run.",
+    )
     parser.add_argument("--least-records", type=int, metavar="N", help="With fewer, which this says, it takes no part.")
+    parser.add_argument("--most-questions", type=int, metavar="N", help="That are answered in all; else 10000.")
     parser.add_argument("--models", metavar="NAME,...", help="That may be trained; else fedlearn's private ones.")
     parser.add_argument("--seeded-noise", action="store_true", default=None, help="Noise may protect nobody.")
     parser.add_argument("--public-sizes", action="store_true", default=None,

@@ -21,6 +21,7 @@ from fedlearn.data.partitioning import PARTITIONS, is_map
 from fedlearn.data.sources.paths import HUB, is_path
 from fedlearn.errors import FedlearnError, said
 from fedlearn.report.charts.kinds import HeatMap
+from fedlearn.report.stored import StoredRun
 
 MOST_NODES = 100  # columns of the picture
 MOST_BYTES = 1 << 24  # of a file that says who has what, and of examples that are made for the picture
@@ -34,6 +35,12 @@ def skew_of(settings: Mapping[str, Any]) -> HeatMap | str:
     except FedlearnError as error:
         return f"its settings cannot be read: {error}"
     return _picture(config.data, config.clients, config.seed)
+
+
+def hides_sizes(run: StoredRun) -> bool:
+    """Return whether noise is to hide how many rows of which class a node has: then no picture counts them."""
+    of_ours = run.settings.get("data.dataset") in DATASETS
+    return bool(run.metrics.privacy_loss and run.settings.get("privacy.noise") != "seeded" and not of_ours)
 
 
 @lru_cache(maxsize=64)

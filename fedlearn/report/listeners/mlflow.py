@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.errors import UsageError
+from fedlearn.metrics import declared
 from fedlearn.report.listeners import scalars_of
 from fedlearn.runs.checkpoint import write_atomically
 from fedlearn.runs.log import Event
@@ -55,6 +56,9 @@ class MLflow:
         """Send the numbers of a committed round, and how the run has ended."""
         if event["event"] == "ended":
             self._status = STATUS.get(event["status"], "FAILED")
+        if event["event"] == "started" and (metrics := declared(event.get("metrics"))):
+            for name, words in metrics.counts_in.items():
+                self._client.set_tag(self._run_id, name, words)
         if event["event"] == "committed":
             for name, value in scalars_of(event).items():
                 self._client.log_metric(

@@ -17,7 +17,7 @@ from fedlearn.report.charts import learning as charts
 from fedlearn.report.charts.kinds import LineChart
 from fedlearn.report.numbers import byte_unit, plain
 from fedlearn.report.page.figures import figure, legend, line_class
-from fedlearn.report.points import PHASES, Point, differing, metrics_of, shown
+from fedlearn.report.points import PHASES, Point, counts_in, differing, metrics_of, shown
 from fedlearn.report.stored import StoredRun
 
 AXES = {"rounds": "rounds", "bytes": "bytes", "seconds": "time", "hours": "virtual time"}
@@ -68,6 +68,10 @@ def grid_of(points: Sequence[Point], drawn: Sequence[LineChart], *, note: str = 
     """
     if not drawn:
         return ""
+    runs = [run for point in points for run in point.runs]
+    loss = metrics_of(runs).privacy_loss
+    if loss is not None and loss.name in map(_metric_of, drawn):
+        note = f"{note} {loss.title}: {counts_in(runs)}."
     if any(len(point.runs) > 1 for point in points):
         note = "Lines are means over seeds, bands reach from the lowest to the highest. " + note
     said = f'<p class="note">{escape(note.strip())}</p>' if note else ""

@@ -12,7 +12,7 @@ from fedlearn.errors import said
 from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.charts.learning import pareto
 from fedlearn.report.charts.rounds import all_reported, fates, phases
-from fedlearn.report.charts.skew import skew_of
+from fedlearn.report.charts.skew import hides_sizes, skew_of
 from fedlearn.report.numbers import number, ratio, seconds, size
 from fedlearn.report.page import details, learning
 from fedlearn.report.page import runs as run_list
@@ -208,6 +208,8 @@ def _skew(runs: Sequence[StoredRun]) -> str:
     """Return who has which labels, once for each way in which these runs spread them (over seeds: the first)."""
     ways: dict[str, StoredRun] = {}
     for run in runs:
+        if hides_sizes(run):
+            continue
         if run.rounds and run.settings:  # from the first round on the data are in the cache
             way = {k: v for k, v in run.settings.items() if k.startswith("data.") and k not in NO_DIFFERENCE}
             ways.setdefault(repr([way, run.settings.get("clients")]), run)

@@ -10,9 +10,13 @@ from flwr.app import Context, Message, MetricRecord, RecordDict
 
 from client.discretion import Withheld
 from client.ledger import run_of
+from client.policy import PLAIN, names_code
 from fedlearn import flower, wire
 from fedlearn.cohort import Instruction
 from fedlearn.config import config_from, from_flower, to_flower
+from fedlearn.config.load import setting_names
+from fedlearn.config.names import field_of
+from fedlearn.config.policy import Policy
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.virtual_nodes import partition_of
@@ -20,6 +24,7 @@ from fedlearn.models.loaded import initial_state
 from fedlearn.privacy.ledger import Ledger, bookings
 from fedlearn.runs.ledgers import LedgerFile, names_in
 from strategies.forest_union import ForestUnion
+from tests.architecture.test_tables import TABLES
 
 FOREST = {"clients": 4, "data.dataset": "diabetes", "model.name": "dp-forest", "privacy.noise": "secure", "out": "/a"}
 NODE, PARTITION = 5, 3
@@ -151,9 +156,66 @@ def test_a_table_in_the_nodes_data_folder_is_its_own(hospital, tmp_path, monkeyp
         assert hospital.ready(data__dataset=name) == ""
 
 
-@pytest.mark.parametrize("name", ["data.dataset", "data.partition", "client.mods"])
-def test_code_that_a_server_names_is_not_even_imported(hospital, name):
-    assert hospital.ready(**{name.replace(".", "__"): "no_such_module:thing"}) == "code-not-allowed"
+REGISTERED = {table.setting for table in TABLES.values()} - {"--log"}
+PRIVATE = {"model.name": "dp-forest", "model.loss": ""}
+SHARED = {"model.name": "mlp", "data.dataset": "digits"}
+CODE = "no_such_module:thing"
+
+
+def valued(setting, reference):
+    """Return a setting that names a reference, in the form that it takes."""
+    kind = field_of(setting)
+    return {reference: {}} if kind.metadata and setting.endswith(("steps", "options")) else reference
+
+
+@pytest.mark.parametrize("model", [PRIVATE, SHARED], ids=["private", "allowed"])
+@pytest.mark.parametrize("setting", sorted(REGISTERED | {"compression.downlink", "client.mods"}))
+def test_code_that_a_server_names_is_not_even_imported(tmp_path, setting, model):
+    """All settings that any table is asked for, so that a new one is among them."""
+    hospital = Hospital(tmp_path, models="dp-forest, mlp")
+    changes = {name.replace(".", "__"): value for name, value in {**model, setting: valued(setting, CODE)}.items()}
+    assert hospital.ready(**changes) == "code-not-allowed"
+    assert hospital.trains(**changes) == "code-not-allowed"
+
+
+TEXTS = sorted(name for name in setting_names() if field_of(name).annotation is str and name not in PLAIN)
+
+
+@pytest.mark.parametrize("setting", TEXTS)
+def test_every_setting_that_is_no_plain_text_is_taken_for_one_that_may_name_code(setting):
+    assert names_code(config_from({**FOREST, setting: valued(setting, CODE)}))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"strategy.options": {"strategy": CODE}}, {"data.partition_options": {"sizes": ["uniform", CODE]}},
+        {"strategy.steps": {"clip": {}, CODE: {"norm": 1.0}}}, {"compression.codec": f"drop:0.1, {CODE}:4"},
+        {"training.optimizer": "sgd:thing"}, {"model.loss": "object:thing-1"}, {"data.dataset": "[x:y"},
+        {"rounds.selector_options": {"deep": [[[[{CODE: 1}]]]]}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_code_is_found_wherever_a_setting_hides_it(given):
+    assert names_code(config_from({**FOREST, **given}))
+
+
+def test_what_is_ours_is_no_code_of_a_server():
+    ours = {
+        "strategy.steps": {"clip": {"norm": 1.0}}, "compression.codec": "drop:0.1, rotate,ternary:0.2",
+        "compression.send": "update", "out": "/a:b", "engine.device": "cuda:1", "engine.address": "a:1",
+        "strategy.options": {"server_lr": 0.1}, "data.notice": "no: it is not",
+    }  # fmt: skip
+    assert not names_code(config_from({**FOREST, **ours}))
+
+
+def test_a_message_names_no_code_either(tmp_path):
+    """The codec of a parcel beside the state comes with the instruction, and not with the settings."""
+    hospital = Hospital(tmp_path)
+    message = instruction()
+    message.content[wire.PARCELS] = wire.parcels_record({"control": CODE})
+    assert hospital.trains(message) == "code-not-allowed"
+    assert names_in(tmp_path) == []
 
 
 def test_what_the_owner_allows_is_done(tmp_path):
@@ -192,9 +254,12 @@ def test_a_round_of_sums_costs_its_share_and_comes_again_for_nothing(hospital):
     assert asks(state, 1) == first
 
 
-@pytest.mark.parametrize("about", [{"own-data": True}, {"memory": "/tmp"}, {"own-data": True, "memory": "/tmp"}])
+REAL = [{}, {"device": "cpu"}, {"simulated": "true"}, {"own-data": True}, {"memory": "/tmp"}]
+
+
+@pytest.mark.parametrize("about", REAL, ids=str)
 def test_a_real_node_without_a_ledger_refuses_distributed_noise_too(tmp_path, about):
-    """Its own noise would be a share, and nobody hides what it sends."""
+    """Its own noise would be a share, and nobody hides what it sends; it need not say that it is real."""
     hospital = Hospital(tmp_path)
     hospital.about = {"partition-id": PARTITION, "num-partitions": 4, **about}
     hostile = {"model__name": "dp-naive-bayes", "privacy__trust": "distributed", "privacy__noise": "seeded"}
@@ -209,7 +274,71 @@ def test_with_fewer_records_than_the_owner_asks_for_a_node_takes_no_part(tmp_pat
     assert names_in(tmp_path) == ([] if word else ["patients"])
 
 
-@pytest.mark.parametrize("policy", [{"largest_epsilon": "much"}, {"least_records": -1}])
+def table_of(folder, monkeypatch, rows):
+    (folder / "t.csv").write_text(
+        "\n".join(["a,y", *(f"{'uv'[row % 2]},{('no', 'yes')[row % 3 == 0]}" for row in range(rows))])
+    )
+    (folder / "t.toml").write_text('data="t.csv"\ntarget="y"\nclasses=["no","yes"]\ncategories={a=["u","v"]}\n')
+    monkeypatch.setenv("FEDLEARN_DATA", str(folder))
+    return {"model__name": "dp-naive-bayes", "strategy__name": "sums", "data__dataset": "t.toml"}
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own data", "a share"])
+def test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with(tmp_path, monkeypatch, own):
+    """A share of the rows, or of the nodes, that a server chooses would have it find their number by halving."""
+    asked = table_of(tmp_path, monkeypatch, 300)
+    hospital = Hospital(tmp_path / "ledgers", least_records=200, largest_epsilon=9.0)
+    hospital.about["own-data"] = own
+    shares = [{"data__node_test_share": share} for share in (0.0, 0.5, 0.99)]
+    parts = [{"clients": clients, "seed": clients} for clients in (4, 100)]
+    words = {hospital.ready(**asked, **more) for more in (*shares, *parts)}
+    assert "not-enough-records" not in words
+    assert hospital.ready(**asked, data__options={"target": "a"}) == "data-not-allowed"
+
+
+def test_a_server_asks_no_more_questions_than_the_owner_allows_however_little_they_cost(tmp_path):
+    hospital = Hospital(tmp_path, most_questions=3)
+    answers = [hospital.trains(seed=seed, privacy__epsilon=1e-9) for seed in range(1, 5)]
+    assert [answer == "budget-spent" for answer in answers] == [False, False, False, True]
+    assert hospital.ready(seed=9) == "budget-spent"
+    assert hospital.trains(seed=1, privacy__epsilon=1e-9) == answers[0]  # what was answered comes again
+    assert Policy.model_fields["most_questions"].default == 10_000
+
+
+def test_shares_of_one_table_pay_from_one_ledger(tmp_path):
+    """Which record is whose follows from the seed, which is the server's: a record is paid for by its table."""
+    hospital = Hospital(tmp_path, largest_epsilon=2.5)
+    del hospital.about["own-data"]
+    for partition, seed in ((0, 1), (1, 2), (2, 3)):
+        hospital.about["partition-id"] = partition
+        answer = hospital.trains(seed=seed)
+    assert answer == "budget-spent"
+    assert hospital.ledger.spent().epsilon == 2.0
+    hospital.about["partition-id"] = 1
+    assert hospital.trains(seed=2) in hospital.seen
+
+
+def test_of_the_shares_of_one_run_the_one_that_spends_the_most_counts(tmp_path):
+    """A record lies in one of them; in another run it may lie in another."""
+    hospital = Hospital(tmp_path, largest_epsilon=1.0)
+    del hospital.about["own-data"]
+    for hospital.about["partition-id"] in (0, 1):
+        assert hospital.ready() == ""
+        assert isinstance(hospital.trains(), tuple)
+    assert hospital.ledger.spent().epsilon == 1.0
+    assert hospital.trains(seed=2) == "budget-spent"
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"largest_epsilon": "much"},
+        {"largest_epsilon": True},
+        {"largest_epsilon": "3"},
+        {"seeded_noise": 1},
+        {"least_records": -1},
+    ],
+)
 def test_a_policy_that_cannot_be_read_allows_nothing(tmp_path, policy):
     hospital = Hospital(tmp_path, **policy)
     assert hospital.ready() == hospital.trains() == "policy-unreadable"

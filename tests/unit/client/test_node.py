@@ -51,3 +51,12 @@ def test_virtual_node_computes_where_the_run_does():
     virtual = context_of(FIRST_NODE_ID, b"", num_nodes=4, settings=settings)
     assert node.on_its_device(None, virtual, lambda message, context: context.run_config) is settings
     assert not is_real(virtual)
+
+
+def test_only_an_engine_of_simulations_makes_a_node_virtual():
+    """Flower's own SuperNode and its simulation say no more than this; a foreign app is told nothing of ours."""
+    assert is_real(context())
+    assert is_real(context(device="cpu"))
+    assert context_of(FIRST_NODE_ID, b"", num_nodes=4, settings={"lr": 0.1}).node_config.keys() == {
+        "partition-id", "num-partitions",
+    }  # fmt: skip

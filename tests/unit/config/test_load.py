@@ -199,3 +199,9 @@ def test_settings_of_one_run_are_the_same_object_from_message_to_message():
 @pytest.mark.parametrize(("clients", "cohort", "goal"), [(10, 4, 4), (10, 0, 10), (3, 20, 3)])
 def test_goal_count_is_never_more_than_there_are_nodes(clients, cohort, goal):
     assert config_from({"clients": clients, "rounds.cohort": cohort}).goal_count == goal
+
+
+@pytest.mark.parametrize("setting", ["privacy.epsilon", "clients", "training.lr", "rounds.cohort"])
+def test_true_is_no_number(setting):
+    with pytest.raises(SettingError, match=rf"{setting} = True: it is no switch"):
+        config_from({setting: True})

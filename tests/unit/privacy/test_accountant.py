@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import pickle
+import sys
 
 import pytest
 from hypothesis import given
@@ -163,3 +164,11 @@ def test_what_counts_in_something_else_is_refused(kind):
     accountant = PrivacyAccountant(1.0, **kind)
     with pytest.raises(ValueError, match="open an account of that kind"):
         accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a private tree")
+
+
+@pytest.mark.parametrize("budget", [1e308, sys.float_info.max])
+def test_a_sum_beyond_the_largest_float_exceeds_the_budget(budget):
+    accountant = PrivacyAccountant(budget)
+    accountant.spend(budget, what="first")
+    with pytest.raises(BudgetExceeded):
+        accountant.spend(budget, what="second")

@@ -36,6 +36,9 @@ class Shelf:
     def kept(self, sha256):
         return self.answers.get(sha256, b"")
 
+    def is_full(self):
+        return False
+
 
 def asked(question="q", *, run="run", epsilon=1.0, relation=NeighboringRelation.ADD_REMOVE, round_number=1):
     return Booking(question, run, "dp-forest", round_number, epsilon, relation, is_secure=True)
@@ -171,7 +174,27 @@ def test_an_answer_that_is_not_what_was_published_is_not_sent(shelf, change):
         Ledger(shelf).once(asked(), never, budget=9.0)
 
 
-@pytest.mark.parametrize("epsilon", [-1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("epsilon", [-1.0, float("nan"), float("inf"), 10**400, True, "1"])
 def test_what_is_no_loss_is_not_booked(epsilon):
     with pytest.raises(ValueError, match="must be a finite number from 0 on"):
         asked(epsilon=epsilon)
+
+
+@pytest.mark.parametrize("relation", NeighboringRelation)
+@pytest.mark.parametrize("most", [1e308, float("inf")])
+def test_a_sum_beyond_the_largest_float_is_more_than_there_is(shelf, most, relation):
+    ledger = Ledger(shelf, most=most)
+    ledger.once(asked("first", epsilon=1e308), lambda: b"tree", budget=1e308)
+    with pytest.raises(BudgetExceeded):
+        ledger.once(asked("second", epsilon=1e308, relation=relation), never, budget=1e308)
+    assert not ledger.covers(asked("second", run="other", epsilon=1e308, relation=relation), budget=float("inf"))
+    assert ledger.spent().epsilon == 1e308
+
+
+def test_shares_of_one_run_are_paid_in_parallel_and_runs_one_after_the_other(shelf):
+    """But not where only the loss of a replaced record is bounded: it may leave one share for another."""
+    costs = [("one/0", 0.5), ("one/1", 0.75), ("two/0", 0.5), ("two/0", 0.25), ("three", 1.0)]
+    booked = [asked(run=run, epsilon=epsilon) for run, epsilon in costs]
+    assert total(booked).epsilon == 0.75 + 0.75 + 1.0
+    replaced = NeighboringRelation.REPLACE
+    assert total([asked(run=run, epsilon=1.0, relation=replaced) for run in ("one/0", "one/1")]).epsilon == 2.0

@@ -40,7 +40,8 @@ def view_of(measured, plain_bytes):
         (
             FOREST,
             0,
-            "round=1/4 reported=2/2 failed=2 refused=2 late=2 epsilon=1.0000 mae=63283.9 mae_scaled=0.1305 "
+            "round=1/4 reported=2/2 failed=2 refused=2 late=2 epsilon=1.0000 (spent per record) "
+            "mae=63283.9 mae_scaled=0.1305 "
             "bytes_up=500 seconds=6.00",
         ),
     ],

@@ -54,4 +54,9 @@ def test_columns_of_a_neural_run_are_what_they_always_were(tmp_path):
 
 def test_columns_of_a_private_regression(tmp_path):
     RunStore(tmp_path, PRIVATE_REGRESSOR).begin({})
-    assert (tmp_path / "metrics.csv").read_text().strip().endswith("evaluation_seconds,epsilon,mae,mae_scaled")
+    assert (
+        (tmp_path / "metrics.csv")
+        .read_text()
+        .strip()
+        .endswith("evaluation_seconds,epsilon,mae,mae_scaled,epsilon_counts_in")
+    )

@@ -158,3 +158,51 @@ def test_a_line_that_does_not_fit_onto_the_disk_is_taken_back_and_nothing_is_pub
 def test_a_name_that_is_none_of_a_file_is_refused(tmp_path, name):
     with pytest.raises(UsageError, match="data name"):
         LedgerFile(tmp_path, name)
+
+
+def spent_thrice(folder):
+    for number in range(3):
+        ledger(folder).once(asked(f"q{number}", f"run{number}"), lambda: b"tree", budget=1.0)
+
+
+def lines_left(folder, count):
+    file = folder / "patients.ledger"
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:count]))
+    (folder / "patients.head").unlink()
+
+
+def emptied(folder):
+    for file in (folder / "patients.published").iterdir():
+        file.unlink()
+
+
+ENDS = ("ledger", "head")
+LOST = {
+    "two lines are left, and no head": lambda folder: lines_left(folder, 2),
+    "one line is left, and no head": lambda folder: lines_left(folder, 1),
+    "only answers and lock are left": lambda folder: [folder.joinpath(f"patients.{end}").unlink() for end in ENDS],
+    "only the lock is left": lambda folder: (LOST["only answers and lock are left"](folder), emptied(folder)),
+    "only answers are left": lambda folder: (
+        LOST["only answers and lock are left"](folder), (folder / "patients.lock").unlink(),
+    ),
+    "two lines and the lock are left": lambda folder: (lines_left(folder, 2), emptied(folder)),
+    "two lines and the answers are left": lambda folder: (lines_left(folder, 2), (folder / "patients.lock").unlink()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", LOST)
+def test_a_ledger_of_which_parts_are_gone_does_not_begin_anew(tmp_path, loss):
+    spent_thrice(tmp_path)
+    LOST[loss](tmp_path)
+    with pytest.raises(LedgerDamaged):
+        ledger(tmp_path).once(asked("another", "one"), lambda: b"tree", budget=1.0)
+    with pytest.raises(LedgerDamaged):
+        ledger(tmp_path).spent()
+
+
+def test_answers_that_fill_the_disk_are_not_kept_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledgers, "FULL", 8)
+    assert ledger(tmp_path).once(asked(), lambda: b"12345678", budget=1.0) == b"12345678"
+    with pytest.raises(BudgetExceeded):
+        ledger(tmp_path).once(asked("other", "one"), lambda: b"tree", budget=1.0)
+    assert ledger(tmp_path).once(asked(), lambda: b"", budget=1.0) == b"12345678"

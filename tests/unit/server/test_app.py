@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from fedlearn.config import to_flower
+from fedlearn.config import config_from, to_flower
 from fedlearn.errors import SettingError
+from fedlearn.metrics import EPSILON, MAE, Metrics
+from fedlearn.models.loaded import traits
 from fedlearn.models.presets import settings_from
 from fedlearn.registry import load_reference
-from server.app import has_private_learner
+from server.app import _ToldLog, has_private_learner
 
 PRIVATE = "tests.end_to_end.plugins.noisy_counts:NoisyCounts"
 UNKNOWN = "known_to_the_nodes_alone:Learner"
@@ -33,3 +36,23 @@ def test_a_learner_that_the_nodes_of_a_network_alone_know_is_no_error():
     assert not has_private_learner(exchange(UNKNOWN, is_virtual=False))
     with pytest.raises(SettingError, match=r"training\.learner"):
         has_private_learner(exchange(UNKNOWN, is_virtual=True))
+
+
+def test_the_line_of_a_round_on_a_network_says_what_epsilon_counts_in(tmp_path, capsys):
+    metrics = Metrics((replace(EPSILON, note="spent; add or remove one record; unit: record; local noise"),), (MAE,))
+    with _ToldLog(tmp_path / "events.jsonl", None) as events:
+        events.write("started", metrics=metrics.to_plain())
+        events.write("committed", round=1, reported=2, cohort=2, epsilon=1.0, mae=2.0, training_seconds=1.0)
+    said = "epsilon=1.0000 (spent; add or remove one record; unit: record; local noise) mae=2.0000\n"
+    assert capsys.readouterr().out == f"round=1 reported=2/2 {said}"
+
+
+@pytest.mark.parametrize(("dataset", "is_public"), [("diabetes", True), ("own.toml", False)])
+def test_test_rows_are_public_of_data_sets_that_come_with_fedlearn_alone(tmp_path, monkeypatch, dataset, is_public):
+    rows = [f"{row % 9},{row % 7}" for row in range(30)]
+    (tmp_path / "own.csv").write_text("\n".join(["a,y", *rows]))
+    declared = 'data = "own.csv"\ntarget = "y"\ntarget_bounds = [0, 9]\nbounds = { a = [0, 9] }\n'
+    (tmp_path / "own.toml").write_text(declared)
+    monkeypatch.chdir(tmp_path)
+    settings = to_flower(config_from({"model.name": "dp-forest", "data.dataset": dataset}))
+    assert traits(settings, {}).test_is_public is is_public

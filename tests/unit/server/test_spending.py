@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fedlearn.config import config_from
-from server.spending import promised, spent_by_partition
+from server.spending import counted_in, notices_of, promised, spent_by_partition, without_exact
 
 
 @pytest.fixture
@@ -57,3 +57,42 @@ def test_a_log_that_is_not_there_says_nothing(tmp_path):
 )
 def test_what_a_run_may_cost_says_in_which_relation(public, said):
     assert str(promised(config_from({"privacy.epsilon": 1.5, "privacy.public_sizes": public}))) == said
+
+
+SEEDED, MEASURED = "seeded noise: reproducible, protects nobody", "test rows are measured exactly"
+
+
+@pytest.mark.parametrize(
+    ("noise", "where", "test_is_public", "words"),
+    [
+        ("secure", "server", True, []),
+        ("secure", "none", False, ["nothing is evaluated"]),
+        ("auto", "none", False, ["nothing is evaluated"]),
+        ("secure", "none", True, []),
+        ("seeded", "server", False, [SEEDED, MEASURED]),
+        ("seeded", "server", True, [SEEDED]),
+        ("seeded", "none", False, [SEEDED]),
+    ],
+)
+def test_what_is_measured_of_test_rows_is_said_beside_an_epsilon(noise, where, test_is_public, words):
+    config = config_from({"model.name": "dp-naive-bayes", "privacy.noise": noise, "evaluation.where": where})
+    notices = notices_of(config, test_is_public=test_is_public)
+    assert [notice[: len(word)] for notice, word in zip(notices, words, strict=True)] == words
+
+
+@pytest.mark.parametrize(
+    ("noise", "test_is_public", "left"),
+    [("secure", False, "none"), ("auto", False, "none"), ("secure", True, "server"), ("seeded", False, "server")],
+)
+def test_private_test_rows_are_not_measured_under_noise_that_protects(noise, test_is_public, left, caplog):
+    config = config_from({"model.name": "dp-naive-bayes", "privacy.noise": noise})
+    assert without_exact(config, test_is_public=test_is_public).evaluation.where == left
+    assert len(caplog.messages) == (left == "none")
+    assert all(message.startswith("evaluation.where = server: nothing is evaluated") for message in caplog.messages)
+
+
+def test_what_an_epsilon_counts_in_names_relation_unit_and_trust():
+    local = config_from({"model.name": "dp-forest"})
+    shared = config_from({"model.name": "dp-naive-bayes", "privacy.trust": "distributed", "privacy.public_sizes": True})
+    assert counted_in(local) == "add or remove one record; unit: record; local noise"
+    assert counted_in(shared) == "replace one record; unit: record; distributed noise"
