@@ -79,7 +79,7 @@ def _replayed(pairs: int, seed: int) -> list[str]:
     wrong = []
     for name, draw in (numbers.REPLAYS | classes.REPLAYS | sums.REPLAYS | nodes.REPLAYS).items():
         result = replay(name, draw, pairs=pairs, seed=seed)
-        wrong += [str(result)] if result.is_refuted or result.missed else []
+        wrong += [str(result)] if result.is_refuted or result.missed or result.is_blind else []
         found = len(result.slips) - len(result.missed)
         loss = f"[{'bold red' if result.is_refuted else 'green'}]{result.largest:.6f}[/]"
         slips = f"[{'bold red' if result.missed else 'green'}]{found} of {len(result.slips)}[/]"
