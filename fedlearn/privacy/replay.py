@@ -196,7 +196,9 @@ def loss_of(pair: Pair, rng: np.random.Generator) -> Loss:
     if as_bytes(published) != as_bytes(again):
         return Loss(np.inf, why="the answers are the same, and what is published differs")
     if isinstance(published, Failed):
-        return Loss(np.inf, why=f"nothing can be published, whatever the records: {published.kind}: {published.message}")
+        return Loss(
+            np.inf, why=f"nothing can be published, whatever the records: {published.kind}: {published.message}"
+        )
     if why := why_too_few(recorder.calls) or (recorder.sources.why_known(replayer.sources) if pair.is_secret else ""):
         return Loss(np.inf, why=why)
     claimed = pair.claimed(published) if callable(pair.claimed) else pair.claimed
