@@ -6,34 +6,27 @@ less. Three kinds of rows:
 
 - *a report of a node*, in any round, after any number of released rounds, of tables of numbers and of classes, with
   local noise. The state need not be one that an honest server sends in that round;
-- *a sum of shares*: distributed noise, in a round to which as few nodes report as a server commits;
-- *from the file on*: one line more in the file of a table, through the loader and the partition, of a node that holds
-  the whole file, and of all the nodes of a simulation together.
+- *later rounds* alone, where a model has several: a slip in them must show by itself;
+- *a sum of shares*: distributed noise, in a round to which as few nodes report as a server commits.
+
+What stands before the report (file, loader, partition, client app) is replayed by `fedlearn.engine.file_replays`.
 """
 
 from __future__ import annotations
 
-import csv
-import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from flwr.app import Context, RecordDict
 from numpy.typing import NDArray
 
-from fedlearn import flower
 from fedlearn.cohort import needed_of
-from fedlearn.config import config_from, from_flower, to_flower
+from fedlearn.config import config_from
 from fedlearn.data.base import Examples, TableDataset, TableSchema
 from fedlearn.errors import SettingError
 from fedlearn.metrics import EPSILON
 from fedlearn.models import MODELS, model_spec
-from fedlearn.models.loaded import loaded
 from fedlearn.privacy import largest_loss
 from fedlearn.privacy.replay import Draw, Pair, Record, booked_by_lines, made, public_of
 from fedlearn.registry import load_reference
@@ -47,6 +40,7 @@ CLASSES = TableSchema("y", BOUNDS, CATEGORIES, classes=("no", "yes"))
 COLUMNS = [np.array([0.05, 0.05, 0.95, 0.95, np.nan]), np.array([0.0, 0.0, 1.0, 1.0, np.nan])]
 ROUNDS = (1, 2, 3, 5, 12)  # of a run, of which one is drawn
 MOST_RELEASED = 4  # rounds before the one that is replayed
+SHARED = 0.2  # of the reports of sums, with distributed noise
 FEW = {"rounds.minimum_ready": 0.8, "rounds.quorum": 0.7}  # of those wanted, and of these, must report
 
 OPTIONS: dict[str, list[dict[str, Any]]] = {
@@ -100,17 +94,21 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Drawn:
-    """What is common to the pairs of a model."""
+class Drawn:
+    """What is drawn for a pair of data sets of a model: schema, settings, options.
+
+    `odd`: what a cell may hold beside numbers and codes.
+    """
 
     rng: np.random.Generator
     name: str
     schema: TableSchema
     settings: dict[str, Any]
     options: dict[str, Any]
+    odd: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, name: str, rng: np.random.Generator, *, rounds: int, **settings: Any) -> _Drawn:
+    def of(cls, name: str, rng: np.random.Generator, *, rounds: int, **settings: Any) -> Drawn:
         """Return a schema, a budget and options, drawn."""
         schemas = _schemas_of(name)
         every = OPTIONS.get(name, [{}])
@@ -126,6 +124,11 @@ class _Drawn:
         """Whether the number of records is."""
         return bool(self.settings["privacy.public_sizes"])
 
+    @property
+    def columns(self) -> list[NDArray[np.float64]]:
+        """Of each feature the values that it may have."""
+        return [np.append(column, self.odd) for column in COLUMNS]
+
     def node(self, **changes: Any) -> Node:
         """Return a node."""
         settings = self.settings | {name.replace("__", "."): value for name, value in changes.items()}
@@ -133,15 +136,16 @@ class _Drawn:
 
     def table(self, node: Node) -> Table:
         """Return records of a node."""
-        return made(self.rng, COLUMNS, node.targets)
+        return made(self.rng, self.columns, np.append(node.targets, self.odd))
 
     def record(self, node: Node) -> Record:
         """Return the one that makes the difference, or what is in its place."""
-        return np.array([self.rng.choice(column) for column in COLUMNS]), float(self.rng.choice(node.targets))
+        features = np.array([self.rng.choice(column) for column in self.columns])
+        return features, float(self.rng.choice(np.append(node.targets, self.odd)))
 
     def released(self, rounds: int, reports: int) -> State:
         """Return the state after so many rounds of others."""
-        seeded = self.node(privacy__epsilon=5.0, privacy__noise="seeded")
+        seeded = self.node(privacy__epsilon=5.0, privacy__noise="seeded", privacy__trust="local")
         state: State = seeded.model.initial_state(seed=1)
         for number in range(1, rounds + 1):
             state = _next(state, [seeded.report(state, *self.table(seeded), number).arrays for _ in range(reports)])
@@ -156,17 +160,23 @@ class _Drawn:
 
 
 def of(name: str, *, first: int = 1) -> Draw:
-    """Return what draws pairs for a report of a node, in one of the first rounds from this one on, or in several."""
+    """Return what draws pairs for a report of a node, in one of the first rounds from this one on, or in several.
+
+    Of a model of sums some are shares.
+    """
     is_planned = model_spec(name).rounds == "planned"
 
     def draw(rng: np.random.Generator) -> Pair:
+        if model_spec(name).sums and rng.random() < SHARED:
+            return of_shares(name)(rng)
         total = int(rng.choice([each for each in ROUNDS if each >= first])) if is_planned else 1
-        drawn = _Drawn.of(name, rng, rounds=total)
+        drawn = Drawn.of(name, rng, rounds=total)
         begin = int(rng.integers(first, min(total, MOST_RELEASED + 1) + 1)) if is_planned else int(rng.integers(1, 6))
         last = min(begin + int(rng.choice([0, 0, 1, 2])), total) if is_planned else begin
         released = begin - 1 if is_planned and rng.random() < 0.8 else int(rng.integers(MOST_RELEASED + 1))
         node, state = drawn.node(), drawn.released(released, int(rng.integers(1, 4)))
-        before = _said(node, state, begin - 1) if is_planned and begin > 1 else 0.0
+        before = _said(node, begin - 1)
+        booked = booked_of(node, state)
         costs = sum(node.booked(number) for number in range(begin, last + 1))
 
         def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> list[Any]:
@@ -180,7 +190,7 @@ def of(name: str, *, first: int = 1) -> Draw:
             node,
             publish,
             lambda reports: min(reports[-1].metrics[EPSILON.name] - before, costs),
-            booked=lambda reports, booked=_booked_of(node, state): booked,  # type: ignore[misc]
+            booked=lambda reports: booked,
         )
 
     return draw
@@ -196,13 +206,13 @@ def of_shares(name: str) -> Draw:
     def draw(rng: np.random.Generator) -> Pair:
         total = int(rng.choice(ROUNDS)) if is_planned else 1
         nodes = {"clients": int(rng.integers(2, 7)), "privacy.trust": "distributed", "privacy.noise": "seeded"}
-        drawn = _Drawn.of(name, rng, rounds=total, **{"rounds.cohort": 0} | FEW | nodes)
+        drawn = Drawn.of(name, rng, rounds=total, **{"rounds.cohort": 0} | FEW | nodes)
         number = int(rng.integers(1, min(total, MOST_RELEASED + 1) + 1))
         node = drawn.node()
         rounds = node.config.rounds
         fewest = needed_of(rounds.quorum, needed_of(rounds.minimum_ready, node.config.goal_count))
         state = drawn.released(number - 1, fewest)
-        before = _said(node, state, number - 1) if is_planned and number > 1 else 0.0
+        before = _said(node, number - 1)
         others = [drawn.table(node) for _ in range(fewest - 1)]
 
         def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
@@ -214,33 +224,6 @@ def of_shares(name: str) -> Draw:
             return min(published["metrics"][EPSILON.name] - before, node.booked(number))
 
         return drawn.pair(node, publish, claimed, is_secret=False)
-
-    return draw
-
-
-def of_file(name: str, *, clients: int) -> Draw:
-    """Return what draws pairs of files of a table that differ by a line.
-
-    Parameters
-    ----------
-    clients
-        Nodes among whom the file is divided, and of whom all reports are published; 1: a node that holds all of it.
-    """
-
-    def draw(rng: np.random.Generator) -> Pair:
-        drawn = _Drawn.of(name, rng, rounds=1, **{"privacy.public_sizes": False, "clients": clients})
-        plain = drawn.node()
-        state = plain.model.initial_state(seed=1)
-        settings = drawn.settings | {"model.name": name, "privacy.noise": "secure", "seed": int(rng.integers(100))}
-
-        def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> list[Any]:
-            with TemporaryDirectory() as folder, _cache_in(folder):
-                table = _written(Path(folder), drawn.schema, X, y)
-                flat = to_flower(config_from(settings | {"data.dataset": str(table)}))
-                contexts = [_context(flat, partition, clients) for partition in range(clients)]
-                return [_report_of(each, plain, state) for each in contexts]
-
-        return drawn.pair(plain, publish, lambda reports: max(each.metrics[EPSILON.name] for each in reports))
 
     return draw
 
@@ -274,13 +257,15 @@ def _next(state: State, reports: list[State]) -> State:
     return {each: np.concatenate([state[each], sum(report[each] for report in reports)]) for each in state}
 
 
-def _said(node: Node, state: State, round_number: int) -> float:
-    """Return what a node says that it has spent up to a round."""
+def _said(node: Node, round_number: int) -> float:
+    """Return what a node says that it has spent up to a round of several."""
+    if not round_number or model_spec(node.config.model.name).rounds != "planned":
+        return 0.0
     nothing = np.zeros((0, len(COLUMNS))), np.zeros(0)
-    return float(node.report(state, *nothing, round_number).metrics[EPSILON.name])
+    return float(node.report(node.model.initial_state(seed=1), *nothing, round_number).metrics[EPSILON.name])
 
 
-def _booked_of(node: Node, state: State) -> Mapping[str, float]:
+def booked_of(node: Node, state: State) -> Mapping[str, float]:
     """Return what the account's lines book for callers.
 
     The plan of a regressor depends on how many records there seem to be, so that nothing is known of it.
@@ -291,63 +276,11 @@ def _booked_of(node: Node, state: State) -> Mapping[str, float]:
     return booked_by_lines(PAID)(public_of(seeded.fit(np.zeros((0, len(COLUMNS))), np.zeros(0))))
 
 
-# --- from the file on ---------------------------------------------------------------------------------------------
-
-
-def _written(folder: Path, schema: TableSchema, X: NDArray[np.float64], y: NDArray[np.float64]) -> Path:
-    """Write a table, and what is declared about it; return the file that declares it."""
-    target = 'classes = ["no", "yes"]' if schema.classes else "target_bounds = [-1, 1]"
-    declared = f'data = "table.csv"\ntarget = "y"\n{target}\n[bounds]\na = [0, 1]\n[categories]\nb = ["red", "green"]\n'
-    (folder / "table.toml").write_text(declared, encoding="utf-8")
-    with (folder / "table.csv").open("w", newline="", encoding="utf-8") as file:
-        lines = csv.writer(file)
-        lines.writerow(["a", "b", "y"])
-        for (a, b), number in zip(X.tolist(), y.tolist(), strict=True):
-            label = schema.classes[int(number)] if schema.classes else number
-            lines.writerow([_cell(a), "" if np.isnan(b) else CATEGORIES["b"][int(b)], label])
-    return folder / "table.toml"
-
-
-def _cell(value: float) -> float | str:
-    return "" if np.isnan(value) else value
-
-
-@contextmanager
-def _cache_in(folder: str) -> Iterator[None]:
-    """Have what is read kept in a folder, as nothing of it is read again."""
-    before = os.environ.get("FEDLEARN_CACHE")
-    os.environ["FEDLEARN_CACHE"] = folder
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["FEDLEARN_CACHE"]
-        else:
-            os.environ["FEDLEARN_CACHE"] = before
-
-
-def _context(settings: dict[str, Any], partition: int, clients: int) -> Context:
-    """Return the context of a node; one that is alone holds its own data."""
-    alone = {"own-data": True} if clients == 1 else {}
-    place = {"partition-id": partition, "num-partitions": clients}
-    return Context(flower.RUN_ID, partition + 1, {**place, **alone}, RecordDict(), settings)
-
-
-def _report_of(context: Context, plain: Node, state: State) -> Any:
-    """Return the report of a node that reads its records from a file."""
-    config = from_flower(context.run_config)
-    rows = load_reference("client.node:examples_of")(context)
-    partition = int(context.node_config["partition-id"])
-    return plain.learner.fit(state, _task(loaded(config)[0].train, rows, config.seed, 1, partition))
-
-
 PRIVATE = [name for name, row in MODELS.items() if row.is_private]
 PLANNED = [name for name in PRIVATE if MODELS[name].rounds == "planned"]
 REPLAYS: dict[str, Draw] = {
     **{f"{name}, report of a node": of(name) for name in PRIVATE},
     **{f"{name}, later rounds of a node": of(name, first=2) for name in PLANNED},
     **{f"{name}, a sum of shares": of_shares(name) for name in PRIVATE if MODELS[name].sums},
-    **{f"{name}, a file's one node": of_file(name, clients=1) for name in PRIVATE},
-    **{f"{name}, a file's three nodes": of_file(name, clients=3) for name in PRIVATE},
 }
 """Of each private model, what draws a pair; a new model is replayed as soon as it stands in `MODELS`."""
