@@ -27,6 +27,7 @@ from fedlearn.data.base import Examples, TableDataset, TableSchema
 from fedlearn.errors import SettingError
 from fedlearn.metrics import EPSILON
 from fedlearn.models import MODELS, model_spec
+from fedlearn.models.base import Planned
 from fedlearn.privacy import largest_loss
 from fedlearn.privacy.replay import Draw, Pair, Record, booked_by_lines, made, public_of
 from fedlearn.registry import load_reference
@@ -72,7 +73,8 @@ class Node:
         self.schema = schema
         self.targets = np.array([0.0, 1.0]) if schema.classes else np.array([-1.0, 0.3, 1.0, 7.0])
         self.config = config_from({"model.name": name, "privacy.noise": "secure"} | dict(settings))
-        self.model = _model(name, schema, options)
+        model = _model(name, schema, options)
+        self.model = model.planned(self.config) if isinstance(model, Planned) else model
         # A client is loaded by name, as the engines do it: the kernel imports none.
         self.learner = (
             load_reference("client.learners:LEARNERS").load(self.model.learner).from_settings(self.model, self.config)
@@ -145,7 +147,7 @@ class Drawn:
 
     def released(self, rounds: int, reports: int) -> State:
         """Return the state after so many rounds of others."""
-        seeded = self.node(privacy__epsilon=5.0, privacy__noise="seeded", privacy__trust="local")
+        seeded = self.node(privacy__noise="seeded", privacy__trust="local")
         state: State = seeded.model.initial_state(seed=1)
         for number in range(1, rounds + 1):
             state = _next(state, [seeded.report(state, *self.table(seeded), number).arrays for _ in range(reports)])

@@ -5,7 +5,7 @@ An error would tell that some record holds such a cell, and perhaps the cell its
 
 from __future__ import annotations
 
-from numbers import Real
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ def _number(value: Any) -> float:
     try:
         return np.nan if is_missing(value) else _float(value)
     except Exception as error:
-        if isinstance(error, OverflowError) and isinstance(value, Real):  # beyond all floats
+        if isinstance(error, OverflowError) and isinstance(value, int | Fraction):  # beyond all floats
             return np.inf if value > 0 else -np.inf
         return np.nan
 
@@ -66,9 +66,15 @@ def without_imaginary(values: Any) -> Any:
 
     One complex number makes all those beside it complex, and they are to count for what they are.
     """
-    if not np.iscomplexobj(values):
+    dtype = getattr(values, "dtype", None)
+    if getattr(dtype, "kind", "c") != "c":
         return values
-    whole = np.asarray(values)
+    try:
+        whole = np.asarray(values)
+    except ValueError:  # rows of unlike lengths, of which others say what is wrong
+        return values
+    if whole.dtype.kind != "c":
+        return values
     return np.where(whole.imag == 0, whole.real, np.nan)
 
 

@@ -22,6 +22,7 @@ NUMBERS, CLASSES = (f"unit/trees/{name}.py" for name in ("numbers/test_regressio
 NETWORK = "end_to_end/test_ledger_on_a_network.py::test_a_run_submitted_again_or_by_a_hostile_server_costs_nothing_more"
 HOSTILE = f"{PURSE}::test_what_a_hostile_server_asks_is_refused_by_a_word_and_costs_nothing"
 
+CELLS = "unit/trees/test_hostile_cells.py"
 UNREADABLE = "    except Exception as error:\n        raise _withheld(DATA_UNREADABLE, error) from None"
 KNOWN = "            if known is not None:\n                return known\n"
 ABANDONED = '            partition, said = event.get("partition"), event.get(loss, most)\n'
@@ -156,6 +157,22 @@ LEAKS = (
         "10", "client/app.py",
         "    elif not len(examples_of(context)):", "    if not len(examples_of(context)):",
         f"{APP}::test_a_private_node_without_examples_does_as_one_with_examples",
+    ),
+    Mend(
+        "23", "fedlearn/trees/columns.py",
+        "    except Exception:  # it cannot be compared",
+        "    except (TypeError, ValueError):  # it cannot be compared",
+        f"{CELLS}::test_a_cell_that_is_nothing_counts_as_missing",
+    ),
+    Mend(
+        "23", "fedlearn/trees/columns.py",
+        "np.where(whole.imag == 0, whole.real, np.nan)", "values",
+        f"{CELLS}::test_one_complex_number_changes_no_other_record",
+    ),
+    Mend(
+        "24", "fedlearn/privacy/exact.py",
+        "if (beyond := np.isneginf(utilities - top) & np.isfinite(utilities)).any():", "if (beyond := np.zeros(1, bool)).any():",
+        "unit/privacy/test_exact.py::test_utilities_that_are_further_apart_than_any_float_are_chosen_as_often_as_they_must",
     ),
 )  # fmt: skip
 """In the order of the table."""
