@@ -68,8 +68,10 @@ def _measured(draws: int, seed: int | None) -> list[str]:
 
 def _replayed(pairs: int, seed: int) -> list[str]:
     """Print what replays compute; return what is not as it must be."""
+    from fedlearn.engine import file_replays as files
     from fedlearn.models import replays as nodes
     from fedlearn.privacy.replay import replay
+    from fedlearn.trees import searching_replays as searches
     from fedlearn.trees.classes import replays as classes
     from fedlearn.trees.numbers import replays as numbers
     from fedlearn.trees.sums import replays as sums
@@ -77,13 +79,15 @@ def _replayed(pairs: int, seed: int) -> list[str]:
     columns = ("what is replayed", "pairs", "largest loss", "seconds", "slips found")
     table = Table(*columns, title="privacy loss, as a share of the claim; planted slips of 5 %")
     wrong = []
-    for name, draw in (numbers.REPLAYS | classes.REPLAYS | sums.REPLAYS | nodes.REPLAYS).items():
-        result = replay(name, draw, pairs=pairs, seed=seed)
-        wrong += [str(result)] if result.is_refuted or result.missed else []
+    rows = numbers.REPLAYS | classes.REPLAYS | sums.REPLAYS | searches.REPLAYS | nodes.REPLAYS
+    for name, draw in (rows | files.FILES).items():
+        count = max(pairs // files.FEWER, 1) if name in files.FILES else pairs
+        result = replay(name, draw, pairs=count, seed=seed)
+        wrong += [str(result)] if result.is_refuted or result.missed or result.is_blind else []
         found = len(result.slips) - len(result.missed)
         loss = f"[{'bold red' if result.is_refuted else 'green'}]{result.largest:.6f}[/]"
         slips = f"[{'bold red' if result.missed else 'green'}]{found} of {len(result.slips)}[/]"
-        table.add_row(name, str(pairs), loss, f"{result.seconds:.1f}", slips)
+        table.add_row(name, str(count), loss, f"{result.seconds:.1f}", slips)
     Console(highlight=False).print(table)
     print("The losses are those of the pairs and answers that were drawn; samplers are audited without --exact.")
     return wrong

@@ -11,14 +11,16 @@ other parameters.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.config import RunConfig
 from fedlearn.config.options import options_for
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.errors import Refused, SettingError
@@ -44,6 +46,11 @@ NOT_FOR_USERS = {
 VOTING = {"max_depth": 2, "leaf": "label"}
 """In a union many small trees vote. Where each node has seen one side of the data, counts carry its own shares of the
 classes into the mean, and labels do not: so models do not follow the estimators' rule."""
+MANY, FEW, NONE = (
+    {"n_estimators": trees, "max_depth": depth} for trees, depth in ((10, 3), (3, 2), (1, 0))
+)  # random trees of a node: where there is enough; little; hardly anything but the shares of the classes
+ENOUGH, FEWEST = 4000, 4  # epsilon times records of a node, from which on it has many trees, or few
+USUAL = 1000  # records of a node that has not declared how many it may have
 BINS = 8  # into which classifiers, which take categories only, sort a number; public, from the declared bounds
 
 
@@ -262,10 +269,31 @@ def dp_classifier(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     return kind.of("dp-classifier", spec, VOTING | dict(options))
 
 
+class RandomForest(ForestClassifier):
+    """Random decision trees, as many and as deep as a node's declared records and its epsilon can pay for.
+
+    A run of which nothing is known counts as one of many records.
+    """
+
+    def __init__(self, estimator: str, schema: TableSchema, options: Mapping[str, Any]) -> None:
+        self._given = options
+        super().__init__(estimator, schema, MANY | dict(options))
+
+    def planned(self, config: RunConfig) -> Self:
+        """Return the model of a run with these settings."""
+        declared, preset = config.gate.max_examples, RunConfig().gate.max_examples
+        worth = config.privacy.epsilon * (declared if declared != preset else USUAL)
+        size = MANY if worth >= ENOUGH else FEW if worth >= FEWEST else NONE
+        made = copy.copy(self)
+        made.options = size | dict(self._given)
+        made.trees_of_a_node = int(made.options["n_estimators"])
+        return made
+
+
 def dp_random_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return random decision trees with private leaves, a small forest of each node."""
-    kind = Kind(ForestClassifier, "fedlearn.trees.classes.classification:DPRandomForestClassifier", True)
-    return kind.of("dp-random-forest", spec, {"n_estimators": 10, "max_depth": 3} | dict(options))
+    kind = Kind(RandomForest, "fedlearn.trees.classes.classification:DPRandomForestClassifier", True)
+    return kind.of("dp-random-forest", spec, options)
 
 
 def pf_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:

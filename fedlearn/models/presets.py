@@ -54,7 +54,9 @@ def _planned_rounds(flat: Mapping[str, Any]) -> int:
 
     epsilon = flat.get("privacy.epsilon", DEFAULTS.privacy.epsilon)
     nodes = flat.get("clients", DEFAULTS.clients) if flat.get("privacy.trust", "local") == "local" else 1
+    declared, preset = flat.get("gate.max_examples", DEFAULTS.gate.max_examples), DEFAULTS.gate.max_examples
     try:
-        return rounds_for(float(epsilon), int(nodes))
+        records = int(declared) * int(flat.get("clients", DEFAULTS.clients)) if declared != preset else None
+        return rounds_for(float(epsilon), int(nodes), records)
     except (TypeError, ValueError, OverflowError):
         return DEFAULTS.rounds.total  # which `config_from` will say of the epsilon, or of the clients

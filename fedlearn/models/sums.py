@@ -29,7 +29,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -49,7 +49,7 @@ from fedlearn.state import Array, ArraySpec, Layout, State, UpdateKind, layout_o
 from fedlearn.trees.sums.bayes import counts_of, starts_of, tables_of
 from fedlearn.trees.sums.boosted import WIDTH
 from fedlearn.trees.sums.losses import UNIT, LogCosh, Logistic
-from fedlearn.trees.sums.turns import FIRST_SHARE, Released, Turns, TurnsModel
+from fedlearn.trees.sums.turns import FIRST_SHARE, Released, Turns, TurnsModel, is_little
 from fedlearn.trees.sums.views import Views
 
 LARGEST = 2**42  # of one number in a report: four million records in one cell, in units of 2^-20
@@ -243,23 +243,38 @@ class NaiveBayes(SumsModel):
     def __init__(self, schema: TableSchema) -> None:
         super().__init__(schema)
         self.classes = len(schema.classes)
+        self.start = 0  # how often a record is counted in its class alone, before all columns
+
+    def planned(self, config: RunConfig) -> Self:
+        """Return the model of a run with these settings: where noise is wide, half of epsilon is for the classes."""
+        made = super().planned(config)
+        local = config.privacy.trust == "local"
+        declared, preset = config.gate.max_examples, RunConfig().gate.max_examples
+        records = declared * config.clients if declared != preset else None
+        is_wide = is_little(config.privacy.epsilon, config.clients if local else 1, records)
+        made.start = max(len(self.views.sizes), 1) if is_wide else 0
+        return made
 
     def length(self, round_number: int) -> int:
-        """Return the number of counts: of each class in each bin of each column."""
-        return int(starts_of(self.views)[-1]) * self.classes
+        """Return the number of counts: of each class, where that is asked for, and in each bin of each column."""
+        return (int(starts_of(self.views)[-1]) + bool(self.start)) * self.classes
 
     def unit(self, round_number: int) -> int:
-        """Return the number of columns: a record is counted once in each."""
-        return max(len(self.views.sizes), 1)
+        """Return the number of columns: a record is counted once in each, and as often as `start` says before them."""
+        return max(len(self.views.sizes), 1) + self.start
 
     def most_of_one(self, round_number: int) -> int:
-        """Return 1: a record is counted in a cell, or not."""
-        return 1
+        """Return what a record adds to one number: 1 in a cell, more in its class."""
+        return max(self.start, 1)
 
     def asked(self, state: State, examples: Examples) -> IntArray:
         """Return the counts, flat."""
         codes = self.views.encode(examples.inputs)
-        return counts_of(codes, examples.targets, self.views, self.classes).ravel()
+        counts = counts_of(codes, examples.targets, self.views, self.classes)
+        if self.start:
+            first = self.start * np.bincount(examples.targets.astype(np.int64), minlength=self.classes)
+            counts = np.concatenate([first[None, :], counts])
+        return counts.ravel()
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return cross-entropy and accuracy; of several rounds the first counts."""
@@ -270,7 +285,10 @@ class NaiveBayes(SumsModel):
         if not len(state["reports"]):
             return np.full((len(features), self.classes), 1 / self.classes)
         first = self.released(state)[0]
-        tables = tables_of(first.sums.reshape(-1, self.classes), self.views, first.variance)
+        counts, start = first.sums.reshape(-1, self.classes), None
+        if self.start:
+            start, counts = counts[0] / self.start, counts[1:]
+        tables = tables_of(counts, self.views, first.variance, start)
         score = tables.score(self.views.encode(features))
         odds = np.exp(score - score.max(axis=1, keepdims=True))
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
@@ -302,6 +320,8 @@ class Boosting(SumsModel):
     def planned(self, config: RunConfig) -> Self:
         """Return the model of a run with these settings."""
         made = super().planned(config)
+        if config.rounds.total == 1:  # the start is all that one round can bring, and gets all of epsilon
+            made.plan, made.turns = replace(made.plan, first=1.0), replace(self.turns, alone=True)
         made._last = None  # what followed from it under another plan
         return made
 

@@ -12,7 +12,15 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.mechanisms import exponential, geometric, laplace, noisy_quantile, permute_and_flip, polya_share
+from fedlearn.privacy.mechanisms import (
+    disjoint_parts,
+    exponential,
+    geometric,
+    laplace,
+    noisy_quantile,
+    permute_and_flip,
+    polya_share,
+)
 from fedlearn.privacy.noise import Noise, seeded_noise
 
 Release: TypeAlias = Callable[[int, Noise], NDArray[Any]]  # (draws, noise) -> (draws,) or (draws, k) outputs
@@ -68,6 +76,17 @@ def _median(values: list[float]) -> Release:
     return lambda draws, noise: np.array([one(noise) for _ in range(draws)])
 
 
+def _parts(rows: int) -> Release:
+    """Return (draws, 3) how the first three records lie in three parts: how many are together, in descending order."""
+
+    def draw(draws: int, noise: Noise) -> NDArray[Any]:
+        rng = np.random.default_rng(int(noise.discrete_laplace(2.0**40, 1)[0]) % 2**32)
+        parts = (disjoint_parts(rows, count=3, rng=rng)[:3] for _ in range(draws))
+        return np.array([np.sort(np.bincount(each, minlength=3))[::-1] for each in parts])
+
+    return draw
+
+
 _MANY = [0.0] * 30  # others, beside which the one that moves is unlikely: the loss nears the claim as it gets rare
 
 MECHANISM_CASES: dict[str, AuditCase] = {
@@ -90,6 +109,8 @@ MECHANISM_CASES: dict[str, AuditCase] = {
     "permute-and-flip, monotone": AuditCase(
         1.0, _permute_and_flip([0.0, 1.0], monotone=True), _permute_and_flip([0.0, 0.0], monotone=True)
     ),
+    # A record more tells nothing of where the others are: each draws its own part, so nothing above 0 can be measured.
+    "parts, where the others are": AuditCase(0.1, _parts(3), _parts(4), cost=20),
     # Two candidates, 0 and 1, equally good for a lone value between them. A record added at 1 makes 0 worse by a half
     # and 1 better by a half: the case above.
     "noisy quantile": AuditCase(1.0, _median([0.5]), _median([0.5, 1.0]), cost=5),

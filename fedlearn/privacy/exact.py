@@ -156,7 +156,12 @@ def _heads(
 ) -> NDArray[np.bool_]:
     """Return coins of probability exp((utilities - top) / scale); all three broadcast against each other."""
     with np.errstate(over="ignore", under="ignore"):
-        probability = np.exp((utilities - top) / scale)
+        below = (utilities - top) / scale
+        if (
+            beyond := np.isneginf(utilities - top) & np.isfinite(utilities)
+        ).any():  # they are further apart than any float
+            below = np.where(beyond, (utilities / 2 - top / 2) / scale * 2, below)  # halves are exact
+        probability = np.exp(below)
     short = _short_words(probability.size, bits).reshape(probability.shape)
     distance = short * 2.0**-16 - probability
     heads: NDArray[np.bool_] = distance < 0

@@ -10,13 +10,14 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from types import FunctionType
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.privacy.mechanisms.heard import listening
-from fedlearn.privacy.tape import RATIOS, SELECTIONS, Call, NotAlike, Recorder, Replayer
+from fedlearn.privacy.tape import RATIOS, SELECTIONS, Call, NotAlike, Recorder, Replayer, why_too_few
 
 SLIP = 1.05  # of an epsilon; a sensitivity that is 5 % too small is the same to a mechanism
 TOLERANCE = 1e-6  # relative: utilities are floats
@@ -39,8 +40,8 @@ class Pair:
         The records that both have.
     record : tuple of ndarray and float
         (features,) and target of the one that the first data set has besides.
-    claimed : float
-        What the pair may lose, in nats.
+    claimed : float or callable
+        What the pair may lose, in nats; or from what was published to what it says of that.
     other : tuple of ndarray and float or None, default=None
         What the second data set has in its place; None: nothing, which is the relation add or remove.
     at_front : bool, default=False
@@ -50,17 +51,20 @@ class Pair:
         of which that is known.
     most : int, default=1000
         Common records that there may be.
+    is_secret : bool, default=True
+        Whether noise has to be secure, so that no fit draws what another has drawn.
     """
 
     publish: Publish
     X: NDArray[np.float64]
     y: NDArray[np.float64]
     record: Record
-    claimed: float
+    claimed: float | Callable[[Any], float]
     other: Record | None = None
     at_front: bool = False
     booked: Callable[[Any], Mapping[str, float]] = lambda published: {}
     most: int = 1000
+    is_secret: bool = True
 
     def first(self) -> Any:
         """Return what is published of the data set with the record."""
@@ -124,7 +128,13 @@ class ReplayResult:
         """Return one line that says what is wrong, if anything is."""
         told = f", as {self.why}" if self.why else ""
         missed = f", slips not seen: {', '.join(self.missed)}" if self.missed else ""
+        missed += ", no mechanism was asked" if self.is_blind else ""
         return f"{self.name}: {self.largest:.6g} of the claim in {self.pairs} pairs{told}{missed}"
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nothing was looked at: no mechanism was ever asked."""
+        return not self.slips and not self.is_refuted
 
     @property
     def missed(self) -> list[str]:
@@ -185,8 +195,14 @@ def loss_of(pair: Pair, rng: np.random.Generator) -> Loss:
         return Loss(np.inf, why=f"{len(recorder.calls)} calls, the neighbor has {len(replayer.calls)}")
     if as_bytes(published) != as_bytes(again):
         return Loss(np.inf, why="the answers are the same, and what is published differs")
-    booked = {} if isinstance(published, Failed) else pair.booked(published)
-    return _added_up(recorder.calls, replayer.calls, pair.claimed, booked)
+    if isinstance(published, Failed):
+        return Loss(
+            np.inf, why=f"nothing can be published, whatever the records: {published.kind}: {published.message}"
+        )
+    if why := why_too_few(recorder.calls) or (recorder.sources.why_known(replayer.sources) if pair.is_secret else ""):
+        return Loss(np.inf, why=why)
+    claimed = pair.claimed(published) if callable(pair.claimed) else pair.claimed
+    return _added_up(recorder.calls, replayer.calls, claimed, pair.booked(published))
 
 
 def _added_up(calls: list[Call], others: list[Call], claimed: float, booked: Mapping[str, float]) -> Loss:
@@ -239,8 +255,8 @@ def _mixed(pair: Pair, rng: np.random.Generator) -> Record:
 
 
 def public_of(estimator: Any) -> dict[str, Any]:
-    """Return all that a fitted estimator shows: its attributes with a trailing underscore."""
-    return {name: value for name, value in vars(estimator).items() if name.endswith("_") and name[0] != "_"}
+    """Return all that a fitted estimator holds, whatever its name: whoever gets a pickle of it gets all."""
+    return dict(vars(estimator))
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +313,8 @@ def as_bytes(value: Any) -> bytes:
         return b"{" + b",".join(as_bytes(key) + b":" + as_bytes(each) for key, each in value.items()) + b"}"
     if isinstance(value, list | tuple | np.ndarray):
         return b"[" + b",".join(map(as_bytes, value)) + b"]"
+    if hasattr(value, "__dict__") and not isinstance(value, type | FunctionType):
+        return type(value).__name__.encode() + as_bytes(vars(value))
     return repr(value).encode()
 
 

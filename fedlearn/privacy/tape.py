@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from fedlearn.privacy.mechanisms.scale import FloatArray, by_row, noise_scale
 from fedlearn.privacy.noise import seeded_noise
 
+MOST_SOURCES = 4  # of randomness, of which a fit's are looked at: an estimator has two
+PROBED = 2.0**40  # scale of the draws by which sources are told apart
 SURPRISE = 0.5  # share of the choices that are even, so that unlikely ones are seen, too
 
 
@@ -50,17 +53,49 @@ class Call:
 Ratio: TypeAlias = Callable[[Call, Call, float], float]
 
 
+class Sources:
+    """Where the randomness of a fit came from: of each source a few of its draws, or its state.
+
+    Two fits that have secret randomness never have a draw in common. A seed that is a constant, or a parameter, shows.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, object] = {}  # kept, so that no other object gets the same id
+        self.draws: list[bytes] = []
+        self.are_secure = True
+
+    def add(self, source: Any) -> None:
+        """Draw from a source of noise, if it is new, or look at the state of a generator."""
+        if source is None or id(source) in self._seen or len(self._seen) == MOST_SOURCES:
+            return
+        self._seen[id(source)] = source
+        if isinstance(source, np.random.Generator):
+            self.draws.append(repr(source.bit_generator.state).encode())
+        elif source.is_secure:
+            self.draws.append(source.discrete_laplace(PROBED, 2).tobytes())
+        else:
+            self.are_secure = False
+
+    def why_known(self, others: Sources) -> str:
+        """Return why the randomness of two fits is none that protects; empty if it may be."""
+        if not (self.are_secure and others.are_secure):
+            return "noise is seeded where it has to be secure"
+        drawn = [*self.draws, *others.draws]
+        return "" if len(set(drawn)) == len(drawn) else "secret randomness came twice: it can be drawn again"
+
+
 class Recorder:
     """Answers by chance, and keeps calls and answers. Half of the choices are even, so that rare ones are seen."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
         self.noise = seeded_noise(rng)
+        self.sources = Sources()
         self.calls: list[Call] = []
 
     def __call__(self, mechanism: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Answer as the mechanism might."""
-        values, parameters = _question(mechanism, args, kwargs)
+        values, parameters = _question(mechanism, args, kwargs, self.sources)
         if mechanism.__name__ in SELECTIONS and self.rng.random() < SURPRISE:
             answer = np.where(np.isneginf(values), -1.0, self.rng.random(values.shape)).argmax(axis=1)
         elif mechanism.__name__ == PARTS:
@@ -86,11 +121,12 @@ class Replayer:
         self.recorded = recorded
         self.rng = rng
         self.at_front = at_front
+        self.sources = Sources()
         self.calls: list[Call] = []
 
     def __call__(self, mechanism: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Answer what the neighbor was answered; NotAlike where it was asked something else."""
-        values, parameters = _question(mechanism, args, kwargs)
+        values, parameters = _question(mechanism, args, kwargs, self.sources)
         asked_by, number = _asked_by(), len(self.calls)
         if number == len(self.recorded):
             raise NotAlike(f"call {number} of {mechanism.__name__} by {asked_by}: the neighbor has no such call")
@@ -111,14 +147,15 @@ class Replayer:
 
 
 def _question(
-    mechanism: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    mechanism: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], sources: Sources
 ) -> tuple[FloatArray, dict[str, Any]]:
-    """Return what the mechanism is asked about, and its other parameters but for where randomness comes from."""
+    """Return what the mechanism is asked about, and its other parameters; where randomness comes from is noted."""
     if mechanism.__name__ not in RATIOS:
         raise ValueError(f"mechanism {mechanism.__name__!r}: its exact log-ratio is not known; add it to RATIOS")
     given = inspect.signature(mechanism).bind(*args, **kwargs)
     given.apply_defaults()
     values, *_ = given.arguments.values()
+    sources.add(given.arguments.get("noise", given.arguments.get("rng")))
     rest = {name: value for name, value in list(given.arguments.items())[1:] if name not in ("noise", "rng")}
     return np.asarray(values, np.float64), rest
 
@@ -132,6 +169,18 @@ def _asked_by() -> str:
             names.append(frame.f_code.co_name)
         frame = frame.f_back  # type: ignore[assignment]
     return " of ".join(names)
+
+
+def why_too_few(calls: Sequence[Call]) -> str:
+    """Return which sum of shares has less than the noise of one; empty if none has.
+
+    The shares of one sum are asked for one after the other, in one form: as many as there are reports.
+    """
+    for _, same in groupby((call for call in calls if call.mechanism == SHARE), key=lambda call: call.form):
+        sent = list(same)
+        if len(sent) < (shares := sent[0].parameters["shares"]):
+            return f"{len(sent)} reports have 1/{shares} of the noise each"
+    return ""
 
 
 def added_noise(first: Call, second: Call, stretch: float) -> float:
@@ -190,10 +239,11 @@ def own_part(first: Call, second: Call, stretch: float) -> float:
 
 
 PARTS = "disjoint_parts"
+SHARE = "polya_share"
 SELECTIONS = ("exponential", "permute_and_flip")
 RATIOS: dict[str, Ratio] = {
     "geometric": added_noise,
-    "polya_share": added_noise,  # of the sum over nodes, which is all that its epsilon is about
+    SHARE: added_noise,  # of the sum over nodes, which is all that its epsilon is about; see `why_too_few`
     "laplace": added_noise,
     "exponential": chosen(log_exponential),
     "permute_and_flip": chosen(log_permute_and_flip),

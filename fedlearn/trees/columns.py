@@ -5,6 +5,7 @@ An error would tell that some record holds such a cell, and perhaps the cell its
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -33,12 +34,13 @@ def table_of(X: Any) -> NDArray[np.float64]:
 def numbers_of(column: Any, *, else_missing: bool = False) -> NDArray[np.float64]:
     """Return the column as numbers; what is none raises ValueError, or counts as missing."""
     try:
+        column = without_imaginary(column)
         if hasattr(column, "to_numpy"):
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
         if column.dtype != object:
             return np.asarray(column, np.float64)
-        return np.array([np.nan if is_missing(value) else float(value) for value in column.tolist()], np.float64)
-    except (TypeError, ValueError, OverflowError):
+        return np.array([np.nan if is_missing(value) else _float(value) for value in column.tolist()], np.float64)
+    except Exception:  # what a cell raises is its own
         if not else_missing:
             raise
     return np.array([_number(value) for value in column.tolist()], np.float64)
@@ -46,18 +48,43 @@ def numbers_of(column: Any, *, else_missing: bool = False) -> NDArray[np.float64
 
 def _number(value: Any) -> float:
     try:
-        return np.nan if is_missing(value) else float(value)
-    except OverflowError:  # a whole number beyond all floats
-        return np.inf if value > 0 else -np.inf
-    except (TypeError, ValueError):
+        return np.nan if is_missing(value) else _float(value)
+    except Exception as error:
+        if isinstance(error, OverflowError) and isinstance(value, int | Fraction):  # beyond all floats
+            return np.inf if value > 0 else -np.inf
         return np.nan
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, np.complexfloating):  # numpy would drop a part of it, with a warning
+        raise TypeError("a complex number is no number of a table")
+    return float(value)
+
+
+def without_imaginary(values: Any) -> Any:
+    """Return values as they are; in place of complex numbers their real parts, NaN where that is not all.
+
+    One complex number makes all those beside it complex, and they are to count for what they are.
+    """
+    dtype = getattr(values, "dtype", None)
+    if getattr(dtype, "kind", "c") != "c":
+        return values
+    try:
+        whole = np.asarray(values)
+    except ValueError:  # rows of unlike lengths, of which others say what is wrong
+        return values
+    if whole.dtype.kind != "c":
+        return values
+    return np.where(whole.imag == 0, whole.real, np.nan)
 
 
 def is_missing(value: object) -> bool:
     """Return whether a cell holds no value, or nothing that could be one."""
     try:
-        return value is None or type(value).__name__ == "NAType" or bool(value != value)
-    except (TypeError, ValueError):  # it cannot be compared, as an array in a cell: it was not declared
+        if value is None or type(value).__name__ == "NAType" or bool(value != value):
+            return True
+        return getattr(value, "ndim", 0) > 0  # an array in a cell; of one entry it could be compared
+    except Exception:  # it cannot be compared, as an array in a cell: it was not declared
         return True
 
 
@@ -65,6 +92,6 @@ def is_numeric(column: Any) -> bool:
     """Return whether every cell of a column is a number, or missing."""
     try:
         numbers_of(column)
-    except (TypeError, ValueError, OverflowError):
+    except Exception:
         return False
     return True

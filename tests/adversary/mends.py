@@ -431,6 +431,56 @@ MENDS = (
         "N2", "fedlearn/config/policy.py",
         "    model_config = ConfigDict(strict=True)\n", "",
         "unit/client/test_ledger.py::test_a_policy_that_cannot_be_read_allows_nothing",
+        "O1", "fedlearn/trees/sums/turns.py",
+        "if not self._is_sure(sums, variance):", "if len(released) < 0:",
+        "unit/models/test_few_records.py::test_a_skewed_number_that_noise_hides_is_guessed_as_its_median",
+    ),
+    Mend(
+        "O1", "fedlearn/models/sums.py",
+        "made.start = max(len(self.views.sizes), 1) if is_wide else 0", "made.start = 0 if is_wide else 0",
+        "unit/models/test_few_records.py::test_classes_that_noise_hides_are_guessed_as_the_largest",
+    ),
+    Mend(
+        "O1", "fedlearn/trees/sums/turns.py",
+        "    if declared is not None and budget * declared < ALONE:\n        return 1\n", "",
+        "unit/models/test_few_records.py::test_records_that_are_declared_to_be_few_are_asked_for_the_start_alone",
+    ),
+    Mend(
+        "O1", "fedlearn/models/forest.py",
+        "size = MANY if worth >= ENOUGH else FEW if worth >= FEWEST else NONE", "size = MANY if worth else NONE",
+        "unit/models/test_few_records.py::test_random_trees_are_as_many_and_as_deep_as_a_node_can_pay_for",
+    ),
+    Mend(
+        "O2", "fedlearn/trees/classes/classifier.py",
+        "filter(None, [noise.notice, *self._reasons_against()])", "filter(None, self._reasons_against())",
+        "unit/trees/test_notices.py::test_seeded_noise_is_said_beside_every_fit_and_secure_noise_needs_no_word",
+    ),
+    Mend(
+        "O3", "fedlearn/privacy/tape.py",
+        'return "" if len(set(drawn)) == len(drawn) else', 'return "" if drawn else',
+        "unit/privacy/test_replay.py::test_noise_that_can_be_drawn_again_is_an_infinite_loss",
+    ),
+    Mend(
+        "O3", "fedlearn/privacy/tape.py",
+        'if len(sent) < (shares := sent[0].parameters["shares"]):',
+        'if not (shares := sent[0].parameters["shares"]):',
+        "unit/privacy/test_replay.py::test_a_sum_of_shares_is_private_if_there_are_as_many_as_were_divided_for",
+    ),
+    Mend(
+        "O3", "fedlearn/privacy/replay.py",
+        "    return dict(vars(estimator))\n",
+        '    return {name: value for name, value in vars(estimator).items() if name.endswith("_")}\n',
+        "unit/privacy/test_replay.py::test_all_that_a_fitted_estimator_holds_is_public_whatever_its_name",
+    ),
+    Mend(
+        "O3", "fedlearn/models/replays.py",
+        "        schemas = _schemas_of(name)\n", "        schemas = _schemas_of(name)[:1]\n",
+        "unit/models/test_replays.py::test_nodes_of_both_kinds_of_tables_are_replayed_in_any_round",
+    ),
+    Mend(
+        "O3", "fedlearn/trees/searching_replays.py",
+        "epsilon / (2 + eta), at_front", "epsilon, at_front",
+        "unit/trees/test_searching.py::test_a_run_that_spends_the_whole_budget_is_found",
     ),
 )  # fmt: skip
 """In the order of the table. A mend of several parts has several."""

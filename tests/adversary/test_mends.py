@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from fedlearn.privacy.audit_cases import MECHANISM_CASES
 from tests.adversary import mends
 from tests.adversary.leaks import LEAKS
 from tests.adversary.mends import MENDS, ROOT, Ended, Mend, ended, taken_out
+from tests.adversary.planted import BUGS, every_row
 
 
 def rows():
@@ -39,6 +41,13 @@ def test_every_test_that_holds_a_leak_is_shown_the_code_without_its_mend():
     shown = {leak: {mend.test.partition("::")[2] for mend in LEAKS if mend.fault == leak} for leak in named}
     assert len(named) >= 10
     assert shown == named
+
+
+def test_bugs_are_planted_where_code_stands_once_and_looked_for_by_rows_and_cases_that_there_are():
+    rows = every_row()
+    for bug in BUGS:
+        assert (ROOT / bug.file).read_text(encoding="utf-8").count(bug.text) == 1, bug.name
+        assert (bug.rows or bug.cases) and rows.keys() >= set(bug.rows) and MECHANISM_CASES.keys() >= set(bug.cases)
 
 
 @pytest.mark.parametrize(("without", "expected"), [("0 == 0", Ended.PASSED), ("1 == 0", Ended.FAILED)])

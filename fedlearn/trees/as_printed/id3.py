@@ -81,6 +81,8 @@ class PrintedID3(PrivateClassifier):
         The tree; values are shares of the classes. All of it may be published.
     privacy_spent_ : PrivacySpent
         What this fit has spent, line by line; epsilon is infinite if it must not be called private.
+    notice_ : str
+        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
     classes_ : ndarray of shape (classes,)
         The labels, sorted.
     n_features_in_ : int

@@ -35,6 +35,7 @@ from fedlearn.trees.classes.counting import ONE, CodedRecords, IntArray
 from fedlearn.trees.classes.encoding import Encoding, positions
 from fedlearn.trees.classes.rule import NUMBER_SHARE
 from fedlearn.trees.classes.shares import Line
+from fedlearn.trees.columns import without_imaginary
 from fedlearn.trees.drawing import Drawable, Words
 from fedlearn.trees.nodes import NodeTable
 from fedlearn.trees.parameters import COMMON, Rule, check_parameters
@@ -106,6 +107,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         records = self._records(X, labels, whole, encoding, parts)
         self._encoding_ = encoding
         self.table_ = self._grow(records, noise, np.random.default_rng(seeds[1]))
+        self.notice_ = "; ".join(filter(None, [noise.notice, *self._reasons_against()]))
         return self
 
     @abstractmethod
@@ -223,7 +225,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         if y is None:
             raise ValueError("y is None: this classifier requires y to be passed, but the target y is None")
         X = self._checked(X, reset=True)
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(without_imaginary(y), warn=True)
         if self.classes is None:
             check_classification_targets(y)
         if len(X) != len(y):
@@ -236,6 +238,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         fewest = 1 if self.bounds_from_data else 0
+        X = without_imaginary(X)
         return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=fewest)
 
     def _encoding(self, X: Any) -> Encoding:

@@ -173,7 +173,7 @@ def positions(column: Any, categories: tuple[object, ...]) -> NDArray[np.uint8]:
     if hasattr(column, "cat") or hasattr(column, "factorize"):  # a pandas Series
         try:
             codes, distinct = column.factorize()  # missing values have the code -1
-        except TypeError:  # a cell that cannot be hashed, as a list: one by one
+        except Exception:  # a cell that cannot be hashed or compared, as a list: one by one
             return positions(np.array([*column, None], object)[:-1], categories)
         table = np.append(positions(np.asarray(distinct, object), categories), np.uint8(MISSING))
         return np.asarray(table[codes])
@@ -187,7 +187,7 @@ def positions(column: Any, categories: tuple[object, ...]) -> NDArray[np.uint8]:
 def _position(value: object, position: Mapping[object, int]) -> int:
     try:
         return MISSING if is_missing(value) else position.get(value, MISSING)
-    except TypeError:  # it cannot be hashed, so it was not declared
+    except Exception:  # it cannot be hashed, so it was not declared
         return MISSING
 
 

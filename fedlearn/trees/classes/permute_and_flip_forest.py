@@ -92,6 +92,8 @@ class PermuteAndFlipForest(WeightedClassifier):
         Number of trees, likewise.
     privacy_spent_ : PrivacySpent
         What this fit has spent, line by line; epsilon is infinite if it must not be called private.
+    notice_ : str
+        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
     classes_ : ndarray of shape (classes,)
         The labels, sorted.
     n_features_in_ : int

@@ -17,7 +17,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_
 
 from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, PrivacyUnit, geometric
 from fedlearn.trees.binning import Grid
-from fedlearn.trees.columns import numbers_of, table_of
+from fedlearn.trees.columns import numbers_of, table_of, without_imaginary
 from fedlearn.trees.domain import Domain
 from fedlearn.trees.drawing import Drawable
 from fedlearn.trees.nodes import NodeTable
@@ -151,7 +151,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         if y is None:
             raise ValueError("y is None: this regressor requires y to be passed, but the target y is None")
         table = self._table(X, reset=True)
-        target = column_or_1d(y, warn=True)
+        target = column_or_1d(without_imaginary(y), warn=True)
         target = numbers_of(target, else_missing=True) if self._is_total() else np.asarray(target, np.float64)
         if not self._is_total():
             assert_all_finite(target, input_name="y")
@@ -166,6 +166,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         if hasattr(X, "iloc"):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return table_of(X)
+        X = without_imaginary(X)
         return table_of(validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=0))
 
     def _num_parts(self) -> int:

@@ -67,16 +67,28 @@ class BayesTables:
         return total
 
 
-def tables_of(released: NDArray[np.number[Any]], views: Views, variance: float) -> BayesTables:
-    """Return what follows from released counts (cells, classes) whose noise has this variance; reads no data."""
+def tables_of(
+    released: NDArray[np.number[Any]], views: Views, variance: float, start: FloatArray | None = None
+) -> BayesTables:
+    """Return what follows from released counts (cells, classes) whose noise has this variance; reads no data.
+
+    `start`: (classes,) how many records each has, where that was released by itself. Ratios are then drawn to 0 by how
+    many records a group would have, if they were spread evenly, beside the noise on it.
+    """
     starts = starts_of(views)
     parts = [released[a:b].astype(np.float64) for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)]
     totals = np.mean([part.sum(axis=0) for part in parts], axis=0) if parts else np.ones(released.shape[1])
+    totals = totals if start is None else start
     shares = np.maximum(totals, 1.0) / np.maximum(totals, 1.0).sum()
     steps = []
     for part, edges in zip(parts, views.edges, strict=True):
         group = np.arange(len(part)) if edges is None else groups_of(part.sum(axis=1), variance * part.shape[1])
-        steps.append(_ratios(part, group, shares, variance)[group])
+        ratios = _ratios(part, group, shares, variance)[group]
+        if start is not None:
+            groups = int(group.max()) + 1
+            usual = max(float(start.sum()), 0.0) / groups / part.shape[1]
+            ratios *= usual**2 / (usual**2 + 2 * variance * len(part) / groups)
+        steps.append(ratios)
     return BayesTables(np.log(shares), tuple(steps))
 
 

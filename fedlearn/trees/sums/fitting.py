@@ -17,6 +17,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from fedlearn.errors import BudgetExceeded
 from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, PrivacyUnit
+from fedlearn.trees.columns import without_imaginary
 from fedlearn.trees.numbers.randomness import sources
 from fedlearn.trees.parameters import COMMON, Rule, check_parameters
 from fedlearn.trees.sums.additive import FloatArray
@@ -143,7 +144,7 @@ class PrivateSums(BaseEstimator):  # type: ignore[misc]
         if y is None:
             raise ValueError("y is None: this estimator requires y to be passed, but the target y is None")
         X = self._checked(X, reset=True)
-        y = np.asarray(column_or_1d(y, warn=True))
+        y = np.asarray(column_or_1d(without_imaginary(y), warn=True))
         if len(X) != len(y):
             raise ValueError(f"X has {len(X)} rows and y {len(y)} targets: they must be as many")
         return X, y
@@ -154,6 +155,7 @@ class PrivateSums(BaseEstimator):  # type: ignore[misc]
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
         fewest = 1 if self.bounds_from_data else 0
+        X = without_imaginary(X)
         return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=fewest)
 
     def __sklearn_tags__(self) -> Any:

@@ -98,15 +98,44 @@ def _crowd_and_stranger(rng: np.random.Generator) -> Pair:
     return Pair(publish, np.zeros((crowd, 2)), np.zeros(crowd), record, 8.0, booked=booked_by_lines(PAID))
 
 
-def _of_classes(rng: np.random.Generator) -> Pair:
-    any_pair = of(DPBoostingClassifier, lambda rng: _boosted(rng) | _classes(rng))
-    return _crowd_and_stranger(rng) if rng.random() < 0.05 else any_pair(rng)
+def _with_bins(estimator: Callable[..., Any], **declared: Any) -> Draw:
+    """Return what draws crowds that are worth private bins of their two numeric columns."""
+
+    def draw(rng: np.random.Generator) -> Pair:
+        made_of = partial(
+            estimator, 8.0, n_rounds=1, bounds={0: (0.0, 1.0), 1: (0.0, 1.0)}, random_state=int(rng.integers(2**31)),
+            **declared,
+        )  # fmt: skip
+        crowd = int(rng.choice([500, 900]))
+        X, y = rng.random((crowd, 2)), rng.integers(2, size=crowd).astype(float)
+
+        def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
+            return public_of(made_of().fit(X, y))
+
+        return Pair(publish, X, y, (rng.random(2), float(rng.integers(2))), 8.0, booked=booked_by_lines(PAID))
+
+    return draw
+
+
+def _mostly(draw: Draw, *others: Draw) -> Draw:
+    """Return what takes each of the others once in twenty times."""
+
+    def one_of(rng: np.random.Generator) -> Pair:
+        which = int(rng.integers(20))
+        return others[which](rng) if which < len(others) else draw(rng)
+
+    return one_of
 
 
 REPLAYS: dict[str, Draw] = {
-    "DPBoostingClassifier": _of_classes,
-    "DPBoostingRegressor": of(
-        DPBoostingRegressor, lambda rng: _boosted(rng) | {"target_bounds": (-1.0, 1.0)} | perhaps_weights(rng)
+    "DPBoostingClassifier": _mostly(
+        of(DPBoostingClassifier, lambda rng: _boosted(rng) | _classes(rng)),
+        _crowd_and_stranger,
+        _with_bins(DPBoostingClassifier, classes=CLASSES[:2]),
+    ),
+    "DPBoostingRegressor": _mostly(
+        of(DPBoostingRegressor, lambda rng: _boosted(rng) | {"target_bounds": (-1.0, 1.0)} | perhaps_weights(rng)),
+        _with_bins(DPBoostingRegressor, target_bounds=(-1.0, 1.0)),
     ),
     "DPNaiveBayes": of(DPNaiveBayes, _classes),
 }

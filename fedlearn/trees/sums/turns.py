@@ -29,7 +29,7 @@ from fedlearn.trees.sums.additive import FloatArray, step_of
 from fedlearn.trees.sums.bayes import starts_of
 from fedlearn.trees.sums.boosting import in_records
 from fedlearn.trees.sums.counting import add_up
-from fedlearn.trees.sums.losses import UNIT, Loss, pairs_of
+from fedlearn.trees.sums.losses import UNIT, Logistic, Loss, pairs_of
 from fedlearn.trees.sums.views import Codes, Views
 
 BINS = 16  # of a numeric column alone
@@ -40,6 +40,14 @@ MOST_OF_PAIR = 9  # cells of a column that is one of a pair
 NOISE_ALONE = 1.0  # deviations of the noise that count as nothing
 FIRST_SHARE = 0.2  # of epsilon, for the first release
 FEWEST_ROUNDS, MOST_ROUNDS = 12, 100
+ENOUGH, FALL = 0.1, 0.6  # of epsilon over sqrt(nodes), below which the fewest rounds fall, and how fast
+LITTLE = 1000.0  # epsilon times declared records over sqrt(nodes), below which a release of all columns says little
+ALONE = 100.0  # epsilon times declared records over sqrt(nodes) that pay for no more than the start
+ENDS = 32  # bins of a target whose median is the start
+SURE = {True: 5.0, False: 40.0}  # classes, numbers: deviations of noise that the records of the first release must be
+SPREAD_OF_FEW = {True: 0.5, False: 0.08}  # that steps are expected to have, where they are not
+START_SURE = 10.0  # the same of the start, until which it is asked for again
+CURVATURE = 0.2  # of a record, expected where its target is a number
 
 IntArray = NDArray[np.int64]
 
@@ -100,16 +108,17 @@ class Turns:
     views: Views
     loss: Loss
     pairs: int
+    alone: bool = False  # whether the first round is the only one, and asks for the start
 
     def length(self, round_number: int) -> int:
         """Return how many numbers a round asks for; of rounds after the first, as many as the largest partition has."""
         if round_number == 1:
-            return int(starts_of(self.views)[-1]) * self._first_width
+            return self._start_width if self.alone else int(starts_of(self.views)[-1]) * self._first_width
         return self._widest * 2 * self.loss.outputs
 
     def sensitivity(self, round_number: int) -> int:
         """Return what a record adds at most, in the L1 norm."""
-        return UNIT * max(len(self.views.sizes), 1) if round_number == 1 else UNIT
+        return UNIT * max(len(self.views.sizes), 1) if round_number == 1 and not self.alone else UNIT
 
     def asked(self, before: Sequence[Released], X: FloatArray, target: FloatArray) -> IntArray:
         """Return what the next round asks for, (length,), of records X (rows, features) and targets (rows,)."""
@@ -118,8 +127,12 @@ class Turns:
     def asked_by(self, model: TurnsModel | None, X: FloatArray, target: FloatArray) -> IntArray:
         """Return the same of the model so far; None before the first round."""
         codes = self.views.encode(X)
-        if model is None:
+        if model is None and not self.alone:
             return self._first_sums(codes, target)
+        if model is None or model.asks_start:
+            wanted = np.zeros(self.length(1 if model is None else 2), np.int64)
+            wanted[: self._start_width] = self._start_sums(target)
+            return wanted
         part = model.parts[len(model.steps) % len(model.parts)]
         sums = np.zeros((self._widest, 2 * self.loss.outputs), np.int64)
         add_up(part.cell_of(codes), pairs_of(self.loss, model.score(codes), target), sums)
@@ -128,16 +141,80 @@ class Turns:
     def model(self, released: Sequence[Released]) -> TurnsModel:
         """Return what follows from the sums of the rounds so far, at least one."""
         first = released[0]
+        if self.alone:
+            start, _ = self._start_of(released)
+            return TurnsModel(start, [], [], asks_start=True)
         sums = np.split(in_records(first.sums).reshape(-1, self._first_width), starts_of(self.views)[1:-1])
         variance = first.variance / UNIT**2
         start = self.loss.start(_total(sums))
         parts = self._parts(sums, variance)
+        later, records = list(released[1:]), np.inf
+        if not self._is_sure(sums, variance):
+            start, records = self._start_of([])
+            asked = 0
+            while asked < len(later) and not self._is_start_sure(later[:asked], records):
+                asked += 1
+                start, records = self._start_of(later[:asked])
+            if not self._is_start_sure(later[:asked], records):
+                return TurnsModel(start, parts, [], asks_start=True)
+            later = later[asked:]
         model = TurnsModel(start, parts, [])
-        for turn, row in enumerate(released[1:]):
+        for turn, row in enumerate(later):
             part = parts[turn % len(parts)]
             of_cells = in_records(row.sums).reshape(self._widest, -1)[: part.cells]
-            model.steps.append(step_on(part, of_cells, self.loss, row.variance / UNIT**2))
+            noise = row.variance / UNIT**2
+            if np.isfinite(records):
+                of_cells = self._expected(of_cells, start, records, noise)
+                noise /= SPREAD_OF_FEW[self._has_classes] ** 2
+            model.steps.append(step_on(part, of_cells, self.loss, noise))
         return model
+
+    def _is_sure(self, sums: list[FloatArray], variance: float) -> bool:
+        """Return whether the first release tells records from noise: else it is not used for the start."""
+        cells = np.array([len(of_view) for of_view in sums])
+        weight = 1 / cells / (1 / cells).sum()  # as in `_total`
+        deviation = np.sqrt(self._first_width * variance * (weight**2 * cells).sum())
+        return bool(_total(sums).sum() >= SURE[self._has_classes] * deviation)
+
+    def _start_sums(self, target: FloatArray) -> IntArray:
+        """Return (start width,) records of each class, or of each bin of a number; a record adds UNIT."""
+        if self._has_classes:
+            return self.loss.first_sums(target)
+        place = np.minimum((target * self._start_width).astype(np.int64), self._start_width - 1)
+        return np.bincount(place, minlength=self._start_width) * UNIT
+
+    def _start_of(self, released: Sequence[Released]) -> tuple[FloatArray, float]:
+        """Return the start, and how many records there are, of what was released of it; of nothing, as of no record."""
+        if not released:
+            return self.loss.start(np.zeros(self._first_width)), 0.0
+        sums = np.mean([in_records(row.sums[: self._start_width]) for row in released], axis=0)
+        if self._has_classes:
+            return self.loss.start(sums), float(sums.sum())
+        kept = np.where(sums > 2 * self._start_deviation(released), sums, 0.0)
+        if not kept.any():
+            return np.array([0.5]), 0.0
+        left = np.cumsum(kept) - kept
+        at = int(np.searchsorted(np.cumsum(kept), kept.sum() / 2))
+        return np.array([(at + (kept.sum() / 2 - left[at]) / kept[at]) / len(kept)]), float(kept.sum())
+
+    def _start_deviation(self, released: Sequence[Released]) -> float:
+        """Return the deviation of the noise on the mean of what was released of one number of the start."""
+        return float(np.sqrt(sum(row.variance for row in released)) / len(released) / UNIT)
+
+    def _is_start_sure(self, released: Sequence[Released], records: float) -> bool:
+        return bool(released) and records >= START_SURE * self._start_deviation(released)
+
+    def _expected(self, sums: FloatArray, start: FloatArray, records: float, variance: float) -> FloatArray:
+        """Return sums whose curvatures are drawn to what so many records would have, if they were spread evenly.
+
+        A curvature that is noise would be taken for that of records, and the noise of its gradient for a step.
+        """
+        of_one = self.loss.derivatives(start[None, :], np.zeros(1))[1][0] if self._has_classes else CURVATURE
+        usual = np.maximum(records * np.broadcast_to(of_one, self.loss.outputs) / len(sums), 1e-9)
+        drawn = sums.copy()
+        found = sums[:, self.loss.outputs :]
+        drawn[:, self.loss.outputs :] = usual + (found - usual) * usual**2 / (usual**2 + variance)
+        return drawn
 
     def _first_sums(self, codes: Codes, target: FloatArray) -> IntArray:
         rows = self.loss.first_of(target)
@@ -171,6 +248,15 @@ class Turns:
         return parts
 
     @property
+    def _has_classes(self) -> bool:
+        return isinstance(self.loss, Logistic)
+
+    @property
+    def _start_width(self) -> int:
+        """Numbers of which the start follows: one for each class, or bins of a number, as many as fit into a round."""
+        return self._first_width if self._has_classes else min(ENDS, self._widest * 2 * self.loss.outputs)
+
+    @property
     def _first_width(self) -> int:
         return self.loss.first_width
 
@@ -191,6 +277,7 @@ class TurnsModel:
     start: FloatArray  # (outputs,)
     parts: list[Part]  # in the order of their turns, which begins again
     steps: list[FloatArray]  # of each turn so far (cells, outputs)
+    asks_start: bool = False  # whether the next round asks for the start, in place of a turn
 
     def score(self, codes: Codes) -> FloatArray:
         """Return (rows, outputs) scores of codes (views, rows)."""
@@ -219,16 +306,33 @@ def step_on(part: Part, released: FloatArray, loss: Loss, variance: float) -> Fl
     return np.asarray(first[coarser] + step_of(left, loss, variance / SPREAD_WITHIN**2))
 
 
-def rounds_for(epsilon: float, nodes: int) -> int:
+def is_little(epsilon: float, nodes: int, declared: int | None = None) -> bool:
+    """Return whether the noise of so many nodes leaves little of what one release of all columns would say.
+
+    `declared`: most records that all nodes hold together.
+    """
+    budget = epsilon / math.sqrt(nodes)
+    return budget < ENOUGH if declared is None else budget * declared < LITTLE
+
+
+def rounds_for(epsilon: float, nodes: int, declared: int | None = None) -> int:
     """Return how many rounds a budget is worth, if so many nodes add noise of their own each.
 
     The noise of m nodes is that of one at epsilon / sqrt(m). How the rule was found: README of this folder.
 
-    >>> [rounds_for(1.0, 1), rounds_for(1.0, 25), rounds_for(8.0, 1)]
-    [15, 12, 38]
+    Parameters
+    ----------
+    declared
+        Most records that all nodes hold together; where noise leaves nothing of them but the start, one round is all.
+
+    >>> [rounds_for(1.0, 1), rounds_for(1.0, 25), rounds_for(8.0, 1), rounds_for(0.1, 25), rounds_for(0.1, 25, 1000)]
+    [15, 12, 38, 5, 1]
     """
-    wanted = 15 * (epsilon / math.sqrt(nodes)) ** 0.45
-    return int(min(max(round(wanted), FEWEST_ROUNDS), MOST_ROUNDS))
+    budget = epsilon / math.sqrt(nodes)
+    if declared is not None and budget * declared < ALONE:
+        return 1
+    fewest = max(round(FEWEST_ROUNDS * min(budget / ENOUGH, 1.0) ** FALL), 2)
+    return int(min(max(round(15 * budget**0.45), fewest), MOST_ROUNDS))
 
 
 def grouped(counts: FloatArray, bins: int, variance: float) -> IntArray:

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from fedlearn.cli import main
+from fedlearn.engine import file_replays
 from fedlearn.models import replays as node_replays
 from fedlearn.privacy import audit_cases, geometric, secure_noise
 from fedlearn.privacy.replay import Pair
+from fedlearn.trees import searching_replays
 from fedlearn.trees.as_printed import audits as printed_audits
 from fedlearn.trees.classes import audits as class_audits
 from fedlearn.trees.classes import replays as class_replays
@@ -70,8 +72,9 @@ def only_replay(monkeypatch):
     """Let the command replay this alone."""
 
     def only_replay(**draws):
-        for module in (class_replays, sums_replays, node_replays):
+        for module in (class_replays, sums_replays, searching_replays, node_replays):
             monkeypatch.setattr(module, "REPLAYS", {})
+        monkeypatch.setattr(file_replays, "FILES", {})
         monkeypatch.setattr(number_replays, "REPLAYS", draws)
 
     return only_replay
@@ -114,6 +117,12 @@ def test_a_slip_that_nobody_sees_fails_the_command(capsys, only_replay):
     only_replay(blind=counted(0.5))
     assert exactly("--pairs", "3") == 1
     assert "blind: 0.5 of the claim in 3 pairs, slips not seen: <lambda>" in capsys.readouterr().err
+
+
+def test_a_row_that_asks_no_mechanism_fails_the_command(capsys, only_replay):
+    only_replay(idle=lambda rng: Pair(lambda X, y: 1, np.zeros((2, 1)), np.zeros(2), (np.zeros(1), 0.0), 1.0))
+    assert exactly("--pairs", "3") == 1
+    assert "idle: 0 of the claim in 3 pairs, no mechanism was asked" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wrong", [["--exact", "--draws", "5000"], ["--pairs", "5"]])

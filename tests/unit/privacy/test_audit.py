@@ -27,7 +27,8 @@ def audited(release, first, second, *, claimed=1.0, draws=DRAWS):
 def test_mechanism_stays_below_its_claim_and_the_auditor_comes_near_it(name, seed):
     (result,) = audit_everything(DRAWS, seed, {name: MECHANISM_CASES[name]}, confidence=CONFIDENCE)
     assert result.verdict is Verdict.NOT_REFUTED
-    assert 0.3 < result.measured <= result.claimed
+    assert result.measured <= result.claimed
+    assert result.measured > 0.3 or result.claimed < 1  # of parts nothing is to be seen
 
 
 def test_every_case_is_audited_under_its_name():

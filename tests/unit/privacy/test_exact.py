@@ -134,3 +134,11 @@ def test_each_number_has_the_scale_of_its_place():
 @pytest.mark.parametrize(("scale", "number"), [(2.0**52, 2**62), (1.0, 3000), (0.75, 2250)])
 def test_what_leaves_int64_is_counted_exactly_or_saturates_where_it_changes_nothing(scale, number):
     assert of_words([scale], 0, HEADS, *[HEADS] * 3000, TAILS, 0) == [number]
+
+
+def test_utilities_that_are_further_apart_than_any_float_are_chosen_as_often_as_they_must():
+    """Their difference overflows; a coin of exp(-2) would never show heads."""
+    utilities, scale = np.tile([-1e308, 1e308, -np.inf], (4000, 1)), np.full(4000, 1e308)
+    for select, share in ((exact.permute_and_flip, math.exp(-2) / 2), (exact.exponential, 1 / (1 + math.exp(2)))):
+        chosen = np.bincount(select(utilities, scale), minlength=3) / 4000
+        assert abs(chosen[0] - share) < 0.03 and chosen[2] == 0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fedlearn.privacy import disjoint_parts, geometric, permute_and_flip, secure_noise
+from fedlearn.privacy import disjoint_parts, geometric, permute_and_flip, polya_share, secure_noise, seeded_noise
 from fedlearn.privacy.replay import Pair, as_bytes, loss_of, made, public_of, replay
 
 NOISE = secure_noise()
@@ -118,9 +120,72 @@ def test_bytes_tell_values_apart_to_the_last_bit():
     assert as_bytes({"a": np.arange(3), "b": [1.5]}) == as_bytes({"a": np.arange(3), "b": [1.5]})
 
 
-def test_what_a_fitted_estimator_shows_are_its_attributes_with_a_trailing_underscore():
+def test_all_that_a_fitted_estimator_holds_is_public_whatever_its_name():
     class Fitted:
-        def __init__(self):
-            self.table_, self.epsilon, self._secret_ = 1, 2, 3
+        def __init__(self, hidden):
+            self.table_, self.epsilon, self._secret = 1, 2, hidden
 
-    assert public_of(Fitted()) == {"table_": 1}
+    assert public_of(Fitted(3)) == {"table_": 1, "epsilon": 2, "_secret": 3}
+    assert as_bytes(Fitted(Fitted(3))) != as_bytes(Fitted(Fitted(4)))
+
+
+def test_an_error_whatever_the_records_is_no_answer():
+    result = replay("fails", pairs_of(lambda X, y: [][0]), pairs=3)
+    assert "nothing can be published, whatever the records: IndexError" in str(result)
+
+
+def test_what_never_asks_a_mechanism_was_not_looked_at():
+    result = replay("idle", pairs_of(lambda X, y: 1), pairs=3)
+    assert result.is_blind and "no mechanism was asked" in str(result)
+
+
+@dataclass
+class Known:
+    """Noise of a known seed that is said to be secure."""
+
+    noise: Any
+    is_secure: bool = True
+
+    def discrete_laplace(self, scale, shape):
+        return self.noise.discrete_laplace(scale, shape)
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        (lambda: Known(seeded_noise(0)), "secret randomness came twice"),
+        (lambda: seeded_noise(np.random.SeedSequence()), "noise is seeded where it has to be secure"),
+    ],
+)
+def test_noise_that_can_be_drawn_again_is_an_infinite_loss(source, why):
+    result = replay("known", pairs_of(lambda X, y: geometric([len(y)], epsilon=1.0, noise=source())), pairs=3)
+    assert math.isinf(result.largest) and why in result.why
+
+
+def test_parts_that_can_be_drawn_again_are_an_infinite_loss():
+    def publish(X, y):
+        part = disjoint_parts(len(y), count=2, rng=np.random.default_rng(0))
+        return [histogram(X, y[part == each]) for each in range(2)]
+
+    assert "came twice" in replay("known parts", pairs_of(publish), pairs=3).why
+
+
+@pytest.mark.parametrize(("reports", "largest"), [(3, 1.0), (4, 1.0), (2, math.inf)])
+def test_a_sum_of_shares_is_private_if_there_are_as_many_as_were_divided_for(reports, largest):
+    def draw(rng):
+        pair = pairs_of(publish)(rng)
+        return replace(pair, is_secret=False)
+
+    def publish(X, y):
+        counts = [[len(y)], *[[7]] * (reports - 1)]
+        return sum(polya_share(each, epsilon=1.0, shares=3, noise=seeded_noise(1)) for each in counts)
+
+    assert replay("shares", draw, pairs=3).largest == largest
+
+
+def test_a_claim_may_be_what_was_published():
+    def publish(X, y):
+        return {"sent": histogram(X, y), "said": 0.5}
+
+    draw = pairs_of(publish, claimed=lambda report: report["said"])
+    assert replay("said", draw, pairs=5).largest == pytest.approx(2.0)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 
 from fedlearn import trees
 from fedlearn.privacy.replay import as_bytes, public_of
@@ -19,12 +20,44 @@ BY_CATEGORY = {"categories": [3, 3], "classes": ["no", "yes"], **SEEDED}
 BY_NUMBER = {"bounds": (0, 3), **SEEDED}
 NAMES = [name for name in trees.__all__ if hasattr(getattr(trees, name), "fit") and name != "PrivateSearch"]
 GRIDS = {"DPBoostingRegressor": {"n_rounds": [1]}}
+
+
+class Unlike:
+    """A cell that cannot be compared, and is no number."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other):
+        raise RuntimeError("secret diagnosis")
+
+    def __float__(self):
+        raise OverflowError("secret number")
+
+    def __len__(self):
+        raise RuntimeError("secret length")
+
+
+class Unhashed(Unlike):
+    """One that cannot be hashed, for a reason of its own."""
+
+    def __hash__(self):
+        raise RuntimeError("secret hash")
+
+    def __ne__(self, other):
+        return False
+
+
 HOSTILE = {
     "text": "HIV-positive since 2019",
     "a list": [1, 2],
     "an array": np.array([1.0, 2.0]),
     "a mapping": {"a": 1},
     "a complex number": 1j,
+    "a complex number of numpy": np.complex64(1 + 1j),
+    "a number that signals": Decimal("sNaN"),
+    "an array of one": np.array([1.0]),
+    "what cannot be compared": Unlike(),
+    "what cannot be hashed": Unhashed(),
     "missing in pandas": pd.NA,
     "no time": pd.NaT,
     "bytes": b"\xff",
@@ -82,6 +115,24 @@ def test_a_number_beyond_all_bounds_makes_no_fit_fail(name):
     X, y = data(made(name))
     published(made(name), filled(X, BEYOND, column=1), y)
     published(made(name), X, filled(y, BEYOND))
+
+
+@pytest.mark.parametrize("form", [pd.DataFrame, np.asarray], ids=["frame", "array"])
+@pytest.mark.parametrize("name", NAMES)
+def test_one_complex_number_changes_no_other_record(name, form):
+    """It makes all numbers beside it complex, and an error would show them."""
+    X, y = data(made(name))
+    X = X.astype(float)
+    targets = (y == "yes").astype(float) if is_classifier(made(name)) else y.astype(float)
+    model = made(name).set_params(classes=[0.0, 1.0]) if is_classifier(made(name)) else made(name)
+    missing, odd = X.copy(), X.astype(complex)
+    missing[0, 1], odd[0, 1] = np.nan, 1j
+    assert published(clone(model), form(missing), targets) == published(clone(model), form(odd), targets)
+    missing, odd = targets.copy(), targets.astype(complex)
+    missing[0], odd[0] = np.nan, 1 + 1j
+    for kind in (np.asarray, pd.Series, list):
+        assert published(clone(model), form(X), kind(missing)) == published(clone(model), form(X), kind(odd))
+    model.fit(form(X), targets).predict(form(X.astype(complex)))
 
 
 @pytest.mark.parametrize("name", ["DPRegressionTree", "DPClassificationTree", "DPBoostingRegressor"])

@@ -11,8 +11,9 @@ from sklearn.base import clone
 
 from fedlearn.errors import BudgetExceeded
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant
-from fedlearn.privacy.replay import Pair, made, public_of, replay
+from fedlearn.privacy.replay import replay
 from fedlearn.trees import DPClassificationTree, DPRegressionTree, PrivateSearch, searching
+from fedlearn.trees.searching_replays import of_one_run
 
 TREE = DPRegressionTree(bounds=(0, 1), target_bounds=(0, 1))
 CLASSES = DPClassificationTree(categories=[2, 2], classes=["no", "yes"])
@@ -129,36 +130,18 @@ def test_no_record_makes_a_search_fail():
         assert np.isfinite(search(folds=2).fit(table, y).best_score_)
 
 
-def one_run(claim):
-    """Return what draws pairs for one run of a search; all runs are alike."""
-
-    def draw(rng):
-        columns = [np.array([0.0, 1.0, np.nan])] * 2
-        X, y = made(rng, columns, np.array([0.0, 1.0, 9.0]))
-        record = np.array([rng.choice(column) for column in columns]), float(rng.choice([0.0, 1.0, 9.0]))
-        epsilon = float(rng.choice([0.5, 2.0, 8.0]))
-        kind = rng.random() < 0.5
-        tree = DPClassificationTree(categories=[2, 2], classes=[0.0, 1.0], max_depth=1) if kind else TREE
-        whole = search(tree, {}, epsilon=3 * epsilon, noise="secure", folds=2)
-        seed = int(rng.integers(2**31))
-
-        def publish(X, y):
-            is_scored = whole._scored(len(y), np.random.default_rng())
-            score, fitted = whole._run({}, X, y, is_scored, seed=seed)
-            return score, public_of(fitted)
-
-        return Pair(publish, X, y, record, claim * epsilon, at_front=bool(rng.random() < 0.5))
-
-    return draw
-
-
-def test_no_run_loses_more_than_a_third_of_the_budget():
-    result = replay("PrivateSearch, one run", one_run(1.0), pairs=80)
+def test_no_run_loses_more_than_its_share_of_the_budget():
+    result = replay("PrivateSearch", of_one_run, pairs=80)
     assert not result.is_refuted, str(result)
     assert result.largest > 0.9
-    assert "_run of publish" in result.slips
+    assert "_run of run" in result.slips
 
 
 def test_a_score_on_the_records_that_were_trained_on_is_found(monkeypatch):
     monkeypatch.setattr(searching, "_rows", lambda table, kept: np.asarray(table))
-    assert replay("PrivateSearch, one run", one_run(1.0), pairs=80, stops=True).is_refuted
+    assert replay("PrivateSearch", of_one_run, pairs=80, stops=True).is_refuted
+
+
+def test_a_run_that_spends_the_whole_budget_is_found(monkeypatch):
+    monkeypatch.setattr(searching, "cost_of_search", lambda epsilon, eta: epsilon)
+    assert replay("PrivateSearch", of_one_run, pairs=80, stops=True).is_refuted

@@ -168,7 +168,12 @@ def test_secure_noise_is_said_to_be_so(data):
 @pytest.mark.parametrize("kind", [kind for kind, _ in ALL])
 def test_scikit_learns_checks_pass_but_those_that_want_an_error_for_a_record(kind):
     told = "an error would tell of a record"
-    refused = {"check_estimators_empty_data_messages": told, "check_supervised_y_no_nan": told, **WEIGHTS}
+    refused = {
+        "check_estimators_empty_data_messages": told,
+        "check_supervised_y_no_nan": told,
+        "check_complex_data": told,
+        **WEIGHTS,
+    }
     numbers = {"bounds": (-10, 10), "target_bounds": (-100, 100)}
     declared = {"bounds_from_data": True} if kind in CLASSIFIERS else numbers
     with warnings.catch_warnings():

@@ -101,3 +101,9 @@ def test_a_pair_with_categories_pools_the_numbers_alone():
 def test_the_rule_takes_more_rounds_for_more_budget_and_fewer_for_more_noise():
     assert rounds_for(0.1, 1) <= rounds_for(1.0, 1) < rounds_for(8.0, 1) <= rounds_for(1e9, 1) == 100
     assert rounds_for(1.0, 1) > rounds_for(1.0, 100) == 12
+    assert 12 > rounds_for(0.1, 25) > rounds_for(0.01, 25) == 2
+
+
+def test_where_declared_records_pay_for_the_start_alone_there_is_one_round():
+    assert rounds_for(0.1, 25, 750) == 1
+    assert rounds_for(0.1, 25, 100_000) == rounds_for(0.1, 25) > 1
