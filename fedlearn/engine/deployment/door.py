@@ -9,6 +9,7 @@ request only. All that comes through is checked by Flower once more.
 |---|---|
 | 401 | it is signed by nobody who was let in |
 | 411 | it does not say how long its body is |
+| 413 | its body is longer than that of any call of its kind |
 | 503 | its time was used, or is of before the start, or too much is under way: a SuperNode signs anew and tries again |
 """
 
@@ -30,6 +31,11 @@ from fedlearn.flower import superlink as flower_superlink
 MIB = 1 << 20
 UNDER_WAY = 128 * MIB  # of bodies that are being read, of all nodes; Flower takes some 2.5 times as much memory
 OF_ONE_NODE = 16 * MIB  # of these; a SuperNode sends two parts at a time, of 5 MiB
+LONGEST = {
+    "push-object": 6 * MIB,
+    "push-messages": MIB // 2,
+}  # bytes of a body, by call: a part, the names of all parts
+SHORT = 4096  # of all others, and of all that strangers may call: a key, or a node and a name
 BODY_SECONDS = 120.0  # until a body must have come whole: 5 MiB over a line of half a megabit a second
 MOST_TIMES = 1_000_000  # that are remembered: of 3,000 requests a second
 
@@ -60,6 +66,8 @@ class Door:
         size = headers.get("content-length", "")
         if not status and not size.isdecimal():
             status = 411
+        if not status and int(size) > LONGEST.get(scope["path"].removeprefix(flower_superlink.FLEET), SHORT):
+            status = 413
         if not status and (
             self._under_way[key] + int(size) > OF_ONE_NODE or self._under_way.total() + int(size) > UNDER_WAY
         ):
