@@ -91,12 +91,14 @@ class CohortGrid(PassingGrid):
 
 
 class BoxingGrid(PassingGrid):
-    """Puts arrays into boxes before they cross the network, and takes them out of those that come."""
+    """Puts records into boxes before they cross the network, and takes them out of those that come."""
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Send messages in boxes; they themselves stay as they are. A record that several share is boxed once."""
         copies = [_copy_of(message) for message in messages]
         wire.replace_arrays([copy.content for copy in copies], wire.boxed)
+        for copy in copies:
+            wire.box_rest(copy.content)
         return self._grid.push_messages(copies)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
+from threading import Lock
 from typing import Any
 
 import fedlearn.flower  # noqa: F401, it sets Flower's switches before anything of it is imported
@@ -21,6 +22,7 @@ try:
     from flwr.common.constant import SYSTEM_TIME_TOLERANCE, TIMESTAMP_HEADER, TIMESTAMP_TOLERANCE
     from flwr.proto.fleet_pb2 import PullMessagesResponse
     from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
+    from flwr.supercore import sql_mixin
     from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
     from flwr.supercore.date import now
     from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
@@ -38,7 +40,7 @@ try:
 
     wanted = [
         (extensions, "get_middleware"), (fleet_handlers, "push_messages"), (fleet_handlers, "push_object"),
-        (SqlLinkState, "_cleanup_push_session"),
+        (SqlLinkState, "_cleanup_push_session"), (sql_mixin, "SQLITE_PRAGMAS"),
     ]  # fmt: skip
     missing = ", ".join(name for module, name in wanted if not hasattr(module, name))
 except (ImportError, AttributeError) as error:  # Flower has moved something
@@ -50,7 +52,8 @@ OPEN_TO_STRANGERS = (f"{FLEET}register-node", f"{FLEET}activate-node")
 """Where Flower tells a node whose key is not registered what to do."""
 
 MOST_RECORDS = 64  # of a reply; `server/gate.py` takes no more
-MOST_PARTS = 4096  # of a reply, of all levels: pieces of arrays are 5 MiB
+MOST_PARTS = 1024  # of a reply, of all levels: pieces of arrays are 5 MiB
+PATIENCE = 60_000  # milliseconds that a call waits for the database while others write; Flower's fail after 5,000
 LONGEST_WORK = 1e7  # seconds that a node may say that it has worked for a reply
 
 
@@ -114,17 +117,21 @@ def _are_of_a_reply(parts: Any, *, is_error: bool) -> bool:
     return not level
 
 
+_announcing = Lock()
+
+
 def store_reply(push_messages: Callable[..., Any], request: Any, state: Any) -> Any:
     """Have Flower's own call store a reply that a node announces; what it does not take leaves nothing behind.
 
-    A reply that nobody waits for is not taken, and not refused either: an honest one may have come too late.
+    A reply that nobody waits for is not taken, and not refused either: an honest one may have come too late. One is
+    stored at a time, as the database has one writer: however many come, other calls wait for no more than one of them.
     """
     only_own_replies(request)
     worked = list(request.clientapp_runtime_list)
     if not all(0 <= seconds <= LONGEST_WORK for seconds in worked):  # they are added up, and NaN would stay
         del request.clientapp_runtime_list[:]
     asked = select(MessageIns.message_id).where(MessageIns.message_id == request.messages_list[0].metadata.message_id)
-    with state.session() as session:
+    with _announcing, state.session() as session:
         if session.scalar(asked) is not None:
             raise HTTPException(403, "a reply has a name of its own")
         response = push_messages(request=request, state=state)
@@ -166,5 +173,6 @@ def run_superlink(*ours: Any) -> None:
     fleet_handlers.push_messages = partial(store_reply, fleet_handlers.push_messages)
     fleet_handlers.push_object = partial(store_part, fleet_handlers.push_object)
     keep_trees_whole()
+    sql_mixin.SQLITE_PRAGMAS = (*sql_mixin.SQLITE_PRAGMAS, ("busy_timeout", str(PATIENCE)))
     answer_in_one_piece()
     flower_superlink()

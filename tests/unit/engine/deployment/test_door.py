@@ -154,6 +154,21 @@ def test_one_node_sends_so_much_at_a_time_and_all_of_them_so_much(monkeypatch):
     assert not behind.door._under_way
 
 
+def test_one_node_makes_so_many_requests_at_a_time_and_keeps_nobody_else_out():
+    behind = Behind(wait=0.3)
+    stranger = generate_key_pairs()
+
+    async def at_once():
+        mine = [behind.ask(signed()) for _ in range(door.AT_ONCE + 4)]
+        others = [behind.ask(signed(*stranger), path="/v1/fleet/activate-node") for _ in range(door.AT_ONCE + 4)]
+        return [[status for status, _ in await asyncio.gather(*some)] for some in (mine, others)]
+
+    mine, others = asyncio.run(at_once())
+    assert sorted(mine) == [200] * door.AT_ONCE + [503] * 4
+    assert set(others) == {200}
+    assert not behind.door._requests
+
+
 def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(door, "BODY_SECONDS", 0.1)
     behind = Behind(wait=5.0)
