@@ -357,6 +357,97 @@ MENDS = (
         "if len(placed) < 2:",
         "unit/report/test_charts.py::test_bytes_that_are_alike_to_one_in_a_hundred_have_bought_nothing",
     ),
+    Mend(
+        "G1", "fedlearn/flower/object_store.py",
+        "    SqlObjectStore.preregister = _preregister  # type: ignore[method-assign]\n",
+        "",
+        "unit/flower/test_object_store.py::test_a_foretold_record_with_other_children_is_sent_whole_all_the_same",
+    ),
+    Mend(
+        "G2", "fedlearn/flower/superlink.py",
+        "if len(level) > allowed or count > MOST_PARTS:",
+        "if False:",
+        "unit/flower/test_object_store.py::test_a_tree_that_no_reply_has_is_refused_before_the_database_is_asked",
+    ),
+    Mend(
+        "G3", "fedlearn/flower/replies.py",
+        "        if len(arguments) > 1:",
+        "        if False:",
+        "adversary/test_replies.py::test_G3_a_message_that_cannot_be_sent_is_not_sent_and_all_others_are",
+    ),
+    Mend(
+        "G3", "fedlearn/flower/replies.py",
+        "in filter(None, _each_if_not_all(announced, message_ids, None, \"about {}\".format)):",
+        "in announced(message_ids):",
+        "adversary/test_replies.py::test_G3_a_reply_that_the_superlink_fails_over_is_not_heard_and_all_others_are",
+    ),
+    Mend(
+        "G4", "fedlearn/flower/superlink.py",
+        "if not (math.isfinite(about.created_at) and math.isfinite(about.ttl)):",
+        "if False:",
+        "unit/flower/test_object_store.py::test_a_time_that_is_none_is_refused",
+    ),
+    Mend(
+        "G4", "fedlearn/flower/superlink.py",
+        "if not all(0 <= seconds <= LONGEST_WORK for seconds in worked):",
+        "if False:",
+        "unit/flower/test_object_store.py::test_work_that_cannot_be_is_not_added_up",
+    ),
+    Mend(
+        "G5", "fedlearn/flower/superlink.py",
+        "    if not request.session_id:",
+        "    if False:",
+        "unit/flower/test_object_store.py::test_a_part_that_names_no_session_is_not_put_into_the_servers",
+    ),
+    Mend(
+        "G5", "fedlearn/flower/superlink.py",
+        "        if session.scalar(asked) is not None:",
+        "        if False:",
+        "unit/flower/test_object_store.py::test_a_reply_by_the_name_of_a_question_does_not_end_its_sending",
+    ),
+    Mend(
+        "G6", "fedlearn/flower/superlink.py",
+        "        if not response.objects_to_push:",
+        "        if False:",
+        "unit/flower/test_object_store.py::test_what_answers_no_question_leaves_nothing",
+    ),
+    Mend(
+        "G6", "fedlearn/flower/object_store.py",
+        "    SqlObjectStore.delete_objects_in_run = _delete_objects_in_run  # type: ignore[method-assign]\n",
+        "",
+        "unit/flower/test_object_store.py::test_messages_that_name_one_another_go_with_the_run",
+    ),
+    Mend(
+        "G7", "fedlearn/engine/deployment/door.py",
+        "int(size) > LONGEST.get(scope[\"path\"].removeprefix(flower_superlink.FLEET), SHORT):",
+        "False:",
+        "unit/engine/deployment/test_door.py::test_a_stranger_says_no_more_than_a_key",
+    ),
+    Mend(
+        "G8", "fedlearn/engine/deployment/door.py",
+        "or (key and self._requests[key] >= AT_ONCE)",
+        "",
+        "unit/engine/deployment/test_door.py::test_one_node_makes_so_many_requests_at_a_time_and_keeps_nobody_else_out",
+    ),
+    Mend(
+        "G9", "fedlearn/wire/boxes.py",
+        "return os.urandom(NONCE) + ",
+        "return bytes(NONCE) + ",
+        "unit/wire/test_wire.py::test_what_is_sent_twice_has_two_names_and_one_size",
+    ),
+    Mend(
+        "G10", "docker-compose.yml",
+        "      - claims:/claims\n      - memory:/memory\n      - ${FEDLEARN_LEDGER:-ledger}:/ledger\n      - ${FEDLEARN_POLICY",
+        "      - claims:/claims\n      - memory:/memory\n      - cache:/cache\n"
+        "      - ${FEDLEARN_LEDGER:-ledger}:/ledger\n      - ${FEDLEARN_POLICY",
+        "compose/test_file.py::test_what_is_run_from_a_cache_no_other_party_writes",
+    ),
+    Mend(
+        "G11", "docker-compose.yml",
+        "--require-hashes ",
+        "",
+        "compose/test_file.py::test_the_image_is_made_from_what_is_named_by_checksum",
+    ),
 )  # fmt: skip
 """In the order of the table. A mend of several parts has several."""
 
