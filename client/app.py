@@ -40,7 +40,7 @@ from fedlearn.state import State
 app = ClientApp()
 
 
-@app.query("ready", mods=[on_its_device, governed, discreet, stored_at_home])
+@app.query("ready", mods=[boxed, on_its_device, governed, discreet, stored_at_home])
 def ready(message: Message, context: Context) -> Message:
     """Say whether this node can take part in the round that is being selected.
 
@@ -67,7 +67,7 @@ def _why_not_published(message: Message, context: Context, memory: NodeMemory) -
         return str(refusal)
 
 
-@app.query("round_over")
+@app.query("round_over", mods=[boxed])
 def round_over(message: Message, context: Context) -> Message:
     """Hear that a round is over: rejected, late, refused or abandoned."""
     told = str(wire.read_config(message.content).get("why", ""))

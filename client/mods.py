@@ -24,7 +24,7 @@ ROUND = "residual-round"
 
 
 def boxed(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """Take the server's arrays out of their box, and put the reply into one: who sends boxes can open them."""
+    """Take the server's records out of their boxes, and put the reply into one: who sends boxes can open them."""
     is_boxed = wire.unbox(message.content)
     reply = call_next(message, context)
     if is_boxed and reply.has_content():

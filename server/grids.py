@@ -91,12 +91,14 @@ class CohortGrid(PassingGrid):
 
 
 class BoxingGrid(PassingGrid):
-    """Puts arrays into boxes before they cross the network, and takes them out of those that come."""
+    """Puts records into boxes before they cross the network, and takes them out of those that come."""
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Send messages in boxes; they themselves stay as they are. A record that several share is boxed once."""
         copies = [_copy_of(message) for message in messages]
         wire.replace_arrays([copy.content for copy in copies], wire.boxed)
+        for copy in copies:
+            wire.box_rest(copy.content)
         return self._grid.push_messages(copies)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
@@ -116,13 +118,17 @@ def _copy_of(message: Message) -> Message:
 
 
 class PatientGrid(PassingGrid):
-    """A network whose replies come one by one: what one node does to its reply, or does not send, is its own loss."""
+    """A network whose messages go and come one by one: what one node does to its own, or does not send, is its loss."""
 
     def __init__(self, grid: Grid) -> None:
-        from fedlearn.flower.replies import Replies  # what it imports is there only where there is a network
+        from fedlearn.flower import replies  # what it imports is there only where there is a network
 
         super().__init__(grid)
-        self._replies = Replies(grid)
+        self._push, self._replies = replies.push, replies.Replies(grid)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Send messages; one that cannot be sent has no id."""
+        return self._push(self._grid, list(messages))
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Return the replies that are there, whole; an error for one that cannot be read."""

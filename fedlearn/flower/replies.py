@@ -1,29 +1,68 @@
-"""The replies of a deployment's nodes, read one by one.
+"""The messages and replies of a deployment's nodes, one by one where they do not go together.
 
 Flower's own ``pull_messages`` raises for all replies where one of them cannot be read, and waits for the parts of each
 in turn, minutes if they never come. Here a reply is read in a thread of its own: one that cannot be read is its node's
-failure, one that does not come whole keeps nobody waiting.
+failure, one that does not come whole keeps nobody waiting. Where the SuperLink fails over many messages or replies that
+are named in one request, each is named in one of its own: what it fails over is then one node's loss.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
 
+import httpx
 from flwr.app import Error, Message
 from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
 from flwr.proto.runtime_pb2 import PullAppMessagesRequest
 from flwr.serverapp import Grid
 from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
 from flwr.supercore.inflatable.inflatable_protobuf_utils import make_pull_object_fn_protobuf
-from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects
+from flwr.supercore.inflatable.inflatable_utils import ObjectPushError, inflate_object_from_contents, pull_objects
 
 from fedlearn.flower.messages import reply_from
 
 PATIENCE = 0.5  # seconds that one look waits for replies that are on their way
 UNREADABLE = 3  # Flower's error code for a message that is not available
+OF_THE_MESSAGE = frozenset({400, 409, 413, 422, 500})  # statuses of a request that is at fault, not of who makes it
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+A = TypeVar("A")
+
+
+def push(grid: Grid, messages: Sequence[Message]) -> list[str]:
+    """Send messages; return their ids, an empty one for each that could not be sent."""
+
+    def to_nodes(some: Sequence[Message]) -> list[str]:
+        ids = list(grid.push_messages(some))
+        if len(ids) != len(some):  # Flower returns none where they are too large together
+            raise _TooLarge("too large")
+        return [message_id or "" for message_id in ids]
+
+    return _each_if_not_all(to_nodes, messages, "", lambda message: f"to node {message.metadata.dst_node_id}")
+
+
+class _TooLarge(Exception):
+    """Flower has sent nothing, as there was too much to send."""
+
+
+def _each_if_not_all(
+    ask: Callable[[Sequence[A]], list[T]], arguments: Sequence[A], otherwise: T, what: Callable[[A], str]
+) -> list[T]:
+    """Return what a request for all arguments gives; where it fails, what one for each does, `otherwise` if none."""
+    try:
+        return ask(arguments)
+    except (httpx.HTTPStatusError, ObjectPushError, _TooLarge) as error:
+        if isinstance(error, httpx.HTTPStatusError) and error.response.status_code not in OF_THE_MESSAGE:
+            raise  # as the run was stopped, or this app is not to speak for it any more
+        if len(arguments) > 1:
+            return [answer for each in arguments for answer in _each_if_not_all(ask, [each], otherwise, what)]
+        log.warning("the SuperLink did not take a message %s: %s", what(arguments[0]), str(error)[:300])
+        return [otherwise]
 
 
 class Replies:
@@ -54,8 +93,12 @@ class Replies:
         """Begin to read the replies that have been announced."""
         if not message_ids:
             return
-        announced = self._grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=message_ids))
-        for about, parts in zip(announced.messages_list, announced.message_object_trees, strict=True):
+
+        def announced(some: Sequence[str]) -> list[Any]:
+            told = self._grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=some))
+            return list(zip(told.messages_list, told.message_object_trees, strict=True))
+
+        for about, parts in filter(None, _each_if_not_all(announced, message_ids, None, "about {}".format)):
             future: Future[Message] = Future()
             self._coming[about.metadata.reply_to_message_id] = future
             Thread(target=self._read_into, args=(future, about, parts), daemon=True).start()

@@ -1,13 +1,18 @@
 """Flower's SuperLink with a door of ours before its Fleet API, and nodes that speak in their own names only.
 
 Written for flwr 1.41. It compares the key of a request with the node that the request names, but not with the sender
-that a message in it names: a node could answer for another, or send instructions as if it were the server.
+that a message in it names: a node could answer for another, or send instructions as if it were the server. And it
+stores as many names and sessions as a node announces, and whatever is written where a time should stand.
 `missing` says what Flower has moved: who needs it runs Flower's own command then.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from datetime import datetime
+from functools import partial
+from threading import Lock
 from typing import Any
 
 import fedlearn.flower  # noqa: F401, it sets Flower's switches before anything of it is imported
@@ -16,18 +21,27 @@ from fedlearn.flower.unary import answer_in_one_piece
 try:
     from flwr.common.constant import SYSTEM_TIME_TOLERANCE, TIMESTAMP_HEADER, TIMESTAMP_TOLERANCE
     from flwr.proto.fleet_pb2 import PullMessagesResponse
+    from flwr.server.superlink.linkstate.sql_linkstate import SqlLinkState
+    from flwr.supercore import sql_mixin
     from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
     from flwr.supercore.date import now
     from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
+    from flwr.supercore.state.schema.linkstate_models import MessageIns
     from flwr.superlink import extensions
     from flwr.superlink.cli.flower_superlink import flower_superlink
     from flwr.superlink.dependencies.linkstate import get_linkstate
     from flwr.superlink.servicer.fleet import fleet_handlers
+    from sqlalchemy import select
     from starlette.exceptions import HTTPException
     from starlette.middleware import Middleware
     from starlette.requests import Request
 
-    wanted = [(extensions, "get_middleware"), (fleet_handlers, "push_messages")]
+    from fedlearn.flower.object_store import keep_trees_whole
+
+    wanted = [
+        (extensions, "get_middleware"), (fleet_handlers, "push_messages"), (fleet_handlers, "push_object"),
+        (SqlLinkState, "_cleanup_push_session"), (sql_mixin, "SQLITE_PRAGMAS"),
+    ]  # fmt: skip
     missing = ", ".join(name for module, name in wanted if not hasattr(module, name))
 except (ImportError, AttributeError) as error:  # Flower has moved something
     missing = str(error)
@@ -36,6 +50,11 @@ FLEET = "/v1/fleet/"
 NODE_ASKS, SERVER_SENDS = f"{FLEET}pull-messages", "/v1/runtime/push-messages"
 OPEN_TO_STRANGERS = (f"{FLEET}register-node", f"{FLEET}activate-node")
 """Where Flower tells a node whose key is not registered what to do."""
+
+MOST_RECORDS = 64  # of a reply; `server/gate.py` takes no more
+MOST_PARTS = 1024  # of a reply, of all levels: pieces of arrays are 5 MiB
+PATIENCE = 60_000  # milliseconds that a call waits for the database while others write; Flower's fail after 5,000
+LONGEST_WORK = 1e7  # seconds that a node may say that it has worked for a reply
 
 
 def headers_of_node() -> tuple[str, str, str]:
@@ -70,11 +89,65 @@ def is_registered(scope: Any, public_key: bytes) -> bool:
 
 
 def only_own_replies(request: Any) -> None:
-    """Refuse messages that are no reply, or name another sender than the node that sends them."""
-    for message in request.messages_list:
-        about = message.metadata
-        if about.src_node_id != request.node.node_id or not about.reply_to_message_id:
-            raise HTTPException(403, "a node replies, and in its own name")
+    """Refuse what is not one reply, in the name of the node that sends it, with parts as a reply has them.
+
+    All of it is looked at before the SuperLink's database is asked anything.
+    """
+    if len(request.messages_list) != 1 or len(request.message_object_trees) != 1:
+        raise HTTPException(400, "a node sends one reply at a time, and the names of its parts")
+    (message,), (parts,) = request.messages_list, request.message_object_trees
+    about = message.metadata
+    if about.src_node_id != request.node.node_id or not about.reply_to_message_id:
+        raise HTTPException(403, "a node replies, and in its own name")
+    if not (math.isfinite(about.created_at) and math.isfinite(about.ttl)):
+        raise HTTPException(400, "a reply was made at a time, and is good for some seconds")
+    if about.message_id != parts.object_id or not _are_of_a_reply(parts, is_error=message.HasField("error")):
+        raise HTTPException(400, "the parts that are announced are not those of a reply")
+
+
+def _are_of_a_reply(parts: Any, *, is_error: bool) -> bool:
+    """Say whether a tree has the shape of a reply: the message, its content, records, arrays, pieces of arrays."""
+    most = (1, int(not is_error), MOST_RECORDS, MOST_PARTS, MOST_PARTS)
+    level, count = [parts], 0
+    for allowed in most:
+        count += len(level)
+        if len(level) > allowed or count > MOST_PARTS:
+            return False
+        level = [part for each in level for part in each.children]
+    return not level
+
+
+_announcing = Lock()
+
+
+def store_reply(push_messages: Callable[..., Any], request: Any, state: Any) -> Any:
+    """Have Flower's own call store a reply that a node announces; what it does not take leaves nothing behind.
+
+    A reply that nobody waits for is not taken, and not refused either: an honest one may have come too late. One is
+    stored at a time, as the database has one writer: however many come, other calls wait for no more than one of them.
+    """
+    only_own_replies(request)
+    worked = list(request.clientapp_runtime_list)
+    if not all(0 <= seconds <= LONGEST_WORK for seconds in worked):  # they are added up, and NaN would stay
+        del request.clientapp_runtime_list[:]
+    asked = select(MessageIns.message_id).where(MessageIns.message_id == request.messages_list[0].metadata.message_id)
+    with _announcing, state.session() as session:
+        if session.scalar(asked) is not None:
+            raise HTTPException(403, "a reply has a name of its own")
+        response = push_messages(request=request, state=state)
+        if not response.objects_to_push:
+            state._cleanup_push_session(response.session_id, cleanup_messages=False)
+    return response
+
+
+def store_part(push_object: Callable[..., Any], request: Any, state: Any) -> Any:
+    """Have Flower's own call store a part of a reply that this node has announced.
+
+    Without the name of a session, Flower takes it as part of any message, and has the one whose part it is fail.
+    """
+    if not request.session_id:
+        raise HTTPException(403, "a part belongs to a reply that was announced")
+    return push_object(request=request, state=state)
 
 
 def key_of(scope: Any) -> bytes:
@@ -95,13 +168,11 @@ def is_of_a_server_that_has_sent(path: str) -> bool:
 
 def run_superlink(*ours: Any) -> None:
     """Run Flower's SuperLink behind ASGI middleware of ours, outermost first; arguments are in `sys.argv`."""
-    middleware, push_messages = extensions.get_middleware, fleet_handlers.push_messages
-
-    def checked(request: Any, state: Any) -> Any:
-        only_own_replies(request)
-        return push_messages(request=request, state=state)
-
+    middleware = extensions.get_middleware
     extensions.get_middleware = lambda: (*map(Middleware, ours), *middleware())
-    fleet_handlers.push_messages = checked
+    fleet_handlers.push_messages = partial(store_reply, fleet_handlers.push_messages)
+    fleet_handlers.push_object = partial(store_part, fleet_handlers.push_object)
+    keep_trees_whole()
+    sql_mixin.SQLITE_PRAGMAS = (*sql_mixin.SQLITE_PRAGMAS, ("busy_timeout", str(PATIENCE)))
     answer_in_one_piece()
     flower_superlink()

@@ -1,7 +1,7 @@
 """What travels: arrays, boxes, messages, and what they weigh."""
 
 from fedlearn.wire.arrays import pack, pack_arrays, replace_arrays, unpack, unpack_arrays
-from fedlearn.wire.boxes import BOX, box, boxed, unbox
+from fedlearn.wire.boxes import BOX, box, box_rest, boxed, packed, unbox
 from fedlearn.wire.messages import (
     ARRAYS,
     CHECKSUM,
@@ -64,6 +64,7 @@ __all__ = [
     "ROUND_OVER",
     "SERVER_ROUND",
     "box",
+    "box_rest",
     "boxed",
     "bytes_of",
     "bytes_of_all",
@@ -77,6 +78,7 @@ __all__ = [
     "only",
     "pack",
     "pack_arrays",
+    "packed",
     "parcels_of",
     "parcels_record",
     "plain_report",

@@ -1,11 +1,15 @@
 """Boxes: records as the bytes of one value, as Flower sends each record, each array and each part of one by requests.
 
-Over a network a record of arrays goes into a box of its own, which all messages that hold it share, and the records of
-a reply into one together. A small box is one value of a ConfigRecord, one request; a larger one is an array, which
-Flower sends in parts.
+Over a network a record of arrays goes into a box of its own, which all messages that hold it share, and all other
+records of a message into one together. A small box is one value of a ConfigRecord, one request; a larger one is an
+array, which Flower sends in parts. A box begins with random bytes: Flower names what it sends by its SHA-256, and the
+names of what others will send are not to be foretold, nor is it to be tried whether one has answered this or that.
 """
 
 from __future__ import annotations
+
+import os
+from collections.abc import Mapping
 
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
@@ -15,24 +19,40 @@ from fedlearn.wire.arrays import replace_arrays
 
 BOX = "fedlearn.box"  # what the one value of a box is called
 SMALL = 2**20  # bytes that a box may hold to be one value
+NONCE = 8  # random bytes that a box begins with
+
+
+def packed(records: Mapping[str, flower.Record]) -> bytes:
+    """Return what a box of these records holds."""
+    return os.urandom(NONCE) + flower.to_bytes(records)
 
 
 def boxed(record: ArrayRecord) -> ArrayRecord | ConfigRecord:
     """Return a record of one value that holds the bytes of another record."""
-    data = flower.to_bytes({BOX: record})
+    data = packed({BOX: record})
     if len(data) <= SMALL:
         return _small(data)
     return flower.filled(ArrayRecord(), {BOX: flower.array_of("uint8", (len(data),), BOX, data)})
 
 
 def box(content: RecordDict) -> None:
-    """Put all records into one box, if it is small, else each record of arrays into its own."""
-    data = flower.to_bytes(content)
+    """Put all records into one box, if it is small, else each record of arrays into its own and all others into one."""
+    data = packed(content)
     if len(data) > SMALL:
         replace_arrays([content], boxed)
+        box_rest(content)
         return
     content.clear()
     content[BOX] = _small(data)
+
+
+def box_rest(content: RecordDict) -> None:
+    """Put all records that are in no box into one together."""
+    rest = {key: record for key, record in content.items() if _in_box(record) is None}
+    if rest:
+        for key in rest:
+            del content[key]
+        content[BOX] = _small(packed(rest))
 
 
 def unbox(content: RecordDict) -> bool:
@@ -46,7 +66,7 @@ def unbox(content: RecordDict) -> bool:
     boxes = {key: data for key, record in content.items() if (data := _in_box(record)) is not None}
     for key, data in boxes.items():
         records = _opened(key, data)
-        if list(content) == [BOX]:
+        if key == BOX:
             del content[BOX]
             content.update(records)
         else:
@@ -81,6 +101,6 @@ def _in_box(record: object) -> bytes | None:
 
 def _opened(key: str, data: bytes) -> RecordDict:
     try:
-        return flower.from_bytes(data)
+        return flower.from_bytes(data[NONCE:])
     except Exception as error:  # whatever parsing the bytes of a stranger brings
         raise Refused("undecodable", f"the box {key!r} does not open: {error!r}"[:300]) from None

@@ -7,6 +7,7 @@ of its own, as the proxy counts connections and requests by address.
 from __future__ import annotations
 
 import http.client
+import math
 import os
 import select
 import socket
@@ -30,7 +31,7 @@ from flwr.app.message import remove_content_from_message
 from flwr.common.serde import message_from_proto, message_to_proto
 from flwr.proto import fleet_pb2, heartbeat_pb2, message_pb2, node_pb2
 from flwr.supercore.date import now
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree, iterate_object_tree
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 
 from fedlearn import flower, wire
@@ -54,6 +55,9 @@ ODD_PATHS = (
 )  # fmt: skip
 
 
+Tree = message_pb2.ObjectTree
+
+
 class Attacker:
     """Somebody who can reach the proxy; with a node key, who also takes part in the run.
 
@@ -74,6 +78,7 @@ class Attacker:
         self._private, self.public = private, public_key_to_bytes(private.public_key())
         self.node = node_pb2.Node()
         self.asked: list[Any] = []  # messages of the server, the latest last
+        self.trees: dict[str, Tree] = {}  # of these messages' parts
         self._answered: set[str] = set()
         self._heard = 0  # ready queries
         self._used: dict[str, str] = {}
@@ -154,7 +159,9 @@ class Attacker:
                 self.call("send-node-heartbeat", beat)
             status, answer = self.call("pull-messages", fleet_pb2.PullMessagesRequest(node=self.node))
             if status == "200":
-                for told in fleet_pb2.PullMessagesResponse.FromString(answer).messages_list:
+                response = fleet_pb2.PullMessagesResponse.FromString(answer)
+                for told, tree in zip(response.messages_list, response.message_object_trees, strict=True):
+                    self.trees[told.metadata.message_id] = tree
                     self._take(message_from_proto(told))
             if self._over.wait(0.3):
                 return
@@ -181,9 +188,12 @@ class Attacker:
 
     def reply(
         self, asked: Any, content: RecordDict, *, spoil: Callable[[bytes], bytes] = bytes, upload: bool = True,
-        **changes: Any,
+        tree: Tree | None = None, work: float = 1.0, **changes: Any,
     ) -> str:  # fmt: skip
-        """Announce a reply and upload its parts; `changes` are what its metadata say beside the truth."""
+        """Announce a reply and upload its parts.
+
+        `tree`: the parts in place of its own; `changes` are what its metadata say beside the truth.
+        """
         about = asked.metadata
         message = flower.reply_from(
             node_id=about.dst_node_id, message_type=about.message_type, reply_to=about.message_id, content=content,
@@ -192,11 +202,11 @@ class Attacker:
         truth = {"run_id": about.run_id, "created_at": time.time(), "ttl": 20.0, "group_id": about.group_id}
         for name, value in {**truth, **changes}.items():
             message.metadata.__dict__[f"_{name}"] = value
-        message.metadata.__dict__["_message_id"] = message.object_id
+        message.metadata.__dict__["_message_id"] = tree.object_id if tree else message.object_id
         parts = get_all_nested_objects(message)
         request = fleet_pb2.PushMessagesRequest(
             node=self.node, messages_list=[message_to_proto(remove_content_from_message(message))],
-            message_object_trees=[get_object_tree(message)],
+            message_object_trees=[tree or get_object_tree(message)], clientapp_runtime_list=[work],
         )  # fmt: skip
         status, answer = self.call("push-messages", request)
         if status != "200" or not upload:
@@ -238,6 +248,10 @@ def letting_himself_in(me: Attacker, number: int) -> str:
     if number % 2:
         return me.call("register-node", fleet_pb2.RegisterNodeFleetRequest(public_key=me.public))[0]
     return me.call("activate-node", fleet_pb2.ActivateNodeRequest(public_key=me.public, heartbeat_interval=30.0))[0]
+
+
+def long_key(me: Attacker, number: int) -> str:
+    return me.post(f"/v1/fleet/{('register', 'activate')[number % 2]}-node", bytes(900_000), me.signed())[0]
 
 
 def odd_path(me: Attacker, number: int) -> str:
@@ -329,6 +343,112 @@ def long_words(me: Attacker, number: int) -> str:
     return me.reply(me.question(), RecordDict({wire.CONFIG: said}))
 
 
+# --- what the holder of a node key says of the names of others --------------------------------------------------------
+
+
+def name() -> str:
+    return os.urandom(32).hex()
+
+
+def queries(number: int) -> list[Any]:
+    """Return records that the server will send: the questions of some rounds."""
+    first = 1 + number % 30
+    said = [{"round_number": first + later, "attempt": attempt} for later in range(8) for attempt in (1, 2, 3)]
+    return [ConfigRecord(each) for each in said]
+
+
+def answers(number: int) -> list[Any]:
+    """Return records, and what holds them, that the other nodes will send."""
+    contents = [RecordDict({wire.CONFIG: ConfigRecord({"partition_id": i, "why_not": ""})}) for i in range(PARTITION)]
+    return [part for content in (*contents, RecordDict()) for part in get_all_nested_objects(content).values()]
+
+
+def holding(*children: Tree, root: str = "") -> Tree:
+    """Return the tree of a reply that holds some records."""
+    return Tree(object_id=root or name(), children=[Tree(object_id=name(), children=children)])
+
+
+def lie(record: Any) -> Tree:
+    """Return the object of a record that somebody else sends, with a child that nobody has."""
+    return Tree(object_id=record if isinstance(record, str) else record.object_id, children=[Tree(object_id=name())])
+
+
+def names_of_the_next_questions(me: Attacker, number: int) -> str:
+    tree = holding(*map(lie, queries(number)))
+    return me.reply(me.question(), RecordDict(), tree=tree, upload=False)
+
+
+def names_of_the_next_answers(me: Attacker, number: int) -> str:
+    return me.reply(me.question(), RecordDict(), tree=holding(*map(lie, answers(number))), upload=False)
+
+
+def names_of_the_next_questions_and_their_bytes(me: Attacker, number: int) -> str:
+    asked = me.question()
+    record = queries(number)[0]
+    me.reply(asked, RecordDict(), tree=holding(lie(record)), upload=False)
+    part = message_pb2.PushObjectRequest(
+        node=me.node, run_id=asked.metadata.run_id, object_id=record.object_id, object_content=record.deflate()
+    )  # of no session, which Flower takes for part of any
+    return me.call("push-object", part)[0]
+
+
+def names_of_what_it_is_asked(me: Attacker, number: int) -> str:
+    asked = me.question()
+    parts = [part.object_id for part in iterate_object_tree(me.trees[asked.metadata.message_id])]
+    return me.reply(asked, RecordDict(), tree=holding(*map(lie, parts)), upload=False)
+
+
+def named_as_its_question(me: Attacker, number: int) -> str:
+    asked = me.question()
+    return me.reply(asked, RecordDict(), tree=me.trees[asked.metadata.message_id])
+
+
+def named_as_a_record(me: Attacker, number: int) -> str:
+    tree = holding(root=queries(number)[0].object_id)
+    return me.reply(me.question(), RecordDict(), tree=tree, upload=False)
+
+
+def another_tree_for_the_same_reply(me: Attacker, number: int) -> str:
+    asked = me.question()
+    root = asked.metadata.message_id[::-1]
+    me.reply(asked, RecordDict(), tree=holding(lie(name()), root=root), upload=False)
+    return me.reply(asked, RecordDict(), tree=holding(lie(name()), root=root), upload=False)
+
+
+def replies_that_hold_one_another(me: Attacker, number: int) -> str:
+    roots = name(), name()
+    for mine, other in (roots, roots[::-1]):
+        status = me.reply(me.question(), RecordDict(), tree=holding(Tree(object_id=other), root=mine), upload=False)
+    return status
+
+
+def many_names(me: Attacker, number: int) -> str:
+    count = (14_000, 5_000, 4_000)[number % 3]
+    tree = holding(Tree(object_id=name(), children=[Tree(object_id=name()) for _ in range(count)]))
+    return me.reply(me.question(), RecordDict(), tree=tree, upload=False)
+
+
+def many_levels(me: Attacker, number: int) -> str:
+    tree = holding()
+    for _ in range(40):
+        tree = holding(tree)
+    return me.reply(me.question(), RecordDict(), tree=tree, upload=False)
+
+
+def names_that_are_none(me: Attacker, number: int) -> str:
+    bad = ("", "x" * 64, "A" * 64, "tree of " + name(), "\x00" * 64, "a" * 100_000)[number % 6]
+    return me.reply(me.question(), RecordDict(), tree=holding(Tree(object_id=bad)), upload=False)
+
+
+def no_time(me: Attacker, number: int) -> str:
+    about = ({"created_at": math.nan}, {"ttl": math.nan}, {"ttl": math.inf}, {"created_at": -math.inf})[number % 4]
+    return me.reply(me.question(), RecordDict(), **about)
+
+
+def work_without_end(me: Attacker, number: int) -> str:
+    return me.reply(me.question(), RecordDict(), work=(math.nan, math.inf, -1e308, 1e308)[number % 4])
+
+
 # --- connections that stay open ---------------------------------------------------------------------------------------
 
 
@@ -375,6 +495,23 @@ class Kind:
     hang: Callable[[Attacker], bytes] | None = None  # in place of `make`: the beginning of a request
 
 
+NAMES = {
+    "names of the server's next questions": Kind(True, names_of_the_next_questions),
+    "the same, and their bytes": Kind(True, names_of_the_next_questions_and_their_bytes),
+    "names of other nodes' answers": Kind(True, names_of_the_next_answers),
+    "names of what it is asked": Kind(True, names_of_what_it_is_asked),
+    "a reply named as its question": Kind(True, named_as_its_question),
+    "a reply named as a record": Kind(True, named_as_a_record),
+    "another tree for the same reply": Kind(True, another_tree_for_the_same_reply),
+    "replies that hold one another": Kind(True, replies_that_hold_one_another),
+    "many names": Kind(True, many_names),
+    "many levels": Kind(True, many_levels),
+    "names that are none": Kind(True, names_that_are_none),
+    "a reply of no time": Kind(True, no_time),
+    "work without end": Kind(True, work_without_end),
+}
+"""What lies in the announcement of a reply; hardly any of its parts is ever sent."""
+
 KINDS = {
     "a body that nobody has signed": Kind(False, unsigned_body),
     "a body of 300 MB": Kind(False, huge_body),
@@ -387,6 +524,7 @@ KINDS = {
     "no TLS": Kind(False, no_tls),
     "half a head, then nothing": Kind(False, hang=half_a_head),
     "half a body of a stranger, then nothing": Kind(False, hang=half_a_body),
+    "a key of 900 kB": Kind(False, long_key),
     "headers used again": Kind(True, replayed_headers),
     "a call for another node": Kind(True, call_for_another),
     "random bytes": Kind(True, random_bytes),
@@ -399,6 +537,7 @@ KINDS = {
     "100,000 metrics": Kind(True, huge_metrics),
     "another node's partition": Kind(True, foreign_partition),
     "100 kB of reasons": Kind(True, long_words),
+    **NAMES,
     "half a body, then nothing": Kind(True, hang=half_a_body),
 }
 

@@ -180,10 +180,10 @@ def _through_a_box(content: RecordDict, rng: random.Random) -> RecordDict:
     """Return what comes of a small box of all records, or of a large one of each record of arrays."""
     boxed = RecordDict(dict(content.items()))
     if rng.random() < 0.5:
-        data = spoiled_bytes(flower.to_bytes(boxed), rng)
+        data = spoiled_bytes(wire.packed(boxed), rng)
         boxed = RecordDict({wire.BOX: ConfigRecord({wire.BOX: data})})
     for key in wire.arrays.array_keys(boxed):
-        data = spoiled_bytes(flower.to_bytes({wire.BOX: boxed[key]}), rng)
+        data = spoiled_bytes(wire.packed({wire.BOX: boxed[key]}), rng)
         array = flower.array_of("uint8", (len(data),), wire.BOX, data)
         boxed[key] = flower.filled(ArrayRecord(), {wire.BOX: array})
     return flower.from_bytes(flower.to_bytes(boxed)) if _opens(boxed) else boxed

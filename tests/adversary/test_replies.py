@@ -6,16 +6,18 @@ import threading
 import time
 from types import SimpleNamespace
 
+import httpx
 import numpy as np
 import pytest
 from flwr.app import RecordDict
 from flwr.proto.message_pb2 import PullObjectResponse
 from flwr.supercore.inflatable.inflatable_object import add_header_to_object_body, get_all_nested_objects
 from flwr.supercore.inflatable.inflatable_object import get_object_tree as tree_of
-from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectPushError
 
 from fedlearn import flower, wire
 from fedlearn.flower.replies import Replies
+from server.grids import PatientGrid
 
 STATE = {"w": np.arange(4, dtype=np.float32)}
 
@@ -157,3 +159,57 @@ def test_a_message_is_asked_for_once_while_it_is_on_its_way():
     assert asked == [["slow"]]
     link.held = set()  # else its thread would go on beside other tests
     assert pulled(replies, ["slow"])
+
+
+def answered_by(status):
+    """The SuperLink's answer to a request, as Flower raises it."""
+    return httpx.HTTPStatusError("refused", request=None, response=httpx.Response(status))
+
+
+class Sending:
+    """A grid whose SuperLink fails over the messages to some nodes."""
+
+    def __init__(self, error, *nodes):
+        self.error, self.nodes = error, set(nodes)
+        self.sent = []
+
+    def push_messages(self, messages):
+        nodes = [message.metadata.dst_node_id for message in messages]
+        if self.nodes & set(nodes):
+            if self.error is None:
+                return []  # as Flower does where they are too large together
+            raise self.error
+        self.sent += nodes
+        return [f"to {node}" for node in nodes]
+
+
+def queries(*nodes):
+    return [wire.ready_query(node, round_number=1, attempt=1, ttl=10.0) for node in nodes]
+
+
+@pytest.mark.parametrize(
+    "error", [answered_by(500), answered_by(400), answered_by(413), ObjectPushError("a", 1, "b"), None]
+)
+def test_G3_a_message_that_cannot_be_sent_is_not_sent_and_all_others_are(error):
+    sending = Sending(error, 8)
+    assert PatientGrid(sending).push_messages(queries(7, 8, 9)) == ["to 7", "", "to 9"]
+    assert sending.sent == [7, 9]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_server_app_that_may_not_send_any_more_does_not_go_on(status):
+    with pytest.raises(httpx.HTTPStatusError):
+        PatientGrid(Sending(answered_by(status), 8)).push_messages(queries(7, 8, 9))
+
+
+def test_G3_a_reply_that_the_superlink_fails_over_is_not_heard_and_all_others_are():
+    link = Link(reply_to("bad", 7), reply_to("good", 8))
+    pull = link.PullMessages
+
+    def failing(request):
+        if "bad" in request.message_ids:
+            raise answered_by(500)
+        return pull(request)
+
+    link.PullMessages = failing
+    assert list(pulled(Replies(link), ["bad", "good"], seconds=1.0)) == ["good"]

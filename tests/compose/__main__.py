@@ -15,6 +15,8 @@ import yaml
 from tests.compose import namespaces
 from tests.compose.file import filled_tree, read_project
 from tests.compose.image import build_image
+from tests.compose.lock import FILE as REQUIREMENTS
+from tests.compose.lock import locked
 from tests.compose.schema import errors_of
 from tests.compose.stack import FILE, Stack, open_stack
 
@@ -71,6 +73,16 @@ def config(
     given = dict(one.partition("=")[::2] for one in sets or [])
     print(yaml.safe_dump(filled_tree(tree, {**os.environ, **given}), sort_keys=False), end="")
     sys.exit(1 if errors_of(tree) else 0)
+
+
+@app.command()
+def lock(
+    sets: Annotated[list[str] | None, typer.Option("--set", help="A variable of the file, as NAME=VALUE.")] = None,
+) -> None:
+    """Find anew what the image installs, by pip, and write it down with checksums; nothing is installed."""
+    given = dict(one.partition("=")[::2] for one in sets or [])
+    (build,) = (service.build for service in read_project(FILE, {**os.environ, **given}).values() if service.build)
+    REQUIREMENTS.write_text(locked(build["args"]["TORCH_INDEX"]), encoding="utf-8")
 
 
 def _follow(stack: Stack, job: str, seconds: float) -> int:

@@ -109,7 +109,7 @@ def _service(name: str, body: dict[str, Any], tree: dict[str, Any], folder: Path
         command=_words(body.get("command")),
         environment=_environment(body.get("environment") or {}),
         mounts=(*_volumes(body, tree, folder), *_configs(body, tree, folder)),
-        tmpfs=tuple(entry.split(":")[0] for entry in _many(body.get("tmpfs"))),
+        tmpfs={entry.partition(":")[0]: entry.partition(":")[2] for entry in _many(body.get("tmpfs"))},
         networks=_networks(body, tree.get("networks") or {}),
         depends_on=_depends_on(body.get("depends_on") or {}),
         health=_health(body.get("healthcheck")),

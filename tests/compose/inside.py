@@ -36,8 +36,8 @@ def build_root(spec: dict[str, Any]) -> Path:
     mount("-t", "proc", "proc", str(at(root, "/proc")))
     mount("--rbind", "/dev", str(at(root, "/dev")))
     mount("-t", "tmpfs", "-o", "size=64m", "shm", str(at(root, "/dev/shm")))
-    for path in spec["tmpfs"]:
-        mount("-t", "tmpfs", "-o", "mode=1777", "tmpfs", str(at(root, path)))
+    for path, options in spec["tmpfs"].items():
+        mount("-t", "tmpfs", "-o", options or "mode=1777", "tmpfs", str(at(root, path)))
     for path in spec["borrowed"]:
         mount("--bind", path, str(at(root, path)))
         for parent in Path(path).parents:

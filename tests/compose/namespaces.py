@@ -110,7 +110,7 @@ class NamespaceWiring:
             "copied": "" if image.complete else str(image.folder),
             "borrowed": [] if image.complete else sorted({sys.prefix, sys.base_prefix}),
             "mounts": [self._mount(container, number, m) for number, m in enumerate(service.mounts)],
-            "tmpfs": list(service.tmpfs) if image.complete or "/tmp" in service.tmpfs else [*service.tmpfs, "/tmp"],
+            "tmpfs": {**({} if image.complete else {"/tmp": ""}), **service.tmpfs},
             "read_only": service.read_only,
             "hostname": service.hostname or container.name,
             "hosts": self._hosts(container),

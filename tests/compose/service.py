@@ -53,7 +53,7 @@ class Service:
     command: tuple[str, ...] | None
     environment: Mapping[str, str]
     mounts: tuple[Mount, ...]
-    tmpfs: tuple[str, ...]
+    tmpfs: Mapping[str, str]  # path -> mount options
     networks: Mapping[str, Joined]
     depends_on: Mapping[str, str]  # service -> service_started, service_healthy, service_completed_successfully
     health: HealthCheck | None

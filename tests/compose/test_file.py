@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 import yaml
 from flwr.common.config import parse_config_args
+from packaging.specifiers import SpecifierSet
 
 from fedlearn.engine.deployment import client
+from tests.compose import lock
 from tests.compose.file import read_project
 from tests.compose.schema import errors_of
 
@@ -94,3 +97,56 @@ def test_nothing_is_published_but_the_proxy_and_nobody_is_root_but_the_setup():
     assert [name for name, service in services.items() if service.user.split(":")[0] == "0"] == ["setup"]
     assert all(service.read_only and service.capabilities is not None for service in services.values())
     assert not any(mount.target.endswith("docker.sock") for s in services.values() for mount in s.mounts)
+
+
+def test_what_is_run_from_a_cache_no_other_party_writes():
+    services = read_project(FILE, {"FEDLEARN_UID": "7", "FEDLEARN_GID": "8"})
+    cached = {name for name, each in services.items() for mount in each.mounts if mount.target.startswith("/cache")}
+    assert cached == {"serverapp", "setup"}  # which gives it to the server app, and runs nothing of it
+    assert services["client"].tmpfs["/cache"] == "mode=0700,uid=7,gid=8"
+    assert services["client"].environment["FEDLEARN_CACHE"] == services["serverapp"].environment["FEDLEARN_CACHE"]
+
+
+def test_the_image_is_made_from_what_is_named_by_checksum():
+    build = next(
+        service.build for service in read_project(FILE, {"FEDLEARN_BASE": "x@sha256:y"}).values() if service.build
+    )
+    steps = build["dockerfile_inline"]
+    assert build["args"]["BASE"] == "x@sha256:y"
+    assert [line for line in steps.splitlines() if line.startswith("FROM")] == ["FROM $BASE"]
+    installs = [line for line in steps.splitlines() if "pip install" in line]
+    assert all("--require-hashes" in line or "--no-build-isolation" in line for line in installs)
+    assert all("--no-deps" in line for line in installs)
+
+
+def pinned():
+    """Return version, number of files, and who asks for it, of each package that the image installs."""
+    form = r"^([a-z0-9-]+)==(\S+) ((?:\\\n    --hash=sha256:[0-9a-f]{64} ?)+)\n    # for (.*)\n"
+    text = lock.FILE.read_text(encoding="utf-8")
+    assert re.sub(form, "", text, flags=re.MULTILINE) == lock.HEAD
+    found = re.findall(form, text, re.MULTILINE)
+    return {name: (version, hashes.count("--hash"), who.split(", ")) for name, version, hashes, who in found}
+
+
+def test_what_is_installed_is_what_is_declared_and_what_that_asks_for():
+    pins, declared = pinned(), {lock.name_of(each): each for each in lock.declared()}
+    assert {name for name, (_, _, who) in pins.items() if "pyproject.toml" in who} == set(declared)
+    for name, requirement in declared.items():
+        assert SpecifierSet(re.sub(r"^[\w-]+", "", requirement)).contains(pins[name][0]), requirement
+    assert {one for _, _, who in pins.values() for one in who} <= {"pyproject.toml", *pins}
+    assert all(number <= len(lock.PROCESSORS) for _, number, _ in pins.values())
+
+
+def test_no_address_is_named_where_checksums_are():
+    assert "://" not in lock.FILE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["torch", "torchvision", "numpy", "pyarrow"])
+def test_each_kind_of_processor_has_its_file(name):
+    assert pinned()[name][1] == len(lock.PROCESSORS)
+
+
+def test_a_package_for_a_gpu_or_of_two_versions_is_not_locked():
+    for wrong in (["nvidia-x"], ["x", "x"]):
+        with pytest.raises(SystemExit):
+            lock.written([{(name, str(number)): lock.Package({"a"})} for number, name in enumerate(wrong)])

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from tests.adversary.hostile_requests import KINDS, ODD_PATHS, PARTITION, Attacker, attack
+from tests.adversary.hostile_requests import KINDS, NAMES, ODD_PATHS, PARTITION, Attacker, attack
 from tests.compose.federation import Federation, why_not
 
 pytestmark = [pytest.mark.network, pytest.mark.skipif(bool(why_not()), reason=why_not())]
@@ -24,6 +24,7 @@ START = 300.0  # seconds for a federation to be up on a loaded machine
 PATIENCE = 3000.0  # seconds for a run under attack
 MEMORY = 2 << 30  # bytes that docker-compose.yml lets the SuperLink have
 HONEST = {0, 1, 2}
+TURNS = 10  # in which the requests of each kind are made
 SETTINGS = {
     "clients": 4, "rounds.cohort": 0, "rounds.minimum_ready": 0.7, "rounds.quorum": 0.7, "rounds.max_attempts": 8,
     "rounds.selection_window": 40.0, "rounds.reporting_deadline": 30.0, "rounds.backoff": 0.5,
@@ -49,7 +50,7 @@ class Memory:
         return self.peak
 
 
-def run_under_attack(folder, *, times: int, rounds: int):
+def run_under_attack(folder, *, times: int, rounds: int, kinds=KINDS):
     """Return the run, the answers to each kind of request, and the SuperLink's largest memory."""
     federation = Federation(folder, plain=True, clients=4, started=3)
     try:
@@ -65,12 +66,13 @@ def run_under_attack(folder, *, times: int, rounds: int):
         stack.until(lambda: run.has("started"), "the run", START)
 
         def made(who: Attacker) -> dict[str, Counter[str]]:
-            ends = {}
-            for name, kind in KINDS.items():
-                if kind.has_key is (who is node):
-                    begin = time.monotonic()
-                    ends[name] = attack(who, kind, times)
-                    print(f"{name:45} {time.monotonic() - begin:5.0f} s  {dict(ends[name])}", flush=True)
+            mine = {name: kind for name, kind in kinds.items() if kind.has_key is (who is node)}
+            ends = {name: Counter[str]() for name in mine}
+            for turn in range(TURNS):  # so that each kind meets questions, of early rounds and of late ones
+                for name, kind in mine.items():
+                    ends[name] += attack(who, kind, times * (turn + 1) // TURNS - times * turn // TURNS)
+            for name in mine:
+                print(f"{name:45} {dict(ends[name])}", flush=True)
             return ends
 
         with ThreadPoolExecutor(2) as pool:
@@ -98,7 +100,7 @@ def check(run, peak, expected: str) -> None:
 
 
 def check_answers(answers) -> None:
-    for name, allowed in REFUSED.items():
+    for name, allowed in ((name, REFUSED[name]) for name in answers if name in REFUSED):
         assert set(answers[name]) <= allowed, (name, answers[name])
     assert not any(ends["left open"] for ends in answers.values())
 
@@ -113,6 +115,10 @@ REFUSED = {
     "a call for another node": {"401"},
     "a reply in another node's name": {"403"},
     "an instruction in the server's name": {"403"},
+    "a key of 900 kB": {"413", "closed"},
+    "the same, and their bytes": {"403"},
+    "many levels": {"400"},
+    "a reply of no time": {"400"},
 }
 
 
@@ -139,3 +145,12 @@ def test_a_thousand_hostile_requests_of_each_kind_change_nothing(tmp_path, expec
     run, answers, peak = run_under_attack(tmp_path, times=int(os.environ.get("REQUESTS", "1000")), rounds=30)
     check(run, peak, expected(30))
     check_answers(answers)
+
+
+@pytest.mark.long
+def test_what_a_node_says_of_the_names_of_others_changes_nothing(tmp_path, expected):
+    times = int(os.environ.get("REQUESTS", "1000"))
+    run, answers, peak = run_under_attack(tmp_path, times=times, rounds=30, kinds=NAMES)
+    check(run, peak, expected(30))
+    check_answers(answers)
+    assert {name: ends.total() for name, ends in answers.items()} == dict.fromkeys(NAMES, times)

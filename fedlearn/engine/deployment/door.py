@@ -9,6 +9,7 @@ request only. All that comes through is checked by Flower once more.
 |---|---|
 | 401 | it is signed by nobody who was let in |
 | 411 | it does not say how long its body is |
+| 413 | its body is longer than that of any call of its kind |
 | 503 | its time was used, or is of before the start, or too much is under way: a SuperNode signs anew and tries again |
 """
 
@@ -30,6 +31,12 @@ from fedlearn.flower import superlink as flower_superlink
 MIB = 1 << 20
 UNDER_WAY = 128 * MIB  # of bodies that are being read, of all nodes; Flower takes some 2.5 times as much memory
 OF_ONE_NODE = 16 * MIB  # of these; a SuperNode sends two parts at a time, of 5 MiB
+LONGEST = {
+    "push-object": 6 * MIB,
+    "push-messages": MIB // 2,
+}  # bytes of a body, by call: a part, the names of all parts
+SHORT = 4096  # of all others, and of all that strangers may call: a key, or a node and a name
+AT_ONCE = 16  # requests of one node, of the 40 that a SuperLink works on; a SuperNode sends eight parts at a time
 BODY_SECONDS = 120.0  # until a body must have come whole: 5 MiB over a line of half a megabit a second
 MOST_TIMES = 1_000_000  # that are remembered: of 3,000 requests a second
 
@@ -48,6 +55,7 @@ class Door:
         self._times = UsedTimes(flower_superlink.longest_life(), most=MOST_TIMES)
         self._started = time.time()
         self._under_way: Counter[bytes] = Counter()  # bytes of bodies, by the key that sends them
+        self._requests: Counter[bytes] = Counter()  # by key
         self._known: set[bytes] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -60,20 +68,26 @@ class Door:
         size = headers.get("content-length", "")
         if not status and not size.isdecimal():
             status = 411
+        if not status and int(size) > LONGEST.get(scope["path"].removeprefix(flower_superlink.FLEET), SHORT):
+            status = 413
         if not status and (
-            self._under_way[key] + int(size) > OF_ONE_NODE or self._under_way.total() + int(size) > UNDER_WAY
+            self._under_way[key] + int(size) > OF_ONE_NODE
+            or self._under_way.total() + int(size) > UNDER_WAY
+            or (key and self._requests[key] >= AT_ONCE)
         ):
             status = 503
         if status:
             await PlainTextResponse("", status, headers={"connection": "close"})(scope, receive, send)
             return
         self._under_way[key] += int(size)
+        self._requests[key] += 1
         try:
             await self._app(scope, _within(BODY_SECONDS, receive), send)
         finally:
             self._under_way[key] -= int(size)
-            if not self._under_way[key]:
-                del self._under_way[key]
+            self._requests[key] -= 1
+            if not self._requests[key]:
+                del self._under_way[key], self._requests[key]
 
     def _look_at(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, bytes]:
         """Return the status of a refusal, 0 for none, and the key that has signed."""

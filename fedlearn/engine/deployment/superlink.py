@@ -1,12 +1,13 @@
 """Flower's SuperLink with a door before its Fleet API (`door.py`), behind which questions are held (`held.py`).
 
-Takes the arguments of ``flower-superlink``.
+Takes the arguments of ``flower-superlink``; without ``--database``, what it knows is in a file that goes with it.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from tempfile import TemporaryDirectory
 
 
 def main() -> None:
@@ -23,7 +24,10 @@ def main() -> None:
     from fedlearn.engine.deployment.door import Door
     from fedlearn.engine.deployment.held import Held
 
-    flower_superlink.run_superlink(Door, Held)
+    with TemporaryDirectory() as place:
+        if not any(argument.split("=")[0] == "--database" for argument in sys.argv):
+            sys.argv.append(f"--database={place}/superlink.db")
+        flower_superlink.run_superlink(Door, Held)
 
 
 if __name__ == "__main__":

@@ -154,6 +154,26 @@ def test_a_small_reply_is_one_record_of_one_value():
     assert [(key, list(record)) for key, record in content.items()] == [(wire.BOX, [wire.BOX])]
 
 
+def test_what_is_sent_twice_has_two_names_and_one_size(kind):
+    arrays = {"arrays": wire.pack_arrays({"w": np.zeros(9)})}
+    for content in ({"config": ConfigRecord({"round_number": 1})}, arrays):
+        made = [RecordDict(dict(content)) for _ in range(2)]
+        for each in made:
+            wire.box(each)
+        assert made[0].object_id != made[1].object_id
+        assert wire.bytes_of(made[0]) == wire.bytes_of(made[1])
+
+
+def test_all_records_of_a_message_are_in_boxes_and_those_of_arrays_are_shared(kind):
+    content = RecordDict({"config": ConfigRecord({"a": 1}), "arrays": wire.pack_arrays({"w": np.zeros(9)})})
+    wire.replace_arrays([content], wire.boxed)
+    shared = content["arrays"]
+    wire.box_rest(content)
+    assert content["arrays"] is shared and list(content) == ["arrays", wire.BOX]
+    wire.unbox(content)
+    assert sorted(content) == ["arrays", "config"] and content["config"]["a"] == 1
+
+
 def test_a_box_of_a_model_is_hardly_larger_than_its_arrays():
     arrays = wire.pack_arrays({f"layer{n}": np.zeros((64, n), np.float32) for n in range(1, 9)})
     plain, inside = RecordDict({"arrays": arrays}), RecordDict({"arrays": wire.boxed(arrays)})

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 from flwr.proto.fleet_pb2 import PushMessagesRequest
-from flwr.proto.message_pb2 import Message, Metadata
+from flwr.proto.message_pb2 import Message, Metadata, ObjectTree
 from flwr.proto.node_pb2 import Node
 from flwr.supercore.date import now
 from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes, sign_message
@@ -105,6 +105,27 @@ def test_a_stranger_is_told_by_flower_that_he_is_one():
     assert behind.say(headers, path="/v1/fleet/pull-messages") == (401, 0)
 
 
+@pytest.mark.parametrize(
+    ("call", "most"),
+    [
+        ("push-object", 6 * MIB),
+        ("push-messages", MIB // 2),
+        ("pull-messages", 4096),
+        ("confirm-message-received", 4096),
+    ],
+)
+def test_a_body_longer_than_a_call_has_is_not_read(call, most):
+    assert Behind().say(signed(), path=f"/v1/fleet/{call}", size=str(most)) == (200, 1)
+    assert Behind().say(signed(), path=f"/v1/fleet/{call}", size=str(most + 1)) == (413, 0)
+
+
+@pytest.mark.parametrize("call", ["register-node", "activate-node"])
+def test_a_stranger_says_no_more_than_a_key(call):
+    keys = generate_key_pairs()
+    assert Behind().say(signed(*keys), path=f"/v1/fleet/{call}", size="4096") == (200, 1)
+    assert Behind().say(signed(*keys), path=f"/v1/fleet/{call}", size="4097") == (413, 0)
+
+
 def test_other_doors_are_others_business():
     assert Behind().say({}, path="/v1/control/list-runs") == (200, 1)
 
@@ -128,11 +149,24 @@ def test_one_node_sends_so_much_at_a_time_and_all_of_them_so_much(monkeypatch):
         return sorted(status for status, _ in await asyncio.gather(*(behind.ask(signed(), size=str(s)) for s in sizes)))
 
     assert asyncio.run(at_once(6 * MIB, 6 * MIB, 6 * MIB)) == [200, 200, 503]
-    assert asyncio.run(at_once(16 * MIB)) == [200]
-    assert asyncio.run(at_once(16 * MIB + 1)) == [503]
     monkeypatch.setattr(door, "UNDER_WAY", 10 * MIB)
     assert asyncio.run(at_once(6 * MIB, 6 * MIB)) == [200, 503]
     assert not behind.door._under_way
+
+
+def test_one_node_makes_so_many_requests_at_a_time_and_keeps_nobody_else_out():
+    behind = Behind(wait=0.3)
+    stranger = generate_key_pairs()
+
+    async def at_once():
+        mine = [behind.ask(signed()) for _ in range(door.AT_ONCE + 4)]
+        others = [behind.ask(signed(*stranger), path="/v1/fleet/activate-node") for _ in range(door.AT_ONCE + 4)]
+        return [[status for status, _ in await asyncio.gather(*some)] for some in (mine, others)]
+
+    mine, others = asyncio.run(at_once())
+    assert sorted(mine) == [200] * door.AT_ONCE + [503] * 4
+    assert set(others) == {200}
+    assert not behind.door._requests
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
@@ -174,7 +208,11 @@ def test_times_are_forgotten_when_flower_takes_them_no_more(monkeypatch):
     ],
 )
 def test_a_node_replies_and_in_its_own_name(about, is_own):
-    request = PushMessagesRequest(node=Node(node_id=7), messages_list=[Message(metadata=Metadata(**about))])
+    parts = ObjectTree(object_id="b", children=[ObjectTree(object_id="c")])
+    request = PushMessagesRequest(
+        node=Node(node_id=7), messages_list=[Message(metadata=Metadata(message_id="b", **about))],
+        message_object_trees=[parts],
+    )  # fmt: skip
     if is_own:
         superlink.only_own_replies(request)
     else:

@@ -1,0 +1,89 @@
+"""Flower's object store, in which what a message says of its parts holds for that message only.
+
+A message is announced as a tree of names, and sent name by name; a name is the SHA-256 of what it stands for. Flower
+keeps each object's children by the object's name, and refuses a message that says otherwise of an object than the first
+one did. What the server sends next can be foretold: a node that has listed it with other children ends the run. Here a
+tree is kept whole, with its root, which is a message and has a name that nobody can foretell. All other objects have
+bytes, and no children: there is nothing to say of them that another message could contradict.
+
+Written for flwr 1.41. Objects that an earlier SuperLink has stored are read as they were.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from flwr.proto.message_pb2 import ObjectTree
+from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
+from flwr.supercore.object_store.sql_object_store import SqlObjectStore
+from flwr.supercore.state.schema.objectstore_models import ObjectChild, RunObject, StoredObject
+from flwr.supercore.utils import uint64_to_int64
+from sqlalchemy import delete, insert, select, update
+
+TREE = "tree of "  # before a root's name: the object that holds its tree; no name of a part looks so
+NAME = re.compile("[0-9a-f]{64}")
+
+_get_object_tree = SqlObjectStore.get_object_tree
+
+
+def keep_trees_whole() -> None:
+    """Have all SQL object stores of this process keep a message's tree with the message."""
+    SqlObjectStore.preregister = _preregister  # type: ignore[method-assign]
+    SqlObjectStore.get_object_tree = _tree_of  # type: ignore[method-assign]
+    SqlObjectStore.delete_objects_in_run = _delete_objects_in_run  # type: ignore[method-assign]
+
+
+def _preregister(store: SqlObjectStore, run_id: int, object_tree: ObjectTree) -> list[str]:
+    """Stand for `SqlObjectStore.preregister`: note a message's tree, return the names of parts that have not come.
+
+    A few statements, however many names there are; Flower makes four for each.
+
+    Raises
+    ------
+    ValueError
+        If a name is none, or the message was announced before with other parts.
+    """
+    root, told = object_tree.object_id, object_tree.SerializeToString(deterministic=True)
+    parts = {part.object_id for part in iterate_object_tree(object_tree)} - {root}
+    for name in (root, *parts):
+        if not NAME.fullmatch(name):
+            raise ValueError(f"no name of an object: {name[:80]!r}")
+    tree = TREE + root
+    with store._mutation_session() as session:
+        kept = session.scalar(select(StoredObject.content).where(StoredObject.object_id == tree))
+        if kept is not None and kept != told:
+            raise ValueError(f"message {root} was announced before with other parts")
+        new: Any = store.dialect_insert(StoredObject).on_conflict_do_nothing()
+        row = {"content": b"", "is_available": 0, "ref_count": 0}
+        session.execute(new, [{"object_id": name, **row} for name in (root, *parts)])
+        if kept is None:
+            session.execute(new, [{"object_id": tree, "content": told, "is_available": 1, "ref_count": 0}])
+            children = [{"parent_id": root, "child_id": name} for name in (tree, *parts)]
+            session.execute(insert(ObjectChild), children)
+            counted = update(StoredObject).where(StoredObject.object_id.in_(_parts_of(root)))
+            session.execute(counted.values(ref_count=StoredObject.ref_count + 1))
+        run: Any = store.dialect_insert(RunObject).on_conflict_do_nothing()
+        session.execute(run, [{"run_id": uint64_to_int64(run_id), "object_id": name} for name in (root, tree, *parts)])
+        is_of_it = (StoredObject.object_id == root) | StoredObject.object_id.in_(_parts_of(root))
+        return list(session.scalars(select(StoredObject.object_id).where(StoredObject.is_available == 0, is_of_it)))
+
+
+def _parts_of(root: str) -> Any:
+    return select(ObjectChild.child_id).where(ObjectChild.parent_id == root)
+
+
+def _tree_of(store: SqlObjectStore, object_id: str) -> ObjectTree:
+    """Stand for `SqlObjectStore.get_object_tree`."""
+    told = store.get(TREE + object_id)
+    return _get_object_tree(store, object_id) if told is None else ObjectTree.FromString(told)
+
+
+def _delete_objects_in_run(store: SqlObjectStore, run_id: int) -> None:
+    """Stand for `SqlObjectStore.delete_objects_in_run`: objects go that no other run has.
+
+    Flower leaves those that a message has as parts; two messages that name one another would stay for ever.
+    """
+    with store._mutation_session() as session:
+        session.execute(delete(RunObject).where(RunObject.run_id == uint64_to_int64(run_id)))
+        session.execute(delete(StoredObject).where(StoredObject.object_id.not_in(select(RunObject.object_id))))
