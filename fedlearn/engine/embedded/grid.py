@@ -42,8 +42,8 @@ from fedlearn.folding import BLOCK, BlockResult, FoldPlan, blocks_of
 from fedlearn.state import State
 
 CALL_PATIENCE = 600.0  # seconds for a function to end; twice as long in each try
-LEAST_PATIENCE = 5.0  # a part of a test set takes a few
-CALL_TRIES = 3
+LEAST_PATIENCE = 8.0  # a part of a test set takes a few
+CALL_TRIES = 3  # two where the caller says how long one may take
 RECORDS, STATE, NODES = range(3)  # slots of our shared memories; those from NODES on hold what nodes keep
 
 log = logging.getLogger(__name__)
@@ -236,8 +236,8 @@ class EmbeddedGrid(PromptNodes):
     ) -> list[Any]:
         """Return the function's results in the order of the arguments.
 
-        What hangs is begun again by other workers, twice at most: where nothing has ended for so many seconds, then for
-        twice and for four times as long.
+        What hangs is begun again by other workers: where nothing has ended for so many seconds, then for twice as long.
+        Where nobody says how many, there are three tries.
 
         Raises
         ------
@@ -247,8 +247,8 @@ class EmbeddedGrid(PromptNodes):
         lying = self._shared.write(STATE, state)
         tasks = [CallTask(index, reference, lying, each) for index, each in enumerate(arguments)]
         results: dict[int, Any] = {}
-        first = CALL_PATIENCE if seconds is None else max(seconds, LEAST_PATIENCE)
-        tries = [first * 2**n for n in range(CALL_TRIES)]
+        first, count = (CALL_PATIENCE, CALL_TRIES) if seconds is None else (max(seconds, LEAST_PATIENCE), 2)
+        tries = [first * 2**n for n in range(count)]
         for patience in tries:
             left = [task for task in tasks if task.index not in results]
             for task, done, _ in self._ended(left, patience, each=True):
