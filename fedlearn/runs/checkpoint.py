@@ -48,7 +48,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
-from fedlearn import objects
+from fedlearn import files, objects
 from fedlearn.cohort import Typical
 from fedlearn.errors import CheckpointError, RunFailed, SettingError, UsageError
 from fedlearn.metrics import NEURAL_CLASSIFIER, Metrics
@@ -140,12 +140,12 @@ def write_from(path: Path, position: int, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have a folder know its files after any crash."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Have a folder know its files after any crash; where its disk cannot, a line says so."""
+    if not files.sync_folder(folder):
+        files.say_once(
+            "the disk of the run folder syncs no folders: after a power failure, not a kill, what was stored last may "
+            "be missing"
+        )
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from fedlearn.config import RunConfig, config_from, flat_from_file, to_flower
 from fedlearn.config.schema import DEVICE_SETTING, kind_of_device
 from fedlearn.data.base import DataSpec
 from fedlearn.errors import SettingError, UsageError
+from fedlearn.files import lock, say_once
 from fedlearn.models import model_spec
 from fedlearn.objects import is_reference
 from fedlearn.runs.checkpoint import storing, write_atomically
@@ -115,7 +116,8 @@ class RunFolder:
             raise UsageError(f"{self.path}: {error.strerror}: name a folder that can be written to by --out") from None
         try:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    say_once(f"{self.path}: its disk knows no locks: start no second process in this folder")
             except BlockingIOError:
                 raise UsageError(f"{self.path}: another process is running in this folder") from None
             yield

@@ -158,3 +158,33 @@ def test_a_line_that_does_not_fit_onto_the_disk_is_taken_back_and_nothing_is_pub
 def test_a_name_that_is_none_of_a_file_is_refused(tmp_path, name):
     with pytest.raises(UsageError, match="data name"):
         LedgerFile(tmp_path, name)
+
+
+def test_a_disk_without_locks_keeps_no_ledger(tmp_path, no_locks):
+    """Two processes would spend the same budget: refused before the client starts, and before anything is spent."""
+    file = LedgerFile(tmp_path / "ledger", "mine")
+    for use in (file.check_disk, lambda: Ledger(file).once(asked(), lambda: pytest.fail("answered"), budget=9.0)):
+        with pytest.raises(UsageError, match=r"^--ledger .*ledger: its disk knows no locks: .*another disk$"):
+            use()
+    assert not file.path.exists()
+
+
+def test_a_disk_without_folder_syncs_begins_no_ledger(tmp_path, no_folder_syncs):
+    """A power failure would take the first line with it."""
+    file = LedgerFile(tmp_path / "ledger", "mine")
+    for use in (file.check_disk, lambda: Ledger(file).once(asked(), lambda: pytest.fail("answered"), budget=9.0)):
+        with pytest.raises(UsageError, match="its disk syncs no folders"):
+            use()
+    assert not file.path.exists()
+
+
+def test_a_ledger_that_somebody_spends_on_does_not_hold_up_the_look_at_its_disk(tmp_path):
+    file = LedgerFile(tmp_path, "mine")
+    with file.alone():
+        file.check_disk()
+
+
+def test_a_ledger_folder_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"^--ledger .*file: .*: name a folder of yours$"):
+        LedgerFile(tmp_path / "file", "mine").check_disk()
