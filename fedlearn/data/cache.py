@@ -25,6 +25,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import blake2b
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -101,7 +102,7 @@ def cached(name: str, key: str, make: Callable[[], Arrays]) -> Entry:
     if _as_it_is.get():
         raise DataNotFound(f"{name}: it is not in the cache {named_cache()}, and only a run puts it there")
     if why := why_not_ours(named_cache()):
-        say_once(f"{why}: nothing is read there nor kept; set FEDLEARN_CACHE to a folder that only you can write to")
+        _say(f"{why}: nothing is read there nor kept; set FEDLEARN_CACHE to a folder that only you can write to")
     with _cache_errors():
         folder = cache_folder()
     arrays = make()
@@ -110,10 +111,16 @@ def cached(name: str, key: str, make: Callable[[], Arrays]) -> Entry:
         try:
             return _stored(folder, name, key, arrays)
         except PermissionError as error:
-            say_once(f"{said_of(error)}: it is made in memory, by each process")
+            _say(f"{said_of(error)}: it is made in memory, by each process")
     else:
-        say_once(f"{name} is made in memory, by each process: no cache folder can be written to; set FEDLEARN_CACHE")
+        _say(f"{name} is made in memory, by each process: no cache folder can be written to; set FEDLEARN_CACHE")
     return _in_memory.setdefault(place, _entry_of(arrays))
+
+
+def _say(line: str) -> None:
+    """Say a line once, where a run begins or data are loaded, and not in each of the workers, too."""
+    if parent_process() is None or _checked.get() is not None:
+        say_once(line)
 
 
 def _stored(folder: Path, name: str, key: str, arrays: Arrays) -> Entry:
