@@ -496,7 +496,7 @@ def test_c3_a_cache_that_cannot_be_mended_is_one_line(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("no_locks", [errno.ENOLCK], indirect=True)
 @pytest.mark.parametrize("no_folder_syncs", [errno.EINVAL], indirect=True)
-def test_h5_run_on_a_disk_without_locks_and_folder_syncs_has_the_bytes_of_any(
+def test_h6_run_on_a_disk_without_locks_and_folder_syncs_has_the_bytes_of_any(
     no_locks, no_folder_syncs, tmp_path, monkeypatch, caplog
 ):
     monkeypatch.setenv("FEDLEARN_CACHE", str(tmp_path / "cache"))
