@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from fedlearn.clock import Clock, WallClock
 from fedlearn.cohort import Member
 from fedlearn.folding import BlockResult, FoldPlan
-from fedlearn.state import State
 
 NodeIds = Sequence[int] | NDArray[np.int64]
 """Of a million nodes an array is kept in an eighth of the memory, and looked through in a hundredth of the time."""
 
-Compute = Callable[[str, State, Sequence[tuple[Any, ...]]], list[Any]]
+Compute = Callable[..., list[Any]]  # of a reference, a state, arguments, and ``seconds=`` in which one call ends
 """Of ``"module:function"``, state, arguments: return ``function(settings, state, *each)`` for each of the arguments."""
 
 

@@ -6,7 +6,8 @@ Its bytes lie in the folder ``objects`` of the run, where every process of the r
 
 The fingerprint is that of the code: of what functions do and of the values they stand on, not of file names, line
 numbers or the session. The same cell in another kernel has the same one; a changed cell has another, so that a run
-cannot be resumed with other code unnoticed.
+cannot be resumed with other code unnoticed. A file says which object it holds, and a run's checkpoint its SHA-256: a
+file that was put in another one's place is found before it is unpickled.
 
 Unpickling runs code. It is done where a run is run, resumed or evaluated, never where one is only looked at.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import io
+import json
 import pickle
 import re
 import sys
@@ -32,6 +34,7 @@ FOLDER = "objects"  # in a run folder
 DIGITS = 16  # of the fingerprint, in hexadecimal
 REFERENCE = re.compile(rf"{SCHEME}(\w+)-([0-9a-f]{{{DIGITS}}})")
 MADE_BY_THE_COMPILER = ("__firstlineno__", "__static_attributes__", "__dict__", "__weakref__")  # of classes
+LARGEST_CHECKPOINT = 1 << 26  # bytes
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 _packed: dict[str, bytes] = {}  # reference -> content of its file, of what this process was given
@@ -50,7 +53,7 @@ def reference_to(value: object, name: str = "") -> str:
         return importable
     with _by_value(value):
         reference = f"{SCHEME}{name or _name_of(value)}-{_fingerprint(value)}"
-        _packed[reference] = _with_header(_pickled(value))
+        _packed[reference] = _with_header(_pickled(value), reference)
     return reference
 
 
@@ -79,19 +82,26 @@ def file_of(reference: str) -> str:
 
 
 def content_of(reference: str) -> bytes:
-    """Return what that file holds: a line with the Python version and the SHA-256 of the pickle, then the pickle.
+    """Return what that file holds: a line, then the pickle.
+
+    The line has the Python version, the SHA-256 of the pickle, and the name with the fingerprint, which older versions
+    did not write.
 
     Raises
     ------
     ImportError
-        If this process was not given the object, and no run folder that it knows holds it.
+        If this process was not given the object, and no run folder that it knows holds it; or if the run's checkpoint
+        names another content.
     """
     if reference in _packed:
         return _packed[reference]
     for folder in _folders:
         path = folder / file_of(reference)
         if path.is_file():
-            return path.read_bytes()
+            content = path.read_bytes()
+            if _stored_digest(folder, reference) not in ("", hashlib.sha256(content).hexdigest()):
+                raise ImportError(f"{path} is other code than the run was begun with: put back what was written")
+            return content
     where = f"{_folders[0] / file_of(reference)} is not there" if _folders else "no run folder is at hand"
     raise ImportError(f"{where}: give the object again, from Python")
 
@@ -115,9 +125,11 @@ def load(reference: str) -> Any:
     if not is_reference(reference):
         raise ImportError(f"a pickled object is written {SCHEME}NAME-FINGERPRINT")
     header, _, data = content_of(reference).partition(b"\n")
-    version, _, digest = header.decode("ascii", "replace").partition(" ")
+    version, digest, *name = [*header.decode("ascii", "replace").split(" "), ""][:3]
     if digest != hashlib.sha256(data).hexdigest():
         raise ImportError(f"{file_of(reference)} is damaged, or was changed by hand")
+    if name[0] not in ("", reference.removeprefix(SCHEME)):
+        raise ImportError(f"{file_of(reference)} holds other code, {name[0]}: put back what was written")
     if version != _version():
         raise ImportError(f"it was stored by Python {version}, and this is {_version()}: give the object again")
     try:
@@ -126,8 +138,23 @@ def load(reference: str) -> Any:
         raise ImportError(f"{type(error).__name__}: {error}") from error
 
 
-def _with_header(data: bytes) -> bytes:
-    return f"{_version()} {hashlib.sha256(data).hexdigest()}\n".encode() + data
+def _with_header(data: bytes, reference: str = "") -> bytes:
+    name = reference.removeprefix(SCHEME)
+    return f"{_version()} {hashlib.sha256(data).hexdigest()} {name}".rstrip().encode() + b"\n" + data
+
+
+def _stored_digest(folder: Path, reference: str) -> str:
+    """Return the SHA-256 that a run's checkpoint names for an object; nothing where there is none, or an older one."""
+    path = folder / "checkpoint.json"
+    if not path.exists():
+        return ""
+    try:
+        if not path.is_file() or path.stat().st_size > LARGEST_CHECKPOINT:
+            raise ValueError("it is no file, or far too large")
+        digest = json.loads(path.read_bytes()).get("files", {}).get(file_of(reference), "")
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise ImportError(f"{path}, which says what code the run was begun with, cannot be read: {error}") from error
+    return str(digest)
 
 
 def _version() -> str:

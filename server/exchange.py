@@ -264,10 +264,19 @@ class Exchange:
         """The grid's workers that check and add up reports where they are made; None where the server does it."""
         return self._offers.fold
 
-    def compute(self, reference: str, state: State, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return ``module:function(settings, state, *each)`` for each of the arguments: on workers, if it has any."""
+    def compute(
+        self, reference: str, state: State, arguments: Sequence[tuple[Any, ...]], *, seconds: float | None = None
+    ) -> list[Any]:
+        """Return ``module:function(settings, state, *each)`` for each of the arguments: on workers, if it has any.
+
+        Parameters
+        ----------
+        seconds
+            How long a worker may take for one before another one tries, too; None where the grid knows best.
+        """
         if self._offers.compute is not None:
-            return self._offers.compute(reference, state, arguments)
+            patience = {} if seconds is None else {"seconds": seconds}
+            return self._offers.compute(reference, state, arguments, **patience)
         function = load_reference(reference)
         return [function(self._settings, state, *each) for each in arguments]
 

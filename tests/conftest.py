@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from fedlearn import flower
+from fedlearn import files, flower
 
 EXAMPLES = {"short": 20, "long": 60}  # of each property: `make test`, `make test-all`
 for profile, examples in EXAMPLES.items():
@@ -36,6 +38,31 @@ def own_cache(tmp_path_factory) -> Path:
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
     folder = folder / "cache"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     os.environ["FEDLEARN_CACHE"] = str(folder)
     return folder
+
+
+@pytest.fixture(params=[errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS], ids=lambda code: errno.errorcode[code])
+def no_locks(request, monkeypatch) -> None:
+    """Have a disk that knows no locks."""
+
+    def flock(*_):
+        raise OSError(request.param, os.strerror(request.param))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    files.say_once.cache_clear()
+
+
+@pytest.fixture(params=[errno.EINVAL, errno.ENOTSUP], ids=lambda code: errno.errorcode[code])
+def no_folder_syncs(request, monkeypatch) -> None:
+    """Have a disk that syncs files, and no folders."""
+    sync = os.fsync
+
+    def fsync(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(request.param, os.strerror(request.param))
+        sync(descriptor)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    files.say_once.cache_clear()

@@ -5,29 +5,37 @@ must look like. It is written under another name and renamed when complete, so a
 entry or none; of two processes that make the same entry at once, the second takes what the first
 has written. An entry that cannot be read as its ``entry.json`` says is made again; when a run begins
 (`checked`), its content is compared with its hash, too. Deleting the whole folder is always safe.
+
+Nothing is taken from a folder that somebody else may write to, nor an entry that is not ours: what it should hold is
+made anew, in the user's own cache folder (`fedlearn.files`), or in memory where there is none either.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from hashlib import blake2b
+from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from fedlearn.errors import DataNotFound, UsageError
+from fedlearn.files import cache_folder as cache_folder
+from fedlearn.files import cache_folders, lock, named_cache, open_ours, said_of, say_once, why_not_ours
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +43,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 FORMAT = 1  # of an entry; a new number makes every older entry unknown
 OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # rename: something stands there
+ASIDES = (".new-", ".old-", ".download-")  # how folders begin in which something is made
+A_DAY = 86400  # seconds; where there are no locks, a folder that is older is nobody's any more
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +58,7 @@ class Entry:
 
 _checked: ContextVar[set[Path] | None] = ContextVar("checked", default=None)  # entries compared so far in the block
 _as_it_is = ContextVar("as it is", default=False)
+_in_memory: dict[str, Entry] = {}  # by the names of their folders, which cannot be written
 
 
 @contextmanager
@@ -73,16 +84,6 @@ def as_it_is() -> Iterator[None]:
         _as_it_is.reset(before)
 
 
-def cache_folder() -> Path:
-    """Return the folder of all entries: ``FEDLEARN_CACHE``, or the user's cache folder."""
-    named = os.environ.get("FEDLEARN_CACHE")
-    if named:
-        return Path(named).expanduser().absolute()
-    from platformdirs import user_cache_dir
-
-    return Path(user_cache_dir("fedlearn"))
-
-
 def cached(name: str, key: str, make: Callable[[], Arrays]) -> Entry:
     """Return the arrays of `key`, calling `make` only where no sound entry exists.
 
@@ -95,39 +96,67 @@ def cached(name: str, key: str, make: Callable[[], Arrays]) -> Entry:
     make
         Makes the arrays.
     """
-    folder = _folder_of(name, key)
     found = load(name, key)
     if found is not None:
         return found
     if _as_it_is.get():
-        raise DataNotFound(f"{name}: it is not in the cache {cache_folder()}, and only a run puts it there")
+        raise DataNotFound(f"{name}: it is not in the cache {named_cache()}, and only a run puts it there")
+    if why := why_not_ours(named_cache()):
+        _say(f"{why}: nothing is read there nor kept; set FEDLEARN_CACHE to a folder that only you can write to")
     with _cache_errors():
-        cache_folder().mkdir(parents=True, exist_ok=True)
+        folder = cache_folder()
     arrays = make()
+    place = _place(name, key)
+    if folder is not None:
+        try:
+            return _stored(folder, name, key, arrays)
+        except PermissionError as error:
+            _say(f"{said_of(error)}: it is made in memory, by each process")
+    else:
+        _say(f"{name} is made in memory, by each process: no cache folder can be written to; set FEDLEARN_CACHE")
+    return _in_memory.setdefault(place, _entry_of(arrays))
+
+
+def _say(line: str) -> None:
+    """Say a line once, where a run begins or data are loaded, and not in each of the workers, too."""
+    if parent_process() is None or _checked.get() is not None:
+        say_once(line)
+
+
+def _stored(folder: Path, name: str, key: str, arrays: Arrays) -> Entry:
+    """Store an entry, and read it back."""
+    place = folder / _place(name, key)
     for _ in range(5):  # again only where another process took ours for the damaged one it replaces
         with _cache_errors():
-            _store(folder, key, arrays)
+            _store(place, key, arrays)
         stored = load(name, key)
         if stored is not None:
             return stored
-    raise UsageError(f"{folder} was written but cannot be read back; set FEDLEARN_CACHE")
+    raise UsageError(f"{place} was written but cannot be read back; set FEDLEARN_CACHE")
+
+
+def _entry_of(arrays: Arrays) -> Entry:
+    """Return an entry that lies in memory alone."""
+    views = {name: array.view() for name, array in arrays.items()}
+    for view in views.values():
+        view.flags.writeable = False
+    return Entry(views, _content_hash(views))
 
 
 def load(name: str, key: str) -> Entry | None:
-    """Return the entry of `key`, or None where there is none or it is damaged."""
-    folder = _folder_of(name, key)
-    if not folder.exists():
-        return None
-    compared = _checked.get()
-    try:
-        entry = _read(folder, key)
-        if compared is not None and folder not in compared:
-            _compare(entry)
-            compared.add(folder)
-        return entry
-    except Exception as error:  # whatever it is, the answer is to make the entry again
-        log.warning("cache entry=%s damaged=%r", folder, error)
-        return None
+    """Return the entry of `key`, or None where there is none, or it is damaged or not ours."""
+    place, compared = _place(name, key), _checked.get()
+    for folder in cache_folders():
+        try:
+            entry = _read(folder, place, key)
+            if compared is not None and folder / place not in compared:
+                _compare(entry)
+                compared.add(folder / place)
+            return entry
+        except Exception as error:  # whatever it is, the answer is to make the entry again
+            if (folder / place).exists():
+                log.warning("cache entry=%s damaged=%r", folder / place, error)
+    return _in_memory.get(place)
 
 
 def place_of(array: NDArray[Any]) -> tuple[str, str] | None:
@@ -137,32 +166,38 @@ def place_of(array: NDArray[Any]) -> tuple[str, str] | None:
         return None
     file = Path(mapped.filename)
     whole = (mapped.ctypes.data, mapped.shape, mapped.strides, mapped.dtype)
-    if (array.ctypes.data, array.shape, array.strides, array.dtype) != whole or file.parent.parent != cache_folder():
+    if (
+        array.ctypes.data,
+        array.shape,
+        array.strides,
+        array.dtype,
+    ) != whole or file.parent.parent not in cache_folders():
         return None
     return file.parent.name, file.stem
 
 
 def entry_at(folder: str) -> Entry | None:
     """Return the entry of a folder of this cache, or None where there is none or it is damaged."""
-    try:
-        return _read(cache_folder() / folder)
-    except (OSError, ValueError, KeyError):
-        return None
+    for root in cache_folders():
+        with suppress(OSError, ValueError, KeyError):
+            return _read(root, folder)
+    return None
 
 
 @contextmanager
 def _cache_errors() -> Iterator[None]:
     try:
         yield
+    except PermissionError:
+        raise
     except OSError as error:
         raise UsageError(
-            f"cannot write to the cache folder {cache_folder()}: {error}; "
-            "set FEDLEARN_CACHE to a folder with free space"
+            f"cannot write to the cache folder {named_cache()}: {error}; set FEDLEARN_CACHE to a folder with free space"
         ) from error
 
 
-def _folder_of(name: str, key: str) -> Path:
-    return cache_folder() / f"{name}-{_hash(f'{FORMAT}/{key}'.encode())}"
+def _place(name: str, key: str) -> str:
+    return f"{name}-{_hash(f'{FORMAT}/{key}'.encode())}"
 
 
 def _hash(*parts: bytes | memoryview) -> str:
@@ -190,18 +225,31 @@ def _parts(arrays: Arrays) -> Iterator[bytes | memoryview]:
         yield np.ascontiguousarray(array).data
 
 
-def _read(folder: Path, key: str = "") -> Entry:
-    """Return the entry in `folder`, of this key or any; raises whatever a missing or damaged file raises."""
-    entry = json.loads((folder / "entry.json").read_text(encoding="utf-8"))
+def _read(root: Path, place: str, key: str = "") -> Entry:
+    """Return the entry of this key or any; raises whatever a file raises that is missing, damaged or not ours."""
+    with open_ours(root, place, "entry.json") as text:
+        entry = json.load(text)
     if key and entry["key"] != key:
         raise ValueError("it belongs to another key")
     arrays = {}
     for name, (dtype, shape) in entry["arrays"].items():
-        mapped = np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        with open_ours(root, place, f"{name}.npy") as file:
+            mapped = _mapped(file)
         if mapped.dtype.str != dtype or list(mapped.shape) != shape:
             raise ValueError(f"{name} is {mapped.dtype.str} of shape {mapped.shape}")
         arrays[name] = np.asarray(mapped)  # still the mapped file, without memmap's slow slices
     return Entry(arrays, content=str(entry["content"]), checksum=str(entry.get("checksum", "")))
+
+
+def _mapped(file: BinaryIO) -> NDArray[Any]:
+    """Return the array of an .npy file that was opened, as `np.load` maps that of a path."""
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError("it is of another format")
+    shape, is_by_columns, dtype = np.lib.format.read_array_header_1_0(file)
+    if dtype.hasobject:
+        raise ValueError("it holds objects")
+    order: Any = "F" if is_by_columns else "C"
+    return np.memmap(file, dtype, "r", offset=file.tell(), shape=shape, order=order)
 
 
 def _compare(entry: Entry) -> None:
@@ -213,10 +261,9 @@ def _compare(entry: Entry) -> None:
 
 def _store(folder: Path, key: str, arrays: Arrays) -> None:
     """Write an entry beside its place and move it there; raises OSError where it cannot."""
-    written = Path(tempfile.mkdtemp(prefix=f".new-{folder.name}-", dir=folder.parent))
-    try:
+    with aside(".new-", folder.parent, folder.name) as written:
         for name, array in arrays.items():
-            with (written / f"{name}.npy").open("wb") as file:
+            with open(written / f"{name}.npy", "wb", opener=_not_for_others) as file:
                 np.save(file, array, allow_pickle=False)
                 os.fsync(file.fileno())
         content = _content_hash(arrays)
@@ -226,13 +273,69 @@ def _store(folder: Path, key: str, arrays: Arrays) -> None:
             "checksum": _checksum(arrays, content),
             "arrays": {name: [a.dtype.str, list(a.shape)] for name, a in arrays.items()},
         }
-        with (written / "entry.json").open("w", encoding="utf-8") as text:
+        with open(written / "entry.json", "w", encoding="utf-8", opener=_not_for_others) as text:
             json.dump(entry, text, indent=1)
             text.flush()
             os.fsync(text.fileno())
         _move_into_place(written, folder, key)
+
+
+def _not_for_others(name: str, flags: int) -> int:
+    """Open a file that nobody else may write to, whatever the process's umask."""
+    return os.open(name, flags, 0o644)
+
+
+@contextmanager
+def aside(kind: str, folder: Path | None, name: str) -> Iterator[Path]:
+    """Make a folder beside entries, for as long as the block lasts, and remove those that kills have left behind.
+
+    It is locked meanwhile, which a kill ends.
+
+    Parameters
+    ----------
+    kind
+        One of `ASIDES`.
+    folder
+        Where; None is the system's folder for what is temporary.
+    name
+        For people.
+    """
+    if folder is not None:
+        _clear(folder)
+    made, opened = None, -1
+    while made is None:  # again only where another process took it for one that was left, before it was locked
+        made, opened = _locked(Path(tempfile.mkdtemp(prefix=f"{kind}{name}-", dir=folder)))
+    try:
+        yield made
     finally:
-        shutil.rmtree(written, ignore_errors=True)
+        shutil.rmtree(made, ignore_errors=True)
+        os.close(opened)
+
+
+def _locked(made: Path) -> tuple[Path | None, int]:
+    """Lock a folder; return it, or None where it is gone, and what holds the lock."""
+    try:
+        opened = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return None, -1
+    lock(opened, fcntl.LOCK_EX)
+    if made.exists():
+        return made, opened
+    os.close(opened)
+    return None, -1
+
+
+def _clear(folder: Path) -> None:
+    """Remove the asides whose makers are gone: their locks are free; without locks, those that are older than a day."""
+    for left in [path for kind in ASIDES for path in folder.glob(f"{kind}*")]:
+        with suppress(OSError):
+            opened = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                is_alone = lock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if is_alone or time.time() - os.fstat(opened).st_mtime > A_DAY:
+                    shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(opened)
 
 
 def _move_into_place(written: Path, folder: Path, key: str) -> None:
@@ -245,7 +348,7 @@ def _move_into_place(written: Path, folder: Path, key: str) -> None:
             if error.errno not in OCCUPIED:
                 raise
         try:
-            _compare(_read(folder, key))
+            _compare(_read(folder.parent, folder.name, key))
             return
         except Exception:  # as in `load`
             _remove(folder)
@@ -253,10 +356,8 @@ def _move_into_place(written: Path, folder: Path, key: str) -> None:
 
 def _remove(damaged: Path) -> None:
     """Take a damaged entry out of the way; processes that have it mapped keep their mapping."""
-    aside = Path(tempfile.mkdtemp(prefix=f".old-{damaged.name}-", dir=damaged.parent))
-    try:
-        damaged.rename(aside / damaged.name)
-    except FileNotFoundError:
-        pass  # another process was faster
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    with (
+        suppress(FileNotFoundError),
+        aside(".old-", damaged.parent, damaged.name) as old,
+    ):  # another process may be faster
+        damaged.rename(old / damaged.name)

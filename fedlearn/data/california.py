@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import warnings
 from http.client import HTTPException
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from fedlearn.data.base import TableDataset, TableSchema
-from fedlearn.data.cache import cache_folder
+from fedlearn.data.cache import aside
 from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
 from fedlearn.data.tables import Columns, read_columns, table_dataset
 from fedlearn.errors import DataNotFound
+from fedlearn.files import cache_folder
 
 FILE = "california_housing.parquet"
 SCHEMA = TableSchema(
@@ -65,7 +65,7 @@ def _download(looked_at: str) -> Columns:
     try:
         check_download()
         with (
-            TemporaryDirectory(prefix=".download-", dir=cache_folder()) as root,
+            aside(".download-", cache_folder(), "california") as root,
             socket_timeout(NETWORK_TIMEOUT),
             warnings.catch_warnings(),  # that it tries again
         ):

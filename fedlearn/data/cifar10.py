@@ -29,17 +29,17 @@ from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.data.base import Dataset, DataSpec, Examples
-from fedlearn.data.cache import Arrays, cache_folder, cached
+from fedlearn.data.cache import Arrays, aside, cached
 from fedlearn.data.cache import load as load_entry
 from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
 from fedlearn.errors import DataNotFound, UsageError
+from fedlearn.files import cache_folder
 
 log = logging.getLogger(__name__)
 
@@ -233,10 +233,10 @@ def _download(looked_at: str) -> Arrays:
 
     log.info("dataset=cifar10 downloading=%s", URL)
     try:
-        with TemporaryDirectory(prefix=".download-", dir=cache_folder()) as root:
+        with aside(".download-", cache_folder(), "cifar10") as root:
             with socket_timeout(NETWORK_TIMEOUT), redirect_stdout(io.StringIO()):
-                CIFAR10(root, download=True)
-            return _read_batches(Path(root))
+                CIFAR10(str(root), download=True)
+            return _read_batches(root)
     except (OSError, HTTPException, RuntimeError, tarfile.TarError) as error:
         raise _not_found(looked_at, error) from error
 

@@ -12,9 +12,10 @@ import xxhash
 from numpy.typing import NDArray
 
 from fedlearn.data.base import AnyDataset, Dataset, Examples
-from fedlearn.data.cache import Arrays, cache_folder, cached, entry_at, place_of
+from fedlearn.data.cache import Arrays, cached, entry_at, place_of
 from fedlearn.data.drawing import share_held_out
-from fedlearn.errors import DataNotFound
+from fedlearn.errors import DataNotFound, UsageError
+from fedlearn.files import named_cache
 
 ABOUT = "about"  # array with the JSON text of what a data set's arrays do not say
 PARTS = ("train", "test")
@@ -77,6 +78,11 @@ def packed(dataset: AnyDataset) -> tuple[Any, ...]:
     if homeless := {name: arrays[name] for name, place in places.items() if place is None}:
         entry = cached("arrays", _hash(homeless), lambda: homeless)
         places |= {name: place_of(entry.arrays[name]) for name in homeless}
+    if None in places.values():
+        raise UsageError(
+            f"the data set {dataset.name!r} cannot be given to other processes, as no cache folder can be written to: "
+            "set FEDLEARN_CACHE to one that is yours"
+        )
     values = {each.name: getattr(dataset, each.name) for each in fields(dataset) if each.name not in PARTS}
     return unpacked, (type(dataset), places, values)
 
@@ -92,7 +98,7 @@ def unpacked(kind: type[AnyDataset], places: Mapping[str, tuple[str, str]], valu
     entries = {folder: entry_at(folder) for folder, _ in places.values()}
     if None in entries.values():
         raise DataNotFound(
-            f"the data set {values['name']!r} is not in the cache folder {cache_folder()}: given as an object, it is "
+            f"the data set {values['name']!r} is not in the cache folder {named_cache()}: given as an object, it is "
             "found only on the machine that made it; name it by a path or module:callable, or set FEDLEARN_CACHE"
         )
     arrays = {name: entry.arrays[array] for name, (at, array) in places.items() if (entry := entries[at])}

@@ -48,6 +48,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
+from fedlearn import files, objects
 from fedlearn.cohort import Typical
 from fedlearn.errors import CheckpointError, RunFailed, SettingError, UsageError
 from fedlearn.metrics import NEURAL_CLASSIFIER, Metrics
@@ -65,6 +66,7 @@ TABLE = "metrics.csv"
 BEST = "best.safetensors"
 APPENDED = ("events.jsonl", "nodes.csv")  # by log.py and nodes.py
 STATE_NAME = re.compile(r"checkpoint/round-(\d{6,})\.state\.safetensors")
+OBJECT_NAME = re.compile(rf"{objects.FOLDER}/\w+-[0-9a-f]{{{objects.DIGITS}}}\.pickle")
 
 log = logging.getLogger(__name__)
 
@@ -138,12 +140,12 @@ def write_from(path: Path, position: int, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have a folder know its files after any crash."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Have a folder know its files after any crash; where its disk cannot, a line says so."""
+    if not files.sync_folder(folder):
+        files.say_once(
+            "the disk of the run folder syncs no folders: after a power failure, not a kill, what was stored last may "
+            "be missing"
+        )
 
 
 @contextmanager
@@ -206,6 +208,7 @@ class RunStore:
         self._settings = dict(settings or {})
         self._data = data
         self._states: dict[int, tuple[str, int]] = {}  # round -> SHA-256 and size of the state files there are
+        self._objects: dict[str, str] = {}  # name -> SHA-256 of the code that was given as objects
         self._best_sha256 = ""
         self._best_size: int | None = None
         self._history_bytes = 0
@@ -238,6 +241,7 @@ class RunStore:
                 "another run in another folder (privacy that was spent on these rounds stays spent)"
             )
         self._check_appended({}, 0)
+        self._objects = self._found_objects()
         with storing(self.folder):
             self._write(state, {}, History(metrics=self.metrics), None, MemoryFile())
 
@@ -359,7 +363,8 @@ class RunStore:
         names = (_state_name(number), _memory_name(number))
         older = {name: int(found[1]) for name in manifest.files if (found := STATE_NAME.fullmatch(name))}
         states = {name for name, version in older.items() if version <= number}
-        if names[0] not in manifest.files or not manifest.files.keys() <= {*names, *states, nodes}:
+        code = {name for name in manifest.files if OBJECT_NAME.fullmatch(name)}
+        if names[0] not in manifest.files or not manifest.files.keys() <= {*names, *states, *code, nodes}:
             raise CheckpointError(f"{self.folder / CHECKPOINT} names other files than those of round {number}")
         written = self._read(HISTORY, manifest.history_sha256, first=manifest.history_bytes)
         history = History.of(_records(written, self.folder / HISTORY), self.metrics)
@@ -381,6 +386,14 @@ class RunStore:
         self._history_bytes, self._history_sha256 = len(written), hashlib.sha256(written)
         self._best_sha256, self._best_size = manifest.best_sha256, manifest.sizes.get(BEST)
         self._check_best()
+        for name in code:
+            self._read(name, files[name])
+        self._objects = self._found_objects()
+        if not code and self._objects:
+            log.warning(
+                "%s: the version that began the run stored no checksums of the code in %s: it is gone on with as it is",
+                self.folder, objects.FOLDER,
+            )  # fmt: skip
         self._check_appended(manifest.appended, number)
         with storing(self.folder):
             sync_folder(self.folder)  # a kill may have come before it: until then the files of the round before count
@@ -446,6 +459,11 @@ class RunStore:
         """Return how many bytes of a file in `APPENDED` are those that were stored; None where nobody can say."""
         return self._written[name].size if name in self._written else None
 
+    def _found_objects(self) -> dict[str, str]:
+        """Return the files of code that was given as objects, by their SHA-256."""
+        names = (f"{objects.FOLDER}/{path.name}" for path in sorted((self.folder / objects.FOLDER).glob("*.pickle")))
+        return {name: sha256((self.folder / name).read_bytes()) for name in names if OBJECT_NAME.fullmatch(name)}
+
     def _without_a_checkpoint(self) -> str:
         """Return a file that shows that rounds were committed; empty if there is none."""
         begun = {_state_name(0), _memory_name(0)}
@@ -502,7 +520,7 @@ class RunStore:
         whole = self._history_sha256.copy()
         whole.update(lines)
         sizes = {name: len(content) for name, content in data.items()}
-        files = {name: sha256(content) for name, content in data.items()}
+        files = self._objects | {name: sha256(content) for name, content in data.items()}
         states = {
             version: self._states[version] for version in sorted(versions) if version < number and version not in new
         }

@@ -26,6 +26,7 @@ from fedlearn.data.partitioning import is_map
 from fedlearn.data.sources.paths import HUB, is_path
 from fedlearn.devices.files import is_file
 from fedlearn.errors import SettingError, UsageError
+from fedlearn.files import lock, say_once
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, fingerprint_of
 from fedlearn.objects import is_reference
@@ -140,7 +141,8 @@ class RunFolder:
             raise UsageError(f"{self.path}: {error.strerror}: name a folder that can be written to by --out") from None
         try:
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                    say_once(f"{self.path}: its disk knows no locks: start no second process in this folder")
             except BlockingIOError:
                 raise UsageError(f"{self.path}: another process is running in this folder") from None
             yield

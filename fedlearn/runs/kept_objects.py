@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from fedlearn import objects
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.errors import SettingError
-from fedlearn.runs.checkpoint import storing, write_atomically
+from fedlearn.runs.checkpoint import CHECKPOINT, sha256, storing, write_atomically
 from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.manifest import Manifest
 
 
 @contextmanager
@@ -33,6 +35,7 @@ def objects_kept(config: RunConfig) -> Iterator[None]:
     with storing(folder.path):
         for path in new:
             write_atomically(path, contents[path])
+        _given_again(folder.path, {f"{objects.FOLDER}/{path.name}": contents[path] for path in new})
     try:
         yield
     finally:
@@ -41,6 +44,16 @@ def objects_kept(config: RunConfig) -> Iterator[None]:
                 path.unlink(missing_ok=True)
             with suppress(OSError):
                 (folder.path / objects.FOLDER).rmdir()  # which removes empty folders only
+
+
+def _given_again(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Have a checkpoint name the bytes of objects that had gone: their fingerprints say that they are the same code."""
+    if not contents or not (folder / CHECKPOINT).exists():
+        return
+    manifest = Manifest.read(folder / CHECKPOINT)
+    known = {name: sha256(content) for name, content in contents.items() if name in manifest.files}
+    if known:
+        write_atomically(folder / CHECKPOINT, replace(manifest, files={**manifest.files, **known}).packed())
 
 
 def _content(setting: str, reference: str) -> bytes:

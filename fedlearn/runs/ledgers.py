@@ -24,6 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from fedlearn import files
 from fedlearn.errors import UsageError, quoted
 from fedlearn.privacy.ledger import LedgerDamaged, check_of, lines_in
 from fedlearn.runs.checkpoint import sync_folder, write_atomically
@@ -60,11 +61,38 @@ class LedgerFile:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait until nobody else spends, and let nobody else do so in the block; a process that dies lets go."""
+        """Wait until nobody else spends, and let nobody else do so in the block; a process that dies lets go.
+
+        Raises
+        ------
+        UsageError
+            If the disk cannot keep a ledger.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._lock.open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            self._locked(file, fcntl.LOCK_EX)
             yield
+
+    def check_disk(self) -> None:
+        """Raise UsageError where the disk cannot keep a ledger: two processes would spend the same, or forget it."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self._lock.open("ab") as file, suppress(BlockingIOError):
+                self._locked(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UsageError(f"--ledger {self.path.parent}: {error.strerror}: name a folder of yours") from None
+
+    def _locked(self, file: BinaryIO, kind: int) -> None:
+        if not files.lock(file.fileno(), kind):
+            missing = "knows no locks"
+        elif not self.path.exists() and not files.sync_folder(self.path.parent):
+            missing = "syncs no folders"
+        else:
+            return
+        raise UsageError(
+            f"--ledger {self.path.parent}: its disk {missing}: two processes could spend the same budget, or a power "
+            "failure have it forgotten; name a folder on another disk"
+        )
 
     def read(self) -> bytes:
         """Return all lines; nothing where there is no ledger yet."""
@@ -76,7 +104,7 @@ class LedgerFile:
                 self._check(b"")
             return b""
         with file:
-            fcntl.flock(file, fcntl.LOCK_SH)  # a line and the head that counts it are seen together
+            files.lock(file.fileno(), fcntl.LOCK_SH)  # a line and the head that counts it are seen together
             lines = file.read()
             self._check(lines)
         return lines
@@ -84,7 +112,7 @@ class LedgerFile:
     def append(self, lines: bytes) -> None:
         """Append lines and sync them, then count them in the head; where that fails they are taken back."""
         with self.path.open("a+b", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            self._locked(file, fcntl.LOCK_EX)
             file.seek(0)
             before = file.read()
             try:

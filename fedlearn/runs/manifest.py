@@ -43,7 +43,8 @@ class Manifest:
     history_bytes, history_sha256
         How much of the history's file belongs to them, and its SHA-256; what follows is of a round that never was.
     files
-        Name -> SHA-256 of the files that hold the state, the strategy's memory and what the nodes keep.
+        Name -> SHA-256 of the files that hold the state, the strategy's memory, what the nodes keep and code that was
+        given as objects, which older versions did not name.
     parameters
         The model's order of its parameters, in which codecs lay out what is sent; safetensors forgets it.
     seconds

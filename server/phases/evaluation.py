@@ -66,7 +66,8 @@ def _on_test_set(run: ServerRun, state: State) -> Evaluation:
     count = len(dataset_of(run.config).test)
     parts = [(start, min(start + PART, count)) for start in range(0, count, PART)]
     total = NOTHING
-    for part in run.exchange.compute(EVALUATE_PART, state, parts):
+    deadline = run.config.rounds.reporting_deadline if run.exchange.timed is None else None  # in virtual seconds
+    for part in run.exchange.compute(EVALUATE_PART, state, parts, seconds=deadline):
         assert isinstance(part, Evaluation)
         total += part
     return total

@@ -262,7 +262,7 @@ MENDS = (
     ),
     Mend(
         "D2", "fedlearn/engine/embedded/grid.py",
-        "if task.index not in results], seconds):", "if task.index not in results], 3600.0):",
+        "self._ended(left, patience, each=True)", "self._ended(left, 3600.0, each=True)",
         f"{POOL}::test_a_call_that_hangs_is_made_again_by_another_worker",
     ),
     Mend(
@@ -570,6 +570,76 @@ MENDS = (
         "--require-hashes ",
         "",
         "compose/test_file.py::test_the_image_is_made_from_what_is_named_by_checksum",
+        "H1", "fedlearn/files.py", "    if found.st_mode & WRITTEN_BY_OTHERS:\n", "    if False:\n",
+        "unit/test_compiled.py::test_what_others_can_have_written_is_never_run",
+    ),
+    Mend(
+        "H1", "fedlearn/files.py", "    if found.st_uid not in (0, os.geteuid()):\n", "    if False:\n",
+        "unit/test_compiled.py::test_what_others_can_have_written_is_never_run",
+    ),
+    Mend(
+        "H1", "fedlearn/files.py", "os.open(path.name, flags | os.O_NOFOLLOW, dir_fd=above)",
+        "os.open(path.name, flags, dir_fd=above)",
+        "unit/test_compiled.py::test_what_others_can_have_written_is_never_run",
+    ),
+    Mend(
+        "H1", "fedlearn/compiled.py", "pickle.loads(data) if self._digest(data) == digest else None",
+        "pickle.loads(data)", "unit/test_compiled.py::test_what_is_kept_is_run_only_whole_and_of_the_same_texts",
+    ),
+    Mend(
+        "H2", "fedlearn/files.py", " if not why_not_ours(folder)]", "]",
+        "unit/data/test_cache.py::test_where_no_folder_is_ours_it_is_made_in_memory",
+    ),
+    Mend(
+        "H2", "fedlearn/data/cache.py", "        with open_ours(root, place, f\"{name}.npy\") as file:\n",
+        "        with (root / place / f\"{name}.npy\").open(\"rb\") as file:\n",
+        "unit/data/test_cache.py::test_what_others_can_have_written_is_made_anew",
+    ),
+    Mend(
+        "H3", "fedlearn/data/cache.py", "        _clear(folder)\n", "        pass\n",
+        "unit/data/test_cache.py::test_what_a_killed_writer_has_left_is_removed",
+    ),
+    Mend(
+        "H4", "fedlearn/objects.py",
+        "if _stored_digest(folder, reference) not in (\"\", hashlib.sha256(content).hexdigest()):", "if False:",
+        "unit/test_objects.py::test_object_is_the_one_whose_sha256_the_runs_checkpoint_names",
+    ),
+    Mend(
+        "H4", "fedlearn/objects.py",
+        "    if name[0] not in (\"\", reference.removeprefix(SCHEME)):\n", "    if False:\n",
+        "unit/test_objects.py::test_file_that_cannot_be_loaded_is_one_line",
+    ),
+    Mend(
+        "H4", "fedlearn/runs/checkpoint.py", "        for name in code:\n", "        for name in ():\n",
+        "end_to_end/test_python_call.py::test_run_is_resumed_and_repeated_with_the_code_that_it_was_begun_with",
+    ),
+    Mend(
+        "H5", "fedlearn/engine/embedded/grid.py",
+        "(CALL_PATIENCE, CALL_TRIES) if seconds is None else (max(seconds, LEAST_PATIENCE), 2)",
+        "(CALL_PATIENCE, CALL_TRIES)",
+        f"{POOL}::test_an_evaluation_hangs_where_nothing_has_ended_for_as_long_as_nodes_have_to_report",
+    ),
+    Mend(
+        "H6", "fedlearn/files.py", "        if error.errno not in NO_LOCKS:\n            raise\n", "        raise\n",
+        "adversary/test_stored.py::test_h6_run_on_a_disk_without_locks_and_folder_syncs_has_the_bytes_of_any",
+    ),
+    Mend(
+        "H6", "fedlearn/files.py", "        if error.errno not in NO_SYNCS:\n            raise\n", "        raise\n",
+        "adversary/test_stored.py::test_h6_run_on_a_disk_without_locks_and_folder_syncs_has_the_bytes_of_any",
+    ),
+    Mend(
+        "H6", "fedlearn/runs/ledgers.py", "        if not files.lock(file.fileno(), kind):\n",
+        "        if not files.lock(file.fileno(), kind) and False:\n",
+        "unit/runs/test_ledgers.py::test_a_disk_without_locks_keeps_no_ledger",
+    ),
+    Mend(
+        "H6", "fedlearn/runs/ledgers.py", "elif not self.path.exists() and not files.sync_folder(self.path.parent):",
+        "elif False:", "unit/runs/test_ledgers.py::test_a_disk_without_folder_syncs_begins_no_ledger",
+    ),
+    Mend(
+        "H6", "fedlearn/engine/deployment/claims.py", "    if partition_id is None:\n        raise",
+        "    if False:\n        raise",
+        "unit/engine/deployment/test_claims.py::test_without_locks_a_partition_is_taken_only_if_it_is_named",
     ),
 )  # fmt: skip
 """In the order of the table. A mend of several parts has several."""

@@ -6,6 +6,7 @@ spoiled folders are tried (150 by default); each is drawn from a seed of its own
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -491,6 +492,23 @@ def test_c3_a_cache_that_cannot_be_mended_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(cache.tempfile, "mkdtemp", full)
     with checked(), pytest.raises(UsageError, match=r"cannot write to the cache folder.*FEDLEARN_CACHE"):
         cache.cached("x", "key", lambda: ARRAYS)
+
+
+@pytest.mark.parametrize("no_locks", [errno.ENOLCK], indirect=True)
+@pytest.mark.parametrize("no_folder_syncs", [errno.EINVAL], indirect=True)
+def test_h6_run_on_a_disk_without_locks_and_folder_syncs_has_the_bytes_of_any(
+    no_locks, no_folder_syncs, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setenv("FEDLEARN_CACHE", str(tmp_path / "cache"))
+
+    def sha(name):
+        inline.run(config_from({**CHEAP, "out": str(tmp_path / name)}))
+        return json.loads((tmp_path / name / "summary.json").read_text())["model_sha256"]
+
+    without = sha("without")
+    assert caplog.text.count("knows no locks") == caplog.text.count("syncs no folders") == 1
+    monkeypatch.undo()
+    assert sha("with") == without
 
 
 @pytest.mark.parametrize(

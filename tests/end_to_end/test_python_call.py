@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -18,8 +19,9 @@ from rich.console import Console
 import fedlearn
 from client.learners.sgd import SGD
 from fedlearn.compression.identity import Identity
-from fedlearn.errors import SettingError, UsageError
+from fedlearn.errors import FedlearnError, SettingError, UsageError
 from fedlearn.report.comparing import compared
+from fedlearn.runs.manifest import Manifest
 from strategies.fedavg import FedAvg
 from tests.end_to_end.conftest import PLUGINS, ROOT, Run, end_of, wait_until
 
@@ -149,6 +151,58 @@ def test_resume_with_other_code_is_refused_and_with_the_same_goes_on(tmp_path):
     again = fedlearn.run(resume=first, model=net(62), rounds=3, progress=False)
     assert again.summary["rounds"] == 3
     assert len(again.history) == 3
+
+
+def of_width(width):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(28 * 28, 62)
+
+        def forward(self, images):
+            return self.layer(images.flatten(1)) * width
+
+    return Net
+
+
+@pytest.mark.parametrize("how", ["the other's file", "under the first line of the own", "it is gone"])
+def test_run_is_resumed_and_repeated_with_the_code_that_it_was_begun_with(how, tmp_path, capfd, monkeypatch):
+    """Its bytes are those of the checkpoint: what was put in their place is named, and never unpickled."""
+    first, other = (
+        fedlearn.run(data="writers:load", model=of_width(width), out=tmp_path / str(width), **INLINE)
+        for width in (1, 2)
+    )
+    ((mine,), (theirs,)) = ([*(run.folder / "objects").iterdir()] for run in (first, other))
+    content = theirs.read_bytes()
+    if how == "under the first line of the own":
+        content = fedlearn.objects._with_header(content.partition(b"\n")[2], f"object:{mine.stem}")
+    mine.write_bytes(content) if how != "it is gone" else mine.unlink()
+    with monkeypatch.context() as patch:  # as another process
+        patch.setattr(fedlearn.objects, "_packed", {})
+        patch.setattr(fedlearn.objects, "_folders", [])
+        for arguments in (("--resume", first.folder), ("--config", first.folder / "settings.toml")):
+            assert end_of("simulate", "--quiet", *arguments, "--rounds", 3) == 2
+            (line,) = capfd.readouterr().err.splitlines()
+            assert mine.name in line and ("put back" in line or "give the object again" in line)
+    if how != "it is gone":
+        with pytest.raises(FedlearnError, match=f"{mine.name} is damaged or was changed by hand"):
+            fedlearn.run(resume=first.folder, model=of_width(1), rounds=3, progress=False)
+    else:
+        again = fedlearn.run(resume=first.folder, model=of_width(1), rounds=3, progress=False)
+        assert again.summary["rounds"] == 3
+
+
+def test_run_of_an_older_version_is_resumed_with_the_code_that_lies_there(tmp_path, caplog):
+    """It names no checksums: that is said, and from then on it does."""
+    first = fedlearn.run(data="writers:load", model=of_width(1), out=tmp_path / "run", **INLINE)
+    path = first.folder / "checkpoint.json"
+    stored = Manifest.read(path)
+    files = {name: digest for name, digest in stored.files.items() if not name.startswith("objects/")}
+    assert len(files) < len(stored.files)
+    path.write_bytes(replace(stored, files=files).packed())
+    fedlearn.run(resume=first.folder, rounds=3, progress=False)
+    assert caplog.text.count("stored no checksums of the code in objects") == 1
+    assert any(name.startswith("objects/") for name in Manifest.read(path).files)
 
 
 @pytest.mark.parametrize(

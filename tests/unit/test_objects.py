@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import pickle
 import subprocess
 import sys
@@ -113,6 +115,7 @@ def test_objects_are_found_in_a_run_folder_by_who_was_not_given_them(tmp_path, m
         (lambda content: objects._with_header(b"nonsense"), "UnpicklingError"),
         (lambda content: objects._with_header(pickle.dumps(SettingError)[:-5]), "it cannot be loaded"),
         (lambda content: b"", "is damaged"),
+        (lambda content: objects.content_of(objects.reference_to([4])), r"holds other code, LIST-\w+: put back"),
     ],
 )
 def test_file_that_cannot_be_loaded_is_one_line(tmp_path, monkeypatch, changed, said):
@@ -124,6 +127,44 @@ def test_file_that_cannot_be_loaded_is_one_line(tmp_path, monkeypatch, changed, 
     with pytest.raises(SettingError, match=said) as error:
         load_plugin("model.name", reference)
     assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """Have an object in a run folder, and no longer in this process; return its name and its file."""
+    reference = objects.reference_to([1, 2, 3])
+    file = tmp_path / objects.file_of(reference)
+    file.parent.mkdir()
+    file.write_bytes(objects.content_of(reference))
+    monkeypatch.setattr(objects, "_packed", {})
+    monkeypatch.setattr(objects, "_folders", [tmp_path])
+    return reference, file
+
+
+def test_object_is_the_one_whose_sha256_the_runs_checkpoint_names(stored, tmp_path):
+    reference, file = stored
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    (tmp_path / "checkpoint.json").write_text(json.dumps({"files": {objects.file_of(reference): digest}}))
+    assert load_reference(reference) == [1, 2, 3]
+    file.write_bytes(objects._with_header(pickle.dumps([4]), reference))  # by somebody who writes the line anew, too
+    with pytest.raises(SettingError, match=r"LIST.*pickle is other code than the run was begun with: put back"):
+        load_plugin("model.name", reference)
+
+
+@pytest.mark.parametrize("checkpoint", [b"{", b"[]", b'{"files": 3}', b"\xff", b"[" * 100_000])
+def test_object_beside_a_checkpoint_that_cannot_be_read_is_not_loaded(checkpoint, stored, tmp_path):
+    (tmp_path / "checkpoint.json").write_bytes(checkpoint)
+    with pytest.raises(SettingError, match=r"checkpoint.json, which says what code .*, cannot be read") as error:
+        load_plugin("model.name", stored[0])
+    assert "\n" not in str(error.value)
+
+
+def test_object_of_an_older_version_is_loaded_without_a_name_or_a_checksum(stored, tmp_path):
+    reference, file = stored
+    file.write_bytes(objects._with_header(pickle.dumps([1, 2, 3])))
+    assert file.read_bytes().split(b"\n")[0].count(b" ") == 1
+    (tmp_path / "checkpoint.json").write_text('{"files": {}}')
+    assert load_reference(reference) == [1, 2, 3]
 
 
 def test_what_cannot_be_pickled_says_so(tmp_path):

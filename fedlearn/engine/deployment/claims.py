@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedlearn import files
 from fedlearn.errors import UsageError
 
 
@@ -41,10 +42,18 @@ def claim(keys: Path, claims: Path, *, partition_id: int | None = None) -> Claim
     for each in there if partition_id is None else [partition_id]:
         lock = os.open(claims / str(each), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not files.lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                _without_locks(claims, partition_id)
         except BlockingIOError:
             os.close(lock)
             continue
         return Claim(each, there[-1] + 1, keys / str(each), lock)
     which = f"partition {partition_id} is" if partition_id is not None else f"all {len(there)} partitions are"
     raise UsageError(f"{which} taken by other clients: start no more clients than keys were made for (CLIENTS)")
+
+
+def _without_locks(claims: Path, partition_id: int | None) -> None:
+    """Refuse to guess which partition is free where a disk cannot say; one that was named is taken at its word."""
+    if partition_id is None:
+        raise UsageError(f"--claims {claims}: its disk knows no locks: name one on another disk, or say --partition")
+    files.say_once(f"--claims {claims}: its disk knows no locks: start no second client for partition {partition_id}")

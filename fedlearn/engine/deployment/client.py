@@ -177,7 +177,9 @@ def _privacy_config(options: argparse.Namespace) -> str:
         return ""
     policy = Policy.of_file(options.policy, **given)
     name = options.data_name or Path(os.environ.get("FEDLEARN_DATA") or ".").resolve().name
-    ledger = Ledger(LedgerFile(options.ledger, name))
+    file = LedgerFile(options.ledger, name)
+    file.check_disk()
+    ledger = Ledger(file)
     if options.own_data:
         try:
             log.info("%s has spent %s of %g", name, ledger.spent(), policy.largest_epsilon)

@@ -41,8 +41,9 @@ from fedlearn.flower import ErrorCode
 from fedlearn.folding import BLOCK, BlockResult, FoldPlan, blocks_of
 from fedlearn.state import State
 
-CALL_PATIENCE = 600.0  # seconds for a function to end; a part of a test set takes a few; twice as long in each try
-CALL_TRIES = 3
+CALL_PATIENCE = 600.0  # seconds for a function to end; twice as long in each try
+LEAST_PATIENCE = 8.0  # a part of a test set takes a few
+CALL_TRIES = 3  # two where the caller says how long one may take
 RECORDS, STATE, NODES = range(3)  # slots of our shared memories; those from NODES on hold what nodes keep
 
 log = logging.getLogger(__name__)
@@ -106,8 +107,10 @@ class EmbeddedGrid(PromptNodes):
                 yield error_reply(lost, ErrorCode.CLIENT_APP_CRASHED, _how(worker))
         yield from expired(by_id.values(), seconds)
 
-    def _ended(self, tasks: Sequence[Task], seconds: float) -> Iterable[tuple[Task, Done | None, Worker]]:
-        """Run tasks to their end, at most `seconds`; give them back as they end."""
+    def _ended(
+        self, tasks: Sequence[Task], seconds: float, *, each: bool = False
+    ) -> Iterable[tuple[Task, Done | None, Worker]]:
+        """Run tasks to their end, at most `seconds`, or so long after the last end; give them back as they end."""
         end = self._clock.now() + seconds
         watch = Watch(self._pool, seconds=seconds)
         self._pool.submit(tasks)
@@ -116,7 +119,10 @@ class EmbeddedGrid(PromptNodes):
             if left <= 0:
                 self._pool.cancel()
                 return
-            yield from self._pool.wait(min(left, watch.seconds_left))
+            for ended in self._pool.wait(min(left, watch.seconds_left)):
+                yield ended
+                if each:
+                    end = self._clock.now() + seconds
             watch.look()
         self._pool.end_spares()
 
@@ -225,25 +231,42 @@ class EmbeddedGrid(PromptNodes):
 
     # --- computing for the server -------------------------------------------------------------------------------------
 
-    def call(self, reference: str, state: State, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def call(
+        self,
+        reference: str,
+        state: State,
+        arguments: Sequence[tuple[Any, ...]],
+        *,
+        seconds: float | None = None,
+    ) -> list[Any]:
         """Return the function's results in the order of the arguments.
 
-        What has not ended after a while is begun again by other workers, twice at most.
+        What hangs is begun again by other workers: where nothing has ended for so many seconds, then for twice as long.
+        Where nobody says how many, there are three tries.
+
+        Raises
+        ------
+        RunFailed
+            If it hangs each time.
         """
         lying = self._shared.write(STATE, state)
         tasks = [CallTask(index, reference, lying, each) for index, each in enumerate(arguments)]
         results: dict[int, Any] = {}
-        seconds = CALL_PATIENCE
-        for _ in range(CALL_TRIES):
-            for task, done, _ in self._ended([task for task in tasks if task.index not in results], seconds):
+        first, count = (CALL_PATIENCE, CALL_TRIES) if seconds is None else (max(seconds, LEAST_PATIENCE), 2)
+        tries = [first * 2**n for n in range(count)]
+        for patience in tries:
+            left = [task for task in tasks if task.index not in results]
+            for task, done, _ in self._ended(left, patience, each=True):
                 assert isinstance(task, CallTask)
                 assert isinstance(done, CallDone)  # it runs no node, so the pool itself has it done again
                 results[task.index] = done.result
             if len(results) == len(tasks):
                 return [results[index] for index in range(len(tasks))]
-            log.warning("function=%s seconds=%g done=%d of=%d hung", reference, seconds, len(results), len(tasks))
-            seconds *= 2
-        raise RunFailed(f"{reference} has not ended on a worker within {seconds / 2:g} s, nor in the tries before that")
+            log.warning("function=%s seconds=%g done=%d of=%d hung", reference, patience, len(results), len(tasks))
+        more = "" if seconds is None else "; if it needs so long, raise rounds.reporting_deadline"
+        raise RunFailed(
+            f"{reference} has not ended on a worker within {tries[-1]:g} s, nor in the tries before that{more}"
+        )
 
 
 def _without_the_lost(task: BlockTask, worker: Worker) -> BlockTask:

@@ -1,4 +1,4 @@
-"""The loops of `pooled_convolution.py`; a module of its own, as it imports numba, which compiles them.
+"""The loops of `pooled_convolution.py`; a module of its own, as it imports numba, which compiles them or has them.
 
 An image lies as its rows, pixels and channels do, (H, W, C): a row of a filter's window is a run of numbers.
 
@@ -17,16 +17,20 @@ rows of a filter.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numba.core import types
 from numpy.typing import NDArray
 
-from fedlearn.models.kernels.memory import LINE, arrays_of, part
+from fedlearn.compiled import compiled
+from fedlearn.models.kernels.memory import LINE, WITHOUT_PYTHON, arrays_of, part
 from fedlearn.models.kernels.vectors import CUT, LANES, adding, pooling, pooling_in_rows
 
 Array = NDArray[Any]
+Compiled = TypeVar("Compiled", bound=Callable[..., int])
+SIZES = 10  # B, H, W, C, O, a filter's height and width, padding above and left; whether a relu follows
 WIDTH = 2 * LANES  # numbers of a tile's row
 NARROW = 8  # channels: up to so many come out in one vector of so many lanes
 FEW = 6  # channels: for up to so many, vectors lie along the rows, if these fill them better
@@ -39,6 +43,12 @@ _pool_in_rows = pooling_in_rows(FEW)
 _float32, _float64, _uint8, _uint32, _int64, _uint64 = (
     arrays_of(each) for each in (types.float32, types.float64, types.uint8, types.uint32, types.int64, types.uint64)
 )
+
+
+def _loop(tensors: int) -> Callable[[Compiled], Compiled]:
+    """Return a decorator: compiled now, of so many addresses of tensors; others may run meanwhile."""
+    given = [types.int64] * (SIZES + tensors + 1)
+    return compiled(types.int64(*given), nogil=True, **WITHOUT_PYTHON)
 
 
 @part
@@ -118,6 +128,7 @@ def _pack(filters: Array, channels: int, packed: Array) -> None:
                     packed[o // channels, (r * wide + k) * inside + c, o % channels] = filters[o, c, r, k]
 
 
+@_loop(5)
 def convolve_and_pool(
     batch: int, height: int, width: int, inside: int, outside: int, high: int, wide: int, above: int, left: int,
     relu: int, x_at: int, filters_at: int, bias_at: int, pooled_at: int, which_at: int, memory: int,
@@ -201,6 +212,7 @@ def _sum(numbers: Array) -> float:
     return total
 
 
+@_loop(5)
 def weigh(
     batch: int, height: int, width: int, inside: int, outside: int, high: int, wide: int, above: int, left: int,
     _: int, x_at: int, gradient_at: int, which_at: int, of_filters_at: int, of_bias_at: int, memory: int,
@@ -276,6 +288,7 @@ def weigh(
     return end
 
 
+@_loop(4)
 def spread(
     batch: int, height: int, width: int, inside: int, outside: int, high: int, wide: int, above: int, left: int,
     _: int, gradient_at: int, which_at: int, filters_at: int, of_x_at: int, memory: int,

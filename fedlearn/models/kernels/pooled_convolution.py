@@ -1,4 +1,4 @@
-"""A convolution and the max pooling behind it in one, by compiled loops (`loops.py`, `machine_code.py`).
+"""A convolution and the max pooling behind it in one, by compiled loops (`loops.py`).
 
 What comes out of the convolution alone is never written. Three quarters of it have no gradient, as pooling has not
 taken them, and neither has what a relu behind it has cut off: these are passed over. So a step of `cnn` takes less than
@@ -120,10 +120,10 @@ def has_vectors() -> bool:
 
 
 def loops() -> Any:
-    """Return our loops by their names, which not every torch module needs; compiled first, if they never were."""
-    from fedlearn.models.kernels.machine_code import loops
+    """Return the module of our loops, which imports numba; compiled first, if they never were."""
+    from fedlearn.models.kernels import calling
 
-    return loops()
+    return calling
 
 
 def _are_plain(*tensors: Tensor) -> bool:
@@ -169,10 +169,10 @@ class _PooledConvolution(torch.autograd.Function):
         *nodes, batch, inside, height, width = x.shape
         outside, _, high, wide = weight.shape[-4:]
         above, left = padding
-        sizes = (batch, height, width, inside, outside, high, wide, above, left, relu)
+        sizes = (batch, height, width, inside, outside, high, wide, above, left, int(relu))
         shape = (*nodes, batch, (height + 2 * above - high + 1) // 2, (width + 2 * left - wide + 1) // 2, outside)
         pooled, which = _room_for(shape, torch.float32), _room_for(shape, torch.uint8)
-        loops()["convolve_and_pool"](
+        loops().convolve_and_pool(
             sizes, math.prod(nodes), _channels_last(x), weight.contiguous(), bias.contiguous(), pooled, which
         )
         ctx.save_for_backward(x, weight, bias)
@@ -196,11 +196,11 @@ class _PooledConvolution(torch.autograd.Function):
         of_x = of_weight = of_bias = None
         if ctx.needs_input_grad[0]:
             of_x = torch.empty(images.shape, dtype=torch.float32, device="cpu")
-            loops()["spread"](ctx.sizes, nodes, gradients, ctx.which, weight.contiguous(), of_x)
+            loops().spread(ctx.sizes, nodes, gradients, ctx.which, weight.contiguous(), of_x)
             of_x = _channels_first(of_x)
         if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
             of_weight, of_bias = (torch.empty(each.shape, dtype=torch.float32, device="cpu") for each in (weight, bias))
-            loops()["weigh"](ctx.sizes, nodes, images, gradients, ctx.which, of_weight, of_bias)
+            loops().weigh(ctx.sizes, nodes, images, gradients, ctx.which, of_weight, of_bias)
         return of_x, of_weight, of_bias, None, None
 
 

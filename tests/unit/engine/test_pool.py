@@ -20,8 +20,8 @@ from fedlearn.engine.embedded.tasks import Begin, CallTask
 from fedlearn.errors import RunFailed, SettingError, UsageError
 
 
-def calls(pool, function, *arguments):
-    return EmbeddedGrid(pool, 20, {}).call(f"calls:{function}", {"w": np.arange(3.0)}, arguments)
+def calls(pool, function, *arguments, **patience):
+    return EmbeddedGrid(pool, 20, {}).call(f"calls:{function}", {"w": np.arange(3.0)}, arguments, **patience)
 
 
 def descriptors() -> int:
@@ -58,6 +58,24 @@ def test_a_call_that_hangs_is_made_again_by_another_worker(pool_of, short_calls,
 def test_a_call_that_hangs_on_every_worker_fails_the_run(pool_of, short_calls):
     with pytest.raises(RunFailed, match=r"^calls:hangs has not ended on a worker within 2 s, nor in the tries before"):
         calls(pool_of(1), "hangs", ())
+
+
+def test_an_evaluation_hangs_where_nothing_has_ended_for_as_long_as_nodes_have_to_report(pool_of, monkeypatch):
+    """Another worker has twice as long. The setting that gives it longer is named."""
+    monkeypatch.setattr(grid, "LEAST_PATIENCE", 0.1)
+    begin = time.monotonic()
+    with pytest.raises(RunFailed, match=r"within 0.6 s, .*; if it needs so long, raise rounds.reporting_deadline$"):
+        calls(pool_of(2), "hangs", (), (), seconds=0.3)
+    assert 0.9 <= time.monotonic() - begin < 30
+
+
+def test_many_calls_may_take_longer_together_than_one_may(pool_of, monkeypatch, caplog):
+    """Each that ends shows that nothing hangs."""
+    monkeypatch.setattr(grid, "LEAST_PATIENCE", 1.0)
+    pool = pool_of(1)
+    calls(pool, "total", (1,))
+    assert calls(pool, "slow", *[()] * 10, seconds=0.0) == ["slow"] * 10
+    assert "hung" not in caplog.text
 
 
 def test_calls_that_always_kill_the_worker_fail_the_run(pool_of):

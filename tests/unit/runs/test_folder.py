@@ -97,3 +97,10 @@ def test_lock_is_given_back_after_an_error(tmp_path):
 
 def test_environment_names_versions():
     assert environment()["packages"]["flwr"].startswith("1.")
+
+
+def test_folder_on_a_disk_without_locks_is_used_and_a_line_says_what_to_mind(tmp_path, no_locks, caplog):
+    for _ in range(2):
+        with RunFolder(tmp_path / "run").locked():
+            pass
+    assert caplog.text.count("its disk knows no locks: start no second process in this folder") == 1

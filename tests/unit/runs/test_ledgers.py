@@ -206,3 +206,33 @@ def test_answers_that_fill_the_disk_are_not_kept_without_end(tmp_path, monkeypat
     with pytest.raises(BudgetExceeded):
         ledger(tmp_path).once(asked("other", "one"), lambda: b"tree", budget=1.0)
     assert ledger(tmp_path).once(asked(), lambda: b"", budget=1.0) == b"12345678"
+
+
+def test_a_disk_without_locks_keeps_no_ledger(tmp_path, no_locks):
+    """Two processes would spend the same budget: refused before the client starts, and before anything is spent."""
+    file = LedgerFile(tmp_path / "ledger", "mine")
+    for use in (file.check_disk, lambda: Ledger(file).once(asked(), lambda: pytest.fail("answered"), budget=9.0)):
+        with pytest.raises(UsageError, match=r"^--ledger .*ledger: its disk knows no locks: .*another disk$"):
+            use()
+    assert not file.path.exists()
+
+
+def test_a_disk_without_folder_syncs_begins_no_ledger(tmp_path, no_folder_syncs):
+    """A power failure would take the first line with it."""
+    file = LedgerFile(tmp_path / "ledger", "mine")
+    for use in (file.check_disk, lambda: Ledger(file).once(asked(), lambda: pytest.fail("answered"), budget=9.0)):
+        with pytest.raises(UsageError, match="its disk syncs no folders"):
+            use()
+    assert not file.path.exists()
+
+
+def test_a_ledger_that_somebody_spends_on_does_not_hold_up_the_look_at_its_disk(tmp_path):
+    file = LedgerFile(tmp_path, "mine")
+    with file.alone():
+        file.check_disk()
+
+
+def test_a_ledger_folder_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"^--ledger .*file: .*: name a folder of yours$"):
+        LedgerFile(tmp_path / "file", "mine").check_disk()

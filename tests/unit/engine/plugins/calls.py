@@ -73,6 +73,11 @@ def hangs(settings, state):
     time.sleep(3600)
 
 
+def slow(settings, state):
+    time.sleep(0.15)
+    return "slow"
+
+
 def hangs_once(settings, state, mark):
     try:
         Path(mark).touch(exist_ok=False)

@@ -7,8 +7,6 @@ import inspect
 import math
 import os
 import pickle
-import re
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -28,14 +26,13 @@ from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.models import load_model
-from fedlearn.models.kernels import PooledConv2d, machine_code, pooled_conv2d, pooled_convolution
+from fedlearn.models.kernels import PooledConv2d, calling, pooled_conv2d, pooled_convolution
 from fedlearn.models.stacks import Stacked, Stream
 from fedlearn.models.stacks.stacked import Layout
 from tests.oracles import images
 
 pytestmark = pytest.mark.skipif(not pooled_convolution.has_vectors(), reason="the loops are for processors with AVX2")
 
-FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"  # no file can have a byte
 SEEDS = st.integers(0, 2**31 - 1)
 
 
@@ -397,9 +394,9 @@ def test_a_process_that_has_such_a_layer_has_imported_the_loops_before_it_is_for
     """So it is in an executor, which makes the model of a run and forks for every message."""
     code = (
         "import sys; from fedlearn.models import load_model; from fedlearn.data.cifar10 import SPEC;"
-        "load_model('cnn', SPEC); print('fedlearn.models.kernels.machine_code' in sys.modules, 'numba' in sys.modules)"
+        "load_model('cnn', SPEC); print('fedlearn.models.kernels.loops' in sys.modules)"
     )
-    assert in_another_process(code)[:2] == (0, "True False\n")
+    assert in_another_process(code)[:2] == (0, "True\n")
 
 
 def test_where_numba_compiles_nothing_it_is_torchs():
@@ -426,7 +423,7 @@ def test_nothing_is_written_outside_of_what_there_is_room_for(outside, nodes, mo
         def of(self, size):
             return guarded(size, dtype=torch.uint8).data_ptr()
 
-    monkeypatch.setattr(machine_code, "_scratch", Guarded())
+    monkeypatch.setattr(calling, "_scratch", Guarded())
     loops, spill = pooled_convolution.loops(), pooled_convolution.SPILL
     several = [nodes] if nodes > 1 else []
     x, filters = guarded(*several, 2, 11, 13, 3), guarded(*several, outside, 3, 5, 5)
@@ -434,12 +431,12 @@ def test_nothing_is_written_outside_of_what_there_is_room_for(outside, nodes, mo
         each.copy_(torch.randn(each.shape))
     pooled = guarded(*several, 2, 3, 4, outside, spill=spill)
     which = guarded(*several, 2, 3, 4, outside, dtype=torch.uint8, spill=spill)
-    sizes = (2, 11, 13, 3, outside, 5, 5, 0, 0, True)
-    loops["convolve_and_pool"](sizes, nodes, x, filters, torch.zeros(*several, outside), pooled, which)
+    sizes = (2, 11, 13, 3, outside, 5, 5, 0, 0, 1)
+    loops.convolve_and_pool(sizes, nodes, x, filters, torch.zeros(*several, outside), pooled, which)
     assert which.max() == 4
     of_filters, of_bias, of_x = (guarded(*each.shape) for each in (filters, filters[..., 0, 0, 0], x))
-    loops["weigh"](sizes, nodes, x, pooled, which, of_filters, of_bias)
-    loops["spread"](sizes, nodes, pooled, which, filters, of_x)
+    loops.weigh(sizes, nodes, x, pooled, which, of_filters, of_bias)
+    loops.spread(sizes, nodes, pooled, which, filters, of_x)
     assert len(guards) == 10
     assert all((each == 77).all() for around in guards for each in around)
 
@@ -475,102 +472,20 @@ def test_a_fit_is_torchs_up_to_rounding(name, monkeypatch):
         assert np.abs(array - fits[1][key]).max() <= 1e-5 * np.abs(fits[1][key] - state[key]).max()
 
 
-ONE = (
-    "import torch; {before}; from fedlearn.models.kernels import pooled_conv2d;"
-    "print(pooled_conv2d(torch.ones(1, 1, 4, 4), torch.ones(1, 1, 3, 3)).item())"
-)
-
-
-@pytest.mark.slow
-def test_compiled_once_and_anew_where_nothing_can_be_kept(tmp_path):
-    ask = "import sys; sys.stderr.write(f\"compiled={'numba' in sys.modules}\")"
-    cache = {"FEDLEARN_CACHE": str(tmp_path)}
-    code, printed, said = in_another_process(f"{ONE.format(before=FULL)}", **cache)
-    assert (code, printed) == (0, "9.0\n"), said
-    assert said.count("made anew in each process") == said.count("FEDLEARN_CACHE") == 1
-    first, second = (in_another_process(f"{ONE.format(before='pass')};{ask}", **cache) for _ in range(2))
-    assert first == (0, "9.0\n", "compiled=True")
-    assert second == (0, "9.0\n", "compiled=False")
-
-
-@pytest.fixture
-def compiled(monkeypatch, tmp_path):
-    """Have an empty cache, and no compiler but what gives back what was compiled before; return its calls."""
-    code, calls = {name: array.copy() for name, array in machine_code._code().items()}, []
-    monkeypatch.setenv("FEDLEARN_CACHE", str(tmp_path))
-    monkeypatch.setattr(machine_code, "_compiled", lambda: calls.append(1) or code)
-    return calls
-
-
-@pytest.mark.parametrize(
-    "damage", [lambda whole: whole[:-100], lambda whole: whole[:-2000] + bytes(2000), lambda _: b""]
-)
-def test_damaged_code_is_never_run(damage, compiled, tmp_path, caplog):
-    """What was cut off, or changed by whatever, would end the process."""
-    whole = {name: array.tobytes() for name, array in machine_code._code().items()}
-    for count, file in enumerate(sorted(tmp_path.rglob("*.npy")), start=1):
-        assert len(compiled) == count
-        file.write_bytes(damage(file.read_bytes()))
-        assert {name: array.tobytes() for name, array in machine_code._code().items()} == whole
-        assert len(compiled) == count + 1
-        assert caplog.text.count("damaged=") == count
-
-
-def test_where_there_is_no_folder_it_is_compiled_in_each_process(compiled, monkeypatch, tmp_path, caplog):
-    """So it is in a container of another user, whose home and packages are read-only."""
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("FEDLEARN_CACHE", str(tmp_path / "file" / "folder"))
-    assert set(machine_code._code()) == {"convolve_and_pool", "weigh", "spread"}
-    assert caplog.text.count("made anew in each process") == caplog.text.count("set FEDLEARN_CACHE") == 1
-
-
-@pytest.mark.parametrize("changed", ["numba", "processor", "setting", "source"])
-def test_code_is_kept_for_what_it_was_compiled_of_by_and_for(changed, monkeypatch, tmp_path):
-    before = machine_code._key()
-    assert machine_code._key() == before
-    if changed == "numba":
-        monkeypatch.setattr(machine_code, "version", lambda name: "0")
-    elif changed == "processor":
-        monkeypatch.setattr(machine_code.llvm, "get_host_cpu_name", lambda: "other")
-    elif changed == "setting":
-        monkeypatch.setenv("NUMBA_OPT", "0")
-    else:
-        for name in machine_code.SOURCES:
-            shutil.copy(machine_code.HERE / name, tmp_path)
-        monkeypatch.setattr(machine_code, "HERE", tmp_path)
-        assert machine_code._key() == before
-        (tmp_path / "vectors.py").write_text("")
-    assert machine_code._key() != before
-
-
-def test_every_text_that_is_compiled_counts():
-    """All that `compiling` imports of this folder."""
-    texts = [(machine_code.HERE / name).read_text() for name in machine_code.SOURCES]
-    imported = {name for text in texts for name in re.findall(r"from fedlearn\.models\.kernels\.(\w+) import", text)}
-    assert {f"{name}.py" for name in imported} | {"compiling.py"} == set(machine_code.SOURCES)
-    assert not any(re.search(r"import fedlearn|from fedlearn(?!\.models\.kernels\.\w+ import)", text) for text in texts)
-
-
 def test_loops_are_called_as_they_are_written():
     from fedlearn.models.kernels import loops
 
-    for name, tensors in machine_code.TENSORS.items():
-        *sizes_and_addresses, memory = inspect.signature(getattr(loops, name)).parameters
+    for loop in (loops.convolve_and_pool, loops.weigh, loops.spread):
+        *sizes_and_addresses, memory = inspect.signature(loop).parameters
+        tensors = [each for each in sizes_and_addresses if each.endswith("_at")]
         assert memory == "memory"
-        assert len(sizes_and_addresses) == machine_code.SIZES + tensors
-        assert [each for each in sizes_and_addresses if each.endswith("_at")] == sizes_and_addresses[-tensors:]
-    assert set(machine_code._code()) == set(machine_code.TENSORS)
-    assert loops.LINE == machine_code.LINE
+        assert sizes_and_addresses[loops.SIZES :] == tensors
+        (signature,) = loop.signatures
+        assert len(signature) == loops.SIZES + len(tensors) + 1
 
 
-def test_loops_that_need_numba_are_refused():
-    from fedlearn.models.kernels.compiling import _compiled
+def test_others_run_while_a_loop_does():
+    """The interpreter's lock is let go: threads that train do so together."""
+    from fedlearn.models.kernels import loops
 
-    def says(count: int) -> int:
-        print(count)
-        return count
-
-    with pytest.raises(
-        RuntimeError, match=r"says calls \[.*numba_gil_ensure.*\], which only processes with numba have"
-    ):
-        _compiled(says)
+    assert all(loop.targetoptions["nogil"] for loop in (loops.convolve_and_pool, loops.weigh, loops.spread))
