@@ -40,7 +40,7 @@ class Declared:
         has_test = self._has_test(test)
         parts = [("X", "y", "groups", train), *([("X_test", "y_test", "groups_test", test)] if has_test else [])]
         inputs = [self._inputs(given[0], name) for name, _, _, given in parts]
-        targets = [self._numbers(given[1], name) for _, name, _, given in parts]
+        targets = [self._targets(given[1], name, x) for (_, name, _, given), x in zip(parts, inputs, strict=True)]
         named, class_names = self._classes(targets)
         groups, group_names = self._groups([given[2] for *_, given in parts])
         for (x_name, y_name, g_name, _), x, y, g in zip(parts, inputs, named, groups, strict=True):
@@ -111,19 +111,40 @@ class Declared:
             array = array.astype(np.int32)
         if array.ndim == 1:
             array = array[:, np.newaxis]
-        if self.channels == "first":
-            if array.ndim != 4:
-                raise self.wrong(
-                    f"{name} has shape {array.shape}: channels='first' is for (n, channels, height, width)"
-                )
-            array = np.moveaxis(array, 1, -1)
-        elif array.ndim == 3 and array.dtype == np.uint8:
+        if self.channels == "first" and array.ndim != 4:
+            raise self.wrong(f"{name} has shape {array.shape}: channels='first' is for (n, channels, height, width)")
+        if array.ndim == 3 and array.dtype == np.uint8:
             array = array[..., np.newaxis]
-        elif array.ndim == 4 and array.shape[3] > MOST_CHANNELS >= array.shape[1]:
+        return np.ascontiguousarray(self._channels_last(array, name))
+
+    def _channels_last(self, images: NDArray[Any], name: str) -> NDArray[Any]:
+        """Return images (n, height, width, channels); anything else as it is."""
+        if images.ndim != 4:
+            return images
+        if self.channels == "first":
+            return np.moveaxis(images, 1, -1)
+        if images.shape[3] > MOST_CHANNELS >= images.shape[1]:
             raise self.wrong(
-                f"{name} has shape {array.shape}: if that is (n, channels, height, width), say channels='first'"
+                f"{name} has shape {images.shape}: if that is (n, channels, height, width), say channels='first'"
             )
-        return np.ascontiguousarray(array)
+        return images
+
+    def _targets(self, given: Any, name: str, inputs: NDArray[Any]) -> NDArray[Any]:
+        """Return what is to be learned: of images, images with their channels last; a column (n, 1) as (n,).
+
+        One-hot rows are refused: they are neither numbers of a regression nor classes at several places.
+        """
+        array = self._numbers(given, name)
+        if inputs.ndim == 4:
+            array = np.ascontiguousarray(self._channels_last(array, name))
+        while array.ndim > 1 and array.shape[-1] == 1 and (array.ndim == 2 or array.dtype.kind != "f"):
+            array = array[..., 0]
+        if self.classes is None and _is_one_hot(array):
+            meant = "classes=0 if they are numbers" if array.dtype.kind == "f" else "classes=2 if each place is a class"
+            raise self.wrong(
+                f"{name} holds one-hot rows, of shape {array.shape}: give the classes, {name}.argmax(1), or {meant}"
+            )
+        return array
 
     def _check_range(self, array: NDArray[Any], name: str, word: str, stop: int) -> None:
         flat = array.reshape(len(array), -1)
@@ -149,7 +170,7 @@ class Declared:
                 self._coded(target, names, part) for part, target in zip(("y", "y_test"), targets, strict=False)
             ], names
         if targets[0].dtype.kind == "f":
-            if self.classes is not None:
+            if self.classes is not None and self.classes != 0:
                 raise self.wrong(f"y holds numbers ({targets[0].dtype}) and classes are given: give y as integers")
             return targets, ()
         for part, target in zip(("y", "y_test"), targets, strict=False):
@@ -232,6 +253,16 @@ class Declared:
                 f"mean and std: one number, or one for each of the {max(allowed)} channels; std is above 0"
             )
         return mean, std
+
+
+def _is_one_hot(array: NDArray[Any]) -> bool:
+    """Return whether each row has a single one among zeros, and not all in the same place."""
+    if array.ndim != 2 or array.dtype.kind not in "iuf":
+        return False
+    for rows in (array[:100], array):  # most arrays are known by their first rows
+        if not ((rows == 0) | (rows == 1)).all() or not (rows.sum(1) == 1).all():
+            return False
+    return len(np.unique(array.argmax(1))) > 1
 
 
 def _of_each(given: float | Sequence[float], channels: int) -> tuple[float, ...]:
