@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedlearn.clock import Clock
@@ -44,6 +44,8 @@ class ServerRun:
         Draws cohorts; a new one, unless it has learned something before.
     is_private
         Whether nodes pay for what they report; as the metrics say, unless given.
+    notes
+        What is likely not meant in the run, a line each; said in its results, too.
     """
 
     def __init__(
@@ -59,11 +61,13 @@ class ServerRun:
         model_metrics: Metrics | None = None,
         selector: Selector | None = None,
         is_private: bool | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
         self.store = store
         self.config = config
+        self.notes = notes
         self.flat = to_flower(config)
         self.events = events
         self.kind = kind

@@ -184,7 +184,7 @@ class Regression(Objective):
         super().__init__(spec, loss)
         low, high = spec.target_bounds or (-1.0, 1.0)
         self.center, self.unit = (low + high) / 2, (high - low) / 2
-        self.takes_any = loss is not None and not _is_one_of(LOSSES_OF_NUMBERS, loss)
+        self.takes_any = loss is not None and not is_one_of(LOSSES_OF_NUMBERS, loss)
         if self.takes_any:
             self.metrics = self.metrics.judged_by_loss()
 
@@ -231,7 +231,7 @@ class Labels(Objective):
 
     def __init__(self, spec: DataSpec, loss: Loss) -> None:
         super().__init__(spec, loss)
-        self.threshold = 0.5 if _is_one_of(OF_PROBABILITIES, loss) else 0.0
+        self.threshold = 0.5 if is_one_of(OF_PROBABILITIES, loss) else 0.0
 
     def targets(self, targets: NDArray[Any]) -> Tensor:
         """Return 1 for each label that is there, else 0, (B, ...) float32; an image as a module is given it."""
@@ -269,7 +269,7 @@ LOSSES_OF_LABELS = (
 CROSS_ENTROPIES = (functional.cross_entropy, nn.CrossEntropyLoss)
 
 
-def _is_one_of(losses: tuple[Any, ...], loss: Any) -> bool:
+def is_one_of(losses: tuple[Any, ...], loss: Any) -> bool:
     """Return whether a loss is one of torch's, as a function, a module, or with some of its parameters given."""
     while isinstance(loss, partial):
         loss = loss.func
@@ -333,7 +333,7 @@ def objective_for(spec: DataSpec, given: object = "") -> Objective:
         found = found()
     if not callable(found) or isinstance(found, type):
         raise SettingError("model.loss", given, "it is neither a function (outputs, targets) nor an Objective")
-    if _is_one_of(LOSSES_OF_LABELS, found):
+    if is_one_of(LOSSES_OF_LABELS, found):
         return Labels(spec, found)
     return _of_data(spec)(spec, found)
 

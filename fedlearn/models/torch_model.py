@@ -219,8 +219,14 @@ class TorchModel:
         """Return what is to be learned of a batch, on the device."""
         return self.objective.targets(targets).to(self.device)
 
-    def try_step(self, examples: Examples) -> None:
-        """Compute loss and gradient of a few examples; raises where they do not fit the module, or it them."""
+    def try_step(self, examples: Examples) -> object:
+        """Compute loss and gradient of a few examples; raises where they do not fit the module, or it them.
+
+        Returns
+        -------
+        object
+            What the module has made of them.
+        """
         inputs = self.inputs(np.array(examples.inputs))
         targets = self.targets(np.array(examples.targets))
         with torch.random.fork_rng(devices=[]):
@@ -230,6 +236,7 @@ class TorchModel:
                 raise ValueError(why_not)
             loss = self.objective.loss(outputs, targets)
             torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+        return outputs.detach() if isinstance(outputs, Tensor) else outputs
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return what is measured, in float64 sums over batches of fixed size."""
