@@ -54,7 +54,7 @@ def _longer_than_1(shape: Shape) -> list[int]:
 
 def learns_images(spec: DataSpec) -> bool:
     """Return whether an image (height, width, channels) is to be learned of an image."""
-    return spec.is_image and not spec.classes and len(spec.target_shape) == 3
+    return spec.is_image and len(spec.target_shape) == 3
 
 
 def target_shape(spec: DataSpec) -> tuple[int, ...]:

@@ -23,6 +23,12 @@ LOOKED_AT = 32  # examples on which measures are compared
 HOOKS = ("training_step", "configure_optimizers")  # of Lightning; we have a learner in their place
 UNLIKE = 100  # times as large as the smallest column; a step that suits the one does nothing to the other
 ROUNDED = 1e-2  # by which a sum of probabilities may miss 1, in bfloat16 too
+NO_ARITHMETIC = ("View", "Unsafe", "Reshape", "Squeeze", "Unsqueeze", "Permute", "Transpose", "TBackward", "ToCopy")
+OF_SOFTMAX = (
+    "its outputs are probabilities, >= 0 with a sum of 1: cross-entropy takes logits and has a softmax of its own: "
+    "leave out that of the module"
+)
+OF_SIGMOID = "its outputs come from a sigmoid: {} takes logits: leave out the sigmoid of the module"
 SAME = 1e-3  # of a sum: by so much two orders of adding it up may differ
 
 
@@ -40,7 +46,7 @@ def notes_on(model: TorchModel, examples: Examples, outputs: object, *, is_ours:
     """
     if is_ours:
         yield from _not_called(model.module)
-    yield from _probabilities(model, examples, logits_of(outputs))
+    yield from _probabilities(model, logits_of(outputs))
     yield from _measured_of_nothing(model)
     yield from _no_sums(model, examples, outputs)
 
@@ -71,45 +77,36 @@ def _not_called(module: nn.Module) -> Iterator[str]:
         )
 
 
-def _probabilities(model: TorchModel, examples: Examples, outputs: object) -> Iterator[str]:
+def _probabilities(model: TorchModel, outputs: object) -> Iterator[str]:
     """Yield a line if a loss that takes logits is given probabilities."""
     objective = model.objective
-    if not isinstance(outputs, Tensor) or not outputs.is_floating_point():
+    if not isinstance(outputs, Tensor):
         return
     if isinstance(objective, Labels):
-        takes_logits, last = objective.threshold == 0, "sigmoid"
-    else:
-        is_ours = isinstance(objective, Classification) and type(objective).loss is Classification.loss
-        takes_logits = is_ours and (objective.own_loss is None or is_one_of(CROSS_ENTROPIES, objective.own_loss))
-        last = "softmax"
-    if not takes_logits or not _within_0_and_1(outputs):
-        return
-    if last == "softmax" and _add_up_to_1(outputs, model):
-        yield (
-            "its outputs are probabilities, >= 0 with a sum of 1: cross-entropy takes logits and has a softmax of its "
-            "own: leave out that of the module"
-        )
-    elif _within_0_and_1(_outputs(model, examples)):  # logits of two examples may be so by chance
-        loss = "cross-entropy" if last == "softmax" else "binary cross-entropy of logits"
-        yield f"its outputs all lie between 0 and 1: {loss} takes logits: leave out the sigmoid of the module"
-
-
-def _within_0_and_1(outputs: object) -> bool:
-    return isinstance(outputs, Tensor) and bool(((outputs >= 0) & (outputs <= 1)).all()) and bool(outputs.any())
+        if objective.threshold == 0 and _comes_from_sigmoid(outputs):
+            yield OF_SIGMOID.format("binary cross-entropy of logits")
+    elif isinstance(objective, Classification) and type(objective).loss is Classification.loss:
+        if objective.own_loss is not None and not is_one_of(CROSS_ENTROPIES, objective.own_loss):
+            return
+        if _add_up_to_1(outputs.detach(), model):
+            yield OF_SOFTMAX
+        elif _comes_from_sigmoid(outputs):
+            yield OF_SIGMOID.format("cross-entropy")
 
 
 def _add_up_to_1(outputs: Tensor, model: TorchModel) -> bool:
-    targets = (len(outputs), *model.spec.target_shape)
-    axes = class_axes(outputs.shape, targets, model.spec.classes)
-    return any(bool(((outputs.sum(axis) - 1).abs() < ROUNDED).all()) for axis in axes)
+    """Return whether the outputs are >= 0, and those for one label have a sum of 1."""
+    axes = class_axes(outputs.shape, (len(outputs), *model.spec.target_shape), model.spec.classes)
+    is_one = (bool(((outputs.sum(axis) - 1).abs() < ROUNDED).all()) for axis in axes)
+    return bool((outputs >= 0).all()) and any(is_one)
 
 
-def _outputs(model: TorchModel, examples: Examples) -> object:
-    """Return what the module makes of examples; None where that fails."""
-    with suppress(Exception), torch.no_grad(), torch.random.fork_rng(devices=[]):
-        model.module.eval()
-        return logits_of(model.outputs(model.inputs(np.array(examples.inputs))))
-    return None
+def _comes_from_sigmoid(outputs: Tensor) -> bool:
+    """Return whether a sigmoid is the last that was computed: logits may lie between 0 and 1 by chance."""
+    last = outputs.grad_fn
+    while last is not None and last.name().startswith(NO_ARITHMETIC):
+        last = last.next_functions[0][0]
+    return last is not None and last.name().startswith("Sigmoid")
 
 
 def _measured_of_nothing(model: TorchModel) -> Iterator[str]:

@@ -110,7 +110,7 @@ class Classification(Objective):
         if len(axes) > 1 and self.class_axis is None:
             shapes = f"its outputs have shape {tuple(logits.shape)} and the targets {tuple(targets.shape)}"
             where = "the classes may stand second, as in torch's cross_entropy, or last"
-            return f"{shapes}: {where}: say class_axis = 1 or class_axis = -1 in its class"
+            return f"{shapes}: {where}: say class_axis = 1 (second) or -1 (last) in its class"
         return "" if axes or self.has_own_loss else self._wrong(logits, targets)
 
     def metrics_of(self, outputs: Any, targets: Tensor) -> Metrics:

@@ -236,7 +236,7 @@ class TorchModel:
                 raise ValueError(why_not)
             loss = self.objective.loss(outputs, targets)
             torch.autograd.grad(loss, self.parameters, materialize_grads=True)
-        return outputs.detach() if isinstance(outputs, Tensor) else outputs
+        return outputs
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return what is measured, in float64 sums over batches of fixed size."""

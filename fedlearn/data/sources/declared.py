@@ -111,23 +111,21 @@ class Declared:
             array = array.astype(np.int32)
         if array.ndim == 1:
             array = array[:, np.newaxis]
-        if self.channels == "first" and array.ndim != 4:
-            raise self.wrong(f"{name} has shape {array.shape}: channels='first' is for (n, channels, height, width)")
-        if array.ndim == 3 and array.dtype == np.uint8:
-            array = array[..., np.newaxis]
-        return np.ascontiguousarray(self._channels_last(array, name))
-
-    def _channels_last(self, images: NDArray[Any], name: str) -> NDArray[Any]:
-        """Return images (n, height, width, channels); anything else as it is."""
-        if images.ndim != 4:
-            return images
         if self.channels == "first":
-            return np.moveaxis(images, 1, -1)
-        if images.shape[3] > MOST_CHANNELS >= images.shape[1]:
-            raise self.wrong(
-                f"{name} has shape {images.shape}: if that is (n, channels, height, width), say channels='first'"
-            )
-        return images
+            if array.ndim != 4:
+                raise self.wrong(
+                    f"{name} has shape {array.shape}: channels='first' is for (n, channels, height, width)"
+                )
+            array = np.moveaxis(array, 1, -1)
+        elif array.ndim == 3 and array.dtype == np.uint8:
+            array = array[..., np.newaxis]
+        elif array.ndim == 4 and array.shape[3] > MOST_CHANNELS >= array.shape[1]:
+            raise self._channels_first(array, name)
+        return np.ascontiguousarray(array)
+
+    def _channels_first(self, array: NDArray[Any], name: str) -> UsageError:
+        found = f"{name} has shape {array.shape}"
+        return self.wrong(f"{found}: if that is (n, channels, height, width), say channels='first'")
 
     def _targets(self, given: Any, name: str, inputs: NDArray[Any]) -> NDArray[Any]:
         """Return what is to be learned: of images, images with their channels last; a column (n, 1) as (n,).
@@ -135,8 +133,11 @@ class Declared:
         One-hot rows are refused: they are neither numbers of a regression nor classes at several places.
         """
         array = self._numbers(given, name)
-        if inputs.ndim == 4:
-            array = np.ascontiguousarray(self._channels_last(array, name))
+        if inputs.ndim == array.ndim == 4:
+            if self.channels == "first":
+                array = np.ascontiguousarray(np.moveaxis(array, 1, -1))
+            elif array.shape[2:] == inputs.shape[1:3] != array.shape[1:3]:
+                raise self._channels_first(array, name)
         while array.ndim > 1 and array.shape[-1] == 1 and (array.ndim == 2 or array.dtype.kind != "f"):
             array = array[..., 0]
         if self.classes is None and _is_one_hot(array):
