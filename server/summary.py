@@ -37,7 +37,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             **_scores(history),
             **_privacy(run),
             **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
-            **({"notes": list(run.notes)} if run.notes else {}),
+            **({"notices": list(run.notes)} if run.notes else {}),
             **({"learning_rate": rate} if (rate := learning_rate(config)) else {}),
             "metrics": history.metrics.to_plain(),
             "rounds": len(history.rounds),

@@ -102,7 +102,7 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
     table = Table(title="result", title_justify="left", show_header=False, title_style="bold")
     table.add_column(style="dim")
     table.add_column(overflow="fold")
-    for notice in (summary["dataset_notice"], summary.get("noise_notice"), *summary.get("notes", ())):
+    for notice in (summary["dataset_notice"], summary.get("noise_notice"), *summary.get("notices", ())):
         if notice:
             table.add_row("NOTE", f"[bold yellow]{escape(notice)}[/]")
     for metric in (declared(summary.get("metrics")) or KNOWN).results:

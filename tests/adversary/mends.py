@@ -382,7 +382,7 @@ MENDS = (
     Mend(
         "J3", "fedlearn/data/sources/declared.py",
         "            array = array[..., 0]\n", "            break\n",
-        "unit/data/sources/test_targets.py::test_column_is_a_vector",
+        "unit/data/sources/test_targets.py::test_masks_with_an_axis_of_one_are_masks",
     ),
     Mend(
         "J3", "fedlearn/data/base.py",
@@ -396,8 +396,8 @@ MENDS = (
     ),
     Mend(
         "J5", "fedlearn/models/objectives.py",
-        "        if not isinstance(logits, Tensor):\n            return \"\" if self.has_own_loss else _no_tensor(outputs)",
-        "        if not isinstance(outputs, Tensor):\n            return _no_tensor(outputs)",
+        '(logits, Tensor):\n            return "" if self.has_own_loss else _no_tensor(outputs)',
+        "(outputs, Tensor):\n            return _no_tensor(outputs)",
         f"{AXES}::test_loss_of_ones_own_sees_all_that_a_module_returns",
     ),
     Mend(

@@ -48,18 +48,18 @@ def test_notes_are_said_once_and_change_no_byte(tmp_path, caplog):
         said = [record.getMessage() for record in caplog.records]
         caplog.clear()
         resumed = fedlearn.run(resume=run, rounds=3, progress=False)
-    assert [note.split()[0] for note in run.summary["notes"]] == ["Lit", "its"]
-    assert [said.count(note) for note in run.summary["notes"]] == [1, 1]
-    assert not caplog.records and resumed.summary["notes"] == run.summary["notes"]
+    assert [note.split()[0] for note in run.summary["notices"]] == ["Lit", "its"]
+    assert [said.count(note) for note in run.summary["notices"]] == [1, 1]
+    assert not caplog.records and resumed.summary["notices"] == run.summary["notices"]
     started = next(event for event in EventTail(run.folder / "events.jsonl").read() if event["event"] == "started")
-    assert all(note in started["notice"] for note in run.summary["notes"])
+    assert all(note in started["notice"] for note in run.summary["notices"])
     plain = fedlearn.run(model=Plain, out=tmp_path / "plain", **SMALL)
     assert plain.summary["model_sha256"] == fedlearn.run(model=Lit, out=tmp_path / "l", **SMALL).summary["model_sha256"]
 
 
 def test_result_says_how_the_rate_falls(tmp_path):
     run = fedlearn.run(model="linear", out=tmp_path / "run", **SMALL)
-    assert "notes" not in run.summary
+    assert "notices" not in run.summary
     assert run.summary["learning_rate"] == "0.1, falling (lr_schedule = inverse, lr_decay = 0.1)"
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(result_table(run.summary, run.folder))
