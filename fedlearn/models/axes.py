@@ -68,13 +68,15 @@ def target_shape(spec: DataSpec) -> tuple[int, ...]:
 
 
 def logits_of(outputs: Any) -> Any:
-    """Return the outputs of which accuracy is measured: of a mapping ``logits`` or ``out``, of a tuple the first.
+    """Return the outputs of which accuracy is measured: their ``logits`` or ``out``, of a tuple the first.
 
     >>> logits_of({"logits": 1, "hidden": 2}), logits_of((3, 4)), logits_of(5)
     (1, 3, 5)
     """
     if isinstance(outputs, Mapping):
         return outputs.get("logits", outputs.get("out"))
+    if hasattr(outputs, "logits"):  # as results of `transformers` have it
+        return outputs.logits
     return outputs[0] if isinstance(outputs, tuple | list) and outputs else outputs
 
 
