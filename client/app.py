@@ -19,6 +19,7 @@ from client.mods import active_while_training, boxed, compress, expand
 from client.node import (
     NodeStatus,
     at_home,
+    empty_nodes,
     examples_of,
     examples_to_test,
     on_its_device,
@@ -200,9 +201,17 @@ def keeps_private(settings: Mapping[str, Any], state: State) -> bool:
     return is_private(from_flower(settings))
 
 
-def trial(settings: Mapping[str, Any], state: State) -> None:
-    """Make the learner: what is wrong with it or its options is said before the first round, not by every node."""
-    _learner(from_flower(settings))
+def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
+    """Make the learner and look at the partitions: what is wrong is said before the first round, not by every node.
+
+    Returns
+    -------
+    tuple of str
+        What is likely not meant, a line each.
+    """
+    config = from_flower(settings)
+    _learner(config)
+    return () if is_private(config) else empty_nodes(config)
 
 
 def ahead(calls: Sequence[Call]) -> None:

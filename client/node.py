@@ -15,12 +15,13 @@ from flwr.app import ConfigRecord, Context, Message
 from numpy.typing import NDArray
 
 from fedlearn import flower
+from fedlearn.cohort import needed_of
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.config.schema import DEVICE_SETTING
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import nothing_held_out
 from fedlearn.data.partitioning import PartitionTable, measured_on, partition_table
-from fedlearn.errors import UsageError
+from fedlearn.errors import SettingError, UsageError
 from fedlearn.flower import ClientAppCallable
 from fedlearn.models.loaded import dataset_of, loaded
 from fedlearn.seeding import rng_for
@@ -108,6 +109,30 @@ def training_set(context: Context) -> Examples:
     config = from_flower(context.run_config)
     own = bool(context.node_config.get("own-data")) and _is_private(config)
     return _all_examples(config) if own else loaded(config)[0].train
+
+
+def empty_nodes(config: RunConfig) -> tuple[str, ...]:
+    """Return a line if some nodes of a simulation have no examples: they never take part.
+
+    Raises
+    ------
+    SettingError
+        Where too few others are left for a cohort.
+    """
+    offsets = partitions_of(config).offsets
+    empty = 0 if isinstance(offsets, range) else int((np.diff(offsets) == 0).sum())
+    if not empty:
+        return ()
+    found = f"{empty} of {config.clients} nodes have no examples"
+    filled, needed = config.clients - empty, needed_of(config.rounds.minimum_ready, config.goal_count)
+    if config.rounds.schedule != "synchronous" or filled >= needed:
+        return (f"{found}: they never take part",)
+    skewed = config.data.partition == "dirichlet"
+    setting, value = ("data.alpha", config.data.alpha) if skewed else ("data.partition", config.data.partition)
+    raise SettingError(
+        setting, value,
+        f"{found}, and {needed} must be ready in each round: take another {setting}, or --cohort {filled}",
+    )  # fmt: skip
 
 
 def examples_of(context: Context) -> NDArray[np.integer[Any]]:

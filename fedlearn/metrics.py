@@ -115,6 +115,8 @@ TRAIN_LOSS = Metric("train_loss", better="down", low=0)
 WORK_DONE = Metric("work_done", "share of the work done", note="steps taken, of those asked for", low=0, high=1)
 """Of runs with ``training.partial``."""
 LOSS = Metric("loss", better="down", note="on held-out examples", low=0)
+JUDGING_LOSS = replace(LOSS, headline=True, low=None)
+"""Of a user's own, where it alone says how good a model is."""
 ACCURACY = Metric("accuracy", better="up", headline=True, low=0, high=1)
 MAE = Metric("mae", "MAE", better="down", headline=True, low=0)
 MSE = Metric("mse", "MSE", better="down", low=0)
@@ -335,6 +337,14 @@ class Metrics:
         parts = ((replace(m, low=None) if m.name in losses else m for m in p) for p in (self.reported, self.evaluated))
         return Metrics(*map(tuple, parts))
 
+    def judged_by_loss(self) -> Metrics:
+        """Return the same with the loss before all others: runs are judged by it."""
+        return replace(self, evaluated=(JUDGING_LOSS, *(m for m in self.evaluated if m.name != LOSS.name)))
+
+    def of_loss_alone(self) -> Metrics:
+        """Return the same with nothing evaluated but the loss, by which runs are then judged."""
+        return replace(self, evaluated=(JUDGING_LOSS,))
+
     def that_hold(self, names: Iterable[str]) -> Metrics:
         """Return those of some names."""
         kept = set(names)
@@ -397,7 +407,9 @@ def _plain() -> TypeAdapter[Metrics]:
 
 NEURAL_CLASSIFIER = Metrics((TRAIN_LOSS,), (LOSS, ACCURACY))
 NEURAL_REGRESSOR = Metrics((TRAIN_LOSS,), (MAE, MSE))
+ALL_RIGHT = Metric("all_right", "all labels right", better="up", note="share of examples", low=0, high=1)
+LABELS = Metrics((TRAIN_LOSS,), (LOSS, replace(ACCURACY, note="of single labels"), ALL_RIGHT))
 LANGUAGE = Metrics((TRAIN_LOSS,), (LOSS, PERPLEXITY, ACCURACY))
 PRIVATE_CLASSIFIER = Metrics((EPSILON,), (LOSS, ACCURACY))
 PRIVATE_REGRESSOR = Metrics((EPSILON,), (MAE, MAE_SCALED))
-KNOWN = Metrics((TRAIN_LOSS, EPSILON), (ACCURACY, MAE, PERPLEXITY, LOSS, MSE, MAE_SCALED))
+KNOWN = Metrics((TRAIN_LOSS, EPSILON), (ACCURACY, MAE, PERPLEXITY, LOSS, MSE, MAE_SCALED, ALL_RIGHT))

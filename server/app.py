@@ -27,7 +27,7 @@ from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
 from server.selectors import load_selector, remember
 from server.spending import counted_in, notices_of, promised, without_exact
-from server.summary import noise_notice, plain_bytes, write_confusions, write_summary
+from server.summary import learning_rate, noise_notice, plain_bytes, write_confusions, write_summary
 from strategies import load_strategy
 
 log = logging.getLogger(__name__)
@@ -73,6 +73,7 @@ def main(grid: Grid, context: Context) -> None:
         on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
         added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices)
         measured = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
+        notes = trial_of(exchange)
         store = RunStore(folder.path, measured, kept_settings(config), data=fingerprint)
         if store.exists:
             folder.check_settings(config)
@@ -84,9 +85,8 @@ def main(grid: Grid, context: Context) -> None:
             exchange.go_on_from(store.history)
         else:
             was_begun = folder.has_settings
-            exchange.compute("fedlearn.models.loaded:trial", {}, [()])
-            if exchange.is_virtual:  # elsewhere a learner may be known to the nodes alone
-                exchange.compute("client.app:trial", {}, [()])
+            for note in notes:
+                log.warning("%s", note)
             folder.write_settings(config)  # first: a folder with a state can then always be resumed
             (state,) = exchange.compute("fedlearn.models.loaded:initial_state", {}, [()])
             check_parcels(strategy, state)
@@ -98,7 +98,7 @@ def main(grid: Grid, context: Context) -> None:
         run = ServerRun(
             exchange, strategy, store, config,
             events=events, kind=traits.update_kind, draws=draws, model_metrics=of_model, selector=selector,
-            is_private=traits.is_private, test_is_public=traits.test_is_public,
+            is_private=traits.is_private, test_is_public=traits.test_is_public, notes=notes,
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, make_schedule, run)
         if not hasattr(schedule, "run"):
@@ -107,6 +107,14 @@ def main(grid: Grid, context: Context) -> None:
         with _summarized(run, folder):
             schedule.run()
             write_confusions(run, traits.spec)
+
+
+def trial_of(exchange: Exchange) -> tuple[str, ...]:
+    """Let model and learner try what they do, so that what cannot be is refused; return what is likely not meant."""
+    found = exchange.compute("fedlearn.models.loaded:trial", {}, [()])
+    if exchange.is_virtual:  # elsewhere a learner may be known to the nodes alone
+        found += exchange.compute("client.app:trial", {}, [()])
+    return tuple(note for notes in found for note in notes)
 
 
 def has_private_learner(exchange: Exchange) -> bool:
@@ -152,17 +160,18 @@ def _about(run: ServerRun) -> dict[str, object]:
     A state that grows has no plain report that all others could be compared with.
     """
     config, store = run.config, run.store
-    notices = [config.data.notice, noise_notice(run)]
+    notices = [config.data.notice, noise_notice(run), *run.notes]
     return {
         "committed": len(store.history.rounds),
         "rounds": config.rounds.total,
         "clients": config.clients,
         "cohort": config.goal_count,
         "dataset": config.data.dataset,
-        "notice": " ".join(notice for notice in notices if notice),
+        "notice": "; ".join(notice for notice in notices if notice),
         "model": config.model.name,
         "codec": config.compression.codec,
         "strategy": config.strategy.name,
+        **({"learning_rate": rate} if (rate := learning_rate(config)) else {}),
         "seed": config.seed,
         "metrics": store.metrics.to_plain(),
         "plain_bytes": plain_bytes(run) if run.kind.is_averaged else 0,

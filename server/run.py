@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedlearn.clock import Clock
@@ -46,6 +46,8 @@ class ServerRun:
         Whether nodes pay for what they report; as the metrics say, unless given.
     test_is_public
         Whether everybody may know the rows on which the state is measured.
+    notes
+        What is likely not meant in the run, a line each; said in its results, too.
     """
 
     def __init__(
@@ -62,11 +64,13 @@ class ServerRun:
         selector: Selector | None = None,
         is_private: bool | None = None,
         test_is_public: bool = False,
+        notes: Sequence[str] = (),
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
         self.store = store
         self.config = config
+        self.notes = notes
         self.flat = to_flower(config)
         self.events = events
         self.kind = kind

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from fedlearn import wire
+from fedlearn.config import RunConfig
 from fedlearn.data.base import DataSpec
 from fedlearn.metrics import VIRTUAL_SECONDS
+from fedlearn.models import model_spec
 from fedlearn.runs.classes import ClassResults, write_classes
 from fedlearn.runs.folder import EVENTS, RunFolder
 from fedlearn.runs.history import History
@@ -34,6 +36,8 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             **_scores(history),
             **_privacy(run),
             **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
+            **({"notices": list(run.notes)} if run.notes else {}),
+            **({"learning_rate": rate} if (rate := learning_rate(config)) else {}),
             "metrics": history.metrics.to_plain(),
             "rounds": len(history.rounds),
             "clients": config.clients,
@@ -106,6 +110,22 @@ def _privacy(run: ServerRun) -> dict[str, object]:
         "noise": "secure" if most.is_secure else "seeded",
         "noise_notice": "",
     }
+
+
+def learning_rate(config: RunConfig) -> str:
+    """Return the learning rate, with how it falls from round to round; empty of models that take no steps.
+
+    >>> learning_rate(RunConfig())
+    '0.05, falling (lr_schedule = inverse, lr_decay = 0.1)'
+    """
+    training = config.training
+    if model_spec(config.model.name).preload != "torch":
+        return ""
+    if training.lr_schedule == "constant" or (training.lr_schedule == "inverse" and not training.lr_decay):
+        return f"{training.lr:g}"
+    decay = f", lr_decay = {training.lr_decay:g}" if training.lr_schedule == "inverse" else ""
+    falls = "falling " if training.lr_schedule in ("inverse", "cosine") else ""
+    return f"{training.lr:g}, {falls}(lr_schedule = {training.lr_schedule}{decay})"
 
 
 def noise_notice(run: ServerRun) -> str:

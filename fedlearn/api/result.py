@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,8 +106,10 @@ class Run:
             made: Any = self._made()
             return made.inputs(np.array(images))
 
-    def evaluate(self, data: str | AnyDataset | Examples | None = None, *, best: bool = False) -> dict[str, float]:
-        """Return what the model scores on test examples: mean by metric.
+    def evaluate(
+        self, data: str | AnyDataset | Examples | None = None, *, best: bool = False
+    ) -> dict[str, float | None]:
+        """Return what the model scores on test examples: mean by metric; None for what is no finite number.
 
         Parameters
         ----------
@@ -117,7 +120,7 @@ class Run:
         """
         with guest():
             result = self._made().evaluate(self.best_state if best else self.state, self._examples(data))
-        return dict(result.means)
+        return {name: value if isfinite(value) else None for name, value in result.means.items()}
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write the page with its figures and tables, as ``fedlearn report``; return where the page is."""

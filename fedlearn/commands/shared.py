@@ -102,7 +102,7 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
     table = Table(title="result", title_justify="left", show_header=False, title_style="bold")
     table.add_column(style="dim")
     table.add_column(overflow="fold")
-    for notice in (summary["dataset_notice"], summary.get("noise_notice")):
+    for notice in (summary["dataset_notice"], summary.get("noise_notice"), *summary.get("notices", ())):
         if notice:
             table.add_row("NOTE", f"[bold yellow]{escape(notice)}[/]")
     for metric in (declared(summary.get("metrics")) or KNOWN).results:
@@ -117,6 +117,8 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
         else:
             table.add_row(escape(metric.axis_title), number(value))
     table.add_row("data", escape(f"{summary['dataset']}, {summary['clients']} clients"))
+    if summary.get("learning_rate"):
+        table.add_row("learning rate", escape(str(summary["learning_rate"])))
     table.add_row("rounds", f"{summary['rounds']} in {summary['seconds']:.1f} s")
     if summary["compression_ratio"]:
         ratio = f"({summary['compression_ratio']:.2f} times smaller than plain)"

@@ -27,8 +27,9 @@ class Examples:
         width, channels); float32, taken as they are; int32 from 0, tokens, as the letters of texts (n, length);
         float64, the rows of a declared table, raw, with NaN for what is missing.
     targets : array
-        int64, classes from 0, shape (n,), or sequences of them, (n, length); float32 or float64, numbers of a
-        regression, shape (n,) or (n, numbers).
+        int64, classes from 0, shape (n,), or several an example, (n, length) or (n, height, width); float32 or float64,
+        numbers of a regression, shape (n,) or (n, numbers), or images (n, height, width, channels). A column (n, 1) is
+        taken for (n,).
     groups : array of int64, optional
         Shape (n,), from 0: whose example it is, as the writer of a digit; None where the data do not say.
 
@@ -53,6 +54,8 @@ class Examples:
             raise ValueError(
                 f"targets must be one of {', '.join(TARGETS)}, of shape ({len(self.inputs)}, ...): {found}"
             )
+        if self.targets.shape[1:] == (1,):
+            object.__setattr__(self, "targets", self.targets[:, 0])
         if self.groups is not None and (self.groups.dtype != np.int64 or self.groups.shape != self.inputs.shape[:1]):
             found = f"{self.groups.dtype} of shape {self.groups.shape}"
             raise ValueError(f"groups must be int64 of shape ({len(self.inputs)},): {found}")

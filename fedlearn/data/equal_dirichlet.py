@@ -38,7 +38,7 @@ def equal_dirichlet(
     """
     labels = dataset.train.labels
     if dataset.train.targets.ndim > 1:
-        allowed = f"it skews labels, and what is learned of {dataset.name!r} are sequences: take iid or natural"
+        allowed = f"it skews labels, and {dataset.name!r} has several an example: take iid or natural"
         raise SettingError("data.partition", "equal-dirichlet", allowed)
     most = len(labels) // clients
     if size > most:

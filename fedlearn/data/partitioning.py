@@ -321,7 +321,7 @@ def _of_labels(dataset: AnyDataset, settings: DataSettings, num_partitions: int,
     elif is_map(settings.partition):
         labels = _mapped(Path(settings.partition).expanduser(), len(labels), num_partitions)
     elif settings.partition != "iid" and dataset.train.targets.ndim > 1:
-        allowed = f"it skews labels, and what is learned of {dataset.name!r} are sequences: take iid or natural"
+        allowed = f"it skews labels, and {dataset.name!r} has several an example: take iid or natural"
         raise SettingError("data.partition", settings.partition, allowed)
     _check(labels, settings, num_partitions)
     parameter = {

@@ -121,7 +121,7 @@ class Model(Protocol):
 class Tryable(Protocol):
     """What a model does that can be tried on a few examples before the first round."""
 
-    def try_step(self, examples: Examples) -> None:
+    def try_step(self, examples: Examples) -> object:
         """Compute the loss and its gradient; raises where they do not fit the model, and changes no result."""
         ...
 

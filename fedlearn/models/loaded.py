@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data import DATASETS, load_dataset
-from fedlearn.data.base import AnyDataset, DataSpec
+from fedlearn.data.base import AnyDataset, DataSpec, Examples
 from fedlearn.data.partitioning import is_map
 from fedlearn.errors import SettingError, said
 from fedlearn.metrics import EPSILON, Metrics
@@ -19,6 +19,8 @@ from fedlearn.models.base import Ensemble, Planned, Tryable
 from fedlearn.state import State, UpdateKind
 
 TRIED = 2  # examples: normalisation over a batch needs more than one
+PART_OF_A_COLUMN = 1000  # examples: their scale is seen in so many
+TAKE_ROWS_AS_THEY_ARE = ("linear", "mlp")
 
 
 def dataset_of(config: RunConfig) -> AnyDataset:
@@ -111,8 +113,13 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
     )
 
 
-def trial(settings: Mapping[str, Any], state: State) -> None:
+def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
     """Let the model try a step on two examples, if it can: what does not fit is said before the first round.
+
+    Returns
+    -------
+    tuple of str
+        What is likely not meant, a line each.
 
     Raises
     ------
@@ -123,9 +130,9 @@ def trial(settings: Mapping[str, Any], state: State) -> None:
     dataset, model = loaded(config)
     examples = dataset.test if len(dataset.test) else dataset.train
     if not isinstance(model, Tryable) or not len(examples):
-        return
+        return ()
     try:
-        model.try_step(examples.at(slice(0, TRIED)))
+        outputs = model.try_step(examples.at(slice(0, TRIED)))
     except SettingError:
         raise
     except Exception as error:  # of the user's own code
@@ -137,6 +144,18 @@ def trial(settings: Mapping[str, Any], state: State) -> None:
             f"a step on two examples of {dataset.name!r} (shape {dataset.spec.shape}, {about}) fails: "
             f"{type(error).__name__}: {said(error)}",
         ) from error  # fmt: skip
+    return tuple(_notes(config, dataset, model, examples, outputs))
+
+
+def _notes(config: RunConfig, dataset: AnyDataset, model: Model, examples: Examples, outputs: object) -> Iterator[str]:
+    from fedlearn.models.notes import LOOKED_AT, notes_on, unlike_columns
+    from fedlearn.models.torch_model import TorchModel
+
+    if isinstance(model, TorchModel):
+        is_ours = not config.training.learner
+        yield from notes_on(model, examples.at(slice(0, LOOKED_AT)), outputs, is_ours=is_ours)
+        if config.model.name in TAKE_ROWS_AS_THEY_ARE and is_ours:
+            yield from unlike_columns(dataset.spec, examples.at(slice(0, PART_OF_A_COLUMN)))
 
 
 def initial_state(settings: Mapping[str, Any], state: State) -> State:

@@ -17,7 +17,8 @@ def of_classes(shares: NDArray[np.float64], examples: Examples) -> Evaluation:
     of_truth = shares[np.arange(len(examples)), examples.targets.astype(np.int64)]
     loss = float(-np.log(np.maximum(of_truth, SMALLEST_SHARE)).sum())
     guess = shares.argmax(axis=1)
-    sums = {LOSS.name: loss, ACCURACY.name: int((guess == examples.targets).sum())}
+    right = float("nan") if np.isnan(shares).any() else int((guess == examples.targets).sum())  # NaN is no answer
+    sums = {LOSS.name: loss, ACCURACY.name: right}
     return Evaluation(sums, len(examples), confusion_of(examples.targets, guess, shares.shape[1]))
 
 

@@ -12,8 +12,10 @@ Shapes: B batch, C channels, H height, W width, K classes.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -30,7 +32,7 @@ from fedlearn.metrics import Metrics
 from fedlearn.models.base import NOTHING, Evaluation
 from fedlearn.models.device import CPU, device_of, enter, seed_torch
 from fedlearn.models.inputs import inputs_of
-from fedlearn.models.objectives import Objective, objective_for
+from fedlearn.models.objectives import Classification, Objective, objective_for
 from fedlearn.models.process import prepare_to_train
 from fedlearn.seeding import seed_for
 from fedlearn.state import Array, State, UpdateKind
@@ -83,12 +85,12 @@ class TorchModel:
     def __init__(self, build: Callable[[], nn.Module], spec: DataSpec, objective: Objective | None = None) -> None:
         prepare_to_train()
         self.spec = spec
-        self.objective = objective or objective_for(spec)
         self.precision: Precision = "float32"
         self._build = build
         with torch.random.fork_rng(devices=[]):
             self.module = self._fresh()
         _check_numbers(self.module)
+        self.objective = objective or objective_for(spec)
         self.on(CPU)
 
     def on(self, device: torch.device) -> None:
@@ -116,8 +118,30 @@ class TorchModel:
         return self
 
     @property
+    def objective(self) -> Objective:
+        """The loss, and what is measured; it goes by the ``class_axis`` of the module, where that has one."""
+        return self._objective
+
+    @objective.setter
+    def objective(self, objective: Objective) -> None:
+        self._objective = objective
+        self._metrics: Metrics | None = None
+        if isinstance(objective, Classification) and (axis := getattr(self.module, "class_axis", None)) in (1, -1):
+            objective.class_axis = axis
+
+    @property
     def metrics(self) -> Metrics:
-        """What is measured, as the objective says."""
+        """What is measured, as the objective says; with a loss of one's own that hangs on what the module returns."""
+        if self._metrics is None:
+            is_own = getattr(self.objective, "own_loss", None) is not None
+            self._metrics = self._metrics_of_own_loss() if is_own else self.objective.metrics
+        return self._metrics
+
+    def _metrics_of_own_loss(self) -> Metrics:
+        dtype = np.int64 if self.spec.classes else np.float64
+        with suppress(Exception), torch.no_grad(), torch.random.fork_rng(devices=[]):  # the trial says what is wrong
+            targets = self.objective.targets(np.zeros((2, *self.spec.target_shape), dtype))
+            return self.objective.metrics_of(self._fresh().eval()(self._zeros()), targets)
         return self.objective.metrics
 
     def initial_state(self, *, seed: int) -> State:
@@ -134,8 +158,12 @@ class TorchModel:
             module = self._build()
         if any(isinstance(each, UninitializedParameter) for each in module.parameters()):
             with torch.no_grad():
-                module(inputs_of(self.spec)(np.zeros((2, *self.spec.shape), self.spec.dtype)))
+                module(self._zeros())
         return module
+
+    def _zeros(self) -> Tensor:
+        """Return what a module is given of two examples of zeros."""
+        return inputs_of(self.spec)(np.zeros((2, *self.spec.shape), self.spec.dtype))
 
     def outputs(self, inputs: Tensor) -> Any:
         """Return what the module makes of a batch: float32, whatever it computes in."""
@@ -191,8 +219,14 @@ class TorchModel:
         """Return what is to be learned of a batch, on the device."""
         return self.objective.targets(targets).to(self.device)
 
-    def try_step(self, examples: Examples) -> None:
-        """Compute loss and gradient of a few examples; raises where they do not fit the module, or it them."""
+    def try_step(self, examples: Examples) -> object:
+        """Compute loss and gradient of a few examples; raises where they do not fit the module, or it them.
+
+        Returns
+        -------
+        object
+            What the module has made of them.
+        """
         inputs = self.inputs(np.array(examples.inputs))
         targets = self.targets(np.array(examples.targets))
         with torch.random.fork_rng(devices=[]):
@@ -202,6 +236,7 @@ class TorchModel:
                 raise ValueError(why_not)
             loss = self.objective.loss(outputs, targets)
             torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+        return outputs
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return what is measured, in float64 sums over batches of fixed size."""
@@ -211,11 +246,28 @@ class TorchModel:
         with torch.inference_mode():
             for start in range(0, len(examples), EVALUATION_BATCH):
                 batch = slice(start, start + EVALUATION_BATCH)
-                outputs = self.outputs(self.inputs(np.array(examples.inputs[batch]))).cpu()
+                outputs = self.outputs(self.inputs(np.array(examples.inputs[batch])))
                 targets = self.objective.targets(np.array(examples.targets[batch]))
-                confusion = self.objective.confusion(outputs, targets)
-                total += Evaluation(self.objective.measure(outputs, targets), len(targets), confusion)
+                if isinstance(outputs, Tensor):
+                    outputs = outputs.cpu()
+                else:
+                    targets = targets.to(self.device)
+                measured = self.objective.measure(outputs, targets)
+                if _has_nan(outputs):
+                    measured = dict.fromkeys(measured, math.nan)  # it has answered nothing, rightly or not
+                total += Evaluation(measured, len(targets), self.objective.confusion(outputs, targets))
         return total
+
+
+def _has_nan(outputs: Any) -> bool:
+    """Return whether any number that a module has returned is NaN."""
+    if isinstance(outputs, Tensor):
+        return outputs.is_floating_point() and bool(outputs.isnan().any())
+    if isinstance(outputs, Mapping):
+        outputs = outputs.values()
+    elif not isinstance(outputs, tuple | list):
+        return False
+    return any(map(_has_nan, outputs))
 
 
 def _check_numbers(module: nn.Module) -> None:

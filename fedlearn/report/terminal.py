@@ -30,9 +30,10 @@ def headline(view: RunView) -> str:
     about = view.about
     if not about:
         return "fedlearn"
+    rate = f" lr {about['learning_rate']} |" if about.get("learning_rate") else ""
     return (
         f"{about['model']} on {about['dataset']} | {about['clients']} clients, {about['cohort']} a round | "
-        f"{about['strategy']}, {about['codec']} | seed {about['seed']}"
+        f"{about['strategy']}, {about['codec']} |{rate} seed {about['seed']}"
     )
 
 

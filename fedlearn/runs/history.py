@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from math import isfinite
 from typing import Any, Self
 
 from fedlearn.metrics import NEURAL_CLASSIFIER, Measured, Metrics
@@ -96,7 +97,7 @@ class History:
 def _better(best: RoundRecord | None, record: RoundRecord, metrics: Metrics) -> RoundRecord | None:
     headline = metrics.headline
     value = record.measured.get(headline.name) if headline is not None else None
-    if headline is None or value is None:
+    if headline is None or value is None or not isfinite(value):
         return best
     before = best.measured[headline.name] if best is not None else None
     return record if before is None or headline.is_better(value, before) else best

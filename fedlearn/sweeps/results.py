@@ -23,7 +23,7 @@ FIRST = ("status", "rounds")
 LAST = ("bytes_up", "bytes_down", "compression_ratio", "model_sha256", "reason")
 NOT_HERE = (
     "seed", "seconds", "cpu_seconds", "memory_bytes", "dataset", "dataset_notice", "model", "metrics", "clients",
-    "bytes_protocol", "devices", *LAST,
+    "bytes_protocol", "notices", "learning_rate", "devices", *LAST,
 )  # fmt: skip
 """Parts of a summary that are settings, or no result, or stand elsewhere in the row."""
 

@@ -72,6 +72,7 @@ class Ended(StrEnum):
 
 
 REPLIES, NODES, LIARS = (f"adversary/test_{name}.py" for name in ("replies", "nodes", "liars"))
+AXES, NOTES = "unit/models/test_axes.py", "unit/models/test_notes.py"
 STORED, PAGES, COUNTS = (f"adversary/test_{name}.py" for name in ("stored", "pages", "counts"))
 MANY_RUNS = "end_to_end/test_many_runs.py"
 SUMS = "end_to_end/test_sums.py"
@@ -640,6 +641,96 @@ MENDS = (
         "H6", "fedlearn/engine/deployment/claims.py", "    if partition_id is None:\n        raise",
         "    if False:\n        raise",
         "unit/engine/deployment/test_claims.py::test_without_locks_a_partition_is_taken_only_if_it_is_named",
+        "J1", "fedlearn/models/axes.py",
+        "return outputs[0] == targets[0] and _longer_than_1(outputs) == _longer_than_1(targets)",
+        "return sorted(outputs) == sorted(targets)",
+        f"{AXES}::test_other_order_of_axes_is_refused_with_both_shapes",
+    ),
+    Mend(
+        "J1", "fedlearn/models/objectives.py",
+        "return numbers.permute(0, 3, 1, 2) if learns_images(self.spec) else numbers", "return numbers",
+        f"{AXES}::test_module_that_returns_its_images_is_never_wrong",
+    ),
+    Mend(
+        "J2", "fedlearn/models/objectives.py",
+        "if len(axes) > 1 and self.class_axis is None:", "if not targets.ndim:",
+        f"{AXES}::test_as_many_places_as_classes_are_never_guessed",
+    ),
+    Mend(
+        "J2", "fedlearn/models/networks/lstm.py",
+        "    class_axis = 1\n", "",
+        f"{AXES}::test_networks_of_the_table_say_where_their_classes_stand",
+    ),
+    Mend(
+        "J3", "fedlearn/data/sources/declared.py",
+        "            array = array[..., 0]\n", "            break\n",
+        "unit/data/sources/test_targets.py::test_masks_with_an_axis_of_one_are_masks",
+    ),
+    Mend(
+        "J3", "fedlearn/data/base.py",
+        "if self.targets.shape[1:] == (1,):", "if not self.targets.shape:",
+        "unit/data/sources/test_targets.py::test_column_of_examples_is_a_vector",
+    ),
+    Mend(
+        "J4", "fedlearn/data/sources/declared.py",
+        "if self.classes is None and _is_one_hot(array):", "if self.classes == 0 and _is_one_hot(array):",
+        "unit/data/sources/test_targets.py::test_one_hot_rows_are_refused_in_one_line",
+    ),
+    Mend(
+        "J5", "fedlearn/models/objectives.py",
+        '(logits, Tensor):\n            return "" if self.has_own_loss else _no_tensor(outputs)',
+        "(outputs, Tensor):\n            return _no_tensor(outputs)",
+        f"{AXES}::test_loss_of_ones_own_sees_all_that_a_module_returns",
+    ),
+    Mend(
+        "J6", "fedlearn/models/objectives.py",
+        "    if is_one_of(LOSSES_OF_LABELS, found):\n        return Labels(spec, found)\n", "",
+        f"{AXES}::test_several_labels_an_example_are_judged_by_right_labels",
+    ),
+    Mend(
+        "J6", "fedlearn/models/objectives.py",
+        "self.metrics = self.metrics.judged_by_loss()", "self.metrics = NEURAL_REGRESSOR",
+        f"{AXES}::test_no_error_of_what_may_be_logits_chooses_the_best_round",
+    ),
+    Mend(
+        "J7", "fedlearn/models/torch_model.py",
+        "if _has_nan(outputs):", "if outputs is None:",
+        f"{AXES}::test_nan_is_no_answer",
+    ),
+    Mend(
+        "J7", "fedlearn/models/objectives.py",
+        "logits.argmax(1).masked_fill(logits.isnan().any(1), -1)", "logits.argmax(1)",
+        f"{AXES}::test_nan_is_no_answer",
+    ),
+    Mend(
+        "J8", "client/node.py",
+        'if config.rounds.schedule != "synchronous" or filled >= needed:', "if filled:",
+        "unit/client/test_node.py::test_too_few_nodes_with_examples_are_refused_with_the_remedy",
+    ),
+    Mend(
+        "J9", "fedlearn/models/notes.py",
+        "        yield from _not_called(model.module)\n", "        pass\n",
+        f"{NOTES}::test_hooks_that_are_not_called_are_said",
+    ),
+    Mend(
+        "J9", "fedlearn/models/notes.py",
+        "        if _add_up_to_1(outputs.detach(), model):", "        if outputs is None:",
+        f"{NOTES}::test_softmax_before_cross_entropy_is_said",
+    ),
+    Mend(
+        "J9", "fedlearn/models/notes.py",
+        "if largest[most] > UNLIKE * largest[least]:", "if largest[most] < 0:",
+        f"{NOTES}::test_scale_of_columns_is_said",
+    ),
+    Mend(
+        "J9", "fedlearn/models/notes.py",
+        "    yield from _no_sums(model, examples, outputs)\n", "",
+        f"{NOTES}::test_measure_that_is_no_sum_is_said",
+    ),
+    Mend(
+        "J10", "fedlearn/commands/shared.py",
+        'table.add_row("learning rate", escape(str(summary["learning_rate"])))', "pass",
+        "end_to_end/test_notes.py::test_result_says_how_the_rate_falls",
     ),
 )  # fmt: skip
 """In the order of the table. A mend of several parts has several."""

@@ -41,7 +41,7 @@ class Declared:
         has_test = self._has_test(test)
         parts = [("X", "y", "groups", train), *([("X_test", "y_test", "groups_test", test)] if has_test else [])]
         inputs = [self._inputs(given[0], name) for name, _, _, given in parts]
-        targets = [self._numbers(given[1], name) for _, name, _, given in parts]
+        targets = [self._targets(given[1], name, x) for (_, name, _, given), x in zip(parts, inputs, strict=True)]
         named, class_names = self._classes(targets)
         groups, group_names = self._groups([given[2] for *_, given in parts])
         for (x_name, y_name, g_name, _), x, y, g in zip(parts, inputs, named, groups, strict=True):
@@ -121,10 +121,32 @@ class Declared:
         elif array.ndim == 3 and array.dtype == np.uint8:
             array = array[..., np.newaxis]
         elif array.ndim == 4 and array.shape[3] > MOST_CHANNELS >= array.shape[1]:
-            raise self.wrong(
-                f"{name} has shape {array.shape}: if that is (n, channels, height, width), say channels='first'"
-            )
+            raise self._channels_first(array, name)
         return np.ascontiguousarray(array)
+
+    def _channels_first(self, array: NDArray[Any], name: str) -> UsageError:
+        found = f"{name} has shape {array.shape}"
+        return self.wrong(f"{found}: if that is (n, channels, height, width), say channels='first'")
+
+    def _targets(self, given: Any, name: str, inputs: NDArray[Any]) -> NDArray[Any]:
+        """Return what is to be learned: of images, images with their channels last; a column (n, 1) as (n,).
+
+        One-hot rows are refused: they are neither numbers of a regression nor classes at several places.
+        """
+        array = self._numbers(given, name)
+        if inputs.ndim == array.ndim == 4:
+            if self.channels == "first":
+                array = np.ascontiguousarray(np.moveaxis(array, 1, -1))
+            elif array.shape[2:] == inputs.shape[1:3] != array.shape[1:3]:
+                raise self._channels_first(array, name)
+        while array.ndim > 1 and array.shape[-1] == 1 and (array.ndim == 2 or array.dtype.kind != "f"):
+            array = array[..., 0]
+        if self.classes is None and _is_one_hot(array):
+            meant = "classes=0 if they are numbers" if array.dtype.kind == "f" else "classes=2 if each place is a class"
+            raise self.wrong(
+                f"{name} holds one-hot rows, of shape {array.shape}: give the classes, {name}.argmax(1), or {meant}"
+            )
+        return array
 
     def _check_range(self, array: NDArray[Any], name: str, word: str, stop: int) -> None:
         flat = array.reshape(len(array), -1)
@@ -150,7 +172,7 @@ class Declared:
                 self._coded(target, names, part) for part, target in zip(("y", "y_test"), targets, strict=False)
             ], names
         if targets[0].dtype.kind == "f":
-            if self.classes is not None:
+            if self.classes is not None and self.classes != 0:
                 raise self.wrong(f"y holds numbers ({targets[0].dtype}) and classes are given: give y as integers")
             return targets, ()
         for part, target in zip(("y", "y_test"), targets, strict=False):
@@ -235,6 +257,16 @@ class Declared:
                 f"mean and std: one number, or one for each of the {max(allowed)} channels; std is above 0"
             )
         return mean, std
+
+
+def _is_one_hot(array: NDArray[Any]) -> bool:
+    """Return whether each row has a single one among zeros, and not all in the same place."""
+    if array.ndim != 2 or array.dtype.kind not in "iuf":
+        return False
+    for rows in (array[:100], array):  # most arrays are known by their first rows
+        if not ((rows == 0) | (rows == 1)).all() or not (rows.sum(1) == 1).all():
+            return False
+    return len(np.unique(array.argmax(1))) > 1
 
 
 def _of_each(given: float | Sequence[float], channels: int) -> tuple[float, ...]:

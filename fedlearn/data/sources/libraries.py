@@ -35,7 +35,7 @@ def from_torch(
     train, test
         Any object with a length and an index, as `torch.utils.data.Dataset`: each entry is drawn once, now, so that
         random transforms are frozen (``data.augment`` is what a node does anew). Inputs are Pillow images, or tensors
-        and arrays of one shape; tensors (channels, height, width) are turned.
+        and arrays of one shape; tensors (channels, height, width) are turned, those to be learned of images, too.
     groups, groups_test, name
         As in `from_arrays`, which takes all other keywords, too.
     size
@@ -128,9 +128,12 @@ def _drawn(data: Any, size: Size | None) -> tuple[NDArray[Any], NDArray[Any]]:
     if not pairs or not isinstance(pairs[0], tuple | list) or len(pairs[0]) < 2:
         raise UsageError("from_torch: each entry must be a pair of an input and what is to be learned of it")
     X = _stacked([pair[0] for pair in pairs], "from_torch", size)
+    y = np.array([np.asarray(pair[1]) for pair in pairs])
     if hasattr(pairs[0][0], "detach") and X.ndim == 4 and X.shape[1] <= MOST_CHANNELS:
         X = np.moveaxis(X, 1, -1)
-    return X, np.array([np.asarray(pair[1]) for pair in pairs])
+    if hasattr(pairs[0][1], "detach") and X.ndim == y.ndim == 4:
+        y = np.moveaxis(y, 1, -1)
+    return X, y
 
 
 def _stacked(values: list[Any], where: str, size: Size | None) -> NDArray[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from fedlearn.data.base import DataSpec
-from fedlearn.models.networks.shapes import flat_size, num_outputs
+from fedlearn.models.networks.shapes import flat_size, in_shape, num_outputs
 
 
 class Linear(nn.Sequential):
@@ -24,4 +24,4 @@ class Linear(nn.Sequential):
     """
 
     def __init__(self, spec: DataSpec) -> None:
-        super().__init__(nn.Flatten(), nn.Linear(flat_size(spec), num_outputs(spec)))
+        super().__init__(nn.Flatten(), nn.Linear(flat_size(spec), num_outputs(spec)), *in_shape(spec))

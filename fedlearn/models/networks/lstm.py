@@ -8,19 +8,19 @@ Shapes: B batch, L length, C channels, K classes.
 from __future__ import annotations
 
 from math import prod
-from typing import Annotated
+from typing import Annotated, cast
 
 from pydantic import Field
 from torch import Tensor, nn
 
 from fedlearn.data.base import DataSpec
-from fedlearn.models.networks.shapes import sequence_shape
+from fedlearn.models.networks.shapes import in_shape, sequence_shape
 
 AtLeast1 = Annotated[int, Field(ge=1)]
 
 
 class LSTM(nn.Module):
-    """Tokens (B, L) or numbers (B, L, C) in; (B, L, K) logits out where there is a target for each place, else (B, K).
+    """Tokens (B, L) or numbers (B, L, C) in; (B, K, L) logits out where there is a target for each place, else (B, K).
 
     Parameters
     ----------
@@ -44,16 +44,20 @@ class LSTM(nn.Module):
     821510
     """
 
+    class_axis = 1
+
     def __init__(self, spec: DataSpec, *, embedding: AtLeast1 = 8, width: AtLeast1 = 256, layers: AtLeast1 = 2) -> None:
         super().__init__()
         length, channels = sequence_shape(spec)
         self.embedding = nn.Embedding(spec.vocabulary, embedding) if spec.vocabulary else nn.Identity()
         self.lstm = nn.LSTM(channels or embedding, width, layers, batch_first=True)
         self.out = nn.Linear(width, spec.classes or prod(spec.target_shape))
+        self.in_shape = nn.Sequential(*in_shape(spec))
         self.at_each_place = bool(spec.classes) and spec.target_shape == (length,)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits, or the numbers of a regression."""
         hidden, _ = self.lstm(self.embedding(x))  # (B, L, width)
-        outputs: Tensor = self.out(hidden if self.at_each_place else hidden[:, -1])
-        return outputs
+        if self.at_each_place:
+            return cast(Tensor, self.out(hidden)).transpose(1, 2)  # (B, K, L), as torch's cross_entropy has them
+        return cast(Tensor, self.in_shape(self.out(hidden[:, -1])))

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import nn
 
 from fedlearn.data.base import DataSpec
-from fedlearn.models.networks.shapes import flat_size, num_outputs
+from fedlearn.models.networks.shapes import flat_size, in_shape, num_outputs
 
 
 class MLP(nn.Sequential):
@@ -50,4 +50,4 @@ class MLP(nn.Sequential):
         hidden: list[nn.Module] = []
         for before, after in pairwise(sizes):
             hidden += [nn.Linear(before, after), nn.ReLU()]
-        super().__init__(nn.Flatten(), *hidden, nn.Linear(width, num_outputs(spec)))
+        super().__init__(nn.Flatten(), *hidden, nn.Linear(width, num_outputs(spec)), *in_shape(spec))

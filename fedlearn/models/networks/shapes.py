@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from math import prod
 
+from torch import nn
+
 from fedlearn.data.base import DataSpec
 from fedlearn.errors import SettingError
+from fedlearn.models.axes import target_shape
 from fedlearn.models.inputs import input_shape
 
 
@@ -22,11 +25,19 @@ def num_outputs(spec: DataSpec) -> int:
     Raises
     ------
     SettingError
-        Where a sequence of classes is to be learned.
+        Where classes at several places are to be learned.
     """
     if spec.classes and spec.target_shape:
-        raise SettingError("data.dataset", spec.name, "its targets are sequences: take model.name lstm or transformer")
+        several = f"an example has classes at {' x '.join(map(str, spec.target_shape))} places"
+        allowed = f"{several}: take model.name lstm or transformer for sequences, or a module of yours"
+        raise SettingError("data.dataset", spec.name, allowed)
     return spec.classes or prod(spec.target_shape)
+
+
+def in_shape(spec: DataSpec) -> list[nn.Module]:
+    """Return the layer, if one is needed, that gives the (B, n) numbers of a regression the shape of its targets."""
+    shape = target_shape(spec)
+    return [nn.Unflatten(1, shape)] if len(shape) > 1 and not spec.classes else []
 
 
 def sequence_shape(spec: DataSpec) -> tuple[int, int]:

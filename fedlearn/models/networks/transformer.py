@@ -17,13 +17,13 @@ from torch.nn import functional
 
 from fedlearn.data.base import DataSpec
 from fedlearn.errors import SettingError
-from fedlearn.models.networks.shapes import sequence_shape
+from fedlearn.models.networks.shapes import in_shape, sequence_shape
 
 AtLeast1 = Annotated[int, Field(ge=1)]
 
 
 class Transformer(nn.Module):
-    """Tokens (B, L) or numbers (B, L, C) in; (B, L, K) logits out where there is a target for each place, else (B, K).
+    """Tokens (B, L) or numbers (B, L, C) in; (B, K, L) logits out where there is a target for each place, else (B, K).
 
     Parameters
     ----------
@@ -47,6 +47,8 @@ class Transformer(nn.Module):
     116310
     """
 
+    class_axis = 1
+
     def __init__(self, spec: DataSpec, *, width: AtLeast1 = 64, layers: AtLeast1 = 2, heads: AtLeast1 = 4) -> None:
         super().__init__()
         if width % heads:
@@ -57,13 +59,15 @@ class Transformer(nn.Module):
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
         self.norm = nn.LayerNorm(width)
         self.out = nn.Linear(width, spec.classes or prod(spec.target_shape))
+        self.in_shape = nn.Sequential(*in_shape(spec))
         self.at_each_place = bool(spec.classes) and spec.target_shape == (length,)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return logits, or the numbers of a regression."""
         hidden = self.norm(self.blocks(self.embedding(x) + self.positions))  # (B, L, W)
-        outputs: Tensor = self.out(hidden if self.at_each_place else hidden[:, -1])
-        return outputs
+        if self.at_each_place:
+            return cast(Tensor, self.out(hidden)).transpose(1, 2)  # (B, K, L), as torch's cross_entropy has them
+        return cast(Tensor, self.in_shape(self.out(hidden[:, -1])))
 
 
 class Block(nn.Module):

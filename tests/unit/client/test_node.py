@@ -10,6 +10,7 @@ from client import node
 from client.policy import is_real
 from fedlearn.config import config_from, to_flower
 from fedlearn.engine.virtual_nodes import FIRST_NODE_ID, context_of
+from fedlearn.errors import SettingError
 
 FLAT = {"clients": 4, "data.dataset": "digits", "out": "/runs/first"}
 
@@ -23,6 +24,38 @@ def test_a_node_with_its_own_data_holds_all_of_it():
     share, own = node.examples_of(context()), node.examples_of(context(**{"own-data": True}))
     assert len(share) < len(own)
     assert np.array_equal(own, np.arange(len(own)))
+
+
+SKEWED = {"data.partition": "dirichlet", "clients": 20, "rounds.cohort": 0}
+
+
+def test_nodes_without_examples_are_said_before_round_1():
+    config = config_from(FLAT | SKEWED | {"data.alpha": 0.02})
+    empty = int((node.partitions_of(config).sizes() == 0).sum())
+    assert 0 < empty <= 4
+    assert node.empty_nodes(config) == (f"{empty} of 20 nodes have no examples: they never take part",)
+    assert node.empty_nodes(config_from(FLAT)) == ()
+
+
+def test_too_few_nodes_with_examples_are_refused_with_the_remedy():
+    with pytest.raises(SettingError) as raised:
+        node.empty_nodes(config_from(FLAT | SKEWED | {"data.alpha": 0.01}))
+    assert str(raised.value) == (
+        "data.alpha = 0.01: 5 of 20 nodes have no examples, and 16 must be ready in each round: "
+        "take another data.alpha, or --cohort 15"
+    )
+    node.empty_nodes(config_from(FLAT | SKEWED | {"data.alpha": 0.01, "rounds.cohort": 15}))
+
+
+def test_file_that_leaves_nodes_out_is_said(tmp_path):
+    places = tmp_path / "nodes.csv"
+    places.write_text("node\n" + "".join(f"{(row % 2) * 3}\n" for row in range(1442)))
+    with pytest.raises(SettingError, match=r"2 of 4 nodes have no examples, .* take another data.partition, or --coh"):
+        node.empty_nodes(config_from(FLAT | {"data.partition": str(places)}))
+
+
+def test_nodes_of_data_that_are_made_node_by_node_are_not_counted():
+    assert node.empty_nodes(config_from({"data.dataset": "synthetic", "clients": 1_000_000})) == ()
 
 
 def test_a_node_with_its_own_data_holds_some_of_it_out():

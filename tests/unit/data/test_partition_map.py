@@ -217,5 +217,5 @@ def test_a_class_or_a_partitioner_from_outside_is_taken(plugin):
 def test_labels_of_sequences_cannot_be_skewed():
     texts = from_arrays(np.zeros((20, 3), int), np.zeros((20, 3), int), vocabulary=9, groups=np.arange(20) % 5)
     assert len(parts("natural", dataset=texts)) == len(parts("iid", dataset=texts)) == 5
-    with pytest.raises(SettingError, match="what is learned of 'arrays' are sequences: take iid or natural"):
+    with pytest.raises(SettingError, match="'arrays' has several an example: take iid or natural"):
         parts("dirichlet", dataset=texts)

@@ -26,6 +26,7 @@ def history_of(metrics, name, values):
     [
         (NEURAL_CLASSIFIER, "accuracy", [0.1, None, 0.7, 0.7, None], 3, 4),
         (NEURAL_CLASSIFIER, "accuracy", [0.0, None], 1, 1),
+        (NEURAL_CLASSIFIER, "accuracy", [float("nan"), 0.7], 2, 2),
         (PRIVATE_REGRESSOR, "mae", [9.0, 3.0, None, 3.0, 4.0], 2, 5),
         (PRIVATE_REGRESSOR, "mae", [0.0, 3.0], 1, 2),
         (PRIVATE_REGRESSOR, "mae", [None, None], None, None),

@@ -1,0 +1,152 @@
+"""What is likely not meant with a module: looked for in the trial before round 1, and said in one line each.
+
+Nothing here changes a result: a run that is meant like this goes on as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from math import isclose
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fedlearn.data.base import DataSpec, Examples
+from fedlearn.metrics import ACCURACY
+from fedlearn.models.axes import class_axes, logits_of
+from fedlearn.models.objectives import CROSS_ENTROPIES, Classification, Labels, is_one_of
+from fedlearn.models.torch_model import TorchModel
+
+LOOKED_AT = 32  # examples on which measures are compared
+HOOKS = ("training_step", "configure_optimizers")  # of Lightning; we have a learner in their place
+UNLIKE = 100  # times as large as the smallest column; a step that suits the one does nothing to the other
+ROUNDED = 1e-2  # by which a sum of probabilities may miss 1, in bfloat16 too
+NO_ARITHMETIC = ("View", "Unsafe", "Reshape", "Squeeze", "Unsqueeze", "Permute", "Transpose", "TBackward", "ToCopy")
+OF_SOFTMAX = (
+    "its outputs are probabilities, >= 0 with a sum of 1: cross-entropy takes logits and has a softmax of its own: "
+    "leave out that of the module"
+)
+OF_SIGMOID = "its outputs come from a sigmoid: {} takes logits: leave out the sigmoid of the module"
+SAME = 1e-3  # of a sum: by so much two orders of adding it up may differ
+
+
+def notes_on(model: TorchModel, examples: Examples, outputs: object, *, is_ours: bool) -> Iterator[str]:
+    """Yield a line for each thing that is likely not meant.
+
+    Parameters
+    ----------
+    examples
+        `LOOKED_AT` at most.
+    outputs
+        What the module has made of the first of them.
+    is_ours
+        The learner is ours: of another one it is not known what it calls.
+    """
+    if is_ours:
+        yield from _not_called(model.module)
+    yield from _probabilities(model, logits_of(outputs))
+    yield from _measured_of_nothing(model)
+    yield from _no_sums(model, examples, outputs)
+
+
+def unlike_columns(spec: DataSpec, examples: Examples) -> Iterator[str]:
+    """Yield a line if rows have columns of unlike scale; nothing is read of a declared table, which may be private."""
+    if spec.table is not None or spec.mean or spec.dtype != "float32" or len(spec.shape) != 1:
+        return
+    largest = np.abs(np.asarray(examples.inputs)).max(axis=0)
+    known = np.flatnonzero(largest > 0)
+    if not len(known):
+        return
+    least, most = known[largest[known].argmin()], known[largest[known].argmax()]
+    if largest[most] > UNLIKE * largest[least]:
+        yield (
+            f"columns of unlike scale: column {most} reaches {largest[most]:.3g}, column {least} {largest[least]:.3g} "
+            "(from 0): they are taken as they are; standardize them, or give mean= and std= of each to from_arrays"
+        )
+
+
+def _not_called(module: nn.Module) -> Iterator[str]:
+    found = [name for name in HOOKS if callable(getattr(module, name, None))]
+    if found:
+        is_or_are = "is" if len(found) == 1 else "are"
+        yield (
+            f"{type(module).__name__} has {' and '.join(found)}, which {is_or_are} not called: it is trained by "
+            "model.loss and training.optimizer, or by a training.learner of yours"
+        )
+
+
+def _probabilities(model: TorchModel, outputs: object) -> Iterator[str]:
+    """Yield a line if a loss that takes logits is given probabilities."""
+    objective = model.objective
+    if not isinstance(outputs, Tensor):
+        return
+    if isinstance(objective, Labels):
+        if objective.threshold == 0 and _comes_from_sigmoid(outputs):
+            yield OF_SIGMOID.format("binary cross-entropy of logits")
+    elif isinstance(objective, Classification) and type(objective).loss is Classification.loss:
+        if objective.own_loss is not None and not is_one_of(CROSS_ENTROPIES, objective.own_loss):
+            return
+        if _add_up_to_1(outputs.detach(), model):
+            yield OF_SOFTMAX
+        elif _comes_from_sigmoid(outputs):
+            yield OF_SIGMOID.format("cross-entropy")
+
+
+def _add_up_to_1(outputs: Tensor, model: TorchModel) -> bool:
+    """Return whether the outputs are >= 0, and those for one label have a sum of 1."""
+    axes = class_axes(outputs.shape, (len(outputs), *model.spec.target_shape), model.spec.classes)
+    is_one = (bool(((outputs.sum(axis) - 1).abs() < ROUNDED).all()) for axis in axes)
+    return bool((outputs >= 0).all()) and any(is_one)
+
+
+def _comes_from_sigmoid(outputs: Tensor) -> bool:
+    """Return whether a sigmoid is the last that was computed: logits may lie between 0 and 1 by chance."""
+    last = outputs.grad_fn
+    while last is not None and last.name().startswith(NO_ARITHMETIC):
+        last = last.next_functions[0][0]
+    return last is not None and last.name().startswith("Sigmoid")
+
+
+def _measured_of_nothing(model: TorchModel) -> Iterator[str]:
+    is_wanted = ACCURACY in model.objective.metrics.evaluated
+    if is_wanted and ACCURACY not in model.metrics.evaluated:
+        yield (
+            "accuracy is not measured: what the module returns for model.loss has not the shape of logits of "
+            f"{model.spec.classes} classes: runs are judged by the loss"
+        )
+
+
+def _no_sums(model: TorchModel, examples: Examples, outputs: object) -> Iterator[str]:
+    """Yield a line for measures that are no sums over examples: of other batches they come to something else.
+
+    They are held against each other on random outputs, of all examples at once and of two halves: a model that has
+    learned nothing yet may answer all alike, of which every measure is a sum.
+    """
+    objective = model.objective
+    is_ours = type(objective).measure.__module__.startswith("fedlearn.")
+    has_own_loss = getattr(objective, "own_loss", None) is not None
+    if (is_ours and not has_own_loss) or not isinstance(outputs, Tensor) or len(examples) < 4:
+        return
+    targets = objective.targets(np.array(examples.targets))
+    half = len(targets) // 2
+    found: dict[str, tuple[float, float]] = {}
+    for draw in (torch.rand, torch.randn):
+        with suppress(Exception), torch.inference_mode():
+            drawn = draw((len(targets), *outputs.shape[1:]), generator=torch.Generator().manual_seed(1))
+            found |= _unequal(objective.measure, drawn, targets, half)
+    for name, (whole, halves) in found.items():
+        yield (
+            f"{name} is no sum over examples: of {len(targets)} at once it is {whole:.4g}, of two halves {halves:.4g} "
+            "together: what is shown hangs on how the test examples are cut into batches"
+        )
+
+
+def _unequal(
+    measure: Callable[[Tensor, Tensor], dict[str, float]], outputs: Tensor, targets: Tensor, half: int
+) -> dict[str, tuple[float, float]]:
+    whole = measure(outputs, targets)
+    one, other = measure(outputs[:half], targets[:half]), measure(outputs[half:], targets[half:])
+    sums = {name: (float(value), float(one[name]) + float(other[name])) for name, value in whole.items()}
+    return {n: (a, b) for n, (a, b) in sums.items() if np.isfinite([a, b]).all() and not isclose(a, b, rel_tol=SAME)}

@@ -1,0 +1,83 @@
+"""What is likely not meant is said once, in the log and in the results, and changes no byte; NaN is no answer."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import numpy as np
+import pytest
+from rich.console import Console
+from torch import nn
+
+import fedlearn
+from fedlearn.commands.shared import result_table
+from fedlearn.data import from_arrays
+from fedlearn.errors import UsageError
+from fedlearn.runs.classes import read_classes
+from fedlearn.runs.log import EventTail
+
+RNG = np.random.default_rng(1)
+X = RNG.normal(size=(100, 4)).astype(np.float32)
+ROWS = from_arrays(X, np.zeros(100, int), classes=2, name="rows")  # of NaN argmax says 0, which is right here
+SMALL = {"clients": 4, "rounds": 2, "batch_size": 10, "lr": 0.1, "engine": "inline", "progress": False, "data": ROWS}
+
+
+class Plain(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(4, 2), nn.Softmax(1))
+
+
+class Lit(Plain):
+    def training_step(self, batch):
+        raise AssertionError("it is not called")
+
+
+class NaNWhenEvaluated(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 2)
+
+    def forward(self, x):
+        outputs = super().forward(x)
+        return outputs if self.training else outputs / 0 * 0
+
+
+def test_notes_are_said_once_and_change_no_byte(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING):
+        run = fedlearn.run(model=Lit, out=tmp_path / "lit", **SMALL)
+        said = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        resumed = fedlearn.run(resume=run, rounds=3, progress=False)
+    assert [note.split()[0] for note in run.summary["notices"]] == ["Lit", "its"]
+    assert [said.count(note) for note in run.summary["notices"]] == [1, 1]
+    assert not caplog.records and resumed.summary["notices"] == run.summary["notices"]
+    started = next(event for event in EventTail(run.folder / "events.jsonl").read() if event["event"] == "started")
+    assert all(note in started["notice"] for note in run.summary["notices"])
+    plain = fedlearn.run(model=Plain, out=tmp_path / "plain", **SMALL)
+    assert plain.summary["model_sha256"] == fedlearn.run(model=Lit, out=tmp_path / "l", **SMALL).summary["model_sha256"]
+
+
+def test_result_says_how_the_rate_falls(tmp_path):
+    run = fedlearn.run(model="linear", out=tmp_path / "run", **SMALL)
+    assert "notices" not in run.summary
+    assert run.summary["learning_rate"] == "0.1, falling (lr_schedule = inverse, lr_decay = 0.1)"
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(result_table(run.summary, run.folder))
+    assert "0.1, falling (lr_schedule = inverse, lr_decay = 0.1)" in console.export_text()
+
+
+@pytest.mark.parametrize("settings", [{}, {"evaluation.where": "nodes"}, {"evaluation.nodes": 4}])
+def test_nan_is_no_answer_and_never_the_best_round(tmp_path, settings):
+    run = fedlearn.run(model=NaNWhenEvaluated, out=tmp_path / "run", settings=settings, **SMALL)
+    assert run.summary["accuracy"] is run.summary["best_accuracy"] is run.summary["best_round"] is None
+    assert run.evaluate() == {"loss": None, "accuracy": None}
+    assert run.history["accuracy"].isna().all()
+    assert read_classes(run.folder) is None
+    assert run.report().exists()
+
+
+def test_nodes_without_examples_are_known_before_round_1(tmp_path):
+    given = {**SMALL, "data": "digits", "clients": 20, "partition": "dirichlet"}
+    with pytest.raises(UsageError, match=r"data\.alpha = 0\.01: 5 of 20 nodes have no examples, .* or --cohort 15"):
+        fedlearn.run(model="linear", out=tmp_path / "run", settings={"data.alpha": 0.01}, **given)
+    assert not (tmp_path / "run" / "checkpoint.json").exists()
