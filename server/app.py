@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -67,7 +67,7 @@ def main(grid: Grid, context: Context) -> None:
         on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
         added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices)
         measured = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
-        store = RunStore(folder.path, measured, kept_settings(config), data=traits.fingerprint)
+        store = RunStore(folder.path, measured, kept_settings(config), data=traits.fingerprint, tied=traits.tied)
         if store.exists:
             folder.check_settings(config)
             store.load()
@@ -80,7 +80,7 @@ def main(grid: Grid, context: Context) -> None:
             was_begun = folder.has_settings
             exchange.compute("fedlearn.models.loaded:trial", {}, [()])
             if exchange.is_virtual:  # elsewhere a learner may be known to the nodes alone
-                exchange.compute("client.app:trial", {}, [()])
+                _tell_kept(exchange.compute("client.app:trial", {}, [()]))
             folder.write_settings(config)  # first: a folder with a state can then always be resumed
             (state,) = exchange.compute("fedlearn.models.loaded:initial_state", {}, [()])
             check_parcels(strategy, state)
@@ -114,6 +114,16 @@ def has_private_learner(exchange: Exchange) -> bool:
         if exchange.is_virtual:
             raise
         return False
+
+
+def _tell_kept(found: Iterable[object]) -> None:
+    """Say what module, loss or learner keep beside the state: no node's is seen by another, and none is sent."""
+    for names in filter(None, found):
+        log.warning(
+            "%s: no part of the model's state, so it begins anew in each fit; register it as a buffer to have it sent "
+            "and averaged, or keep it in task.memory of a learner",
+            names,
+        )
 
 
 def _tell_unstacked(config: RunConfig, exchange: Exchange) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data import load_dataset
@@ -79,6 +81,7 @@ class Traits:
     sums: bool = False
     fingerprint: str = ""  # of the data set
     is_private: bool = False
+    tied: Mapping[str, str] = field(default_factory=dict)  # further names of a parameter -> the one that is stored
 
     def of_private_learner(self) -> Traits:
         """Return the same where the learner makes it private, whatever the model: its loss is measured, too."""
@@ -94,7 +97,8 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
     dataset, model = loaded(config)
     sums = isinstance(model, Ensemble) and model.sums
     is_private = model_spec(config.model.name).is_private or model.metrics.privacy_loss is not None
-    return Traits(model.update_kind, model.metrics, dataset.spec, sums, dataset.fingerprint, is_private)
+    tied = getattr(model, "tied", {})
+    return Traits(model.update_kind, model.metrics, dataset.spec, sums, dataset.fingerprint, is_private, tied)
 
 
 def trial(settings: Mapping[str, Any], state: State) -> None:
@@ -107,11 +111,11 @@ def trial(settings: Mapping[str, Any], state: State) -> None:
     """
     config = from_flower(settings)
     dataset, model = loaded(config)
-    examples = dataset.test if len(dataset.test) else dataset.train
+    examples = max(dataset.test, dataset.train, key=lambda each: min(len(each), TRIED))  # the test set, if it can be
     if not isinstance(model, Tryable) or not len(examples):
         return
     try:
-        model.try_step(examples.at(slice(0, TRIED)))
+        model.try_step(examples.at(np.arange(TRIED) % len(examples)))
     except SettingError:
         raise
     except Exception as error:  # of the user's own code
