@@ -357,6 +357,96 @@ MENDS = (
         "if len(placed) < 2:",
         "unit/report/test_charts.py::test_bytes_that_are_alike_to_one_in_a_hundred_have_bought_nothing",
     ),
+    Mend(
+        "K1", "client/fits.py",
+        "            for each in self._beside:\n                each.put_back()",
+        "            pass",
+        "unit/client/test_fits.py::test_a_fit_is_the_same_whatever_was_trained_before",
+    ),
+    Mend(
+        "K1", "fedlearn/models/torch_model.py",
+        "        self.beside.put_back()\n        for name, view in",
+        "        for name, view in",
+        "unit/models/test_states.py::test_what_is_in_no_state_begins_anew_when_a_state_is_loaded",
+    ),
+    Mend(
+        "K1", "fedlearn/models/beside.py",
+        "        if not self.is_left:\n",
+        "        if False:\n",
+        "unit/models/test_beside.py::test_what_a_module_keeps_is_named_and_put_back",
+    ),
+    Mend(
+        "K2", "client/fits.py",
+        "        with seeded_globals(seed if self._is_seeded else None, held):\n            yield",
+        "        yield",
+        "unit/client/test_fits.py::test_nodes_draw_other_numbers_and_those_of_the_process_stay",
+    ),
+    Mend(
+        "K2", "fedlearn/models/torch_model.py",
+        "return seeded_globals(seed, self.beside.generators) if self.beside.is_foreign else nullcontext()",
+        "return nullcontext()",
+        "unit/models/test_states.py::test_what_a_module_draws_is_the_same_in_each_process",
+    ),
+    Mend(
+        "K3", "client/fits.py",
+        "            is_alike = _same(first, self._trial_fit(state, train))",
+        "            is_alike = True",
+        "unit/client/test_fits.py::test_a_trial_refuses_what_can_be_neither_seeded_nor_put_back",
+    ),
+    Mend(
+        "K4", "fedlearn/models/torch_model.py",
+        "            if held[name] is not tensor:",
+        "            if False:",
+        "unit/models/test_states.py::test_buffer_that_a_module_replaces_is_part_of_the_state",
+    ),
+    Mend(
+        "K5", "fedlearn/models/torch_model.py",
+        "self._tensors = {name: each.detach() for name, each in held.items() if name not in self.tied}",
+        "self._tensors = {name: each.detach() for name, each in held.items()}",
+        "unit/models/test_states.py::test_tensor_with_several_names_stands_in_the_state_once_by_the_first",
+    ),
+    Mend(
+        "K5", "fedlearn/api/result.py",
+        "return state | {name: state[first] for name, first in tied.items()}",
+        "return state",
+        "end_to_end/test_states_of_modules.py::test_tied_parameters_are_sent_and_stored_once_and_stay_equal",
+    ),
+    Mend(
+        "K6", "server/committing.py",
+        "        step = replace(step, state=kept_in_bounds(step.state, run.state))",
+        "        pass",
+        "end_to_end/test_states_of_modules.py::test_variances_are_never_negative_under_any_codec_or_strategy",
+    ),
+    Mend(
+        "K6", "fedlearn/models/torch_model.py",
+        "            self._tensors[name].clamp_(min=0)",
+        "            pass",
+        "unit/models/test_states.py::test_variance_below_zero_is_zero_in_the_module",
+    ),
+    Mend(
+        "K7", "client/learners/sgd.py",
+        "            del cuts[-2]",
+        "            pass",
+        "unit/client/test_fits.py::test_last_example_that_is_left_over_alone_goes_with_the_batch_before",
+    ),
+    Mend(
+        "K7", "client/learners/sgd.py",
+        "            self.model.module.eval()",
+        "            pass",
+        "unit/client/test_fits.py::test_node_of_one_example_learns_it_by_what_norms_have_stored",
+    ),
+    Mend(
+        "K8", "fedlearn/models/loaded.py",
+        "examples.at(np.arange(TRIED) % len(examples))",
+        "dataset.test.at(slice(0, TRIED))",
+        "end_to_end/test_states_of_modules.py::test_nodes_whose_last_batch_is_one_example_report",
+    ),
+    Mend(
+        "K9", "fedlearn/models/torch_model.py",
+        'np.require(arrays[name], requirements="W")',
+        "arrays[name]",
+        "unit/models/test_states.py::test_arrays_that_must_not_be_written_to_are_copied",
+    ),
 )  # fmt: skip
 """In the order of the table. A mend of several parts has several."""
 
