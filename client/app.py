@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from client.discretion import NOT_MEASURED, Withheld, discreet, is_private
+from client.fits import KEPT, Fits
 from client.guests import guests
 from client.learners import LEARNERS
 from client.learners.base import Learner, LocalFit, LocalTask
@@ -35,7 +37,9 @@ from fedlearn.data.cache import checked
 from fedlearn.errors import UsageError
 from fedlearn.metrics import AFTER, BEFORE, EPSILON, TEST_EXAMPLES
 from fedlearn.models.loaded import loaded
+from fedlearn.random_generators import seeded_globals
 from fedlearn.registry import call_plugin
+from fedlearn.seeding import seed_for
 from fedlearn.state import State
 
 app = ClientApp()
@@ -87,10 +91,10 @@ def train(message: Message, context: Context) -> Message:
     state, task = _asked(message, context, memory)
     try:
         if not is_private(config):
-            return _report(message, _fit(context, state, task, None if made is None else made.fit))
+            return _reported(message, config, _fit(context, state, task, None if made is None else made.fit))
         _learner(config).check(state)
         report = _purse(context, memory, task.round_number).once(
-            state, task, lambda: flower.to_bytes(_report(message, _paid(config, state, task)).content)
+            state, task, lambda: flower.to_bytes(_reported(message, config, _paid(config, state, task)).content)
         )
         return Message(flower.from_bytes(report), reply_to=message)
     finally:
@@ -121,14 +125,17 @@ def _purse(context: Context, memory: NodeMemory, round_number: int) -> Purse:
 
 def _paid(config: RunConfig, state: State, task: LocalTask) -> LocalFit:
     """Return the fit of a private node, which says nothing that its budget does not pay for."""
-    fit = _learner(config).fit(state, task)
+    fit = _fits(config).fit(state, task)
     loss = loaded(config)[1].metrics.privacy_loss or EPSILON
     spent = {name: value for name, value in fit.metrics.items() if name == loss.name}
     return replace(fit, metrics=spent, num_examples=fit.num_examples if config.privacy.public_sizes else 1)
 
 
-def _report(message: Message, fit: LocalFit) -> Message:
-    return wire.dense_report(message, fit.arrays, fit.metrics, fit.num_examples, fit.parcels)
+def _reported(message: Message, config: RunConfig, fit: LocalFit) -> Message:
+    """Return the report of a fit, which shares no memory with it: what the fit has left behind is put back."""
+    report = wire.dense_report(message, fit.arrays, fit.metrics, fit.num_examples, fit.parcels)
+    _fits(config).put_back()
+    return report
 
 
 def _fit(context: Context, state: State, task: LocalTask, made: LocalFit | None) -> LocalFit:
@@ -137,11 +144,12 @@ def _fit(context: Context, state: State, task: LocalTask, made: LocalFit | None)
     `made`: the fit, where it was made ahead.
     """
     config = from_flower(context.run_config)
-    learner = _learner(config)
+    fits = _fits(config)
+    learner = fits.learner
     if not _measures_while_training(config, task.round_number):
-        return _of_no_budget(made or learner.fit(state, task))
+        return _of_no_budget(made or fits.fit(state, task))
     measured = _measured(context, learner.personal(state, task.memory), BEFORE)
-    fit = _of_no_budget(made or learner.fit(state, task))
+    fit = _of_no_budget(made or fits.fit(state, task))
     # Measuring loads the node's own state where the fit's arrays may lie: without a copy, that would be sent.
     fit = fit.replaced({name: array.copy() for name, array in fit.arrays.items()})
     measured |= _measured(context, learner.personal(fit.arrays, task.memory), AFTER)
@@ -192,7 +200,7 @@ def prepare(run_config: Mapping[str, Any]) -> None:
     """
     config = from_flower(at_home(run_config))
     with checked():
-        _learner(config)
+        _fits(config)
         partitions_of(config)
 
 
@@ -202,23 +210,28 @@ def keeps_private(settings: Mapping[str, Any], state: State) -> bool:
 
 
 def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
-    """Make the learner and look at the partitions: what is wrong is said before the first round, not by every node.
+    """Make the learner, try a fit, look at the partitions: what is wrong is said before round 1, not by every node.
 
     Returns
     -------
     tuple of str
-        What is likely not meant, a line each.
+        What is likely not meant, a line each: what module, loss or learner keep beside the state where that would
+        change the next fit; nodes without examples.
     """
     config = from_flower(settings)
-    _learner(config)
-    return () if is_private(config) else empty_nodes(config)
+    dataset, model = loaded(config)
+    fits = _fits(config)
+    if is_private(config):
+        return ()
+    names = fits.tried(model.initial_state(seed=config.seed), dataset.train)
+    return (*([KEPT.format(names=names)] if names else []), *empty_nodes(config))
 
 
 def ahead(calls: Sequence[Call]) -> None:
     """Train the nodes of several messages in one computation, where that can be done; `train` finds what they learn."""
     config = from_flower(calls[0][1].run_config)
     if not _why_not_stacked(config):
-        train_ahead(calls, _learner(config), lambda message, context: _asked(message, context, memory_of(context)))
+        train_ahead(calls, _fits(config), lambda message, context: _asked(message, context, memory_of(context)))
 
 
 def why_not_stacked(settings: Mapping[str, Any], state: State) -> str:
@@ -232,12 +245,19 @@ def _why_not_stacked(config: RunConfig) -> str:
         return "its nodes have ledgers"
     if config.client.mods:
         return "client.mods may change what a node is given to learn"
-    return _learner(config).why_not_stacked(loaded(config)[0].train)
+    return _fits(config).why_not_stacked(loaded(config)[0].train)
 
 
 @per_run
 def _learner(config: RunConfig) -> Learner:
     model = loaded(config)[1]
     name = config.training.learner or model.learner
-    learner: Learner = call_plugin("training.learner", name, LEARNERS.load(name).from_settings, model, config)
+    make = LEARNERS.load(name).from_settings
+    with seeded_globals(seed_for(config.seed, purpose="learner")) if ":" in name else nullcontext():
+        learner: Learner = call_plugin("training.learner", name, make, model, config)
     return learner
+
+
+@per_run
+def _fits(config: RunConfig) -> Fits:
+    return Fits(_learner(config), loaded(config)[1], config, are_secret=is_private(config))

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from flwr.app import Context, Message, RecordDict
 
-from client.learners.base import Learner, LocalFit, LocalTask
+from client.fits import Fits
+from client.learners.base import LocalFit, LocalTask
 from client.memory import NodeMemory
 from client.mods import boxed, expand
 from fedlearn.errors import said
@@ -38,7 +39,7 @@ _made: dict[str, Made] = {}  # by message id
 _told: set[str] = set()
 
 
-def train_ahead(calls: Iterable[Call], learner: Learner, task_of: TaskOf) -> None:
+def train_ahead(calls: Iterable[Call], fits: Fits, task_of: TaskOf) -> None:
     """Train nodes together, and keep what each has learned until it is asked for."""
     _made.clear()
     given = {message.metadata.message_id: _read(message, context, task_of) for message, context in calls}
@@ -48,7 +49,7 @@ def train_ahead(calls: Iterable[Call], learner: Learner, task_of: TaskOf) -> Non
         return
     tasks = [task for _, task in read.values()]
     try:
-        for key, task, fit in zip(read, tasks, learner.fit_many(states[0], tasks), strict=True):
+        for key, task, fit in zip(read, tasks, fits.fit_many(states[0], tasks), strict=True):
             _made[key] = Made(_held(fit), task.memory)
     except Exception as error:
         _made.clear()

@@ -87,13 +87,17 @@ def generators_in(holder: object, *, into: type[Any] | tuple[type[Any], ...] = (
     1
     """
     found: list[object] = []
-    kinds = _kinds()
     for value in vars(holder).values():
-        if isinstance(value, kinds):
+        if is_generator(value):
             found.append(value)
         elif into and isinstance(value, into):
             found += generators_in(value, into=into)
     return found
+
+
+def is_generator(value: object) -> bool:
+    """Return whether an object is a random generator that a seed can put somewhere: the system's own is none."""
+    return isinstance(value, _kinds()) and not isinstance(value, random.SystemRandom)
 
 
 def _kinds() -> tuple[type[Any], ...]:

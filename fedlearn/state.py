@@ -43,6 +43,31 @@ class Sends(StrEnum):
     UPDATE = "update"  # their change against the state that the node was sent
 
 
+NEVER_NEGATIVE = ("running_var", "num_batches_tracked")
+"""Last part of the name of a parameter that no negative number belongs in: as torch's norms call theirs."""
+
+
+def is_never_negative(name: str) -> bool:
+    """Return whether a parameter is one of those.
+
+    >>> is_never_negative("body.1.running_var")
+    True
+    """
+    return name.rpartition(".")[2] in NEVER_NEGATIVE
+
+
+def kept_in_bounds(after: State, before: State) -> State:
+    """Return a state in which no entry that cannot be negative is; one that would be keeps the value that it had.
+
+    Codecs that lose something, and strategies that go beyond a mean, come to such values.
+
+    >>> kept_in_bounds({"norm.running_var": np.array([-0.1, 2.0])}, {"norm.running_var": np.array([0.5, 1.0])})
+    {'norm.running_var': array([0.5, 2. ])}
+    """
+    signed = [name for name in after if is_never_negative(name) and (after[name] < 0).any()]
+    return {**after, **{name: np.where(after[name] < 0, np.abs(before[name]), after[name]) for name in signed}}
+
+
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
     """Shape and dtype of one named array."""

@@ -74,7 +74,7 @@ def main(grid: Grid, context: Context) -> None:
         added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices)
         measured = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
         notes = trial_of(exchange)
-        store = RunStore(folder.path, measured, kept_settings(config), data=fingerprint)
+        store = RunStore(folder.path, measured, kept_settings(config), data=fingerprint, tied=traits.tied)
         if store.exists:
             folder.check_settings(config)
             store.load()

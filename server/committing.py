@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from fedlearn.cohort import At, Fate, NodeReport, Typical, needed_of
 from fedlearn.folding import STATE
 from fedlearn.metrics import TRAIN_LOSS, Measured, virtual_time
 from fedlearn.runs.history import RoundRecord
-from fedlearn.state import Array, Sends
+from fedlearn.state import Array, Sends, kept_in_bounds
 from server.collecting import Collected
 from server.limits import FEWEST, measured, too_far, typical_after
 from server.phases.evaluation import evaluate, is_due
@@ -122,6 +122,8 @@ def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None 
     )
     with run.draws.to_compute(run.strategy, "next state", at):
         step = run.strategy.next_state(turn)
+    if run.kind.is_averaged:
+        step = replace(step, state=kept_in_bounds(step.state, run.state))
     carried = [*step.state.values(), *run.strategy.memory().values()]
     if all(array.dtype.kind != "f" or np.isfinite(array).all() for array in carried):
         return step

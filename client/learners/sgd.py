@@ -8,10 +8,9 @@ Li et al. 2020 (arXiv:1907.02189), theorem 1, for a learning rate that falls as 
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,6 +25,7 @@ from client.learners.stack import Progress, Stack, networks_for, why_not_stacked
 from fedlearn.config import RunConfig
 from fedlearn.config.options import options_for
 from fedlearn.data.base import Examples
+from fedlearn.errors import SettingError
 from fedlearn.metrics import TRAIN_LOSS, WORK_DONE
 from fedlearn.models.device import seed_torch
 from fedlearn.models.torch_model import TorchModel
@@ -52,11 +52,14 @@ class SGD(Learner):
 
     Attributes
     ----------
+    kept_between_fits
+        Attributes that stay from fit to fit; all others are put back before each (`client.fits`).
     can_stack
         Whether what a learner overrides also holds where several nodes are trained together: it looks at no parameter
         but those that it is given, and `step_for` is not overridden.
     """
 
+    kept_between_fits: ClassVar[tuple[str, ...]] = ("_stack", "_network")
     can_stack: ClassVar[bool] = False
 
     def __init__(self, model: TorchModel, config: RunConfig, **optimizer_options: Any) -> None:
@@ -81,6 +84,8 @@ class SGD(Learner):
         seed_torch(self.model.device, self.torch_seed(task))  # for dropout and augmentation
         self.model.load(state)
         self.model.train()
+        if self._is_alone(task):
+            self.model.module.eval()
         step = self.step_for(task)
         progress = Progress(torch.zeros((), device=self.model.device))
         for rows in self.batches(task, progress):
@@ -92,8 +97,9 @@ class SGD(Learner):
         """Yield the fit of each task; ``training.stack`` nodes at a time are trained in one computation."""
         remaining = iter(tasks)
         while stacked := list(islice(remaining, max(self.training.stack, 1))):
-            if len(stacked) == 1:
-                yield self.fit(state, stacked[0])
+            if len(stacked) == 1 or any(self._is_alone(task) for task in stacked):
+                for task in stacked:
+                    yield self.fit(state, task)
                 continue
             if self._stack is None:
                 self._stack = Stack(self, self.training.stack, self._network)
@@ -119,14 +125,18 @@ class SGD(Learner):
         return seed_for(task.seed, purpose="torch", round_number=task.round_number, node=task.partition_id)
 
     def batches(self, task: LocalTask, progress: Progress) -> Iterator[NDArray[np.integer[Any]]]:
-        """Yield the rows of each step's examples, until the fit is over."""
+        """Yield the rows of each step's examples, until the fit is over.
+
+        A last example that is left over alone goes with the batch before, where a step needs two (`takes_one`).
+        """
+        cuts = self._cuts(task)
         shuffle = rng_for(task.seed, purpose="shuffle", round_number=task.round_number, node=task.partition_id)
         most = sys.maxsize if task.most_examples is None else task.most_examples
         seen = 0
         for epoch in range(1, self.training.local_epochs + 1):
             order = task.indices[shuffle.permutation(len(task.indices))]
-            for start in range(0, len(order), self.training.batch_size):
-                rows = order[start : start + self.training.batch_size]
+            for start, stop in pairwise(cuts):
+                rows = order[start:stop]
                 seen += len(rows)
                 if progress.steps and seen > most:
                     return
@@ -240,7 +250,22 @@ class SGD(Learner):
 
     def steps_of(self, task: LocalTask) -> int:
         """Return how many steps a fit takes, if it is not stopped before."""
-        return self.training.local_epochs * math.ceil(len(task.indices) / self.training.batch_size)
+        return self.training.local_epochs * (len(self._cuts(task)) - 1)
+
+    def _cuts(self, task: LocalTask) -> list[int]:
+        """Return where the batches of a pass begin, and where the last one ends."""
+        count, size = len(task.indices), self.training.batch_size
+        cuts = [*range(0, count, size), count]
+        if count > 1 and cuts[-1] - cuts[-2] == 1 and not self.model.takes_one(task.train):
+            if size == 1:
+                why = "the module cannot be trained on one example alone, as it normalizes over a batch: use 2 or more"
+                raise SettingError("training.batch_size", size, why)
+            del cuts[-2]
+        return cuts
+
+    def _is_alone(self, task: LocalTask) -> bool:
+        """Return whether the node's only example is to be learned with what norms have stored, as in an evaluation."""
+        return len(task.indices) == 1 and not self.model.takes_one(task.train)
 
 
 def _augmentation(size: tuple[int, ...]) -> Callable[[Tensor], Tensor]:

@@ -61,6 +61,7 @@ class Stack:
 
     def __init__(self, learner: SGD, count: int, network: type[StackedNetwork] = StackedNetwork) -> None:
         self._learner = learner
+        learner.model.beside.put_back()
         self._network = network(learner.model.module, learner.model.names, count)
 
     def fit(self, state: State, tasks: Sequence[LocalTask]) -> Iterator[LocalFit]:
@@ -144,6 +145,8 @@ def why_not_stacked(learner: SGD, examples: Examples, network: type[StackedNetwo
         for k, mine in enumerate(np.split(rows, 2))
     ]
     alone = [_moved(learner.fit(state, task), state) for task in tasks]
+    if kept := learner.model.beside.changed():
+        return f"{kept[0]} is no part of its state, and a fit changes it"
     try:
         together = [_moved(fit, state) for fit in Stack(learner, 2, network).fit(state, tasks)]
     except CannotStackError as error:

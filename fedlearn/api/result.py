@@ -12,6 +12,7 @@ from fedlearn import objects
 from fedlearn.api.guest import guest
 from fedlearn.config import RunConfig, config_from
 from fedlearn.errors import UsageError
+from fedlearn.runs.checkpoint import TIED
 from fedlearn.runs.folder import RunFolder
 from fedlearn.state import State
 
@@ -78,7 +79,7 @@ class Run:
 
     @property
     def state(self) -> State:
-        """The final model as named arrays."""
+        """The final model as named arrays; a parameter with several names has them all."""
         return self._state(LATEST)
 
     @property
@@ -130,13 +131,18 @@ class Run:
         return page
 
     def _state(self, name: str) -> State:
+        import json
+
+        from safetensors import safe_open
         from safetensors.numpy import load_file
 
         path = self.folder / name
         if not path.is_file():
             raise UsageError(f"{path}: it is not there: no round was committed, or none evaluated")
-        state: State = load_file(path)
-        return state
+        state: dict[str, Any] = load_file(path)
+        with safe_open(path, "numpy") as file:
+            tied = json.loads((file.metadata() or {}).get(TIED, "{}"))
+        return state | {name: state[first] for name, first in tied.items()}
 
     def _made(self) -> Model:
         """Return the run's model, without weights, on the CPU: the device of the run need not be here."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data import DATASETS, load_dataset
@@ -92,6 +94,7 @@ class Traits:
     fingerprint: str = ""  # of the data set, and of the file of a partition
     is_private: bool = False
     test_is_public: bool = False
+    tied: Mapping[str, str] = field(default_factory=dict)  # further names of a parameter -> the one that is stored
 
     def of_private_learner(self) -> Traits:
         """Return the same where the learner makes it private, whatever the model: its loss is measured, too."""
@@ -109,7 +112,14 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
     is_private = model_spec(config.model.name).is_private or model.metrics.privacy_loss is not None
     is_public = bool(getattr(dataset, "test_is_public", _asked_for(config) in DATASETS))
     return Traits(
-        model.update_kind, model.metrics, dataset.spec, sums, fingerprint_of(config, dataset), is_private, is_public
+        model.update_kind,
+        model.metrics,
+        dataset.spec,
+        sums,
+        fingerprint_of(config, dataset),
+        is_private,
+        is_public,
+        tied=getattr(model, "tied", {}),
     )
 
 
@@ -128,11 +138,11 @@ def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
     """
     config = from_flower(settings)
     dataset, model = loaded(config)
-    examples = dataset.test if len(dataset.test) else dataset.train
+    examples = max(dataset.test, dataset.train, key=lambda each: min(len(each), TRIED))  # the test set, if it can be
     if not isinstance(model, Tryable) or not len(examples):
         return ()
     try:
-        outputs = model.try_step(examples.at(slice(0, TRIED)))
+        outputs = model.try_step(examples.at(np.arange(TRIED) % len(examples)))
     except SettingError:
         raise
     except Exception as error:  # of the user's own code

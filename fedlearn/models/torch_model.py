@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
@@ -30,19 +31,23 @@ from fedlearn.config.schema import Precision
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.metrics import Metrics
 from fedlearn.models.base import NOTHING, Evaluation
+from fedlearn.models.beside import Beside
 from fedlearn.models.device import CPU, device_of, enter, seed_torch
 from fedlearn.models.inputs import inputs_of
 from fedlearn.models.objectives import Classification, Objective, objective_for
 from fedlearn.models.process import prepare_to_train
+from fedlearn.random_generators import seeded_globals
 from fedlearn.seeding import seed_for
-from fedlearn.state import Array, State, UpdateKind
+from fedlearn.state import Array, State, UpdateKind, is_never_negative
 
 NUMBERS = {
     torch.float16, torch.float32, torch.float64, torch.bool,
     torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
 }  # fmt: skip
+OVER_A_BATCH = nn.modules.batchnorm._NormBase
 NORMS = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 MOST_RESIDENT = 8 << 30  # bytes of examples that are kept in a GPU's memory; a tenth of what large ones have
+MADE = 0  # seed of what a module draws when it is made, and keeps in no state
 EVALUATION_BATCH = 100  # examples; larger batches push activations out of the cache (1.3-1.7 times slower)
 
 
@@ -87,10 +92,13 @@ class TorchModel:
         self.spec = spec
         self.precision: Precision = "float32"
         self._build = build
-        with torch.random.fork_rng(devices=[]):
+        self._takes_one: bool | None = None
+        self._seed = 0  # of what is drawn while examples are measured
+        with seeded_globals(MADE):  # the same numbers, in each process, for what is in no state
             self.module = self._fresh()
         _check_numbers(self.module)
         self.objective = objective or objective_for(spec)
+        _check_memory(self.module)
         self.on(CPU)
 
     def on(self, device: torch.device) -> None:
@@ -101,20 +109,29 @@ class TorchModel:
         self.inputs = inputs_of(self.spec, device)
         self.module.to(device)
         self._parts = tuple(self.module.modules())
-        trained = [(name, each) for name, each in self.module.named_parameters() if each.requires_grad]
-        self.names = [name for name, _ in trained]
+        held = self.module.state_dict(keep_vars=True)
+        own = {id(each): name for name, each in reversed(held.items())}  # of several names of one tensor the first
+        trained = [each for each in self.module.named_parameters() if each[1].requires_grad]
+        self.names = [own.get(id(each), name) for name, each in trained]
+        self.tied = {name: own[id(each)] for name, each in held.items() if name != own[id(each)]}
         self._rounded = _all_but_of_norms(self.module)
         self.parameters = [each for _, each in trained]
         for dtype in {each.dtype for each in self.parameters}:
             _flatten([each for each in self.parameters if each.dtype is dtype])
         # Views of the module's own memory: parameters and buffers; as arrays where these can be.
-        self._tensors: dict[str, Tensor] = self.module.state_dict()
+        self._tensors = {name: each.detach() for name, each in held.items() if name not in self.tied}
         self._views = {name: tensor.numpy() for name, tensor in self._tensors.items()} if device == CPU else {}
+        self._signed = [name for name in self._tensors if is_never_negative(name)]
+        stored = {id(each) for each in held.values()}
+        kept: list[dict[str, Any]] = [each for part in self._parts for each in (part._parameters, part._buffers)]
+        self._places = [(place, name, each) for place in kept for name, each in place.items() if id(each) in stored]
+        self.beside = Beside({"": self.module, "objective": self.objective}, without=held.values())
 
     def planned(self, config: RunConfig) -> Self:
         """Return the model where a run with these settings computes it."""
         self.on(device_of(config.engine.device))
         self.precision = config.training.precision
+        self._seed = seed_for(config.seed, purpose="evaluation")
         return self
 
     @property
@@ -146,10 +163,10 @@ class TorchModel:
 
     def initial_state(self, *, seed: int) -> State:
         """Return the module's own initialisation under a seed."""
-        with torch.random.fork_rng(devices=[]):
+        with seeded_globals(seed_for(seed, purpose="initial state, not by torch")):
             seed_torch(CPU, seed_for(seed, purpose="initial state"))
             fresh = self._fresh().state_dict()
-        return {name: tensor.numpy().copy() for name, tensor in fresh.items()}
+        return {name: fresh[name].numpy().copy() for name in self._tensors}
 
     def _fresh(self) -> nn.Module:
         """Return a new module; layers that find out their own size, as `nn.LazyLinear`, are shown two examples."""
@@ -188,20 +205,38 @@ class TorchModel:
             self.module.train()
 
     def load(self, state: State) -> None:
-        """Copy a state into the module."""
+        """Copy a state into the module, and put back what else it and the objective keep.
+
+        A tensor with several names is stored by the first; where a state has the others, too, the last of them counts.
+        """
+        self.beside.put_back()
         for name, view in self._views.items():
             np.copyto(view, state[name])
         if not self._views:
             for name, tensor in self._tensors.items():
                 tensor.copy_(torch.from_numpy(np.array(state[name])))
+        for name, first in self.tied.items():
+            if name in state:
+                self._tensors[first].copy_(torch.from_numpy(np.array(state[name])))
+        for name in self._signed:
+            self._tensors[name].clamp_(min=0)
+        for parameter in self.parameters:
+            parameter.grad = None  # of a learner that adds gradients up there
 
     def arrays(self) -> State:
         """Return the module's state as arrays; on the CPU they share its memory."""
+        for held, name, tensor in self._places:
+            if held[name] is not tensor:  # the module has put another one in its place
+                _take_over(tensor, held[name], name)
+                held[name] = tensor
         return self._views or {name: tensor.cpu().numpy() for name, tensor in self._tensors.items()}
 
     def tensors_of(self, arrays: Mapping[str, Array]) -> list[Tensor]:
-        """Return what arrays hold of each parameter, in the order of `parameters`; on the CPU they share memory."""
-        return [torch.from_numpy(arrays[name]).to(self.device) for name in self.names]
+        """Return what arrays hold of each parameter, in the order of `parameters`.
+
+        On the CPU they share memory, unless the array must not be written to.
+        """
+        return [torch.from_numpy(np.require(arrays[name], requirements="W")).to(self.device) for name in self.names]
 
     def inputs_at(self, examples: Examples, rows: NDArray[np.integer[Any]]) -> Tensor:
         """Return what the module is given of these rows; a GPU takes them from its own memory, if they fit there.
@@ -229,21 +264,47 @@ class TorchModel:
         """
         inputs = self.inputs(np.array(examples.inputs))
         targets = self.targets(np.array(examples.targets))
-        with torch.random.fork_rng(devices=[]):
+        with seeded_globals(self._seed, self.beside.generators):
             self.train()
             outputs = self.outputs(inputs)
             if why_not := self.objective.why_not(outputs, targets):
                 raise ValueError(why_not)
             loss = self.objective.loss(outputs, targets)
             torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+        self.arrays()  # raises where a tensor of the state was replaced by one of another shape
         return outputs
+
+    def takes_one(self, examples: Examples) -> bool:
+        """Return whether a step can be taken on one example alone; a norm over a batch needs two. Tried once."""
+        if self._takes_one is None:
+            self._takes_one = not self._may_need_two() or self._works_on(examples, 1) or not self._works_on(examples, 2)
+            self.beside.put_back()
+        return self._takes_one
+
+    def _may_need_two(self) -> bool:
+        return self.beside.is_foreign or any(isinstance(part, OVER_A_BATCH) for part in self._parts)
+
+    def _works_on(self, examples: Examples, count: int) -> bool:
+        """Return whether a copy of the module, in training, makes a finite loss of so many examples."""
+        rows = np.arange(count) % len(examples)
+        module = self.module
+        try:
+            self.module = deepcopy(module).train()
+            with seeded_globals(MADE), torch.no_grad():
+                outputs = self.outputs(self.inputs_at(examples, rows))
+                loss = self.objective.loss(outputs, self.targets(examples.targets[rows]))
+            return bool(torch.isfinite(loss))
+        except Exception:  # of the user's own module; whatever it is, a step on its examples says it
+            return False
+        finally:
+            self.module = module
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return what is measured, in float64 sums over batches of fixed size."""
         self.load(state)
         self.module.eval()
         total = NOTHING
-        with torch.inference_mode():
+        with torch.inference_mode(), self.drawing(self._seed):
             for start in range(0, len(examples), EVALUATION_BATCH):
                 batch = slice(start, start + EVALUATION_BATCH)
                 outputs = self.outputs(self.inputs(np.array(examples.inputs[batch])))
@@ -256,7 +317,13 @@ class TorchModel:
                 if _has_nan(outputs):
                     measured = dict.fromkeys(measured, math.nan)  # it has answered nothing, rightly or not
                 total += Evaluation(measured, len(targets), self.objective.confusion(outputs, targets))
+        if self.beside.is_foreign:
+            self.beside.put_back()
         return total
+
+    def drawing(self, seed: int) -> AbstractContextManager[object]:
+        """Seed what code of others may draw from in the block; nothing where all is ours or torch's."""
+        return seeded_globals(seed, self.beside.generators) if self.beside.is_foreign else nullcontext()
 
 
 def _has_nan(outputs: Any) -> bool:
@@ -276,6 +343,31 @@ def _check_numbers(module: nn.Module) -> None:
         if not isinstance(each, Tensor) or each.dtype not in NUMBERS:
             kind = each.dtype if isinstance(each, Tensor) else type(each).__name__
             raise TypeError(f"{name} is {kind}: a state holds arrays of real numbers of up to 64 bits, no bfloat16")
+
+
+def _check_memory(module: nn.Module) -> None:
+    """Raise TypeError where two parameters lie in one place: each would be trained, sent and averaged for itself."""
+    begun: dict[int, str] = {}
+    for name, each in module.named_parameters():
+        if not each.requires_grad:
+            continue
+        other = begun.setdefault(each.data_ptr(), name) if each.numel() else name
+        if other != name:
+            raise TypeError(
+                f"{name} and {other} share memory, but are two parameters: make them one, by assigning the parameter "
+                "itself and not its .data"
+            )
+
+
+def _take_over(tensor: Tensor, other: Tensor | None, name: str) -> None:
+    """Copy what a module has put in the place of a tensor of its state; raise TypeError where it is of another kind."""
+    if other is None or other.shape != tensor.shape or not torch.can_cast(other.dtype, tensor.dtype):
+        now = "None" if other is None else f"{other.dtype} of shape {tuple(other.shape)}"
+        raise TypeError(
+            f"{name} was {tensor.dtype} of shape {tuple(tensor.shape)}, and is {now} after a fit: what a state holds "
+            "keeps its shape and its kind of numbers"
+        )
+    tensor.copy_(other.detach())
 
 
 def _all_but_of_norms(module: nn.Module) -> dict[str, nn.Parameter]:

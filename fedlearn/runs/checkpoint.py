@@ -65,6 +65,7 @@ HISTORY = "checkpoint/history.jsonl"
 TABLE = "metrics.csv"
 BEST = "best.safetensors"
 APPENDED = ("events.jsonl", "nodes.csv")  # by log.py and nodes.py
+TIED = "tied"  # in the head of a file with a state
 STATE_NAME = re.compile(r"checkpoint/round-(\d{6,})\.state\.safetensors")
 OBJECT_NAME = re.compile(rf"{objects.FOLDER}/\w+-[0-9a-f]{{{objects.DIGITS}}}\.pickle")
 
@@ -163,9 +164,17 @@ def storing(folder: Path, path: Path | None = None) -> Iterator[None]:
         ) from error
 
 
-def pack_state(arrays: Mapping[str, Array]) -> bytes:
-    """Return named arrays as a safetensors file; the same arrays give the same bytes."""
-    return safetensors_save({name: np.asarray(array, order="C") for name, array in arrays.items()})
+def pack_state(arrays: Mapping[str, Array], tied: Mapping[str, str] | None = None) -> bytes:
+    """Return named arrays as a safetensors file; the same arrays give the same bytes.
+
+    Parameters
+    ----------
+    tied
+        Further names of some of them -> the name by which they are stored; stand in the file's head, as one text, since
+        safetensors writes several in an order of chance.
+    """
+    named = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    return safetensors_save(named, {TIED: json.dumps(dict(tied), sort_keys=True)} if tied else None)
 
 
 def sha256(data: bytes) -> str:
@@ -186,6 +195,8 @@ class RunStore:
         Those that the run has to keep (`folder.kept_settings`): stored with it, and compared when it is loaded.
     data
         The data set's fingerprint, likewise; empty if it is not to be compared.
+    tied
+        Further names of parameters of the state -> the name by which each is stored.
     """
 
     def __init__(
@@ -195,8 +206,10 @@ class RunStore:
         settings: Mapping[str, Setting] | None = None,
         *,
         data: str = "",
+        tied: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
+        self._tied = tied
         self.metrics = metrics
         self.state: State = {}
         self.memory: Mapping[str, Array] = {}
@@ -376,6 +389,11 @@ class RunStore:
         if sorted(state) != sorted(manifest.parameters):
             raise CheckpointError(f"{self.folder / CHECKPOINT} names other parameters than {names[0]} holds")
         self.state = {name: state[name] for name in manifest.parameters}
+        if twice := sorted(self.state.keys() & (self._tied or {}).keys()):
+            raise UsageError(
+                f"the run in {self.folder} was begun by a version of fedlearn that stored {twice[0]} apart from "
+                f"{(self._tied or {})[twice[0]]}, though they are one parameter: begin another run"
+            )
         self.memory = memory[0] if memory else {}
         self.node_states = self._read(nodes, files[nodes], first=sizes.get(nodes)) if nodes else b""
         self._memories = MemoryFile.of(nodes, self.node_states, whole=manifest.nodes_whole)
@@ -509,7 +527,7 @@ class RunStore:
     ) -> None:
         number = len(history.rounds)
         new = self._unstored_states(number, history, versions)
-        packed = new[number] = pack_state(state)
+        packed = new[number] = pack_state(state, self._tied)
         data = {_state_name(version): content for version, content in new.items()}
         if memory:
             data[_memory_name(number)] = pack_state(memory)
@@ -557,7 +575,7 @@ class RunStore:
     def _unstored_states(self, number: int, history: History, versions: Collection[int]) -> dict[int, bytes]:
         """Return the states since the last store that have to be stored now: those worked on, and the best."""
         wanted = {*versions, _best_of(history)} & self._unstored.keys() - {number}
-        return {version: pack_state(self._unstored[version]) for version in sorted(wanted)}
+        return {version: pack_state(self._unstored[version], self._tied) for version in sorted(wanted)}
 
     def _put(self, manifest: Manifest) -> None:
         """Have the folder hold what a manifest names."""

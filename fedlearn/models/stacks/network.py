@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from fedlearn.models.stacks.stacked import Layout, Stacked, joined, of_node
+from fedlearn.models.beside import Beside
+from fedlearn.models.stacks.stacked import CannotStackError, Layout, Stacked, joined, of_node
 from fedlearn.models.stacks.streams import Stream
-from fedlearn.state import Array, State
+from fedlearn.state import Array, State, is_never_negative
 
 LossOf = Callable[[Any, Tensor], Tensor]
 ONE_BY_ONE: tuple[type[nn.Module], ...] = (nn.RNNBase, nn.MultiheadAttention)
@@ -39,17 +40,26 @@ class StackedNetwork:
         held = _held_by(module)
         self._names = {id(each): name for name, each in reversed(held.items())}
         self._own = {name: self._names[id(each)] for name, each in held.items()}  # of two names of one tensor the first
-        self._sent = [name for name, each in module.state_dict(keep_vars=True).items() if isinstance(each, Tensor)]
+        stored = module.state_dict(keep_vars=True)
+        self._sent = [name for name, each in stored.items() if isinstance(each, Tensor) and self._own[name] == name]
         self._values = {
             name: held[name].detach().unsqueeze(0).repeat(count, *[1] * held[name].ndim)
             for name in dict.fromkeys(self._own.values())
         }
+        kept = self._values.keys() - set(self._sent)
+        self._kept = {name: self._values[name].clone() for name in sorted(kept)}  # buffers that are in no state
         self._skeleton = _Skeleton(module, self._names)
+        self._beside = Beside({"": self._skeleton.module})
 
     def load(self, state: State) -> None:
-        """Have every node begin with a state."""
+        """Have every node begin with a state, and all that is in none as it was at first."""
+        self._beside.put_back()
+        for name, value in self._kept.items():
+            self._values[name].copy_(value)
         for name in self._sent:
-            self._values[self._own[name]].copy_(torch.from_numpy(np.array(state[name])))
+            value = self._values[name].copy_(torch.from_numpy(np.array(state[name])))
+            if is_never_negative(name):
+                value.clamp_(min=0)
 
     def parameters_of(self, k: int) -> list[Tensor]:
         """Return the trained parameters of a node; they share memory."""
@@ -57,7 +67,7 @@ class StackedNetwork:
 
     def arrays_of(self, k: int) -> dict[str, Array]:
         """Return the state of a node."""
-        return {name: self._values[self._own[name]][k].cpu().numpy() for name in self._sent}
+        return {name: self._values[name][k].cpu().numpy() for name in self._sent}
 
     def parameters(self, count: int) -> list[Tensor]:
         """Return the trained parameters of the first nodes, (count, ...) each; they share memory."""
@@ -136,10 +146,10 @@ class _Skeleton:
     def __init__(self, module: nn.Module, names: Mapping[int, str]) -> None:
         self._places: list[tuple[nn.Module, str, str]] = []
         copied: dict[int, Any] = {}
-        self._module = deepcopy(module, copied)
+        self.module = deepcopy(module, copied)
         by_id = {id(copied[key]): name for key, name in names.items() if key in copied}
-        self._hollow(self._module, by_id)
-        self._module.train()
+        self._hollow(self.module, by_id)
+        self.module.train()
 
     def _hollow(self, module: nn.Module, names: Mapping[int, str]) -> None:
         for name, child in list(module.named_children()):
@@ -162,7 +172,11 @@ class _Skeleton:
                 module.own[place] = tensors[name]
             else:
                 object.__setattr__(module, place, tensors[name])
-        return self._module(inputs)
+        outputs = self.module(inputs)
+        for module, place, name in self._places:
+            if not isinstance(module, _OneByOne) and getattr(module, place) is not tensors[name]:
+                raise CannotStackError(f"it puts another tensor in the place of {name}")
+        return outputs
 
 
 class _OneByOne(nn.Module):

@@ -1,0 +1,144 @@
+"""Fits of one node after another, each as if its process had trained no other.
+
+What a learner keeps is put back before a fit (`fedlearn.models.beside`; a model does so itself when a state is loaded),
+and the generators of Python, NumPy and torch, which foreign code may draw from, stand where (seed, round, node) puts
+them. Where all code is ours, neither is needed, as ours draws from none but torch's, which the learner seeds.
+
+With noise that is to protect, ``privacy.noise = "secure"`` or a private learner's own, the operating system seeds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from client.learners.base import Learner, LocalFit, LocalTask
+from fedlearn.config import RunConfig
+from fedlearn.data.base import Examples
+from fedlearn.errors import SettingError
+from fedlearn.models.beside import Beside
+from fedlearn.random_generators import seeded_globals
+from fedlearn.seeding import seed_for
+from fedlearn.state import State
+
+TRIED = 4  # examples
+NAMED = 5  # names in one line
+UNSEEN = (
+    "two fits of one node with one seed differ: something is drawn where no seed reaches (os.urandom, secrets, "
+    "random.SystemRandom, numpy.random.default_rng() without a seed), or kept where it cannot be seen: draw from the "
+    "global generators of torch, NumPy or Python, which are seeded for each fit"
+)
+
+KEPT = (
+    "{names}: no part of the model's state, so it begins anew in each fit; register it as a buffer to have it sent and "
+    "averaged, or keep it in task.memory of a learner"
+)
+
+
+class Fits:
+    """A run's learner, asked for one fit after another.
+
+    Parameters
+    ----------
+    model
+        What the learner trains.
+    are_secret
+        The run's nodes publish with noise that they pay for.
+    """
+
+    def __init__(self, learner: Learner, model: Any, config: RunConfig, *, are_secret: bool) -> None:
+        self.learner = learner
+        self._config = config
+        of_model = getattr(model, "beside", None)
+        known = (model.module, model.objective, *model.module.state_dict(keep_vars=True).values()) if of_model else ()
+        roots = {"learner": learner} if of_model else {"learner": learner, "model": model}
+        kept = Beside(roots, without=known, apart=getattr(learner, "kept_between_fits", ()))
+        self._beside: list[Beside] = [kept, *([of_model] if of_model else [])]
+        own = any(":" in name for name in (config.training.optimizer, config.training.lr_schedule))
+        self._is_foreign = own or any(each.is_foreign for each in self._beside)
+        noise = config.privacy.noise
+        self._is_seeded = noise == "seeded" or (noise == "auto" and not are_secret)
+
+    def fit(self, state: State, task: LocalTask) -> LocalFit:
+        """Return what the learner makes of a state on one node."""
+        with self._alone(self._seed_of(task)):
+            return self.learner.fit(state, task)
+
+    def fit_many(self, state: State, tasks: Sequence[LocalTask]) -> Iterator[LocalFit]:
+        """Yield what it makes of the state on several nodes, which it may train together."""
+        with self._alone(self._seed_of(tasks[0])):
+            yield from self.learner.fit_many(state, tasks)
+
+    def put_back(self) -> None:
+        """Leave no trace of a fit whose report is made: another run of this process may begin with what it finds."""
+        if self._is_foreign:
+            for each in self._beside:
+                each.put_back()
+
+    def why_not_stacked(self, examples: Examples) -> str:
+        """Return why the learner trains no nodes together, as it says itself: the same in each process."""
+        with self._alone(0):
+            why_not = self.learner.why_not_stacked(examples)
+        self.put_back()
+        return why_not
+
+    def _seed_of(self, task: LocalTask) -> int:
+        return seed_for(task.seed, purpose="fit", round_number=task.round_number, node=task.partition_id)
+
+    @contextmanager
+    def _alone(self, seed: int) -> Iterator[None]:
+        """Put back what the learner keeps, and have foreign code draw by a seed, if any was found."""
+        if not self._is_foreign:
+            yield
+            return
+        self.put_back()
+        held = [generator for each in self._beside for generator in each.generators]
+        with seeded_globals(seed if self._is_seeded else None, held):
+            yield
+
+    def tried(self, state: State, train: Examples) -> str:
+        """Return what is put back before each fit and would else change the next one; empty if nothing is.
+
+        Raises
+        ------
+        SettingError
+            Where a fit depends on something that can be neither put back nor seeded.
+        """
+        if not (self._is_foreign and self._is_seeded and len(train)):
+            return ""
+        try:
+            first = self._trial_fit(state, train)
+            changed = sorted({name for each in self._beside for name in each.changed()})
+            with self._left_as_they_are():
+                is_alike = _same(first, self._trial_fit(state, train))
+            if is_alike or (changed and _same(first, self._trial_fit(state, train))):
+                more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
+                return "" if is_alike else ", ".join(changed[:NAMED]) + more
+        except Exception:  # what does not fit is said by the model's own trial, or by each node
+            return ""
+        finally:
+            self.put_back()
+        setting, name = "training.learner", self._config.training.learner
+        raise SettingError(*((setting, name) if ":" in name else ("model.name", self._config.model.name)), UNSEEN)
+
+    def _trial_fit(self, state: State, train: Examples) -> State:
+        rows = np.arange(min(TRIED, len(train)))
+        task = LocalTask(train, rows, self._config.seed, 1, 0, {}, most_examples=2 * TRIED)
+        return {name: array.copy() for name, array in self.fit(state, task).arrays.items()}
+
+    @contextmanager
+    def _left_as_they_are(self) -> Iterator[None]:
+        for each in self._beside:
+            each.is_left = True
+        try:
+            yield
+        finally:
+            for each in self._beside:
+                each.is_left = False
+
+
+def _same(one: State, other: State) -> bool:
+    return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
