@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from fedlearn import objects
 from fedlearn.config import RunConfig, config_from
-from fedlearn.errors import UsageError
+from fedlearn.errors import UsageError, said
 from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.reading import open_regular
 from fedlearn.state import State
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from fedlearn.models.base import Model
 
 LATEST, BEST = "model.safetensors", "best.safetensors"
+MOST_STATE_BYTES = 1 << 33  # of a state that is read as a whole
+MOST_TABLE_BYTES = 1 << 28  # of metrics.csv and nodes.csv, a row of which takes about a hundred
 
 
 class Run:
@@ -127,12 +130,19 @@ class Run:
         return page
 
     def _state(self, name: str) -> State:
-        from safetensors.numpy import load_file
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
 
         path = self.folder / name
-        if not path.is_file():
-            raise UsageError(f"{path}: it is not there: no round was committed, or none evaluated")
-        state: State = load_file(path)
+        try:
+            with open_regular(path, most=MOST_STATE_BYTES) as file:
+                state: State = load(file.read())
+        except FileNotFoundError:
+            raise UsageError(f"{path}: it is not there: no round was committed, or none evaluated") from None
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}: put back the file that was written") from None
+        except (SafetensorError, ValueError, KeyError, TypeError, MemoryError) as error:
+            raise UsageError(f"{path}: it is not what was written: {said(error)}") from None
         return state
 
     def _made(self) -> Model:
@@ -193,9 +203,15 @@ def load(folder: str | Path) -> Run:
 def _table(path: Path, why: str) -> pd.DataFrame:
     import pandas as pd
 
-    if not path.is_file():
-        raise UsageError(f"{path}: it is not there: {why}")
-    return pd.read_csv(path, dtype=str).apply(_numbers)
+    try:
+        with open_regular(path, most=MOST_TABLE_BYTES) as file:
+            return pd.read_csv(file, dtype=str).apply(_numbers)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: it is not there: {why}") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}: put back the file that was written") from None
+    except (ValueError, MemoryError) as error:  # of which pandas' own are
+        raise UsageError(f"{path}: it is not what was written: {said(error)}") from None
 
 
 def _numbers(column: pd.Series) -> pd.Series:

@@ -162,7 +162,7 @@ def _cache_errors() -> Iterator[None]:
 
 
 def _folder_of(name: str, key: str) -> Path:
-    return cache_folder() / f"{name}-{_hash(f'{FORMAT}/{key}'.encode())}"
+    return cache_folder() / f"{name}-{_hash(os.fsencode(f'{FORMAT}/{key}'))}"
 
 
 def _hash(*parts: bytes | memoryview) -> str:
