@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from fedlearn.report.charts import learning as charts
 from fedlearn.report.charts import rounds
 from fedlearn.report.charts.axes import axis_of, log_axis_of
+from fedlearn.report.charts.plots import save
 from fedlearn.report.points import points_of
 from tests.unit.report.conftest import rows_of
 
@@ -59,10 +62,34 @@ def test_a_single_round_is_no_curve(stored):
     assert by_key([stored(rows=rows_of([0.2]))]) == {}
 
 
-def test_long_lines_are_thinned_and_keep_their_ends(stored):
-    (line,) = by_key([stored(rows=rows_of([0.5] * (3 * charts.MOST_PLACES)))])["accuracy_by_round"].lines
+def test_points_of_long_lines_are_means_of_their_rounds(stored):
+    rows = rows_of([0.2, 0.4, 0.9] * charts.MOST_PLACES)
+    (line,) = by_key([stored(rows=rows)])["accuracy_by_round"].lines
     assert len(line.x) <= charts.MOST_PLACES + 1
-    assert (line.x[0], line.x[-1]) == (1, 3 * charts.MOST_PLACES)
+    assert (line.x[0], line.x[-1]) == (3, 3 * charts.MOST_PLACES)
+    assert line.y == pytest.approx([0.5] * len(line.x))
+
+
+def test_bars_of_many_rounds_are_means_of_several(stored):
+    run = stored(rows=[*rows_of([0.1] * 999), *rows_of([0.1], training_seconds=8.0)])
+    for chart in (rounds.phases(run), rounds.fates(run)):
+        assert (len(chart.places), chart.each, chart.places[:3], chart.places[-1]) == (334, 3, (1, 4, 7), 1)
+        assert {len(heights) for heights in chart.layers.values()} == {334}
+    assert rounds.phases(run).layers["training"][-2:] == (2.0, 8.0)
+    assert "means of 3 rounds" in rounds.phases(run).title
+
+
+def test_bars_of_few_rounds_are_one_each(stored):
+    chart = rounds.phases(stored(rows=rows_of([0.1] * rounds.MOST_BARS)))
+    assert (len(chart.places), chart.each) == (rounds.MOST_BARS, 1)
+
+
+@pytest.mark.parametrize("count", [3, 8, 11, 13, 27])
+def test_no_tick_lies_between_two_rounds(stored, tmp_path, count):
+    run = stored(rows=rows_of([0.1] * count))
+    for chart in (by_key([run])["accuracy_by_round"], rounds.phases(run)):
+        save(chart, tmp_path, "one")
+        assert not re.findall(r">\d+\.\d+<", (tmp_path / "one.svg").read_text().partition("matplotlib.axis_2")[0])
 
 
 def test_bars_stack_to_the_cohort(stored):
