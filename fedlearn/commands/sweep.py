@@ -152,7 +152,7 @@ def _name_of(file: Path | None, plan: Plan, *, quick: bool) -> str:
 def _table(results: list[Result]) -> Table:
     """Return one row a point: what it is judged by and what it sent, means over seeds."""
     from fedlearn.metrics import KNOWN, declared
-    from fedlearn.report.numbers import number, size
+    from fedlearn.report.numbers import number_spread, size
     from fedlearn.sweeps.results import points_of
 
     points = points_of(results)
@@ -166,7 +166,7 @@ def _table(results: list[Result]) -> Table:
         table.add_column(escape(title), justify="right")
     for point in points:
         spreads = [point.over_seeds(metric.name) for metric in shown]
-        scores = [number(mean) + (f" ± {number(sd)}" if sd is not None else "") for mean, sd in spreads]
+        scores = [number_spread(*spread) for spread in spreads]
         upload = size(point.over_seeds("bytes_up").mean)
         table.add_row(*map(escape, point.labels.values()), str(len(point.runs)), *scores, upload)
     return table

@@ -135,9 +135,16 @@ def pareto(points: Sequence[Point]) -> ScatterChart | None:
 def front_of(places: Sequence[tuple[float, float]], *, lower_is_better: bool) -> list[bool]:
     """Return which places no other beats: fewer bytes and no worse a value, or as few and a better one.
 
-    >>> front_of([(1, 0.5), (2, 0.6), (3, 0.55)], lower_is_better=False)
-    [True, True, False]
+    Bytes that are alike to one in a hundred are as few.
+
+    >>> front_of([(1, 0.5), (2, 0.6), (3, 0.55), (2.001, 0.7)], lower_is_better=False)
+    [True, False, False, True]
     """
     sign = 1 if lower_is_better else -1
     costs = [(x, sign * y) for x, y in places]
-    return [not any(a <= x and b <= y and (a, b) != (x, y) for a, b in costs) for x, y in costs]
+    return [not any(_beats(*other, *cost) for other in costs) for cost in costs]
+
+
+def _beats(x: float, cost: float, other_x: float, other_cost: float) -> bool:
+    is_as_small, is_smaller = x <= EQUAL * other_x, EQUAL * x < other_x
+    return is_as_small and cost <= other_cost and (is_smaller or cost < other_cost)

@@ -147,6 +147,19 @@ def test_of_equal_places_both_are_on_the_front_and_of_none_nobody():
     assert charts.front_of([], lower_is_better=False) == []
 
 
+def test_bytes_are_compared_in_pairs_whatever_the_largest_run_has_sent(stored):
+    places = [(105_563, 0.73), (105_566, 0.75), (158_349, 0.77), (105_570, 0.70)]
+    assert charts.front_of(places, lower_is_better=False) == [False, True, True, False]
+    runs = [stored(str(x), rows=rows_of([y], bytes_up=x)) for x, y in places]
+    chart = charts.pareto(points_of(runs))
+    assert {dot.label for dot in chart.dots if dot.on_front} == {"105566", "158349"}
+
+
+@given(st.lists(st.tuples(st.floats(1, 1.1), st.integers(1, 3)), min_size=1, max_size=8), st.booleans())
+def test_there_is_a_front_whatever_is_alike(places, lower_is_better):
+    assert any(charts.front_of(places, lower_is_better=lower_is_better))
+
+
 def test_a_band_may_be_one_deviation_to_each_side(stored):
     runs = [stored("a", rows=rows_of([0.2])), stored("b", settings={"seed": 2}, rows=rows_of([0.4]))]
     (point,) = points_of(runs)
