@@ -100,13 +100,28 @@ class Run:
         """Return the model of the best evaluated round, as `model` does."""
         return self._with(self.best_state)
 
-    def inputs(self, images: Any) -> Any:
-        """Return images, uint8 of shape (n, height, width, channels), as the model takes them."""
-        import numpy as np
+    def inputs(self, examples: Any) -> Any:
+        """Return examples as the model takes them.
+
+        Parameters
+        ----------
+        examples : array, tensor or data frame
+            As the run's data set holds them: images as uint8, from 0 to 255, of shape (n, height, width, channels), or
+            (n, height, width) if they are grey; rows as numbers; tokens as integers. Columns of a frame are found by
+            their names.
+
+        Raises
+        ------
+        UsageError
+            Where they are of another kind of numbers, range or shape.
+        """
+        from fedlearn.data.sources.like import examples_like
 
         with _threads_kept():
             made: Any = self._made()
-            return made.inputs(np.array(images))
+            if not hasattr(made, "inputs"):
+                raise UsageError(f"{self.settings.model.name}: this model takes examples as they are")
+            return made.inputs(examples_like(self.spec, examples))
 
     def evaluate(self, data: str | AnyDataset | Examples | None = None, *, best: bool = False) -> dict[str, float]:
         """Return what the model scores on test examples: mean by metric.
@@ -114,7 +129,8 @@ class Run:
         Parameters
         ----------
         data : str, Dataset or Examples, optional
-            A data set, of which the test examples are taken, its name, or examples; the run's own unless given.
+            A data set, of which the test examples are taken, its name, or examples; the run's own unless given. Classes
+            and columns that have names are those of the same names in the run's own data.
         best : bool, default=False
             Evaluate the best model instead of the final one.
         """
@@ -167,15 +183,17 @@ class Run:
 
     def _examples(self, data: str | AnyDataset | Examples | None) -> Examples:
         from fedlearn.data import load_dataset
-        from fedlearn.data.base import Dataset, TableDataset
+        from fedlearn.data.base import Dataset, Examples, TableDataset
+        from fedlearn.data.sources.like import examples_like, held_out_like
         from fedlearn.models.loaded import dataset_of
 
         if data is None:
             objects.look_in(self.folder)
             return dataset_of(self.settings).test
-        if isinstance(data, str):
-            return load_dataset(data, self.settings.data.dir).test
-        return data.test if isinstance(data, Dataset | TableDataset) else data
+        found = load_dataset(data, self.settings.data.dir) if isinstance(data, str) else data
+        if isinstance(found, Dataset | TableDataset):
+            return held_out_like(self.spec, found)
+        return Examples(examples_like(self.spec, found.inputs), found.targets, found.groups)
 
     def __repr__(self) -> str:
         return f"<Run {self.folder}>"

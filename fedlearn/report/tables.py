@@ -43,7 +43,7 @@ from fedlearn.report.stored import StoredRun
 
 WIDTH = 190  # columns, where it is not a terminal that is printed to
 SHA_SHOWN = 10  # digits of a SHA-256 on the page; files have all of them
-FORMULA = "=+-@\t\r\n＝＋－＠"  # noqa: RUF001  what a formula begins with
+FORMULA = "=+-@\t\n＝＋－＠"  # noqa: RUF001  what a formula begins with
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
@@ -187,8 +187,11 @@ def _no_formula(cell: object) -> object:
     >>> [_no_formula(cell) for cell in ("=cmd|' /C calc'!A0", "@SUM(1)", "-0.5", "+1e3", "a=b", -2.0, None)]
     ["'=cmd|' /C calc'!A0", "'@SUM(1)", '-0.5', '+1e3', 'a=b', -2.0, None]
     """
-    begins = isinstance(cell, str) and cell.lstrip(" ")[:1]
-    return f"'{cell}" if begins and begins in FORMULA and not NUMBER.fullmatch(str(cell)) else cell
+    if not isinstance(cell, str):
+        return cell
+    text = cell.replace("\r", " ")  # which the csv module does not quote: readers take it for the end of the row
+    begins = text.lstrip(" ")[:1]
+    return f"'{text}" if begins and begins in FORMULA and not NUMBER.fullmatch(text) else text
 
 
 def _latex_row(cells: Sequence[str]) -> str:

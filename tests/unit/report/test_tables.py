@@ -88,14 +88,14 @@ def test_in_a_terminal_cells_are_plain_text(capsys):
 
 # --- what programs make of the files ----------------------------------------------------------------------------------
 
-HOSTILE = ("=cmd|' /C calc'!A0", "@SUM(1)", "+1+1", "-2+3", "\tx", "\rx", " =1", "＝1")  # noqa: RUF001
+HOSTILE = ("=cmd|' /C calc'!A0", "@SUM(1)", "+1+1", "-2+3", "\tx", "\r=1", " =1", "＝1")  # noqa: RUF001
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_cell_and_no_head_is_a_formula_for_a_spreadsheet(text):
     table = Table.of_texts("t", "", ["name", text], [[text, "1"]], words=1)
     head, row = csv.reader(io.StringIO(table.as_csv()))
-    assert (head, row) == (["name", f"'{text}"], [f"'{text}", "1"])
+    assert head[1] == row[0] == "'" + text.replace("\r", " ")
 
 
 @pytest.mark.parametrize("text", ["-0.5", "+1e-3", "-.5", "a=b", "1+1", ""])
