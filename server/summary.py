@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from fedlearn import wire
@@ -93,7 +95,9 @@ def _scores(history: History) -> dict[str, object]:
 def _on_nodes(history: History) -> dict[str, object]:
     """Return the scores of the latest round in which nodes have measured the state on examples of their own."""
     names = [metric.name for metric in history.metrics.reported if metric.is_result]
-    rows = ({name: record.measured.get(name) for name in names} for record in reversed(history.rounds))
+    rows: Iterator[dict[str, object]] = (
+        {name: record.measured.get(name) for name in names} for record in reversed(history.rounds)
+    )
     return next((row for row in rows if any(value is not None for value in row.values())), {})
 
 
