@@ -29,7 +29,13 @@ TEST_FOLDERS = ("test", "val", "valid", "validation")
 
 
 @through_the_door
-def from_folder(folder: str | Path, *, size: Size | None = None, test_share: float = TEST_SHARE) -> Dataset:
+def from_folder(
+    folder: str | Path,
+    *,
+    size: Size | None = None,
+    classes: tuple[str, ...] | None = None,
+    test_share: float = TEST_SHARE,
+) -> Dataset:
     """Return the pictures in a folder; their classes are called as the folders they are in.
 
     Hidden files and folders are left out (``.ipynb_checkpoints``, ``._1.png``, ``__MACOSX``): they hold copies.
@@ -40,6 +46,8 @@ def from_folder(folder: str | Path, *, size: Size | None = None, test_share: flo
         With folders ``train`` and ``test`` (or ``val``) of one folder for each class, or with these alone.
     size
         (height, width) in pixels to which all are scaled; without it, they must be alike.
+    classes
+        All of them, in the order of their numbers, where a node with data of its own may lack a class.
     test_share
         Share that is held out where there is no folder for testing.
 
@@ -53,22 +61,22 @@ def from_folder(folder: str | Path, *, size: Size | None = None, test_share: flo
         raise DataNotFound(f"{root}: there is no such folder")
     train = root / "train" if (root / "train").is_dir() else root
     test = next((root / name for name in TEST_FOLDERS if train != root and (root / name).is_dir()), None)
-    classes = tuple(sorted(each.name for each in train.iterdir() if not _is_hidden(each.name) and each.is_dir()))
-    if len(classes) < 2:
+    found = tuple(sorted(each.name for each in train.iterdir() if not _is_hidden(each.name) and each.is_dir()))
+    if len(classes or found) < 2:
         raise UsageError(
-            f"{train}: it must hold a folder of pictures for each class, two at least; it has {len(classes)}"
+            f"{train}: it must hold a folder of pictures for each class, two at least; it has {len(found)}"
         )
     files = {part: _files_of(part) for part in (train, test) if part is not None}
 
     def make() -> Arrays:
-        declared = Declared(str(root), classes=[_shown(name) for name in classes])
+        declared = Declared(str(root), classes=classes or [_shown(name) for name in found])
         given: list[Given] = [
             _given(part, files[part], size) if part is not None else (None,) * 3 for part in (train, test)
         ]
         return with_facts(*declared.checked(given[0], given[1], test_share=test_share))
 
     every = [path for paths in files.values() for path in paths]
-    return dataset_at(str(root), "folder", f"{identity(*every)}\n{size=} {test_share=} {READING=}", make)
+    return dataset_at(str(root), "folder", f"{identity(*every)}\n{size=} {classes=} {test_share=} {READING=}", make)
 
 
 def _files_of(part: Path) -> list[Path]:

@@ -402,6 +402,12 @@ def test_a_folder_called_like_a_picture_is_a_folder(flowers):
     assert len(from_folder(flowers).train) == 9
 
 
+def test_a_folder_that_lacks_a_class_is_given_all_of_them(flowers):
+    found = from_folder(flowers, classes=("daisy", "rose", "tulip"))
+    assert (found.spec.classes, sorted(set(found.train.targets.tolist()))) == (3, [1, 2])
+    assert "none of the classes" in message(lambda: from_folder(flowers, classes=("daisy", "rose")))
+
+
 # --- modes of pictures ------------------------------------------------------------------------------------------------
 
 RAMP = np.linspace(0, 1, 30).reshape(5, 6)
