@@ -61,9 +61,12 @@ class FedlearnError(Exception):
 
 
 class UsageError(FedlearnError):
-    """What was asked for cannot be done; nothing was started."""
+    """What was asked for cannot be done; nothing was started. Its text, which may quote a stranger's, is printable."""
 
     exit_code = 2
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(printable(text))
 
 
 class SettingError(UsageError):

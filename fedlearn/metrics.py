@@ -61,6 +61,8 @@ class Metric:
         An upper bound on what a record has lost so far: it never falls from round to round, and every result says it.
     low, high
         The smallest and the largest value that it can have; a node that says another is not counted. None: no bound.
+    is_result
+        It stands in the result of a run though the state was not evaluated for it, but measured by nodes.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class Metric:
     is_privacy_loss: bool = False
     low: float | None = None
     high: float | None = None
+    is_result: bool = False
 
     def __post_init__(self) -> None:
         """Fill in the title; refuse a headline that nobody could rank."""
@@ -180,9 +183,9 @@ class Spread:
         """The columns, in the order of `of`: mean by examples, mean, worst tenth, deviation, Jain's index."""
         name, title, better, unit = self.metric.name, self.metric.title, self.metric.better, self.metric.unit
         return (
-            Metric(f"{name}_nodes", f"{title} on nodes", better, unit=unit, note="mean by examples"),
+            Metric(f"{name}_nodes", f"{title} on nodes", better, unit=unit, note="mean by examples", is_result=True),
             Metric(f"{name}_nodes_equal", f"{title} on nodes, equal", better, unit=unit, note="mean, each node alike"),
-            Metric(f"{name}_nodes_worst", f"{title} of the worst tenth of nodes", better, unit=unit),
+            Metric(f"{name}_nodes_worst", f"{title} of the worst tenth of nodes", better, unit=unit, is_result=True),
             Metric(f"{name}_nodes_deviation", f"deviation of {title} over nodes", "down", unit=unit),
             Metric(f"{name}_nodes_jain", f"Jain index of {title} over nodes", "up"),
         )
@@ -252,8 +255,8 @@ class Metrics:
 
     @property
     def results(self) -> tuple[Metric, ...]:
-        """What a run comes to: evaluations, the headline first, and what a record has lost."""
-        return tuple(m for m in self.by_interest if m.is_privacy_loss or m not in self.reported)
+        """What a run comes to: evaluations, the headline first, scores on nodes, and what a record has lost."""
+        return tuple(m for m in self.by_interest if m.is_privacy_loss or m.is_result or m not in self.reported)
 
     @property
     def on_nodes(self) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from fedlearn import wire
@@ -34,6 +36,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             "dataset_notice": config.data.notice,
             "model": config.model.name,
             **_scores(history),
+            **_on_nodes(history),
             **_privacy(run),
             **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
             **({"notices": list(run.notes)} if run.notes else {}),
@@ -90,6 +93,15 @@ def _scores(history: History) -> dict[str, object]:
         f"best_{metrics.best_by}": best.measured[metrics.best_by] if best else None,
         "best_round": best.round_number if best else None,
     }
+
+
+def _on_nodes(history: History) -> dict[str, object]:
+    """Return the scores of the latest round in which nodes have measured the state on examples of their own."""
+    names = [metric.name for metric in history.metrics.reported if metric.is_result]
+    rows: Iterator[dict[str, object]] = (
+        {name: record.measured.get(name) for name in names} for record in reversed(history.rounds)
+    )
+    return next((row for row in rows if any(value is not None for value in row.values())), {})
 
 
 def _privacy(run: ServerRun) -> dict[str, object]:

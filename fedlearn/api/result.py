@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from functools import cached_property
 from math import isfinite
@@ -11,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from fedlearn import objects
 from fedlearn.api.guest import guest
 from fedlearn.config import RunConfig, config_from
-from fedlearn.errors import UsageError
+from fedlearn.errors import UsageError, said
 from fedlearn.runs.checkpoint import TIED
 from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.reading import open_regular
 from fedlearn.state import State
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from fedlearn.models.base import Model
 
 LATEST, BEST = "model.safetensors", "best.safetensors"
+MOST_STATE_BYTES = 1 << 33  # of a state that is read as a whole
+MOST_TABLE_BYTES = 1 << 28  # of metrics.csv and nodes.csv, a row of which takes about a hundred
 
 
 class Run:
@@ -99,13 +103,28 @@ class Run:
         """Return the model of the best evaluated round, as `model` does."""
         return self._with(self.best_state)
 
-    def inputs(self, images: Any) -> Any:
-        """Return images, uint8 of shape (n, height, width, channels), as the model takes them."""
-        import numpy as np
+    def inputs(self, examples: Any) -> Any:
+        """Return examples as the model takes them.
+
+        Parameters
+        ----------
+        examples : array, tensor or data frame
+            As the run's data set holds them: images as uint8, from 0 to 255, of shape (n, height, width, channels), or
+            (n, height, width) if they are grey; rows as numbers; tokens as integers. Columns of a frame are found by
+            their names.
+
+        Raises
+        ------
+        UsageError
+            Where they are of another kind of numbers, range or shape.
+        """
+        from fedlearn.data.sources.like import examples_like
 
         with guest():
             made: Any = self._made()
-            return made.inputs(np.array(images))
+            if not hasattr(made, "inputs"):
+                raise UsageError(f"{self.settings.model.name}: this model takes examples as they are")
+            return made.inputs(examples_like(self.spec, examples))
 
     def evaluate(
         self, data: str | AnyDataset | Examples | None = None, *, best: bool = False
@@ -115,7 +134,8 @@ class Run:
         Parameters
         ----------
         data : str, Dataset or Examples, optional
-            A data set, of which the test examples are taken, its name, or examples; the run's own unless given.
+            A data set, of which the test examples are taken, its name, or examples; the run's own unless given. Classes
+            and columns that have names are those of the same names in the run's own data.
         best : bool, default=False
             Evaluate the best model instead of the final one.
         """
@@ -131,18 +151,23 @@ class Run:
         return page
 
     def _state(self, name: str) -> State:
-        import json
-
-        from safetensors import safe_open
-        from safetensors.numpy import load_file
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
 
         path = self.folder / name
-        if not path.is_file():
-            raise UsageError(f"{path}: it is not there: no round was committed, or none evaluated")
-        state: dict[str, Any] = load_file(path)
-        with safe_open(path, "numpy") as file:
-            tied = json.loads((file.metadata() or {}).get(TIED, "{}"))
-        return state | {name: state[first] for name, first in tied.items()}
+        try:
+            with open_regular(path, most=MOST_STATE_BYTES) as file:
+                data = file.read()
+            state: dict[str, Any] = load(data)
+            head = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])  # as the format has it
+            tied = json.loads(head.get("__metadata__", {}).get(TIED, "{}"))
+            return state | {name: state[first] for name, first in tied.items()}
+        except FileNotFoundError:
+            raise UsageError(f"{path}: it is not there: no round was committed, or none evaluated") from None
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}: put back the file that was written") from None
+        except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, MemoryError) as error:
+            raise UsageError(f"{path}: it is not what was written: {said(error)}") from None
 
     def _made(self) -> Model:
         """Return the run's model, without weights, on the CPU: the device of the run need not be here."""
@@ -166,15 +191,17 @@ class Run:
 
     def _examples(self, data: str | AnyDataset | Examples | None) -> Examples:
         from fedlearn.data import load_dataset
-        from fedlearn.data.base import Dataset, TableDataset
+        from fedlearn.data.base import Dataset, Examples, TableDataset
+        from fedlearn.data.sources.like import examples_like, held_out_like
         from fedlearn.models.loaded import dataset_of
 
         if data is None:
             objects.look_in(self.folder)
             return dataset_of(self.settings).test
-        if isinstance(data, str):
-            return load_dataset(data, self.settings.data.dir).test
-        return data.test if isinstance(data, Dataset | TableDataset) else data
+        found = load_dataset(data, self.settings.data.dir) if isinstance(data, str) else data
+        if isinstance(found, Dataset | TableDataset):
+            return held_out_like(self.spec, found)
+        return Examples(examples_like(self.spec, found.inputs), found.targets, found.groups)
 
     def __repr__(self) -> str:
         return f"<Run {self.folder}>"
@@ -202,9 +229,15 @@ def load(folder: str | Path) -> Run:
 def _table(path: Path, why: str) -> pd.DataFrame:
     import pandas as pd
 
-    if not path.is_file():
-        raise UsageError(f"{path}: it is not there: {why}")
-    return pd.read_csv(path, dtype=str).apply(_numbers)
+    try:
+        with open_regular(path, most=MOST_TABLE_BYTES) as file:
+            return pd.read_csv(file, dtype=str).apply(_numbers)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: it is not there: {why}") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}: put back the file that was written") from None
+    except (ValueError, MemoryError) as error:  # of which pandas' own are
+        raise UsageError(f"{path}: it is not what was written: {said(error)}") from None
 
 
 def _numbers(column: pd.Series) -> pd.Series:

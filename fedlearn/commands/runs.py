@@ -114,7 +114,7 @@ def _show(chosen: Sequence[StoredRun], *, of: int) -> None:
 
     rows = []
     for run in chosen:
-        metric = run.metrics.headline
+        metric = run.metrics.headline or next((m for m in run.metrics.results if m.is_result), None)
         score = f"{metric.axis_title} {number(run.latest(metric.name))}" if metric else "-"
         planned = run.settings.get("rounds.total", "?")
         about = (run.settings.get("data.dataset", "?"), run.settings.get("model.name", "?"))

@@ -152,7 +152,7 @@ def _name_of(file: Path | None, plan: Plan, *, quick: bool) -> str:
 def _table(results: list[Result]) -> Table:
     """Return one row a point: what it is judged by and what it sent, means over seeds."""
     from fedlearn.metrics import KNOWN, declared
-    from fedlearn.report.numbers import number, size
+    from fedlearn.report.numbers import number_spread, size
     from fedlearn.report.points import counts_in
     from fedlearn.sweeps.results import points_of
 
@@ -171,9 +171,8 @@ def _table(results: list[Result]) -> Table:
             if not isinstance(point.runs[0].summary.get(metric.name), int | float):
                 scores.append("-")
                 continue
-            mean, sd = point.over_seeds(metric.name)
             words = f" ({counts_in(point.runs)})" if metric.is_privacy_loss else ""
-            scores.append(number(mean) + (f" ± {number(sd)}" if sd is not None else "") + words)
+            scores.append(number_spread(*point.over_seeds(metric.name)) + words)
         upload = size(point.over_seeds("bytes_up").mean)
         table.add_row(*map(escape, point.labels.values()), str(len(point.runs)), *scores, upload)
     return table

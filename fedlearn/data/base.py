@@ -133,6 +133,8 @@ class Dataset:
         What the classes and groups are called, in their order; empty where they have numbers alone.
     made : Made, optional
         How its examples are made, where they are not there before they are asked for.
+    feature_names : tuple of str, default=()
+        What the columns of a table are called, in their order; empty where they have no names.
 
     Examples
     --------
@@ -153,6 +155,7 @@ class Dataset:
     class_names: tuple[str, ...] = ()
     group_names: tuple[str, ...] = ()
     made: Made | None = None
+    feature_names: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Return what it holds, in one line."""
@@ -178,6 +181,7 @@ class Dataset:
             target_shape=self.train.targets.shape[1:],
             vocabulary=self.vocabulary,
             class_names=self.class_names,
+            feature_names=self.feature_names,
         )
 
 
@@ -315,6 +319,8 @@ class DataSpec:
         Tokens are 0 to ``vocabulary - 1``; 0 where an example is not made of tokens.
     class_names : tuple of str, default=()
         What the classes are called, if they have names.
+    feature_names : tuple of str, default=()
+        What the columns of a table are called, if they have names.
 
     Examples
     --------
@@ -336,6 +342,7 @@ class DataSpec:
     target_shape: tuple[int, ...] = ()
     vocabulary: int = 0
     class_names: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()
 
     @property
     def is_image(self) -> bool:

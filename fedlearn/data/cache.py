@@ -197,7 +197,7 @@ def _cache_errors() -> Iterator[None]:
 
 
 def _place(name: str, key: str) -> str:
-    return f"{name}-{_hash(f'{FORMAT}/{key}'.encode())}"
+    return f"{name}-{_hash(os.fsencode(f'{FORMAT}/{key}'))}"
 
 
 def _hash(*parts: bytes | memoryview) -> str:

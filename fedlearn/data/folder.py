@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+from fedlearn.data.reading import size_of
 from fedlearn.errors import SettingError
 
 NETWORK_TIMEOUT = 20.0  # seconds without an answer
@@ -36,8 +37,9 @@ def data_folder(data_dir: str, *, wanted: str) -> tuple[Path | None, str]:
 
 
 def identity(*paths: Path) -> str:
-    """Return what changes when a file is replaced: its real path, size and time of change."""
-    return "\n".join(f"{path.resolve()} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths)
+    """Return what changes when a regular file is replaced: its real path, size and time of change."""
+    found = [(path, size_of(path)) for path in paths]
+    return "\n".join(f"{path.resolve()} {stat.st_size} {stat.st_mtime_ns}" for path, stat in found)
 
 
 @contextmanager

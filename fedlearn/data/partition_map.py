@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.folder import one_line
+from fedlearn.data.reading import one_line_of, text_of
 from fedlearn.errors import SettingError, UsageError
 
 SUFFIXES = (".csv", ".json")
 NOBODY = -1
+MOST_BYTES = 1 << 28  # of a file
 
 Rows = NDArray[np.int32]
 
@@ -34,11 +35,9 @@ def node_of_each(file: Path, examples: int) -> NDArray[np.int64]:
     """
     if not file.is_file():
         raise SettingError("data.partition", str(file), "there is no such file")
-    try:
-        text = file.read_text(encoding="utf-8-sig")
+    with one_line_of(file):
+        text = text_of(file, most=MOST_BYTES)
         pairs = _from_csv(file, text) if file.suffix == ".csv" else _from_json(file, json.loads(text))
-    except (OSError, ValueError, csv.Error) as error:
-        raise UsageError(f"{file} cannot be read: {one_line(error)}") from error
     nodes = np.full(examples, NOBODY, np.int64)
     for place, example, node in pairs:
         if not (_is_count(example) and example < examples):

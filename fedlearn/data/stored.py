@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -19,6 +19,7 @@ from fedlearn.files import named_cache
 
 ABOUT = "about"  # array with the JSON text of what a data set's arrays do not say
 PARTS = ("train", "test")
+MOST_NAMES = 10_000  # of columns
 
 Facts = Mapping[str, Any]
 """Fields of `Dataset` that JSON can hold: num_classes, mean, std, vocabulary, class_names, group_names."""
@@ -67,6 +68,12 @@ def with_facts(train: Examples, test: Examples, facts: Facts) -> Arrays:
     """Return the arrays of an entry that `dataset_at` reads."""
     text = json.dumps(facts, sort_keys=True).encode()
     return {**arrays_of(train, test), ABOUT: np.frombuffer(text, np.uint8)}
+
+
+def named_columns(names: Sequence[object]) -> Facts:
+    """Return the fact of what columns are called; none of numbers, and of more names than should travel with a spec."""
+    are_names = names and len(names) <= MOST_NAMES and all(isinstance(name, str) for name in names)
+    return {"feature_names": tuple(names)} if are_names else {}
 
 
 def packed(dataset: AnyDataset) -> tuple[Any, ...]:

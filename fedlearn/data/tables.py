@@ -42,6 +42,7 @@ from fedlearn.data.base import Examples, TableDataset, TableSchema
 from fedlearn.data.cache import Arrays, cached
 from fedlearn.data.drawing import drawn, share_held_out
 from fedlearn.data.folder import data_folder, identity, one_line
+from fedlearn.data.reading import text_of, through_the_door
 from fedlearn.errors import DataNotFound, UsageError
 
 TEST_SHARE = 0.2
@@ -105,10 +106,8 @@ def read_schema(path: Path) -> tuple[Path, Path | None, TableSchema]:
         Where it says something wrong; in one line.
     """
     try:
-        found = _SchemaFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise DataNotFound(f"data.dataset = {str(path)!r}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        found = _SchemaFile.model_validate(tomllib.loads(text_of(path)))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: not valid TOML: {one_line(error)}") from None
     except ValidationError as error:
         first = error.errors()[0]
@@ -119,6 +118,7 @@ def read_schema(path: Path) -> tuple[Path, Path | None, TableSchema]:
     return path.parent / found.data, path.parent / found.test if found.test else None, schema
 
 
+@through_the_door
 def load_schema_file(name: str, data_dir: str) -> TableDataset:
     """Return the table that a TOML file describes; looked for here, then in the data folder."""
     path = Path(name).expanduser()

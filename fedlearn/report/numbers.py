@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import floor, log10
+
+ALIKE = 1e-6  # of a mean: a smaller deviation is none
 SMALL = 5e-4  # below it, four digits behind the point say nothing
 ROUNDED = 0.9995  # of a unit: what three digits write as 1 of it
 BYTE_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
@@ -33,11 +36,13 @@ def size(count: float) -> str:
 def size_spread(mean: float, sd: float) -> str:
     """Return a mean and its deviation in one unit.
 
-    >>> size_spread(3_750_000, 0), size_spread(3_750_000, 21_000)
-    ('3.75 ± 0 MB', '3.75 ± 0.021 MB')
+    >>> size_spread(3_750_000, 0), size_spread(3_750_000, 21_000), size_spread(105_564, 1.15)
+    ('3.75 MB', '3.75 ± 0.02 MB', '105.564 ± 0.001 kB')
     """
     divisor, unit = byte_unit(mean)
-    return f"{_digits(mean / divisor)} ± {_digits(sd / divisor)} {unit if divisor > 1 else 'B'}"
+    scaled = mean / divisor
+    decimals = 0 if divisor == 1 else max(0, 2 - int(log10(max(scaled, 1.0))))
+    return spread_of(scaled, sd / divisor, decimals, f" {unit if divisor > 1 else 'B'}") or size(mean)
 
 
 def _digits(value: float) -> str:
@@ -82,10 +87,10 @@ def ratio(value: float) -> str:
 def ratio_spread(mean: float, sd: float) -> str:
     """Return a mean ratio and its deviation.
 
-    >>> ratio_spread(9.934, 0.02), ratio_spread(1.0, 0.0)
-    ('9.93 ± 0.02x', '1.00 ± 0.00x')
+    >>> ratio_spread(9.934, 0.02), ratio_spread(1.0, 0.0), ratio_spread(256.2, 0.0004)
+    ('9.93 ± 0.02x', '1.00x', '256.2000 ± 0.0004x')
     """
-    return f"{ratio(mean).removesuffix('x')} ± {sd:.2f}x"
+    return spread_of(mean, sd, 2 if mean < 100 else 0, "x") or ratio(mean)
 
 
 def seconds(value: float) -> str:
@@ -103,10 +108,37 @@ def seconds(value: float) -> str:
 def seconds_spread(mean: float, sd: float) -> str:
     """Return a mean time and its deviation in one unit.
 
-    >>> seconds_spread(19.18, 0.52), seconds_spread(3725, 61)
-    ('19.2 ± 0.5 s', '62 ± 1 min')
+    >>> seconds_spread(19.18, 0.52), seconds_spread(3725, 61), seconds_spread(2.0, 0.0)
+    ('19.2 ± 0.5 s', '62 ± 1 min', '2.0 s')
     """
-    return f"{mean:.1f} ± {sd:.1f} s" if mean < 120 else f"{mean / 60:.0f} ± {sd / 60:.0f} min"
+    of_minutes = spread_of(mean / 60, sd / 60, 0, " min")
+    return (spread_of(mean, sd, 1, " s") if mean < 120 else of_minutes) or seconds(mean)
+
+
+def number_spread(mean: float, sd: float | None) -> str:
+    """Return a measured mean and its deviation, if there is one.
+
+    >>> number_spread(0.48713, 0.0123), number_spread(0.5, 0.0), number_spread(0.5, 0.000002), number_spread(0.5, None)
+    ('0.4871 ± 0.0123', '0.5000', '0.500000 ± 0.000002', '0.5000')
+    """
+    return spread_of(mean, sd or 0.0, 4 if abs(mean) < 1000 else 1) or number(mean)
+
+
+def spread_of(mean: float, sd: float, decimals: int, unit: str = "") -> str:
+    """Return a mean and its deviation with as many digits as show the deviation; nothing where the values are alike.
+
+    Parameters
+    ----------
+    decimals
+        Digits behind the point that the mean has at least.
+
+    >>> spread_of(1.0, 1e-9, 2), spread_of(106.0, 4.2, 0, " kB")
+    ('', '106 ± 4 kB')
+    """
+    if not sd > ALIKE * abs(mean):
+        return ""
+    shown = max(decimals, -floor(log10(sd)))
+    return f"{mean:.{shown}f} ± {sd:.{shown}f}{unit}"
 
 
 def plain(value: float | None) -> float | int | None:

@@ -78,6 +78,8 @@ class StoredRun:
     log: LogRead
     problems: tuple[str, ...]
     notes: str = ""
+    _columns: dict[str, list[float | None]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _metrics: list[Metrics] = field(default_factory=list, init=False, repr=False, compare=False)  # once they are known
 
     @property
     def files(self) -> dict[str, int]:
@@ -103,12 +105,17 @@ class StoredRun:
     @property
     def metrics(self) -> Metrics:
         """What the columns mean that depend on the model, and hold something."""
-        columns = dict.fromkeys(name for row in self.rounds for name in row if name not in COLUMNS)
-        return self.log.view.metrics_of([name for name in columns if self.latest(name) is not None])
+        if not self._metrics:
+            columns = dict.fromkeys(name for row in self.rounds for name in row if name not in COLUMNS)
+            named = [name for name in columns if self.latest(name) is not None]
+            self._metrics.append(self.log.view.metrics_of(named))
+        return self._metrics[0]
 
     def column(self, name: str) -> list[float | None]:
-        """Return a column of metrics.csv, one value a round, None where nothing was measured."""
-        return [row.get(name) for row in self.rounds]
+        """Return a column of metrics.csv, one value a round, None where nothing was measured; it is made once."""
+        if name not in self._columns:
+            self._columns[name] = [row.get(name) for row in self.rounds]
+        return self._columns[name]
 
     def total(self, name: str) -> float:
         """Return the sum of a column over all rounds that have a value."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from rich.table import Table as RichTable
 from fedlearn.metrics import COUNTS_IN
 from fedlearn.report.numbers import (
     number,
+    number_spread,
     plain,
     ratio,
     ratio_spread,
@@ -43,6 +45,8 @@ from fedlearn.report.stored import StoredRun
 
 WIDTH = 190  # columns, where it is not a terminal that is printed to
 SHA_SHOWN = 10  # digits of a SHA-256 on the page; files have all of them
+FORMULA = "=+-@\t\n＝＋－＠"  # noqa: RUF001  what a formula begins with
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$",
@@ -58,18 +62,14 @@ class Column:
     title: str
     form: Callable[[Any], str] = str
     numeric: bool = True
-    spread_form: Callable[[float, float], str] | None = None  # of a mean and its deviation, in one unit
+    spread_form: Callable[[float, float], str] = number_spread  # of a mean and its deviation, in one unit
 
     def text(self, cell: object) -> str:
         """Return a cell for people: a dash where it is empty, mean ± deviation of a `Spread`."""
         if cell is None:
             return "-"
         if isinstance(cell, Spread):
-            if cell.sd is None:
-                return self.form(cell.mean)
-            if self.spread_form is not None:
-                return self.spread_form(cell.mean, cell.sd)
-            return f"{self.form(cell.mean)} ± {self.form(cell.sd)}"
+            return self.form(cell.mean) if cell.sd is None else self.spread_form(cell.mean, cell.sd)
         return self.form(cell)
 
 
@@ -122,15 +122,15 @@ class Table:
         return "".join(f"<td{_kind(column)}>{escape(column.text(cell))}</td>" for column, cell in cells)
 
     def as_csv(self) -> str:
-        """Return the values themselves; a spread takes two columns."""
+        """Return the values themselves; a spread takes two columns. No cell is a formula for a spreadsheet."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         doubled = [any(isinstance(row[place], Spread) for row in self.rows) for place in range(len(self.columns))]
         names = [(c.name, f"{c.name}_sd") if two else (c.name,) for c, two in zip(self.columns, doubled, strict=True)]
-        writer.writerow([name for pair in names for name in pair])
+        writer.writerow([_no_formula(name) for pair in names for name in pair])
         for row in self.rows:
             cells = zip(row, doubled, strict=True)
-            writer.writerow([value for cell, two in cells for value in (_two(cell) if two else (cell,))])
+            writer.writerow([_no_formula(v) for cell, two in cells for v in (_two(cell) if two else (cell,))])
         return text.getvalue()
 
     def as_markdown(self) -> str:
@@ -146,8 +146,8 @@ class Table:
         heads = [_latex_head(column.title) for column in self.columns]
         body = [[_latex(cell) for cell in line] for line in self._texts(self.rows)]
         foot = [[_latex(cell) for cell in line] for line in self._texts(self.foot)]
-        head_row, *rows = (" & ".join(line) + r" \\" for line in [heads, *body])
-        last = [r"\midrule", *(" & ".join(line) + r" \\" for line in foot)] if foot else []
+        head_row, *rows = map(_latex_row, [heads, *body])
+        last = [r"\midrule", *map(_latex_row, foot)] if foot else []
         lines = [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", head_row, r"\midrule", *rows, *last, r"\bottomrule"]
         lines.append(r"\end{tabular}")
         if caption:
@@ -182,6 +182,25 @@ def _kind(column: Column) -> str:
 
 def _two(cell: object) -> tuple[object, object]:
     return (cell.mean, cell.sd) if isinstance(cell, Spread) else (cell, None)
+
+
+def _no_formula(cell: object) -> object:
+    """Return a cell as a spreadsheet is to take it: a text that it would run begins with a quote; numbers stay.
+
+    >>> [_no_formula(cell) for cell in ("=cmd|' /C calc'!A0", "@SUM(1)", "-0.5", "+1e3", "a=b", -2.0, None)]
+    ["'=cmd|' /C calc'!A0", "'@SUM(1)", '-0.5', '+1e3', 'a=b', -2.0, None]
+    """
+    if not isinstance(cell, str):
+        return cell
+    text = cell.replace("\r", " ")  # which the csv module does not quote: readers take it for the end of the row
+    begins = text.lstrip(" ")[:1]
+    return f"'{text}" if begins and begins in FORMULA and not NUMBER.fullmatch(text) else text
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    r"""Return a row; what begins as an option of the row above, ``\\[2pt]`` or ``\\*``, is kept from being one."""
+    row = " & ".join(cells)
+    return f"{'{}' if row.lstrip().startswith(('[', '*')) else ''}{row} \\\\"
 
 
 def _latex(text: str) -> str:

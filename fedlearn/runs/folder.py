@@ -25,7 +25,7 @@ from fedlearn.data.base import DataSpec
 from fedlearn.data.partitioning import is_map
 from fedlearn.data.sources.paths import HUB, is_path
 from fedlearn.devices.files import is_file
-from fedlearn.errors import SettingError, UsageError
+from fedlearn.errors import SettingError, UsageError, said
 from fedlearn.files import lock, say_once
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, fingerprint_of
@@ -33,7 +33,7 @@ from fedlearn.objects import is_reference
 from fedlearn.runs.checkpoint import CHECKPOINT, storing, write_atomically
 from fedlearn.runs.manifest import Manifest, Setting
 from fedlearn.runs.origin import command_line, commit_of
-from fedlearn.runs.reading import read_small
+from fedlearn.runs.reading import open_regular, read_small
 
 SETTINGS = "settings.toml"
 ENVIRONMENT = "environment.json"
@@ -178,7 +178,7 @@ class RunFolder:
         """
         path = self.path / DATA
         try:
-            return TypeAdapter(DataSpec).validate_json(path.read_bytes())
+            return TypeAdapter(DataSpec).validate_json(read_small(path))
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}: the run was not begun, or by an earlier version") from None
         except ValidationError as error:
@@ -195,8 +195,12 @@ class RunFolder:
         path = self.path / SETTINGS
         if not self.has_settings:
             raise UsageError(f"--resume {self.path}: there is no run, {SETTINGS} is missing")
-        if not path.is_file():
-            raise UsageError(f"{path} is no file: put back the one that was written, or begin another run")
+        try:
+            open_regular(path).close()
+        except OSError as error:
+            raise UsageError(
+                f"{path}: {error.strerror}: put back the one that was written, or begin another run"
+            ) from None
         try:
             return self._found_again(flat_from_file(path))
         except (ValueError, RecursionError) as error:
@@ -251,8 +255,22 @@ class RunFolder:
         return (self.path / SUMMARY).is_file()
 
     def read_summary(self) -> dict[str, Any]:
-        """Return the stored results."""
-        summary: dict[str, Any] = json.loads((self.path / SUMMARY).read_text(encoding="utf-8"))
+        """Return the stored results.
+
+        Raises
+        ------
+        UsageError
+            If there are none, or they cannot be read.
+        """
+        path = self.path / SUMMARY
+        try:
+            summary = json.loads(read_small(path))
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}: the run has not ended") from None
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{path}: it is not what was written: {said(error)}") from None
+        if not isinstance(summary, dict) or "model_sha256" not in summary:
+            raise UsageError(f"{path}: it is not what was written: it names no model")
         return summary
 
 

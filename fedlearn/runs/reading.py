@@ -15,15 +15,25 @@ LONGEST_TEXT = 2000  # characters of one value
 DEEPEST = 6  # tables in tables
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path, *, most: int | None = None) -> BinaryIO:
     """Open a regular file for reading.
+
+    Parameters
+    ----------
+    most
+        Bytes that it may have.
 
     Raises
     ------
     OSError
-        If it is missing, a link, or anything that need never end, as a pipe or a device; nothing is waited for.
+        If it is missing, too large, a link, or anything that need never end, as a pipe or a device; nothing is waited
+        for.
     """
-    return os.fdopen(_opened(path, os.O_RDONLY), "rb")
+    file = os.fdopen(_opened(path, os.O_RDONLY), "rb")
+    if most is not None and os.fstat(file.fileno()).st_size > most:
+        file.close()
+        raise OSError(errno.EFBIG, f"it is larger than {most} bytes", str(path))
+    return file
 
 
 def open_to_append(path: Path) -> BinaryIO:
@@ -71,11 +81,8 @@ def check_path(path: Path, flag: str = "") -> None:
 
 def read_small(path: Path) -> bytes:
     """Return a small regular file; OSError if it is none, or larger than any that a run writes."""
-    with open_regular(path) as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES} bytes", str(path))
-    return data
+    with open_regular(path, most=MOST_BYTES) as file:
+        return file.read(MOST_BYTES)
 
 
 def cleaned(value: Any, depth: int = 0) -> Any:

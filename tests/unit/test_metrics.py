@@ -18,6 +18,7 @@ from fedlearn.metrics import (
     Combine,
     Metric,
     Metrics,
+    Spread,
     declared,
 )
 
@@ -98,3 +99,9 @@ def test_ranges_travel_with_the_run():
     assert declared(Metrics((EPSILON,), (ACCURACY,)).within(2.0).to_plain()) == Metrics((EPSILON,), (ACCURACY,)).within(
         2.0
     )
+
+
+def test_scores_on_nodes_are_results():
+    of_run = Metrics((TRAIN_LOSS, *Spread(ACCURACY).metrics), (LOSS, ACCURACY))
+    assert [m.name for m in of_run.results] == ["accuracy", "loss", "accuracy_nodes", "accuracy_nodes_worst"]
+    assert declared(json.loads(json.dumps(of_run.to_plain()))) == of_run

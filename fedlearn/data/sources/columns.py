@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +13,22 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import Dataset
 from fedlearn.data.cache import Arrays
-from fedlearn.data.folder import identity, one_line
+from fedlearn.data.folder import identity
+from fedlearn.data.reading import check_unpacked, opened, through_the_door
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.images import Size, decoded
-from fedlearn.data.stored import dataset_at, with_facts
-from fedlearn.errors import DataNotFound, UsageError
+from fedlearn.data.stored import dataset_at, named_columns, with_facts
+from fedlearn.errors import DataNotFound, UsageError, quoted
 
 MISSING = ["", "?", "NA", "N/A", "NaN", "nan", "null", "None"]  # in a CSV file
+READING = 2  # what cells and columns mean; a new number makes every table that is kept unknown
+BLOCK = 1 << 24  # bytes of a CSV file that are parsed together; no row is longer
+INDEX = ("", "Unnamed: 0", "__index_level_0__")  # what pandas calls the column of its row numbers
+WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}  # bytes of a value of Parquet
+MOST_SHOWN = 20  # names of columns in a line
 
 
+@through_the_door
 def from_table(
     file: str | Path,
     *,
@@ -43,7 +51,7 @@ def from_table(
         The column to be learned: texts or integers are classes, other numbers a regression.
     inputs
         The columns learned from: of numbers; or one of pictures (encoded bytes, as on the Hugging Face Hub) or of lists
-        of numbers, all of one length. Unless given, all others.
+        of numbers, all of one length. Unless given, all others but a column of row numbers, as pandas writes one.
     groups
         The column that says whose a row is, for ``partition="natural"``.
     test
@@ -64,15 +72,23 @@ def from_table(
     """
     path = _found(Path(file).expanduser().absolute())
     test_path = None if test is None else _found(path.parent / Path(test).expanduser())
-    chosen = _Chosen(target, (inputs,) if isinstance(inputs, str) else tuple(inputs or ()), groups, regression, size)
+    named = (inputs,) if isinstance(inputs, str) else tuple(inputs or ())
+    chosen = _Chosen(target.strip(), named, groups.strip() if groups else None, regression, size)
 
     def make() -> Arrays:
         declared = Declared(str(path), classes=classes)
-        held_out: Given = (None, None, None) if test_path is None else chosen.read(test_path)
-        return with_facts(*declared.checked(chosen.read(path), held_out, test_share=test_share))
+        table = _Columns.read(path)
+        names = chosen.names_in(table)
+        held_out: Given = (None, None, None)
+        if test_path is not None:
+            held_out = chosen.taken(_Columns.read(test_path), names)
+        train, test_rows, facts = declared.checked(chosen.taken(table, names), held_out, test_share=test_share)
+        index = table.index if table.index not in names and not chosen.inputs else None
+        left_out = {} if index is None else {"notice": f"{path}: its column {index!r} of row numbers is left out"}
+        return with_facts(train, test_rows, {**facts, **left_out, **named_columns(names)})
 
     files = identity(*(each for each in (path, test_path) if each is not None))
-    return dataset_at(str(path), "table-file", f"{files}\n{chosen} {classes=} {test_share=}", make)
+    return dataset_at(str(path), "table-file", f"{files}\n{chosen} {classes=} {test_share=} {READING=}", make)
 
 
 def _found(path: Path) -> Path:
@@ -91,22 +107,92 @@ class _Chosen:
     regression: bool
     size: Size | None
 
-    def read(self, path: Path) -> Given:
+    def names_in(self, table: _Columns) -> tuple[str, ...]:
+        """Return the names of the columns to learn from."""
+        special = {self.target, self.groups, table.index}
+        names = tuple(name.strip() for name in self.inputs)
+        return names or tuple(name for name in table.names if name not in special)
+
+    def taken(self, table: _Columns, names: tuple[str, ...]) -> Given:
         """Return X, y and groups of a file."""
-        table = _table(path)
-        special = [self.target, *([self.groups] if self.groups else [])]
-        names = self.inputs or tuple(name for name in table.column_names if name not in special)
-        if absent := [name for name in (*special, *names) if name not in table.column_names]:
-            raise UsageError(f"{path} has no column {absent[0]!r}; it has {', '.join(table.column_names)}")
-        if not names or not table.num_rows:
+        path = table.path
+        table.check([self.target, *([self.groups] if self.groups else []), *names])
+        if not names or not table.rows:
             raise UsageError(f"{path} has no {'rows' if names else 'columns to learn from'}")
-        columns = [_values(path, table, name, self.size) for name in names]
+        columns = [_values(table, name, self.size) for name in names]
         if len(columns) > 1 and any(column.ndim > 1 for column in columns):
             raise UsageError(f"{path}: a column of pictures or lists is learned from alone: name it by inputs")
         X = columns[0] if columns[0].ndim > 1 else np.column_stack([column.astype(np.float32) for column in columns])
-        y = _labels(path, table, self.target)
-        groups = None if self.groups is None else _labels(path, table, self.groups)
+        y = _labels(table, self.target)
+        groups = None if self.groups is None else _labels(table, self.groups)
         return X, y.astype(np.float64) if self.regression else y, groups
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The columns of a file, by their names without the blanks around them."""
+
+    path: Path
+    table: Any
+    names: tuple[str, ...]
+    places: dict[str, int]
+
+    @classmethod
+    def read(cls, path: Path) -> _Columns:
+        """Return those of a file."""
+        table = _table(path)
+        names = tuple(name.strip() for name in table.column_names)  # once: Arrow makes a new list each time
+        return cls(path, table, names, {name: place for place, name in reversed([*enumerate(names)])})
+
+    @property
+    def rows(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def index(self) -> str | None:
+        """The name of the column of row numbers, None without one: of a CSV file it is the first."""
+        named = self.names[:1] if self.path.suffix == ".csv" else self.names
+        return next((name for name in named if name in INDEX), None)
+
+    def check(self, wanted: Sequence[str]) -> None:
+        """Refuse names that are not there, or there twice."""
+        if absent := next((name for name in wanted if name not in self.places), None):
+            names = ", ".join(quoted(name) for name in self.names[:MOST_SHOWN])
+            more = f" and {len(self.names) - MOST_SHOWN} more" if len(self.names) > MOST_SHOWN else ""
+            raise UsageError(f"{self.path} has no column {absent!r}; it has {names}{more}")
+        if len(self.places) < len(self.names):
+            counts = Counter(self.names)
+            if twice := next((name for name in wanted if counts[name] > 1), None):
+                raise UsageError(f"{self.path} has {counts[twice]} columns {twice!r}: rename or remove all but one")
+
+    def column(self, name: str) -> Any:
+        """Return a column in one piece, without missing values."""
+        import pyarrow as pa
+
+        column = self.table.column(self.places[name]).combine_chunks()
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        if pa.types.is_decimal(column.type):
+            column = column.cast(pa.float64() if column.type.scale else pa.int64())
+        if self.path.suffix == ".csv" and pa.types.is_string(column.type):
+            column = _stripped(column)
+        if column.null_count:
+            row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+            raise UsageError(f"{self.place(row)}, column {name!r}: no value: fill it or leave the row out")
+        return column
+
+    def place(self, row: int) -> str:
+        """Return where a row stands."""
+        return _row(self.path, row)
+
+
+def _stripped(column: Any) -> Any:
+    """Return texts without the blanks around them, None of those that stand for a missing value."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = pc.utf8_trim_whitespace(column)
+    return pc.if_else(pc.is_in(texts, pa.array(MISSING)), pa.scalar(None, texts.type), texts)
 
 
 def _table(path: Path) -> Any:
@@ -114,64 +200,62 @@ def _table(path: Path) -> Any:
     import pyarrow.csv
     import pyarrow.parquet
 
-    try:
+    with opened(path) as file:
         if path.suffix == ".parquet":
-            return pa.parquet.read_table(path)
+            parquet = pa.parquet.ParquetFile(file)
+            check_unpacked(path, _unpacked(parquet))
+            return parquet.read()
         convert = pa.csv.ConvertOptions(null_values=MISSING, strings_can_be_null=True)
-        return pa.csv.read_csv(path, convert_options=convert)
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{path} cannot be read as a table: {one_line(error)}") from error
+        return pa.csv.read_csv(file, pa.csv.ReadOptions(block_size=BLOCK), convert_options=convert)
 
 
-def _values(path: Path, table: Any, name: str, size: Size | None) -> NDArray[Any]:
+def _unpacked(parquet: Any) -> int:
+    """Return how many bytes a Parquet file declares to hold: few bytes may stand for a value that repeats."""
+    groups = [parquet.metadata.row_group(number) for number in range(parquet.metadata.num_row_groups)]
+    chunks = (group.column(place) for group in groups for place in range(group.num_columns))
+    return sum(max(c.total_uncompressed_size, c.num_values * WIDTHS.get(c.physical_type, 8)) for c in chunks)
+
+
+def _values(table: _Columns, name: str, size: Size | None) -> NDArray[Any]:
     """Return a column to learn from, shape (rows,), (rows, length) or (rows, height, width, channels)."""
     import pyarrow as pa
 
-    column = table[name].combine_chunks()
-    _refuse_missing(path, column, name)
+    column = table.column(name)
     kind = column.type
     if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
         column = column.field("bytes")
         kind = column.type
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        places = [f"{_row(path, row)}, column {name!r}" for row in range(len(column))]
+        places = [f"{table.place(row)}, column {name!r}" for row in range(len(column))]
         return decoded(column.to_pylist(), places, size)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return _lists(path, name, column.to_pylist())
+        return _lists(table, name, column.to_pylist())
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         row, value = _first_text(column.to_pylist())
         allowed = "numbers alone are learned from; leave the column out by inputs, or declare the table in a .toml file"
-        raise UsageError(f"{_row(path, row)}, column {name!r}: {value!r} is no number: {allowed}")
+        raise UsageError(f"{table.place(row)}, column {name!r}: {quoted(value)} is no number: {allowed}")
     values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         row = int(np.flatnonzero(~np.isfinite(values))[0])
         raise UsageError(
-            f"{_row(path, row)}, column {name!r}: {values[row]} is no number: fill it or leave the row out"
+            f"{table.place(row)}, column {name!r}: {values[row]} is no number: fill it or leave the row out"
         )
     return values
 
 
-def _labels(path: Path, table: Any, name: str) -> NDArray[Any]:
-    column = table[name].combine_chunks()
-    _refuse_missing(path, column, name)
-    values = column.to_pylist()
+def _labels(table: _Columns, name: str) -> NDArray[Any]:
+    values = table.column(name).to_pylist()
     return np.array([str(value) for value in values]) if isinstance(values[0], str | bytes) else np.array(values)
 
 
-def _lists(path: Path, name: str, lists: list[Any]) -> NDArray[Any]:
+def _lists(table: _Columns, name: str, lists: list[Any]) -> NDArray[Any]:
     first = np.shape(lists[0])
     for row, each in enumerate(lists):
         if np.asarray(each).dtype == object or np.shape(each) != first:
             allowed = f"all must have the shape of the first, {first}"
-            raise UsageError(f"{_row(path, row)}, column {name!r}: a list of shape {np.shape(each)}: {allowed}")
+            raise UsageError(f"{table.place(row)}, column {name!r}: a list of shape {np.shape(each)}: {allowed}")
     array = np.array(lists)
     return array.astype(np.float32) if array.dtype.kind == "f" else array
-
-
-def _refuse_missing(path: Path, column: Any, name: str) -> None:
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise UsageError(f"{_row(path, row)}, column {name!r}: no value: fill it or leave the row out")
 
 
 def _first_text(values: list[Any]) -> tuple[int, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import share_held_out
-from fedlearn.data.stored import Facts
+from fedlearn.data.stored import Facts, named_columns
 from fedlearn.errors import UsageError
 from fedlearn.seeding import rng_for
 
@@ -39,6 +40,7 @@ class Declared:
     def checked(self, train: Given, test: Given, *, test_share: float) -> tuple[Examples, Examples, Facts]:
         """Return training and test examples, and what else there is to know of them."""
         has_test = self._has_test(test)
+        test = (self._in_order("X", train[0], test[0]), self._in_order("y", train[1], test[1]), test[2])
         parts = [("X", "y", "groups", train), *([("X_test", "y_test", "groups_test", test)] if has_test else [])]
         inputs = [self._inputs(given[0], name) for name, _, _, given in parts]
         targets = [self._targets(given[1], name, x) for (_, name, _, given), x in zip(parts, inputs, strict=True)]
@@ -57,6 +59,7 @@ class Declared:
         facts = {
             "num_classes": self._count(named, class_names, vocabulary), "mean": mean, "std": std,
             "vocabulary": vocabulary, "class_names": class_names, "group_names": group_names,
+            **named_columns(columns_of(train[0])),
         }  # fmt: skip
         return examples[0], examples[1], facts
 
@@ -69,6 +72,13 @@ class Declared:
             raise self.wrong("give X_test and y_test (and then groups_test), or neither")
         return test[0] is not None
 
+    def _in_order(self, name: str, train: Any, test: Any) -> Any:
+        """Return a data frame of test examples with its columns in the order of the training examples."""
+        try:
+            return in_order(train, test)
+        except ValueError as error:
+            raise self.wrong(f"{name}_test {error} of {name}: name them alike") from None
+
     def _array(self, given: Any, name: str) -> NDArray[Any]:
         """Return what was given as an array; a tensor that is on a device or has a gradient, too."""
         if hasattr(given, "detach"):
@@ -77,8 +87,13 @@ class Declared:
             array = np.asarray(given)
         except ValueError:
             array = np.empty(0, object)
-        if array.dtype == object and array.size and all(isinstance(value, str) for value in array.flat):
-            array = array.astype(str)
+        if array.dtype == object and columns_of(given) and name[0] == "X":
+            array = self._of_columns(given, name)
+        if array.dtype == object and array.size:
+            if (missing := first_missing(array)) is not None:
+                raise self.wrong(f"{name}: example {missing} has no value: fill it or leave it out")
+            if all(isinstance(value, str) for value in array.flat):
+                array = array.astype(str)
         if array.dtype.kind not in "biufU":
             allowed = "numbers or texts, every example of the same shape" if name[0] != "X" else "numbers of one shape"
             raise self.wrong(
@@ -87,6 +102,20 @@ class Declared:
         if not array.size:
             raise self.wrong(f"{name} is empty: its shape is {array.shape}")
         return array
+
+    def _of_columns(self, frame: Any, name: str) -> NDArray[Any]:
+        """Return a data frame whose columns are of several kinds: numbers and truth values."""
+        parts = []
+        for column in columns_of(frame):
+            part = np.asarray(frame[column])
+            if part.dtype == object and (missing := first_missing(part)) is not None:
+                raise self.wrong(f"{name}, column {column!r}: example {missing} has no value: fill it or leave it out")
+            if part.dtype == object and all(isinstance(value, Number) for value in part.flat):
+                part = part.astype(np.float64)
+            if part.dtype.kind not in "biuf":
+                raise self.wrong(f"{name}, column {column!r} holds {part.dtype}: numbers alone are learned from")
+            parts.append(part.astype(np.float64))
+        return np.column_stack(parts)
 
     def _numbers(self, given: Any, name: str) -> NDArray[Any]:
         """Return an array whose floats are finite float32."""
@@ -267,6 +296,43 @@ def _is_one_hot(array: NDArray[Any]) -> bool:
         if not ((rows == 0) | (rows == 1)).all() or not (rows.sum(1) == 1).all():
             return False
     return len(np.unique(array.argmax(1))) > 1
+
+
+def columns_of(given: Any) -> tuple[Any, ...]:
+    """Return what the columns of a data frame or table are called; nothing of an array.
+
+    >>> columns_of(np.zeros(3))
+    ()
+    """
+    found = getattr(given, "columns", None) if hasattr(given, "columns") else None
+    names = getattr(given, "column_names", None) if found is None or hasattr(given, "column_names") else found
+    return () if names is None or isinstance(names, str) else tuple(names)
+
+
+def in_order(like: Any, frame: Any) -> Any:
+    """Return a data frame with its columns in the order of another; arrays as they are.
+
+    Raises
+    ------
+    ValueError
+        With the first column that only one of the two has.
+    """
+    names, found = (like if isinstance(like, tuple) else columns_of(like)), columns_of(frame)
+    if not names or not found or names == found:
+        return frame
+    if absent := next((name for name in names if name not in found), None):
+        raise ValueError(f"has no column {absent!r}, which is one")
+    if more := next((name for name in found if name not in names), None):
+        raise ValueError(f"has a column {more!r}, which is none")
+    if len(set(found)) < len(found) or len(found) != len(names):
+        raise ValueError("has two columns of one name in another order than those")
+    return frame.select(list(names)) if hasattr(frame, "column_names") else frame[list(names)]
+
+
+def first_missing(values: NDArray[Any]) -> int | None:
+    """Return the first row in which a value is missing: None, pandas' NA, NaN among texts; None where all are there."""
+    wrong = np.array([value is None or value != value is not False for value in values.flat], bool)
+    return int(np.flatnonzero(wrong)[0] // max(1, values.size // len(values))) if wrong.any() else None
 
 
 def _of_each(given: float | Sequence[float], channels: int) -> tuple[float, ...]:

@@ -8,6 +8,8 @@ flowers/test/rose/2.png       a fixed fifth is for testing     flowers/tulip/2.p
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +17,28 @@ import numpy as np
 from fedlearn.data.base import Dataset
 from fedlearn.data.cache import Arrays
 from fedlearn.data.folder import identity
+from fedlearn.data.reading import through_the_door
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
-from fedlearn.data.sources.images import SUFFIXES, Size, decoded
+from fedlearn.data.sources.images import READING, SUFFIXES, Size, decoded
 from fedlearn.data.stored import dataset_at, with_facts
 from fedlearn.errors import DataNotFound, UsageError
 
+OF_OTHERS = ("__MACOSX", "@eaDir", "#recycle", "$RECYCLE.BIN", "System Volume Information", "lost+found")
+"""Folders of copies, thumbnails and waste that systems make beside the names that begin with a dot."""
 TEST_FOLDERS = ("test", "val", "valid", "validation")
 
 
-def from_folder(folder: str | Path, *, size: Size | None = None, test_share: float = TEST_SHARE) -> Dataset:
+@through_the_door
+def from_folder(
+    folder: str | Path,
+    *,
+    size: Size | None = None,
+    classes: tuple[str, ...] | None = None,
+    test_share: float = TEST_SHARE,
+) -> Dataset:
     """Return the pictures in a folder; their classes are called as the folders they are in.
+
+    Hidden files and folders are left out (``.ipynb_checkpoints``, ``._1.png``, ``__MACOSX``): they hold copies.
 
     Parameters
     ----------
@@ -32,6 +46,8 @@ def from_folder(folder: str | Path, *, size: Size | None = None, test_share: flo
         With folders ``train`` and ``test`` (or ``val``) of one folder for each class, or with these alone.
     size
         (height, width) in pixels to which all are scaled; without it, they must be alike.
+    classes
+        All of them, in the order of their numbers, where a node with data of its own may lack a class.
     test_share
         Share that is held out where there is no folder for testing.
 
@@ -45,31 +61,56 @@ def from_folder(folder: str | Path, *, size: Size | None = None, test_share: flo
         raise DataNotFound(f"{root}: there is no such folder")
     train = root / "train" if (root / "train").is_dir() else root
     test = next((root / name for name in TEST_FOLDERS if train != root and (root / name).is_dir()), None)
-    classes = tuple(sorted(each.name for each in train.iterdir() if each.is_dir() and not each.name.startswith(".")))
-    if len(classes) < 2:
+    found = tuple(sorted(each.name for each in train.iterdir() if not _is_hidden(each.name) and each.is_dir()))
+    if len(classes or found) < 2:
         raise UsageError(
-            f"{train}: it must hold a folder of pictures for each class, two at least; it has {len(classes)}"
+            f"{train}: it must hold a folder of pictures for each class, two at least; it has {len(found)}"
         )
     files = {part: _files_of(part) for part in (train, test) if part is not None}
 
     def make() -> Arrays:
-        declared = Declared(str(root), classes=classes)
+        declared = Declared(str(root), classes=classes or [_shown(name) for name in found])
         given: list[Given] = [
             _given(part, files[part], size) if part is not None else (None,) * 3 for part in (train, test)
         ]
         return with_facts(*declared.checked(given[0], given[1], test_share=test_share))
 
     every = [path for paths in files.values() for path in paths]
-    return dataset_at(str(root), "folder", f"{identity(*every)}\n{size=} {test_share=}", make)
+    return dataset_at(str(root), "folder", f"{identity(*every)}\n{size=} {classes=} {test_share=} {READING=}", make)
 
 
 def _files_of(part: Path) -> list[Path]:
-    files = sorted(path for path in part.glob("*/**/*") if path.suffix.lower() in SUFFIXES)
+    files = sorted(path for each in part.iterdir() if not _is_hidden(each.name) for path in _pictures_below(each))
     if not files:
         raise UsageError(f"{part}: there are no pictures in its folders ({', '.join(SUFFIXES)})")
     return files
 
 
+def _pictures_below(folder: Path) -> Iterator[Path]:
+    """Yield the pictures in a folder of a class, at any depth, without the copies that other programs keep there."""
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not _is_hidden(name)]
+        yield from (Path(place, name) for name in names if _is_picture(name))
+
+
+def _is_picture(name: str) -> bool:
+    return name.lower().endswith(SUFFIXES) and not _is_hidden(name)
+
+
+def _is_hidden(name: str) -> bool:
+    """Return whether a file or folder is none of the user's pictures.
+
+    >>> [_is_hidden(name) for name in ("rose", ".ipynb_checkpoints", "._1.png", "__MACOSX")]
+    [False, True, True, True]
+    """
+    return name.startswith(".") or name in OF_OTHERS
+
+
+def _shown(name: str) -> str:
+    """Return the name of a folder as a text, also where it is no UTF-8."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
 def _given(part: Path, files: list[Path], size: Size | None) -> Given:
-    labels = np.array([path.relative_to(part).parts[0] for path in files])
+    labels = np.array([_shown(path.relative_to(part).parts[0]) for path in files])
     return decoded(files, [str(path) for path in files], size), labels, None

@@ -11,10 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.data.folder import one_line
-from fedlearn.errors import UsageError
+from fedlearn.data.reading import opened
+from fedlearn.errors import FedlearnError, UsageError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
-GREY = ("1", "L", "I;16")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")  # EPS, say, would start a program
+MOST_PIXELS = 89_478_485  # of a picture: beyond it Pillow, too, suspects a bomb
+GREY = ("1", "L", "LA", "La")  # transparency is left out, as everywhere
+DEEP = ("I;16", "I;16L", "I;16B", "I;16N")  # 16 bits
+COLOURED = ("P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV")
+READING = 2  # what modes mean; a new number makes every picture that is kept unknown
 
 Size = tuple[int, int]
 """Height and width, pixels."""
@@ -35,7 +41,8 @@ def decoded(pictures: Sequence[Any], places: Sequence[str], size: Size | None) -
     Raises
     ------
     UsageError
-        With the place of the first that cannot be read, or is of another size.
+        With the place of the first that cannot be read, is of another size, of too many pixels, or of a mode whose
+        range is not known (32-bit integers and floats, CIELAB).
     """
     arrays = []
     for picture, place in zip(pictures, places, strict=True):
@@ -55,12 +62,33 @@ def _pixels(picture: Any, place: str, size: Size | None) -> NDArray[np.uint8]:
 
     try:
         if isinstance(picture, Image.Image):
-            image = picture
-        else:
-            image = Image.open(picture if isinstance(picture, Path) else io.BytesIO(picture))
-        image = image.convert("L" if image.mode in GREY else "RGB")
-        if size is not None and image.size != size[::-1]:
-            image = image.resize(size[::-1], Image.Resampling.BILINEAR)
-        return np.atleast_3d(np.asarray(image, np.uint8))
-    except (OSError, ValueError, SyntaxError, TypeError) as error:  # SyntaxError: Pillow on broken PNG
+            return _as_bytes(picture, place, size)
+        with opened(picture) if isinstance(picture, Path) else io.BytesIO(picture) as file:
+            return _as_bytes(Image.open(file, formats=FORMATS), place, size)
+    except FedlearnError:
+        raise
+    except Exception as error:  # Pillow raises anything on broken pictures
         raise UsageError(f"{place}: no picture that can be read: {one_line(error)}") from error
+
+
+def _as_bytes(image: Any, place: str, size: Size | None) -> NDArray[np.uint8]:
+    """Return the pixels of an image from 0 to 255, whatever its mode counts to; its size is looked at first."""
+    from PIL import Image
+
+    width, height = image.size
+    if width * height > MOST_PIXELS:
+        raise UsageError(f"{place}: {height} x {width} pixels: a picture may have {MOST_PIXELS}; scale it first")
+    mode = image.mode
+    if mode in DEEP or (mode == "I" and image.format in ("PNG", "PPM")):  # older Pillows call 16 bits so
+        deep = np.asarray(image).astype(np.float64) / 257  # 65535 is 255
+        image = Image.fromarray(np.rint(np.clip(deep, 0, 255)).astype(np.uint8))
+    elif mode in GREY:
+        image = image.convert("LA").convert("L") if mode == "La" else image.convert("L")
+    elif mode in COLOURED:
+        through = {"P": "RGBA", "PA": "RGBA", "RGBa": "RGBA"}.get(mode)
+        image = (image.convert(through) if through else image).convert("RGB")
+    else:
+        raise UsageError(f"{place}: a picture of mode {mode!r} has no range that is known: store it in 8 or 16 bits")
+    if size is not None and image.size != size[::-1]:
+        image = image.resize(size[::-1], Image.Resampling.BILINEAR)
+    return np.atleast_3d(np.asarray(image, np.uint8))

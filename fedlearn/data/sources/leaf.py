@@ -20,14 +20,17 @@ from numpy.typing import NDArray
 from fedlearn.data.base import Dataset
 from fedlearn.data.cache import Arrays
 from fedlearn.data.folder import identity, one_line
+from fedlearn.data.reading import opened, through_the_door
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
+from fedlearn.data.sources.images import SUFFIXES
 from fedlearn.data.stored import dataset_at, with_facts
-from fedlearn.errors import DataNotFound, UsageError
+from fedlearn.errors import DataNotFound, UsageError, quoted
 
 LETTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"  # LEAF's ALL_LETTERS
 SIDE = 28  # pixels of FEMNIST
 
 
+@through_the_door
 def from_leaf(path: str | Path, *, classes: int | None = None, test_share: float = TEST_SHARE) -> Dataset:
     """Return the examples of a file or folder in LEAF's form, each user a group.
 
@@ -84,24 +87,32 @@ def _given(files: Sequence[Path]) -> Given:
                     raise UsageError(f"{file}, user {user!r}, example {number}: x has shape {found}")
     if not inputs:
         raise UsageError(f"{files[0]}: there are no examples in it")
-    return np.stack(inputs), np.array(targets), np.array(users)
+    return np.stack(inputs), targets, np.array(users)
 
 
 def _users_of(file: Path) -> Any:
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        with opened(file) as opened_file:
+            content = json.load(opened_file)
         users = [(user, content["user_data"][user]) for user in content["users"]]
         pairs = [(str(user), (mine["x"], mine["y"])) for user, mine in users]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         wanted = 'it must be {"users": [...], "user_data": {USER: {"x": [...], "y": [...]}}}'
         raise UsageError(f"{file} is not in LEAF's form: {wanted}; {type(error).__name__} {one_line(error)}") from error
     for user, (x, y) in pairs:
+        if not isinstance(x, list) or not isinstance(y, list):
+            raise UsageError(f"{file}, user {user!r}: x and y must be lists, one entry for each example")
         if len(x) != len(y):
             raise UsageError(f"{file}, user {user!r}: x has {len(x)} examples and y {len(y)}")
     return pairs
 
 
 def _input(x: Any, place: str) -> NDArray[Any]:
+    if isinstance(x, str) and x.lower().endswith(SUFFIXES):
+        raise UsageError(
+            f"{place}: x is the name of a picture, {quoted(x)}, and no text: put the pictures into folders, one for "
+            "each class, and give the folder (`from_folder`)"
+        )
     if isinstance(x, str):
         tokens = np.array([LETTERS.find(letter) for letter in x], np.int32)
         if (tokens < 0).any():

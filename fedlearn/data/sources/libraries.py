@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.data.base import Dataset
 from fedlearn.data.folder import check_download, one_line
+from fedlearn.data.reading import through_the_door
 from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.declared import TEST_SHARE
 from fedlearn.data.sources.images import Size, decoded
@@ -18,6 +19,7 @@ from fedlearn.errors import DataNotFound, UsageError
 MOST_CHANNELS = 4
 
 
+@through_the_door
 def from_torch(
     train: Any,
     test: Any = None,
@@ -43,11 +45,15 @@ def from_torch(
     """
     X, y = _drawn(train, size)
     X_test, y_test = (None, None) if test is None else _drawn(test, size)
-    classes = said.pop("classes", getattr(train, "classes", None) if y.dtype.kind in "iu" else None)
+    names = _names(train) if y.dtype.kind in "iu" else None
+    if y_test is not None and names is not None and y_test.dtype.kind in "iu":
+        y_test = by_names(y_test, _names(test), names, name)
+    classes = said.pop("classes", names)
     given = {"groups": groups, "groups_test": groups_test, "name": name, "classes": classes}
     return from_arrays(X, y, X_test, y_test, **given, **said)
 
 
+@through_the_door
 def from_hf(
     data: Any,
     *,
@@ -92,16 +98,54 @@ def from_hf(
     parts = _loaded(data, config) if isinstance(data, str) else data
     if hasattr(parts, "column_names") and not isinstance(parts, dict):
         parts = {split: parts}
+    if any(not hasattr(part, "__len__") for part in parts.values()):
+        raise UsageError(f"data set {called!r}: it is a stream, which has no length: load it without streaming=True")
     if split not in parts:
         raise UsageError(f"data set {called!r}: it has no part {split!r}; it has {', '.join(parts)}")
     columns = [inputs] if isinstance(inputs, str) else list(inputs)
     train = _columns(parts[split], called, columns, target, groups, size)
     test = _columns(parts[test_split], called, columns, target, groups, size) if test_split in parts else (None,) * 3
-    classes = classes or getattr(parts[split].features.get(target), "names", None)
+    names = _names_of(parts[split], target)
+    if test[1] is not None and names is not None and test[1].dtype.kind in "iu":
+        test = (test[0], by_names(test[1], _names_of(parts[test_split], target), names, called), test[2])
+    classes = classes or names
     owners = {"groups": train[2], "groups_test": test[2]}
     return from_arrays(
         train[0], train[1], test[0], test[1], **owners, name=called, classes=classes, test_share=test_share
     )
+
+
+def _names(data: Any) -> tuple[str, ...] | None:
+    """Return what a torch data set calls its classes, as torchvision's do."""
+    found = getattr(data, "classes", None)
+    return tuple(map(str, found)) if isinstance(found, list | tuple) else None
+
+
+def _names_of(part: Any, target: str) -> tuple[str, ...] | None:
+    """Return what a column of the library `datasets` calls its classes."""
+    found = getattr(part.features.get(target), "names", None)
+    return None if found is None else tuple(map(str, found))
+
+
+def by_names(codes: NDArray[Any], theirs: Sequence[str] | None, ours: Sequence[str] | None, name: str) -> NDArray[Any]:
+    """Return classes by their numbers among our names, where both sides have names; else as they are.
+
+    >>> by_names(np.array([0, 1, 1]), ("dog", "owl"), ("cat", "dog", "owl"), "other").tolist()
+    [1, 2, 2]
+
+    Raises
+    ------
+    UsageError
+        With the first class that is none of ours.
+    """
+    if not theirs or not ours or tuple(theirs) == tuple(ours):
+        return codes
+    present = [theirs[code] for code in np.unique(codes) if 0 <= code < len(theirs)]
+    if absent := next((each for each in present if each not in ours), None):
+        raise UsageError(f"data set {name!r}: its class {absent!r} is none of {', '.join(map(repr, ours[:20]))}")
+    place = {each: code for code, each in enumerate(ours)}
+    table = np.array([place.get(each, -1) for each in theirs], np.int64)
+    return np.where((codes >= 0) & (codes < len(table)), table[np.clip(codes, 0, len(table) - 1)], codes)
 
 
 def _loaded(name: str, config: str | None) -> Any:
@@ -124,6 +168,11 @@ def _columns(part: Any, name: str, inputs: list[str], target: str, groups: str |
 
 
 def _drawn(data: Any, size: Size | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
+        raise UsageError(
+            f"from_torch: {type(data).__name__} is a stream, which has no length and no index: give a list of what it "
+            "yields, or a torch.utils.data.Dataset that has both"
+        )
     pairs = [data[place] for place in range(len(data))]
     if not pairs or not isinstance(pairs[0], tuple | list) or len(pairs[0]) < 2:
         raise UsageError("from_torch: each entry must be a pair of an input and what is to be learned of it")

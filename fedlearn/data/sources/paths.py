@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 
 from fedlearn.config.options import options_for
 from fedlearn.data.base import AnyDataset, Dataset
-from fedlearn.data.folder import data_folder, one_line
+from fedlearn.data.folder import data_folder
+from fedlearn.data.reading import check_unpacked, opened, size_of, through_the_door
 from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.columns import from_table
 from fedlearn.data.sources.image_folder import from_folder
@@ -25,17 +27,20 @@ RESERVED = ("data", "file", "folder", "path", "name")  # parameters that are no 
 Options = Mapping[str, Any]
 
 
+@through_the_door
 def from_npz(file: str | Path, **said: Any) -> Dataset:
     """Return the arrays of a file that `numpy.savez` wrote: X, y, and maybe X_test, y_test, groups, groups_test.
 
     `said` are keywords of `from_arrays`.
     """
     path = Path(file).expanduser().absolute()
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read as arrays: {one_line(error)}") from error
+    size_of(path)
+    with opened(path) as stored:
+        with zipfile.ZipFile(stored) as archive:
+            check_unpacked(path, sum(member.file_size for member in archive.infolist()))
+        stored.seek(0)
+        with np.load(stored, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in found.files}
     if not {"X", "y"} <= arrays.keys() <= set(ARRAYS):
         raise UsageError(
             f"{path} must hold X and y, and may hold {', '.join(ARRAYS[2:])}; it holds {', '.join(arrays)}"
@@ -43,11 +48,13 @@ def from_npz(file: str | Path, **said: Any) -> Dataset:
     return from_arrays(**arrays, **{"name": str(path), **said})
 
 
+@through_the_door
 def is_path(name: str) -> bool:
     """Return whether `name` can only be a name on the Hub, a file or a folder."""
     return name.startswith(HUB) or _reader_of(Path(name)) is not None or "/" in name.partition(":")[0] or name == "."
 
 
+@through_the_door
 def from_path(name: str, data_dir: str, options: Options) -> AnyDataset:
     """Return the data set that lies at a path, looked for here, then in the data folder; or that the Hub has.
 

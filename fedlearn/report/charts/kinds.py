@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+WHOLE = ("round", "rank", "nodes, the worst first")
+"""Titles of axes on which nothing lies between whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class StackedBars:
     Parameters
     ----------
     places
-        Where each bar stands: its round, or its rank.
+        Where each bar stands: its round, the first of its rounds, or its rank.
     layers
         Name -> one height for each bar.
     marks, mark
@@ -48,6 +52,8 @@ class StackedBars:
         What the places are.
     names
         What each bar is called, where its place does not say it.
+    each
+        How many rounds a bar stands for.
     """
 
     key: str
@@ -59,6 +65,7 @@ class StackedBars:
     mark: str = ""
     x_title: str = "round"
     names: tuple[str, ...] = ()
+    each: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +121,16 @@ class HeatMap:
 
 
 Chart = LineChart | StackedBars | ScatterChart | HeatMap
+
+
+def means(values: Sequence[float], each: int) -> tuple[float, ...]:
+    """Return the means of so many values in a row; the last may be of fewer.
+
+    >>> means([1.0, 3.0, 5.0], 2)
+    (2.0, 5.0)
+    """
+    if each == 1 or not values:
+        return tuple(values)
+    begins = np.arange(0, len(values), each)
+    sums = np.add.reduceat(np.asarray(values, np.float64), begins)
+    return tuple((sums / np.diff([*begins, len(values)])).tolist())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedlearn.metrics import VIRTUAL_SECONDS, Metric
-from fedlearn.report.charts.kinds import Dot, Line, LineChart, ScatterChart
+from fedlearn.report.charts.kinds import Dot, Line, LineChart, ScatterChart, means
 from fedlearn.report.numbers import byte_unit
 from fedlearn.report.points import PHASES, Point, metrics_of
 from fedlearn.report.stored import StoredRun
@@ -73,13 +73,12 @@ def line_of(point: Point, metric: str, axis: str, divisor: float = 1, *, deviati
 
 
 def thinned(line: Line, step: int) -> Line:
-    """Return every step-th place of a line, and its last."""
+    """Return a line of the means of so many places in a row, each where the last of them is."""
     if step == 1:
         return line
-    kept = sorted({*range(0, len(line.x), step), len(line.x) - 1})
-    series = (line.x, line.y, line.low, line.high)
-    x, y, low, high = (tuple(each[place] for place in kept) if each else () for each in series)
-    return Line(line.label, line.slot, x, y, low, high)
+    y, low, high = (means(values, step) for values in (line.y, line.low, line.high))
+    ends = (*line.x[step - 1 :: step], *line.x[-1:])[: len(y)]
+    return Line(line.label, line.slot, ends, y, low, high)
 
 
 def _measured(run: StoredRun, metric: str, axis: str) -> list[tuple[float, float]]:
@@ -88,7 +87,7 @@ def _measured(run: StoredRun, metric: str, axis: str) -> list[tuple[float, float
         "rounds": run.column("round_number"),
         "bytes": _sums(run, "bytes_up"),
         "reports": _sums(run, "reported"),
-        "seconds": _seconds(run),
+        "seconds": seconds_so_far(run),
         "hours": virtual_hours(run),
     }[axis]
     pairs = zip(places, run.column(metric), strict=True)
@@ -99,8 +98,10 @@ def _sums(run: StoredRun, column: str) -> list[float | None]:
     return list(np.cumsum([value or 0.0 for value in run.column(column)]))
 
 
-def _seconds(run: StoredRun) -> list[float | None]:
-    return list(np.cumsum([sum(row.get(f"{phase}_seconds") or 0.0 for phase in PHASES) for row in run.rounds]))
+def seconds_so_far(run: StoredRun) -> list[float | None]:
+    """Return when each round was over, in seconds of the phases of committed attempts."""
+    phases = ([value or 0.0 for value in run.column(f"{phase}_seconds")] for phase in PHASES)
+    return list(np.cumsum([sum(each) for each in zip(*phases, strict=True)]))
 
 
 def virtual_hours(run: StoredRun) -> list[float | None]:
@@ -134,9 +135,16 @@ def pareto(points: Sequence[Point]) -> ScatterChart | None:
 def front_of(places: Sequence[tuple[float, float]], *, lower_is_better: bool) -> list[bool]:
     """Return which places no other beats: fewer bytes and no worse a value, or as few and a better one.
 
-    >>> front_of([(1, 0.5), (2, 0.6), (3, 0.55)], lower_is_better=False)
-    [True, True, False]
+    Bytes that are alike to one in a hundred are as few.
+
+    >>> front_of([(1, 0.5), (2, 0.6), (3, 0.55), (2.001, 0.7)], lower_is_better=False)
+    [True, False, False, True]
     """
     sign = 1 if lower_is_better else -1
     costs = [(x, sign * y) for x, y in places]
-    return [not any(a <= x and b <= y and (a, b) != (x, y) for a, b in costs) for x, y in costs]
+    return [not any(_beats(*other, *cost) for other in costs) for cost in costs]
+
+
+def _beats(x: float, cost: float, other_x: float, other_cost: float) -> bool:
+    is_as_small, is_smaller = x <= EQUAL * other_x, EQUAL * x < other_x
+    return is_as_small and cost <= other_cost and (is_smaller or cost < other_cost)

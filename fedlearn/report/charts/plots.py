@@ -11,7 +11,7 @@ import numpy as np
 
 from fedlearn.report.charts.axes import axis_of, log_axis_of
 from fedlearn.report.charts.captions import placed
-from fedlearn.report.charts.kinds import Chart, HeatMap, Line, LineChart, ScatterChart, StackedBars
+from fedlearn.report.charts.kinds import WHOLE, Chart, HeatMap, Line, LineChart, ScatterChart, StackedBars
 from fedlearn.report.numbers import written
 from fedlearn.report.points import Spread
 
@@ -127,6 +127,8 @@ def _lines(chart: LineChart, axes: Axes) -> None:
         add_line(axes, line)
     if chart.log_x:
         log_axis(axes, log_axis_of(value for line in chart.lines for value in line.x).ticks)
+    elif chart.x_title in WHOLE:
+        whole_ticks(axes)
     axes.set_xlabel(chart.x_title)
     if 1 < len(chart.lines) <= MOST_NAMES:
         axes.legend()
@@ -138,12 +140,19 @@ def _label(name: str) -> str:
 
 
 def _bars(chart: StackedBars, axes: Axes) -> None:
-    base = np.zeros(len(chart.places))
+    base, middles = np.zeros(len(chart.places)), np.add(chart.places, (chart.each - 1) / 2)
+    edges = np.subtract([*chart.places, chart.places[-1] + chart.each], 0.5) if chart.each > 1 else ()
     for name, heights in chart.layers.items():
-        axes.bar(chart.places, heights, bottom=base, color=LAYERS[name], label=name)
+        if chart.each > 1:  # one outline in place of hundreds of boxes
+            axes.stairs(base + heights, edges, baseline=base, fill=True, color=LAYERS[name], label=name)
+            base += np.array(heights)
+            continue
+        axes.bar(middles, heights, chart.each * 0.8, bottom=base, color=LAYERS[name], label=name)
         base += np.array(heights)
+    if chart.x_title in WHOLE:
+        whole_ticks(axes)
     if chart.marks and chart.mark != "cohort":
-        axes.scatter(chart.places, chart.marks, s=80, marker="_", color="#16181d", linewidths=1, label=chart.mark)
+        axes.scatter(middles, chart.marks, s=80, marker="_", color="#16181d", linewidths=1, label=chart.mark)
     axes.set_xlabel(chart.x_title)
     axes.legend()
 

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from fedlearn.report.charts.kinds import StackedBars
+from fedlearn.report.charts.kinds import StackedBars, means
 from fedlearn.report.points import PHASES
 from fedlearn.report.stored import StoredRun
 
+MOST_BARS = 400  # of a chart
 FATES = ("reported", "failed", "refused", "late")
 
 
 def phases(run: StoredRun) -> StackedBars:
-    """Return how long each phase of each round took."""
-    layers = {phase: _heights(run, f"{phase}_seconds") for phase in PHASES}
-    return StackedBars("phases", "seconds by phase", "seconds", _numbers(run), layers)
+    """Return how long each phase of each round took; of many rounds a bar is the mean of several."""
+    each = _rounds_a_bar(run)
+    layers = {phase: _heights(run, f"{phase}_seconds", each) for phase in PHASES}
+    title = _titled("seconds by phase", each)
+    return StackedBars("phases", title, "seconds", _numbers(run, each), layers, each=each)
 
 
 def fates(run: StoredRun) -> StackedBars:
-    """Return what became of each round's cohort; a mark says how large it was."""
-    layers = {fate: _heights(run, fate) for fate in FATES}
-    marks = _heights(run, "cohort")
-    return StackedBars("fates", "nodes of the cohort", "nodes", _numbers(run), layers, marks, "cohort")
+    """Return what became of each round's cohort, a mark says how large it was; of many rounds a bar is a mean."""
+    each = _rounds_a_bar(run)
+    layers = {fate: _heights(run, fate, each) for fate in FATES}
+    marks = _heights(run, "cohort", each)
+    title = _titled("nodes of the cohort", each)
+    return StackedBars("fates", title, "nodes", _numbers(run, each), layers, marks, "cohort", each=each)
 
 
 def all_reported(run: StoredRun) -> bool:
@@ -27,9 +32,17 @@ def all_reported(run: StoredRun) -> bool:
     return all(row.get("reported") == row.get("cohort") for row in run.rounds)
 
 
-def _numbers(run: StoredRun) -> tuple[int, ...]:
-    return tuple(int(number or 0) for number in run.column("round_number"))
+def _rounds_a_bar(run: StoredRun) -> int:
+    return max(1, -(-len(run.rounds) // MOST_BARS))
 
 
-def _heights(run: StoredRun, column: str) -> tuple[float, ...]:
-    return tuple(value or 0.0 for value in run.column(column))
+def _titled(title: str, each: int) -> str:
+    return f"{title}, means of {each} rounds" if each > 1 else title
+
+
+def _numbers(run: StoredRun, each: int) -> tuple[int, ...]:
+    return tuple(int(number or 0) for number in run.column("round_number")[::each])
+
+
+def _heights(run: StoredRun, column: str, each: int) -> tuple[float, ...]:
+    return means([value or 0.0 for value in run.column(column)], each)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
 from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import lru_cache
@@ -25,6 +27,7 @@ from fedlearn.report.stored import StoredRun
 
 MOST_NODES = 100  # columns of the picture
 MOST_BYTES = 1 << 24  # of a file that says who has what, and of examples that are made for the picture
+MOST_ENTRIES = 100_000  # of a folder of data that is looked up in the cache
 DRAWN = set(PARTITIONS) - {"id-to-size"}  # which is given a function
 
 
@@ -45,21 +48,30 @@ def hides_sizes(run: StoredRun) -> bool:
 
 @lru_cache(maxsize=64)
 def _picture(data: DataSettings, clients: int, seed: int) -> HeatMap | str:
+    try:
+        return _why_not(data) or _counted_as_it_is(data, clients, seed)
+    except FedlearnError as error:
+        return str(error)
+    except (ValueError, OSError) as error:
+        return f"it cannot be drawn: {said(error)}"
+
+
+def _why_not(data: DataSettings) -> str:
+    """Return why these data are not looked at; nothing where they are."""
     name = data.dataset
-    if name not in DATASETS and (name.startswith(HUB) or not is_path(name) or not Path(name).exists()):
+    if name not in DATASETS and (name.startswith(HUB) or not is_path(name) or not _is_there(Path(name))):
         return f"the data set {name} is not one of ours, and a report runs no code that a run folder names"
     if name.endswith(".npz"):
         return f"{name} is read as a whole, which a report does for no file that a run folder names"
     if data.partition not in DRAWN and not _is_small_map(data.partition):
         return f"a report runs no code that a run folder names, and the partition {data.partition} may be some"
-    named_by_the_folder = bool(data.dir) or name not in DATASETS
-    try:
-        with as_it_is() if named_by_the_folder else nullcontext():  # what a file of its choice would cost, nobody knows
-            return _counted(data, clients, seed)
-    except FedlearnError as error:
-        return str(error)
-    except (ValueError, OSError) as error:
-        return f"it cannot be drawn: {said(error)}"
+    return ""
+
+
+def _counted_as_it_is(data: DataSettings, clients: int, seed: int) -> HeatMap:
+    named_by_the_folder = bool(data.dir) or data.dataset not in DATASETS
+    with as_it_is() if named_by_the_folder else nullcontext():  # what a file of its choice would cost, nobody knows
+        return _counted(data, clients, seed)
 
 
 def _counted(data: DataSettings, clients: int, seed: int) -> HeatMap:
@@ -94,6 +106,14 @@ def _names(dataset: Any, classes: int) -> tuple[tuple[str, ...], str]:
     if dataset.spec.class_names:
         return dataset.spec.class_names[:classes], "class"
     return numbers, "label" if dataset.spec.classes else "tenth of the target"
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether a path leads to a regular file, or to a folder that is walked in a moment."""
+    if not path.is_dir():
+        return path.is_file()
+    entries = itertools.chain.from_iterable((*folders, *files) for _, folders, files in os.walk(path))
+    return next(itertools.islice(entries, MOST_ENTRIES, None), None) is None
 
 
 def _is_small_map(partition: str) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedlearn.report.charts.axes import Axis, axis_of, log_axis_of
 from fedlearn.report.charts.captions import placed
-from fedlearn.report.charts.kinds import Chart, Dot, HeatMap, Line, LineChart, ScatterChart, StackedBars
+from fedlearn.report.charts.kinds import WHOLE, Chart, Dot, HeatMap, Line, LineChart, ScatterChart, StackedBars
 from fedlearn.report.numbers import written
 
 WIDTH, HEIGHT = 400, 232
@@ -82,7 +82,7 @@ def _frame(x: Axis, y: Axis, x_title: str) -> list[str]:
 
 
 def _lines(chart: LineChart, metric: str) -> str:
-    by_round = chart.x_title in ("round", "rank")  # whole numbers, from 1
+    by_round = chart.x_title in WHOLE  # from 1
     places = [value for line in chart.lines for value in line.x]
     x = (
         log_axis_of(places)
@@ -135,26 +135,28 @@ def _colour(slot: int) -> str:
 def _bars(chart: StackedBars) -> str:
     totals = np.sum(list(chart.layers.values()), axis=0) if chart.places else np.zeros(0)
     y = axis_of([*totals, *chart.marks], from_zero=True, whole=chart.y_title == "nodes")
-    first, last = (min(chart.places), max(chart.places)) if chart.places else (1, 1)
+    first, last = (min(chart.places), max(chart.places) + chart.each - 1) if chart.places else (1, 1)
     x = Axis(first - 0.5, last + 0.5, _whole_ticks(first, last))
-    slot = INNER_WIDTH / max(last - first + 1, 1)
+    slot = INNER_WIDTH * chart.each / max(last - first + 1, 1)
     width = min(slot * (0.8 if slot > 4 else 1.0), 26)
     base = np.zeros(len(chart.places))
+    lefts = [_x(x, number + (chart.each - 1) / 2) - width / 2 for number in chart.places]
     drawn = []
     for name, heights in chart.layers.items():
         tops = base + np.array(heights)
-        boxes = zip(chart.places, base, tops, strict=True)
-        path = "".join(_box(_x(x, number) - width / 2, width, _y(y, low), _y(y, high)) for number, low, high in boxes)
+        boxes = zip(lefts, base, tops, strict=True)
+        path = "".join(_box(left, width, _y(y, low), _y(y, high)) for left, low, high in boxes)
         drawn.append(f'<path class="bar f-{name}" d="{path}"/>')
         base = tops
-    marks = zip(chart.places, chart.marks, strict=True) if chart.marks else ()
-    lines = "".join(f"M{_x(x, number) - width / 2:.1f} {_y(y, mark):.1f}h{width:.1f}" for number, mark in marks)
+    marks = zip(lefts, chart.marks, strict=True) if chart.marks else ()
+    lines = "".join(f"M{left:.1f} {_y(y, mark):.1f}h{width:.1f}" for left, mark in marks)
     drawn.append(f'<path class="goal" d="{lines}"/>')
     hover = {
         "kind": "bars",
         "x": chart.x_title,
         "domain": [x.low, x.high],
         "places": chart.places,
+        "each": chart.each,
         "names": chart.names,
         "layers": [[name, _short(heights)] for name, heights in chart.layers.items()],
         "mark": [chart.mark, _short(chart.marks)],

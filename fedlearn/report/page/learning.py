@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from html import escape
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from fedlearn.report.charts import learning as charts
 from fedlearn.report.charts.kinds import LineChart
 from fedlearn.report.numbers import byte_unit, plain
 from fedlearn.report.page.figures import figure, legend, line_class
-from fedlearn.report.points import PHASES, Point, counts_in, differing, metrics_of, shown
+from fedlearn.report.points import Point, counts_in, differing, metrics_of, shown
 from fedlearn.report.stored import StoredRun
 
 AXES = {"rounds": "rounds", "bytes": "bytes", "seconds": "time", "hours": "virtual time"}
@@ -102,8 +103,8 @@ def data_of(points: Sequence[Point], metrics: Sequence[str]) -> dict[str, Any]:
                 "slot": point.slot,
                 "done": run.status == "completed",
                 "settings": {name: shown(run.settings.get(name)) for name in names},
-                **_places(run, _kept(run, metrics, step), divisor),
-                "values": [_short(_column(run, metric), _kept(run, metrics, step)) for metric in metrics],
+                **_places(run, kept := _kept(run, metrics, step), divisor),
+                "values": [_drawn_together(run.column(metric), kept, step) for metric in metrics],
             }
             for point in points
             for run in point.runs
@@ -112,28 +113,32 @@ def data_of(points: Sequence[Point], metrics: Sequence[str]) -> dict[str, Any]:
 
 
 def _kept(run: StoredRun, metrics: Sequence[str], step: int) -> list[int]:
-    """Return which rounds are drawn: all of them, or every step-th that has measured anything, and the last."""
+    """Return where points are drawn: at all rounds, or at every step-th that has measured anything, and the last."""
     if step == 1:
         return list(range(len(run.rounds)))
     evaluated = [m.name for m in run.metrics.evaluated] or list(metrics)
     full = [place for place, row in enumerate(run.rounds) if any(row.get(name) is not None for name in evaluated)]
-    return sorted({*full[::step], *full[-1:]})
+    return sorted({*full[step - 1 :: step], *full[-1:]})
 
 
 def _places(run: StoredRun, kept: Sequence[int], divisor: float) -> dict[str, list[float | None]]:
-    sent = np.cumsum([row.get("bytes_up") or 0.0 for row in run.rounds]) / divisor
-    spent = np.cumsum([sum(row.get(f"{phase}_seconds") or 0.0 for phase in PHASES) for row in run.rounds])
-    rounds = [row.get("round_number") for row in run.rounds]
+    sent = np.cumsum([value or 0.0 for value in run.column("bytes_up")]) / divisor
+    rounds = run.column("round_number")
     return {
         "rounds": [plain(rounds[place]) for place in kept],
         "bytes": _short(sent.tolist(), kept),
-        "seconds": _short(spent.tolist(), kept),
+        "seconds": _short(charts.seconds_so_far(run), kept),
         "hours": _short(charts.virtual_hours(run), kept),
     }
 
 
-def _column(run: StoredRun, metric: str) -> list[float | None]:
-    return [row.get(metric) for row in run.rounds]
+def _drawn_together(values: Sequence[float | None], kept: Sequence[int], step: int) -> list[float | None]:
+    """Return what was measured up to each kept round, since the one before: the mean, where several are one point."""
+    if step == 1:
+        return _short(values, kept)
+    begins = [0, *(place + 1 for place in kept[:-1])]
+    parts = ([v for v in values[begin : end + 1] if v is not None] for begin, end in zip(begins, kept, strict=True))
+    return [_five_digits(fmean(part)) if part else None for part in parts]
 
 
 def _short(values: Sequence[float | None], kept: Sequence[int]) -> list[float | None]:

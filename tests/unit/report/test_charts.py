@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from fedlearn.report.charts import learning as charts
 from fedlearn.report.charts import rounds
 from fedlearn.report.charts.axes import axis_of, log_axis_of
+from fedlearn.report.charts.plots import save
 from fedlearn.report.points import points_of
 from tests.unit.report.conftest import rows_of
 
@@ -59,10 +62,34 @@ def test_a_single_round_is_no_curve(stored):
     assert by_key([stored(rows=rows_of([0.2]))]) == {}
 
 
-def test_long_lines_are_thinned_and_keep_their_ends(stored):
-    (line,) = by_key([stored(rows=rows_of([0.5] * (3 * charts.MOST_PLACES)))])["accuracy_by_round"].lines
+def test_points_of_long_lines_are_means_of_their_rounds(stored):
+    rows = rows_of([0.2, 0.4, 0.9] * charts.MOST_PLACES)
+    (line,) = by_key([stored(rows=rows)])["accuracy_by_round"].lines
     assert len(line.x) <= charts.MOST_PLACES + 1
-    assert (line.x[0], line.x[-1]) == (1, 3 * charts.MOST_PLACES)
+    assert (line.x[0], line.x[-1]) == (3, 3 * charts.MOST_PLACES)
+    assert line.y == pytest.approx([0.5] * len(line.x))
+
+
+def test_bars_of_many_rounds_are_means_of_several(stored):
+    run = stored(rows=[*rows_of([0.1] * 999), *rows_of([0.1], training_seconds=8.0)])
+    for chart in (rounds.phases(run), rounds.fates(run)):
+        assert (len(chart.places), chart.each, chart.places[:3], chart.places[-1]) == (334, 3, (1, 4, 7), 1)
+        assert {len(heights) for heights in chart.layers.values()} == {334}
+    assert rounds.phases(run).layers["training"][-2:] == (2.0, 8.0)
+    assert "means of 3 rounds" in rounds.phases(run).title
+
+
+def test_bars_of_few_rounds_are_one_each(stored):
+    chart = rounds.phases(stored(rows=rows_of([0.1] * rounds.MOST_BARS)))
+    assert (len(chart.places), chart.each) == (rounds.MOST_BARS, 1)
+
+
+@pytest.mark.parametrize("count", [3, 8, 11, 13, 27])
+def test_no_tick_lies_between_two_rounds(stored, tmp_path, count):
+    run = stored(rows=rows_of([0.1] * count))
+    for chart in (by_key([run])["accuracy_by_round"], rounds.phases(run)):
+        save(chart, tmp_path, "one")
+        assert not re.findall(r">\d+\.\d+<", (tmp_path / "one.svg").read_text().partition("matplotlib.axis_2")[0])
 
 
 def test_bars_stack_to_the_cohort(stored):
@@ -118,6 +145,19 @@ def test_of_equal_places_both_are_on_the_front_and_of_none_nobody():
     places = [(5, 0.9), (1, 0.5), (2, 0.4), (2, 0.6), (6, 0.9)]
     assert charts.front_of(places, lower_is_better=False) == [True, True, False, True, False]
     assert charts.front_of([], lower_is_better=False) == []
+
+
+def test_bytes_are_compared_in_pairs_whatever_the_largest_run_has_sent(stored):
+    places = [(105_563, 0.73), (105_566, 0.75), (158_349, 0.77), (105_570, 0.70)]
+    assert charts.front_of(places, lower_is_better=False) == [False, True, True, False]
+    runs = [stored(str(x), rows=rows_of([y], bytes_up=x)) for x, y in places]
+    chart = charts.pareto(points_of(runs))
+    assert {dot.label for dot in chart.dots if dot.on_front} == {"105566", "158349"}
+
+
+@given(st.lists(st.tuples(st.floats(1, 1.1), st.integers(1, 3)), min_size=1, max_size=8), st.booleans())
+def test_there_is_a_front_whatever_is_alike(places, lower_is_better):
+    assert any(charts.front_of(places, lower_is_better=lower_is_better))
 
 
 def test_a_band_may_be_one_deviation_to_each_side(stored):

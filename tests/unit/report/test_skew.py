@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 import numpy as np
@@ -75,3 +77,40 @@ def test_a_file_that_says_who_has_what_is_drawn(tmp_path):
     (tmp_path / "who.csv").write_text("node\n" + "0\n" * 100 + "1\n" * 20)
     picture = skew_of({"data.dataset": "digits", "data.partition": str(tmp_path / "who.csv"), "clients": 2})
     assert picture.counts.sum(axis=0).tolist() == [100, 20]
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.mkdir()])
+@pytest.mark.parametrize("name", ["d.toml", "d.csv", "d.json", "d.parquet"])
+def test_a_data_set_that_is_no_regular_file_is_a_word_at_once(tmp_path, name, make):
+    signal.alarm(20)
+    make(tmp_path / name)
+    assert isinstance(skew_of({"data.dataset": str(tmp_path / name), "clients": 3}), str)
+    signal.alarm(0)
+
+
+@pytest.mark.parametrize("target", ["/proc/self/pagemap", "/dev/zero"])
+def test_of_a_partition_file_no_more_is_read_than_any_has(tmp_path, target):
+    signal.alarm(60)
+    (tmp_path / "who.csv").symlink_to(target)
+    settings = {"data.dataset": "digits", "data.partition": str(tmp_path / "who.csv"), "clients": 3}
+    assert isinstance(skew_of(settings), str)
+    signal.alarm(0)
+
+
+def test_texts_that_are_nested_without_end_are_a_word(tmp_path):
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    assert "not valid TOML" in skew_of({"data.dataset": str(tmp_path / "deep.toml"), "clients": 3})
+    settings = {"data.dataset": "digits", "data.partition": str(tmp_path / "deep.json"), "clients": 3}
+    assert "cannot be read" in skew_of(settings)
+
+
+def test_a_folder_is_walked_only_so_far(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedlearn.report.charts.skew.MOST_ENTRIES", 5)
+    for name in "abcdefg":
+        (tmp_path / name).mkdir()
+    assert "is not one of ours" in skew_of({"data.dataset": str(tmp_path), "clients": 3})
+
+
+def test_a_name_that_no_file_can_have_is_a_word():
+    assert isinstance(skew_of({"data.dataset": "/" + "x" * 5000 + ".csv", "clients": 3}), str)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 
-from fedlearn.report.points import points_of
+import pytest
+
+from fedlearn.report.numbers import number_spread, ratio_spread, seconds_spread, size_spread
+from fedlearn.report.points import Spread, points_of
 from fedlearn.report.tables import Table, points_table, rounds_table, runs_table
 from tests.unit.report.conftest import rows_of
 
@@ -80,3 +84,37 @@ def test_in_a_terminal_cells_are_plain_text(capsys):
     Table.of_texts("k", "", ["[bold]x"], [["[red]7"]]).show()
     said = capsys.readouterr().out
     assert "[bold]x" in said and "[red]7" in said
+
+
+# --- what programs make of the files ----------------------------------------------------------------------------------
+
+HOSTILE = ("=cmd|' /C calc'!A0", "@SUM(1)", "+1+1", "-2+3", "\tx", "\r=1", " =1", "＝1")  # noqa: RUF001
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_cell_and_no_head_is_a_formula_for_a_spreadsheet(text):
+    table = Table.of_texts("t", "", ["name", text], [[text, "1"]], words=1)
+    head, row = csv.reader(io.StringIO(table.as_csv()))
+    assert head[1] == row[0] == "'" + text.replace("\r", " ")
+
+
+@pytest.mark.parametrize("text", ["-0.5", "+1e-3", "-.5", "a=b", "1+1", ""])
+def test_numbers_and_other_texts_are_written_as_they_are(text):
+    table = Table.of_texts("t", "", ["name"], [[text]])
+    assert list(csv.DictReader(io.StringIO(table.as_csv() + "\n"))) in ([{"name": text}], [])
+
+
+@pytest.mark.parametrize("text", ["[2pt]", "*", " [x", "*y"])
+def test_no_row_is_an_option_of_the_row_above(text):
+    table = Table.of_texts("t", "", [text, "b"], [[text, "1"], [text, "2"]], words=1, foot=[[text, "3"]])
+    assert not re.findall(r"^\s*[\[*]", table.as_latex(), re.MULTILINE)
+    assert table.as_latex().count("{}" + text) == 4
+
+
+@pytest.mark.parametrize("values", [(1.0, 1.0), (0.5, 0.5 + 1e-12), (105_563.0, 105_566.0), (1_010_000.0, 1_010_008.0)])
+def test_a_deviation_shows_or_is_not_written(values):
+    spread = Spread.of(values)
+    for form in (size_spread, ratio_spread, seconds_spread, number_spread):
+        shown = form(*spread)
+        assert "e-" not in shown and not re.search(r"± 0(\.0*)?\D*$", shown)
+        assert ("±" in shown) == (spread.sd > 1e-6 * spread.mean)

@@ -18,7 +18,7 @@ function axisOf(values, { count = 5, fromZero = false, tight = false, whole = fa
     [low, high] = [fromZero ? low : low - margin, high + margin];
   }
   const rough = (high - low) / (count - 1), power = 10 ** Math.floor(Math.log10(rough));
-  const step = STEPS.map((digit) => digit * power).find((each) => each >= rough * (1 - 1e-9) && (!whole || each >= 1));
+  const step = STEPS.map((digit) => digit * power).find((each) => each >= rough * (1 - 1e-9) && (!whole || Number.isInteger(each)));
   const first = Math.floor(low / step + 1e-9), last = Math.ceil(high / step - 1e-9);
   let ticks = Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
   if (tight) ticks = ticks.filter((tick) => low <= tick && tick <= high);
@@ -26,16 +26,16 @@ function axisOf(values, { count = 5, fromZero = false, tight = false, whole = fa
   return { low, high, ticks, log: false, place: (value) => (value - low) / (high - low) };
 }
 
-function logAxisOf(values) {
+function logAxisOf(values, whole = false) {
   const least = Math.min(...values), most = Math.max(...values), room = Math.max(1.02, (most / least) ** 0.06);
   const low = least / room, high = most * room, ticks = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1) {
     ticks.push(...[1, 2, 5].map((digit) => digit * 10 ** power));
   }
-  const inside = ticks.filter((tick) => low <= tick && tick <= high);
+  const inside = ticks.filter((tick) => low <= tick && tick <= high && (!whole || Number.isInteger(tick)));
   const tens = inside.filter((tick) => Math.abs(Math.log10(tick) % 1) < 1e-9);
   const place = (value) => Math.log(value / low) / Math.log(high / low);
-  const few = inside.length < 3 ? axisOf([low, high], { tight: true }).ticks.filter((tick) => tick > 0) : inside;
+  const few = inside.length < 3 ? axisOf([low, high], { tight: true, whole }).ticks.filter((tick) => tick > 0) : inside;
   return { low, high, ticks: inside.length > 7 ? tens : few, log: true, place };
 }
 
@@ -110,7 +110,7 @@ function draw(svg, data, choice, isShown) {
   const xs = lines.flatMap((line) => line.x), ys = lines.flatMap((line) => [...line.y, ...line.low, ...line.high, ...(line.raw || [])]);
   const ends = lines.map((line) => line.x[line.x.length - 1]), byRound = choice.axis === "rounds";
   const wide = choice.axis === "bytes" && Math.min(...xs) > 0 && Math.max(...ends) > WIDE * Math.min(...ends);
-  const x = choice.logx || wide ? logAxisOf(xs) : axisOf(xs, { count: 6, tight: true, whole: byRound, fromZero: !byRound });
+  const x = choice.logx || wide ? logAxisOf(xs, byRound) : axisOf(xs, { count: 6, tight: true, whole: byRound, fromZero: !byRound });
   const y = choice.logy ? logAxisOf(ys) : axisOf(ys, {});
   const px = (value) => (LEFT + x.place(value) * INNER_WIDTH).toFixed(1), py = (value) => (TOP + (1 - y.place(value)) * INNER_HEIGHT).toFixed(1);
   svg.append(...frame(x, y, px, py, title));

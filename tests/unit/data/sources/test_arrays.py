@@ -113,7 +113,8 @@ def test_tensors_and_lists_are_arrays_too():
         ((X[:0], Y[:0]), "X is empty"),
         ((X[:1], Y[:1]), "one example cannot be split"),
         ((np.zeros((10, 3, 8, 8)), Y), "say channels='first'"),
-        ((X, [None] * 10), "y holds object"),
+        ((X, [0, 1, None] + [0] * 7), "y: example 2 has no value"),
+        ((X, [{}] * 10), "y holds object"),
     ],
 )
 def test_wrong_arrays_are_refused_in_one_line(arguments, said):

@@ -1,0 +1,136 @@
+"""Other data for a model that was trained already: its classes and columns are found by their names.
+
+A number of a class, and the place of a column, mean something in the data set alone in which they stand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.data.base import AnyDataset, DataSpec, Examples, TableSchema
+from fedlearn.data.sources.declared import columns_of, in_order
+from fedlearn.data.sources.libraries import by_names
+from fedlearn.errors import UsageError
+
+MOST_CHANNELS = 4
+BYTES = 255
+
+
+def examples_like(spec: DataSpec, given: Any) -> NDArray[Any]:
+    """Return inputs of the kind that `spec` describes; grey images may lack their channel, whole numbers their bytes.
+
+    Raises
+    ------
+    UsageError
+        Where they are of another kind of numbers, range or shape, or a data frame lacks a column.
+    """
+    names = spec.table.features if spec.table is not None else spec.feature_names
+    try:
+        given = in_order(names, given)
+    except ValueError as error:
+        raise _unlike(spec, f"the data frame {error} of its columns") from None
+    if hasattr(given, "detach"):
+        given = given.detach().cpu()
+    inputs = np.asarray(given)
+    if inputs.dtype == object and columns_of(given):
+        inputs = np.column_stack([np.asarray(given[name]) for name in columns_of(given)])
+    if spec.is_image and spec.shape[-1] == 1 and inputs.ndim == 3 and inputs.shape[1:] == spec.shape[:2]:
+        inputs = inputs[..., np.newaxis]
+    if len(spec.shape) == 1 == inputs.ndim and spec.shape == (1,):
+        inputs = inputs[:, np.newaxis]
+    if inputs.ndim < 1 or inputs.shape[1:] != spec.shape:
+        raise _unlike(spec, f"these have shape {inputs.shape}{_first_axis(spec, inputs)}")
+    return _numbers_like(spec, inputs)
+
+
+def _numbers_like(spec: DataSpec, inputs: NDArray[Any]) -> NDArray[Any]:
+    kind = inputs.dtype.kind
+    if spec.dtype == "uint8":
+        if kind not in "iu":
+            remedy = "; numbers from 0 to 1 are (255 * x).round() as uint8" if kind == "f" else ""
+            raise _unlike(spec, f"these are {inputs.dtype}{remedy}")
+        most = BYTES
+    elif spec.dtype == "int32":
+        if kind not in "iu":
+            raise _unlike(spec, f"these are {inputs.dtype}: give tokens, as integers")
+        most = spec.vocabulary - 1
+    elif kind not in "biuf":
+        raise _unlike(spec, f"these are {inputs.dtype}: give numbers")
+    else:
+        return np.array(inputs, spec.dtype)
+    if inputs.size and not (inputs.min() >= 0 and inputs.max() <= most):
+        raise _unlike(spec, f"these hold {inputs.min()} to {inputs.max()}: they go from 0 to {most}")
+    return np.array(inputs, spec.dtype)
+
+
+def _first_axis(spec: DataSpec, inputs: NDArray[Any]) -> str:
+    """Return what to do about images whose channels come first."""
+    turned = spec.is_image and inputs.ndim == 4 and (*inputs.shape[2:], inputs.shape[1]) == spec.shape
+    return ": put the channels last, x.transpose(0, 2, 3, 1)" if turned else ""
+
+
+def _unlike(spec: DataSpec, text: str) -> UsageError:
+    shape = "".join(f", {side}" for side in spec.shape)
+    return UsageError(f"the run's examples are {spec.dtype} of shape (n{shape}): {text}")
+
+
+def held_out_like(spec: DataSpec, other: AnyDataset) -> Examples:
+    """Return the test examples of another data set, with the numbers that classes and columns have in `spec`.
+
+    Raises
+    ------
+    UsageError
+        Where it has a class or a column that the run's data did not have, or is of another kind.
+    """
+    theirs, test = other.spec, other.test
+    if bool(spec.classes) != bool(theirs.classes):
+        raise UsageError(f"data set {other.name!r}: it is {_word(theirs)}, and the run has learned {_word(spec)}")
+    inputs, targets = test.inputs, test.targets
+    if spec.table is not None and theirs.table is not None:
+        inputs = _table_like(spec.table, theirs.table, inputs, other.name)
+    elif spec.feature_names and theirs.feature_names:
+        try:
+            inputs = inputs[:, places_of(spec.feature_names, theirs.feature_names)]
+        except ValueError as error:
+            raise UsageError(f"data set {other.name!r}: {error}") from None
+    if spec.classes:
+        targets = by_names(targets, theirs.class_names, spec.class_names, other.name)
+        if not (spec.class_names and theirs.class_names) and theirs.classes > spec.classes:
+            raise UsageError(f"data set {other.name!r}: it has {theirs.classes} classes, and the run's {spec.classes}")
+    return Examples(examples_like(spec, inputs), targets, test.groups)
+
+
+def places_of(wanted: tuple[str, ...], found: tuple[str, ...]) -> list[int]:
+    """Return where each wanted column is; ValueError with the first that is missing.
+
+    >>> places_of(("a", "b"), ("b", "c", "a"))
+    [2, 0]
+    """
+    if absent := next((name for name in wanted if name not in found), None):
+        raise ValueError(f"it has no column {absent!r}, from which the run has learned")
+    return [found.index(name) for name in wanted]
+
+
+def _table_like(ours: TableSchema, theirs: TableSchema, rows: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return rows of a declared table with columns, and codes of categories, as another declares them."""
+    try:
+        places = places_of(ours.features, theirs.features)
+    except ValueError as error:
+        raise UsageError(f"data set {name!r}: {error}") from None
+    moved = np.array(rows[:, places])
+    for column, feature in enumerate(ours.features):
+        if (feature in ours.categories) != (feature in theirs.categories):
+            raise UsageError(f"data set {name!r}: its column {feature!r} is of another kind than the run's")
+        if feature in ours.categories and ours.categories[feature] != theirs.categories[feature]:
+            known = {category: code for code, category in enumerate(ours.categories[feature])}
+            codes = np.array([known.get(each, np.nan) for each in theirs.categories[feature]], np.float64)
+            present = np.isfinite(moved[:, column])
+            moved[present, column] = codes[moved[present, column].astype(int)]
+    return moved
+
+
+def _word(spec: DataSpec) -> str:
+    return "a classification" if spec.classes else "a regression"

@@ -1,0 +1,56 @@
+"""Looking at the run folder of a stranger: regular files of a bounded size, or one line at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+import fedlearn
+from fedlearn.errors import UsageError
+
+LOOKS = {
+    "summary": "summary.json", "sha256": "summary.json", "spec": "data.json", "history": "metrics.csv",
+    "nodes": "nodes.csv", "state": "model.safetensors", "best_state": "best.safetensors", "settings": "settings.toml",
+}  # fmt: skip
+
+
+def huge(path):
+    with path.open("wb") as file:
+        file.truncate(40 << 30)
+
+
+SPOILED = {
+    "fifo": os.mkfifo,
+    "zeros": lambda path: path.symlink_to("/dev/zero"),
+    "link": lambda path: path.symlink_to("settings.toml"),
+    "huge": huge,
+    "folder": lambda path: path.mkdir(),
+    "nothing": lambda path: None,
+    "garbage": lambda path: path.write_bytes(b"\\xff\\x00{"),
+    "list": lambda path: path.write_text("[" * 100_000),
+}
+
+
+@pytest.fixture
+def at_once():
+    signal.alarm(20)  # a look that waits would wait for ever
+    yield
+    signal.alarm(0)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("spoiled", SPOILED)
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_look_at_a_spoiled_file_is_one_line_at_once(tmp_path, look, spoiled):
+    (tmp_path / "settings.toml").write_text("clients = 3\n")
+    run = fedlearn.load(tmp_path)
+    path = tmp_path / LOOKS[look]
+    path.unlink(missing_ok=True)
+    SPOILED[spoiled](path)
+    if (look, spoiled) in {("history", "garbage"), ("nodes", "garbage"), ("history", "list"), ("nodes", "list")}:
+        return  # a table without rows
+    with pytest.raises(UsageError) as error:
+        getattr(run, look)
+    assert path.name in str(error.value) and "\n" not in str(error.value)
