@@ -154,8 +154,9 @@ def load(name: str, key: str) -> Entry | None:
                 compared.add(folder / place)
             return entry
         except Exception as error:  # whatever it is, the answer is to make the entry again
-            if (folder / place).exists():
-                log.warning("cache entry=%s damaged=%r", folder / place, error)
+            with suppress(PermissionError):
+                if (folder / place).exists():
+                    log.warning("cache entry=%s damaged=%r", folder / place, error)
     return _in_memory.get(place)
 
 
@@ -166,12 +167,8 @@ def place_of(array: NDArray[Any]) -> tuple[str, str] | None:
         return None
     file = Path(mapped.filename)
     whole = (mapped.ctypes.data, mapped.shape, mapped.strides, mapped.dtype)
-    if (
-        array.ctypes.data,
-        array.shape,
-        array.strides,
-        array.dtype,
-    ) != whole or file.parent.parent not in cache_folders():
+    is_whole = (array.ctypes.data, array.shape, array.strides, array.dtype) == whole
+    if not is_whole or file.parent.parent not in cache_folders():
         return None
     return file.parent.name, file.stem
 
