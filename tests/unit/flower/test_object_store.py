@@ -386,9 +386,14 @@ def test_the_largest_tree_of_a_reply_is_a_few_statements(link):
 def test_a_name_that_is_none_is_refused(link, bad):
     asked, _ = link.send(QUESTION, QUESTION)
     before = link.rows()
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(HTTPException):
         link.reply(asked, children=[ObjectTree(object_id=bad)])
     assert link.rows() == before
+
+
+def test_a_name_that_is_none_is_not_stored(link):
+    with pytest.raises(ValueError, match="no name"):
+        link.store.preregister(link.run, ObjectTree(object_id=name(), children=[ObjectTree(object_id="x")]))
 
 
 def test_objects_go_with_the_last_message_that_has_them(link):

@@ -208,9 +208,9 @@ def test_times_are_forgotten_when_flower_takes_them_no_more(monkeypatch):
     ],
 )
 def test_a_node_replies_and_in_its_own_name(about, is_own):
-    parts = ObjectTree(object_id="b", children=[ObjectTree(object_id="c")])
+    parts = ObjectTree(object_id="b" * 64, children=[ObjectTree(object_id="c" * 64)])
     request = PushMessagesRequest(
-        node=Node(node_id=7), messages_list=[Message(metadata=Metadata(message_id="b", **about))],
+        node=Node(node_id=7), messages_list=[Message(metadata=Metadata(message_id="b" * 64, **about))],
         message_object_trees=[parts],
     )  # fmt: skip
     if is_own:
