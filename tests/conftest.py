@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
+import signal
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,8 @@ from hypothesis import settings
 
 from fedlearn import files, flower
 
+SOON = 20  # seconds, also on a machine that is busy
+AT_MOST = 2 << 30  # bytes more than there were
 EXAMPLES = {"short": 20, "long": 60}  # of each property: `make test`, `make test-all`
 for profile, examples in EXAMPLES.items():
     settings.register_profile(profile, max_examples=examples, deadline=None, derandomize=True, database=None)
@@ -22,6 +27,25 @@ settings.load_profile("short")
 def in_a_run() -> None:
     """Let `Message(content, node, type)` work, as inside a ServerApp."""
     flower.enter_run()
+
+
+@pytest.fixture
+def at_once() -> Iterator[None]:
+    """Fail where a test waits for ever, or reads a file without an end into memory."""
+
+    def ring(_number: int, _frame: object) -> None:
+        raise TimeoutError("it waits")
+
+    before, limits = signal.signal(signal.SIGALRM, ring), resource.getrlimit(resource.RLIMIT_AS)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + AT_MOST, limits[1]))
+    signal.alarm(SOON)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+        resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
 @pytest.fixture

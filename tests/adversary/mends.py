@@ -821,7 +821,7 @@ MENDS = (
         "I1", "fedlearn/data/tables.py",
         "tomllib.loads(text_of(path))",
         "tomllib.loads(path.read_text(encoding=\"utf-8\"))",
-        "unit/report/test_skew.py::test_a_data_set_that_is_no_regular_file_is_a_word_at_once",
+        "unit/data/sources/test_files.py::test_what_is_no_regular_file_is_one_line_at_once",
     ),
     Mend(
         "I1", "fedlearn/data/partition_map.py",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 
 import pytest
 
@@ -31,13 +30,6 @@ SPOILED = {
     "garbage": lambda path: path.write_bytes(b"\\xff\\x00{"),
     "list": lambda path: path.write_text("[" * 100_000),
 }
-
-
-@pytest.fixture
-def at_once():
-    signal.alarm(20)  # a look that waits would wait for ever
-    yield
-    signal.alarm(0)
 
 
 @pytest.mark.usefixtures("at_once")
