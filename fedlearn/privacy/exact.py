@@ -157,9 +157,8 @@ def _heads(
     """Return coins of probability exp((utilities - top) / scale); all three broadcast against each other."""
     with np.errstate(over="ignore", under="ignore"):
         below = (utilities - top) / scale
-        if (
-            beyond := np.isneginf(utilities - top) & np.isfinite(utilities)
-        ).any():  # they are further apart than any float
+        beyond = np.isneginf(utilities - top) & np.isfinite(utilities)  # they are further apart than any float
+        if beyond.any():
             below = np.where(beyond, (utilities / 2 - top / 2) / scale * 2, below)  # halves are exact
         probability = np.exp(below)
     short = _short_words(probability.size, bits).reshape(probability.shape)
