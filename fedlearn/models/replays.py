@@ -223,7 +223,7 @@ def of_shares(name: str) -> Draw:
             return {"state": _next(state, shares), "examples": own.num_examples, "metrics": own.metrics}
 
         def claimed(published: Any) -> float:
-            return min(published["metrics"][EPSILON.name] - before, node.booked(number))
+            return float(min(published["metrics"][EPSILON.name] - before, node.booked(number)))
 
         return drawn.pair(node, publish, claimed, is_secret=False)
 
