@@ -23,12 +23,11 @@ from flwr.app import Context
 from client.discretion import BUDGET_SPENT, Withheld
 from client.learners.base import LocalTask
 from client.memory import NodeMemory
-from client.node import partition_id_of
+from client.node import partition_id_of, training_set
 from client.policy import NOT_ENOUGH
 from fedlearn.config import RunConfig, from_flower
 from fedlearn.config.policy import Policy
 from fedlearn.models import model_spec
-from fedlearn.models.loaded import loaded
 from fedlearn.privacy import PrivacySpent, largest_loss
 from fedlearn.privacy.ledger import Booking, Ledger
 from fedlearn.runs.ledgers import LedgerFile
@@ -168,7 +167,7 @@ def _ledger_of(context: Context, memory: NodeMemory) -> Ledger:
     folder = context.node_config.get("ledger")
     if folder:
         policy = Policy.of_node(context.node_config)
-        if len(loaded(from_flower(context.run_config))[0].train) < policy.least_records:
+        if len(training_set(context)) < policy.least_records:
             raise Withheld(NOT_ENOUGH)  # of the whole table: with a share, which a server sets, it could count them
         file = LedgerFile(Path(str(folder)), str(context.node_config.get("data-name", "")))
         return Ledger(file, most=policy.largest_epsilon, most_questions=policy.most_questions)
