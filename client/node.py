@@ -6,6 +6,8 @@ is sent or when the server says that the round is over for it.
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,10 +23,13 @@ from fedlearn.config.schema import DEVICE_SETTING
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import nothing_held_out
 from fedlearn.data.partitioning import PartitionTable, measured_on, partition_table
+from fedlearn.data.sources.paths import is_path
 from fedlearn.errors import SettingError, UsageError
 from fedlearn.flower import ClientAppCallable
 from fedlearn.models.loaded import dataset_of, loaded
 from fedlearn.seeding import rng_for
+
+log = logging.getLogger("fedlearn.node")
 
 STATUS = "node"  # name of its record in a context's state
 DEVICE = "device"  # what a node's config says of it
@@ -150,6 +155,21 @@ def examples_to_test(context: Context) -> Examples:
     return measured_on(loaded(from_flower(context.run_config))[0], table, place)
 
 
+@per_run
+def _say_what_is_numbered_here(config: RunConfig) -> tuple[str, ...]:
+    """Log, once a run, what no server can see: numbers of classes and columns that go by this node's own examples."""
+    spec, said, lines = loaded(config)[0].spec, json.loads(config.data.options or "{}"), []
+    if spec.table is not None or not is_path(config.data.dataset):
+        return ()
+    if spec.class_names and "classes" not in said:
+        lines.append(f"classes are numbered by this node's own examples ({', '.join(spec.class_names[:10])})")
+    if len(spec.feature_names) > 1 and "inputs" not in said:
+        lines.append("columns stand in the order of this node's own file")
+    for line in lines:
+        log.warning("own data: %s: have all nodes say them alike, by data.options.classes and inputs", line)
+    return tuple(lines)
+
+
 def _holdings(context: Context) -> tuple[PartitionTable, int]:
     """Return a table of partitions and which of them is the node's."""
     config = from_flower(context.run_config)
@@ -157,6 +177,7 @@ def _holdings(context: Context) -> tuple[PartitionTable, int]:
     if partition_id >= config.clients:
         raise UsageError(f"partition-id = {partition_id}: the run has clients = {config.clients} partitions, from 0")
     if context.node_config.get("own-data"):
+        _say_what_is_numbered_here(config)
         return _own_data(config), 0
     return partitions_of(config), partition_id
 

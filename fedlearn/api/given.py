@@ -59,6 +59,8 @@ def as_value(name: str, value: object) -> Any:
     """
     if isinstance(value, PLAIN) or value is None:
         return value
+    if name == "data.dataset" and not isinstance(value, Dataset | TableDataset | Path) and not callable(value):
+        raise SettingError(name, value, f"make a data set of it first: fedlearn.data.{_reader_for(value)}")
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):
@@ -73,6 +75,19 @@ def as_value(name: str, value: object) -> Any:
         return objects.reference_to(value)
     except ValueError as error:
         raise SettingError(name, value, str(error)) from None
+
+
+def _reader_for(value: object) -> str:
+    """Return what makes a data set of an object of another library.
+
+    >>> _reader_for(([1.0], [0])), _reader_for([])
+    ('from_arrays(X, y)', 'from_arrays(X, y)')
+    """
+    if hasattr(value, "column_names") or isinstance(value, Mapping):
+        return "from_hf(data, inputs=..., target=...), of the library datasets"
+    if isinstance(value, list | tuple) or hasattr(value, "dtype") or hasattr(value, "columns"):
+        return "from_arrays(X, y)"
+    return "from_torch(data), of pairs of an input and what is to be learned"
 
 
 def _word(name: str) -> str:

@@ -200,6 +200,8 @@ LEAKS = (
         "14", "fedlearn/data/tables.py",
         "line if _cells(line) == len(found) else empty", "line",
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
+    ),
+    Mend(
         "15", "server/app.py",
         "            config = without_exact(config, test_is_public=traits.test_is_public)\n", "",
         f"{SUMS}::test_under_noise_that_protects_nothing_exact_of_private_rows_leaves",
@@ -226,7 +228,7 @@ LEAKS = (
     ),
     Mend(
         "16", "client/ledger.py",
-        "if len(loaded(from_flower(context.run_config))[0].train) < policy.least_records:",
+        "if len(training_set(context)) < policy.least_records:",
         'if len(__import__("client.node").node.examples_of(context)) < policy.least_records:',
         f"{PURSE}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
     ),
@@ -307,6 +309,8 @@ LEAKS = (
         "22", "fedlearn/runs/ledgers.py",
         ">= FULL\n", ">= 10**9 * FULL\n",
         f"{FILES}::test_answers_that_fill_the_disk_are_not_kept_without_end",
+    ),
+    Mend(
         "23", "fedlearn/trees/columns.py",
         "    except Exception:  # it cannot be compared",
         "    except (TypeError, ValueError):  # it cannot be compared",

@@ -390,6 +390,8 @@ MENDS = (
         "    if not is_map(config.data.partition):\n        return dataset.fingerprint\n",
         "    return dataset.fingerprint\n",
         f"{MANY_RUNS}::test_other_data_than_the_run_was_begun_with_are_refused",
+    ),
+    Mend(
         "M1", "fedlearn/data/tables.py",
         '_say(name, "values", present, strangers,', '_say(name, "values", present, {},',
         "unit/data/test_tables.py::test_categories_that_are_not_declared_are_counted_with_the_most_frequent",
@@ -414,6 +416,8 @@ MENDS = (
         "place.get(text, place.get(_plain(text), np.nan)) for text", "np.nan if _plain(text) in MISSING else "
         "place.get(text, place.get(_plain(text), np.nan)) for text",
         "unit/data/test_tables.py::test_a_category_that_reads_like_missing_is_one_where_it_is_declared",
+    ),
+    Mend(
         "N1", "fedlearn/privacy/budget.py",
         "    except OverflowError:\n        return math.inf\n", "    except LookupError:\n        return math.inf\n",
         "unit/privacy/test_ledger.py::test_a_sum_beyond_the_largest_float_is_more_than_there_is",
@@ -432,6 +436,8 @@ MENDS = (
         "N2", "fedlearn/config/policy.py",
         "    model_config = ConfigDict(strict=True)\n", "",
         "unit/client/test_ledger.py::test_a_policy_that_cannot_be_read_allows_nothing",
+    ),
+    Mend(
         "O1", "fedlearn/trees/sums/turns.py",
         "if not self._is_sure(sums, variance):", "if len(released) < 0:",
         "unit/models/test_few_records.py::test_a_skewed_number_that_noise_hides_is_guessed_as_its_median",
@@ -482,6 +488,8 @@ MENDS = (
         "O3", "fedlearn/trees/searching_replays.py",
         "epsilon / (2 + eta), at_front", "epsilon, at_front",
         "unit/trees/test_searching.py::test_a_run_that_spends_the_whole_budget_is_found",
+    ),
+    Mend(
         "G1", "fedlearn/flower/object_store.py",
         "SqlObjectStore.preregister = _preregister ",
         "pass ",
@@ -570,6 +578,8 @@ MENDS = (
         "--require-hashes ",
         "",
         "compose/test_file.py::test_the_image_is_made_from_what_is_named_by_checksum",
+    ),
+    Mend(
         "H1", "fedlearn/files.py", "    if found.st_mode & WRITTEN_BY_OTHERS:\n", "    if False:\n",
         "unit/test_compiled.py::test_what_others_can_have_written_is_never_run",
     ),
@@ -640,6 +650,8 @@ MENDS = (
         "H6", "fedlearn/engine/deployment/claims.py", "    if partition_id is None:\n        raise",
         "    if False:\n        raise",
         "unit/engine/deployment/test_claims.py::test_without_locks_a_partition_is_taken_only_if_it_is_named",
+    ),
+    Mend(
         "J1", "fedlearn/models/axes.py",
         "return outputs[0] == targets[0] and _longer_than_1(outputs) == _longer_than_1(targets)",
         "return sorted(outputs) == sorted(targets)",
@@ -730,6 +742,8 @@ MENDS = (
         "J10", "fedlearn/commands/shared.py",
         'table.add_row("learning rate", escape(str(summary["learning_rate"])))', "pass",
         "end_to_end/test_notes.py::test_result_says_how_the_rate_falls",
+    ),
+    Mend(
         "K1", "client/fits.py",
         "            for each in self._beside:\n                each.put_back()",
         "            pass",
@@ -818,6 +832,8 @@ MENDS = (
         'np.require(arrays[name], requirements="W")',
         "arrays[name]",
         "unit/models/test_states.py::test_arrays_that_must_not_be_written_to_are_copied",
+    ),
+    Mend(
         "I1", "fedlearn/data/tables.py",
         "tomllib.loads(text_of(path))",
         "tomllib.loads(path.read_text(encoding=\"utf-8\"))",

@@ -171,6 +171,7 @@ class _Columns:
 
         column = self.table.column(self.places[name]).combine_chunks()
         if pa.types.is_dictionary(column.type):
+            check_unpacked(self.path, _spelled_out(column))
             column = column.dictionary_decode()
         if pa.types.is_decimal(column.type):
             column = column.cast(pa.float64() if column.type.scale else pa.int64())
@@ -195,6 +196,19 @@ def _stripped(column: Any) -> Any:
     return pc.if_else(pc.is_in(texts, pa.array(MISSING)), pa.scalar(None, texts.type), texts)
 
 
+def _spelled_out(column: Any) -> int:
+    """Return how many bytes texts or pictures take without their dictionary."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = column.type.value_type
+    if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        return 0
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    sizes = (pc.sum(pc.take(pc.binary_length(each.dictionary), each.indices)).as_py() for each in chunks)
+    return sum(size or 0 for size in sizes)
+
+
 def _table(path: Path) -> Any:
     import pyarrow as pa
     import pyarrow.csv
@@ -202,7 +216,9 @@ def _table(path: Path) -> Any:
 
     with opened(path) as file:
         if path.suffix == ".parquet":
-            parquet = pa.parquet.ParquetFile(file)
+            schema = pa.parquet.read_schema(file)
+            texts = [each.name for each in schema if pa.types.is_string(each.type) or pa.types.is_binary(each.type)]
+            parquet = pa.parquet.ParquetFile(file, read_dictionary=texts)  # one that repeats takes its place once
             check_unpacked(path, _unpacked(parquet))
             return parquet.read()
         convert = pa.csv.ConvertOptions(null_values=MISSING, strings_can_be_null=True)

@@ -15,7 +15,7 @@ def phases(run: StoredRun) -> StackedBars:
     each = _rounds_a_bar(run)
     layers = {phase: _heights(run, f"{phase}_seconds", each) for phase in PHASES}
     title = _titled("seconds by phase", each)
-    return StackedBars("phases", title, "seconds", _numbers(run, each), layers, each=each)
+    return StackedBars("phases", title, "seconds", _numbers(run, each), layers, names=_names(run, each), each=each)
 
 
 def fates(run: StoredRun) -> StackedBars:
@@ -24,7 +24,9 @@ def fates(run: StoredRun) -> StackedBars:
     layers = {fate: _heights(run, fate, each) for fate in FATES}
     marks = _heights(run, "cohort", each)
     title = _titled("nodes of the cohort", each)
-    return StackedBars("fates", title, "nodes", _numbers(run, each), layers, marks, "cohort", each=each)
+    return StackedBars(
+        "fates", title, "nodes", _numbers(run, each), layers, marks, "cohort", names=_names(run, each), each=each
+    )
 
 
 def all_reported(run: StoredRun) -> bool:
@@ -42,6 +44,13 @@ def _titled(title: str, each: int) -> str:
 
 def _numbers(run: StoredRun, each: int) -> tuple[int, ...]:
     return tuple(int(number or 0) for number in run.column("round_number")[::each])
+
+
+def _names(run: StoredRun, each: int) -> tuple[str, ...]:
+    """Return what bars of several rounds are called."""
+    rounds = [int(number or 0) for number in run.column("round_number")]
+    parts = [rounds[begin : begin + each] for begin in range(0, len(rounds), each)] if each > 1 else []
+    return tuple(f"rounds {part[0]} to {part[-1]}, on average" for part in parts)
 
 
 def _heights(run: StoredRun, column: str, each: int) -> tuple[float, ...]:

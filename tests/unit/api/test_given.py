@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import inspect
 
+import datasets
 import numpy as np
+import pandas as pd
 import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 import fedlearn
 from fedlearn.api.given import KEYWORDS, as_value, flat_settings
@@ -82,3 +86,21 @@ def test_same_arrays_have_the_same_name_and_others_another():
     images = np.zeros((60, 28, 28, 1), np.uint8)
     names = [flat_settings({"data": small_data(each)}, {})["data.dataset"] for each in (images, images, images + 1)]
     assert names[0] == names[1] != names[2]
+
+
+@pytest.mark.parametrize(
+    ("data", "reader"),
+    [
+        ((np.zeros((4, 2)), np.zeros(4)), "from_arrays(X, y)"),
+        (np.zeros((4, 2)), "from_arrays(X, y)"),
+        (pd.DataFrame({"a": [1.0]}), "from_arrays(X, y)"),
+        (datasets.Dataset.from_dict({"a": [1.0]}), "from_hf("),
+        (datasets.DatasetDict({"train": datasets.Dataset.from_dict({"a": [1.0]})}), "from_hf("),
+        (TensorDataset(torch.zeros(4, 2), torch.zeros(4)), "from_torch("),
+        (DataLoader(TensorDataset(torch.zeros(4, 2), torch.zeros(4))), "from_torch("),
+    ],
+)
+def test_data_of_another_library_are_told_their_reader(data, reader):
+    with pytest.raises(SettingError, match="make a data set of it first") as error:
+        as_value("data.dataset", data)
+    assert reader in str(error.value) and "\n" not in str(error.value)

@@ -66,6 +66,17 @@ def test_a_node_with_its_own_data_holds_some_of_it_out():
     assert np.bincount(measured_on.targets, minlength=10).min() > 0  # of all classes: it is not the end of the file
 
 
+def test_what_only_a_nodes_own_file_numbers_is_said_to_its_owner_once(tmp_path, caplog):
+    (tmp_path / "own.csv").write_text("age,hours,kind\n" + "1,2,a\n3,4,b\n" * 9)
+    given = {"data.dataset": str(tmp_path / "own.csv"), "model.name": "linear"}
+    for run, options in ((91, {}), (91, {}), (92, {"classes": ["a", "b"], "inputs": ["age", "hours"]})):
+        settings = {**given, "data.options": {"target": "kind", **options}, "seed": run}
+        node.examples_of(context(run=run, settings=settings, **{"own-data": True}))
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2 and "classes are numbered by this node's own examples (a, b)" in said[0]
+    assert "columns stand in the order of this node's own file" in said[1]
+
+
 @pytest.mark.parametrize("asked", ["cuda", "cpu"])
 def test_node_computes_where_its_owner_says_whatever_the_server_asks(asked):
     def seen(**node_config):

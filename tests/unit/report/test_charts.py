@@ -75,6 +75,7 @@ def test_bars_of_many_rounds_are_means_of_several(stored):
     for chart in (rounds.phases(run), rounds.fates(run)):
         assert (len(chart.places), chart.each, chart.places[:3], chart.places[-1]) == (334, 3, (1, 4, 7), 1)
         assert {len(heights) for heights in chart.layers.values()} == {334}
+        assert chart.names[332] == "rounds 997 to 999, on average"
     assert rounds.phases(run).layers["training"][-2:] == (2.0, 8.0)
     assert "means of 3 rounds" in rounds.phases(run).title
 

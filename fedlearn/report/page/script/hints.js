@@ -29,13 +29,12 @@ const READERS = {
   },
   bars(data, x) {
     const [left, , width] = data.frame, [low, high] = data.domain, [mark, marks] = data.mark;
-    const at = Math.round(low + ((x - left) / width) * (high - low)), last = (first) => first + data.each - 1;
-    const place = data.places.findIndex((first) => first <= at && at <= last(first));
+    const at = Math.round(low + ((x - left) / width) * (high - low));
+    const place = data.places.findIndex((first) => first <= at && at < first + data.each);
     if (place < 0) return null;
     const items = data.layers.map(([name, heights]) => [name, number(heights[place]), `f-${name}`]);
     if (marks.length) items.push([mark, number(marks[place]), "mark"]);
-    const first = data.places[place], several = `${data.x}s ${first} to ${last(first)}, on average`;
-    return { title: data.names[place] || (data.each > 1 ? several : `${data.x} ${first}`), items };
+    return { title: data.names[place] || `${data.x} ${data.places[place]}`, items };
   },
   dots(data, x, y) {
     const away = (dot) => Math.hypot(dot[4] - x, dot[5] - y);

@@ -358,6 +358,13 @@ def test_a_parquet_file_that_unpacks_without_end_is_refused_before_it_is_read(tm
     assert "it would take 0.008 GB of memory" in message(lambda: from_table(path, target="y"))
 
 
+def test_a_text_that_a_parquet_file_repeats_is_not_spelled_out_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("fedlearn.data.reading.UNPACKED", 1 << 24)
+    path = tmp_path / "texts.parquet"
+    pq.write_table(pa.table({"a": np.zeros(20_000), "y": ["x" * 100_000, "y"] * 10_000}), path)
+    assert "it would take 1 GB of memory" in message(lambda: from_table(path, target="y"))
+
+
 @pytest.mark.parametrize("suffix", ["csv", "json", "npz"])
 def test_a_file_with_nothing_but_a_hole_is_refused(tmp_path, suffix):
     with (tmp_path / f"hole.{suffix}").open("wb") as file:
