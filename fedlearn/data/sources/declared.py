@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import share_held_out
 from fedlearn.data.stored import Facts, named_columns
-from fedlearn.errors import UsageError
+from fedlearn.errors import UsageError, quoted
 from fedlearn.seeding import rng_for
 
 TEST_SHARE = 0.2
@@ -87,6 +87,8 @@ class Declared:
             array = np.asarray(given)
         except ValueError:
             array = np.empty(0, object)
+        if not array.ndim:
+            raise self.wrong(f"{name} is one value, {quoted(given)}: give an array, one entry for each example")
         if array.dtype == object and columns_of(given) and name[0] == "X":
             array = self._of_columns(given, name)
         if array.dtype == object and array.size:
@@ -304,9 +306,11 @@ def columns_of(given: Any) -> tuple[Any, ...]:
     >>> columns_of(np.zeros(3))
     ()
     """
-    found = getattr(given, "columns", None) if hasattr(given, "columns") else None
-    names = getattr(given, "column_names", None) if found is None or hasattr(given, "column_names") else found
-    return () if names is None or isinstance(names, str) else tuple(names)
+    names = getattr(given, "column_names", getattr(given, "columns", ()))  # of Arrow, of pandas and polars
+    try:
+        return tuple(names)
+    except TypeError:  # something else of this name
+        return ()
 
 
 def in_order(like: Any, frame: Any) -> Any:
@@ -320,10 +324,11 @@ def in_order(like: Any, frame: Any) -> Any:
     names, found = (like if isinstance(like, tuple) else columns_of(like)), columns_of(frame)
     if not names or not found or names == found:
         return frame
-    if absent := next((name for name in names if name not in found), None):
-        raise ValueError(f"has no column {absent!r}, which is one")
-    if more := next((name for name in found if name not in names), None):
-        raise ValueError(f"has a column {more!r}, which is none")
+    ours, theirs = set(names), set(found)
+    if absent := [name for name in names if name not in theirs]:
+        raise ValueError(f"has no column {absent[0]!r}, which is one")
+    if more := [name for name in found if name not in ours]:
+        raise ValueError(f"has a column {more[0]!r}, which is none")
     if len(set(found)) < len(found) or len(found) != len(names):
         raise ValueError("has two columns of one name in another order than those")
     return frame.select(list(names)) if hasattr(frame, "column_names") else frame[list(names)]

@@ -109,9 +109,10 @@ def places_of(wanted: tuple[str, ...], found: tuple[str, ...]) -> list[int]:
     >>> places_of(("a", "b"), ("b", "c", "a"))
     [2, 0]
     """
-    if absent := next((name for name in wanted if name not in found), None):
-        raise ValueError(f"it has no column {absent!r}, from which the run has learned")
-    return [found.index(name) for name in wanted]
+    places = {name: place for place, name in enumerate(found)}
+    if absent := [name for name in wanted if name not in places]:
+        raise ValueError(f"it has no column {absent[0]!r}, from which the run has learned")
+    return [places[name] for name in wanted]
 
 
 def _table_like(ours: TableSchema, theirs: TableSchema, rows: NDArray[Any], name: str) -> NDArray[Any]:

@@ -115,6 +115,8 @@ def test_tensors_and_lists_are_arrays_too():
         ((np.zeros((10, 3, 8, 8)), Y), "say channels='first'"),
         ((X, [0, 1, None] + [0] * 7), "y: example 2 has no value"),
         ((X, [{}] * 10), "y holds object"),
+        ((3, Y), "X is one value, 3: give an array"),
+        ((X, None), "y is one value, None"),
     ],
 )
 def test_wrong_arrays_are_refused_in_one_line(arguments, said):
