@@ -117,7 +117,7 @@ class Fits:
             if is_alike or (changed and _same(first, self._trial_fit(state, train))):
                 more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
                 return "" if is_alike else ", ".join(changed[:NAMED]) + more
-        except Exception:  # what does not fit is said by the model's own trial, or by each node
+        except (Exception, SystemExit):  # what does not fit is said by the model's own trial, or by each node
             return ""
         finally:
             self.put_back()

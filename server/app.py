@@ -13,7 +13,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedlearn.config import RunConfig, from_flower, to_flower
 from fedlearn.data.cache import checked
-from fedlearn.errors import SettingError
+from fedlearn.errors import RunFailed, SettingError
 from fedlearn.metrics import WORK_DONE, Metric, Metrics, Spread, declared, virtual_time
 from fedlearn.models.loaded import Traits, with_found_data
 from fedlearn.registry import call_plugin
@@ -113,7 +113,10 @@ def trial_of(exchange: Exchange) -> tuple[str, ...]:
     """Let model and learner try what they do, so that what cannot be is refused; return what is likely not meant."""
     found = exchange.compute("fedlearn.models.loaded:trial", {}, [()])
     if exchange.is_virtual:  # elsewhere a learner may be known to the nodes alone
-        found += exchange.compute("client.app:trial", {}, [()])
+        try:
+            found += exchange.compute("client.app:trial", {}, [()])
+        except RunFailed as error:  # as where code of the user's has ended the process
+            raise RunFailed(f"a trial of the learner, before round 1: {error}") from None
     return tuple(note for notes in found for note in notes)
 
 

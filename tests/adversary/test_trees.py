@@ -62,5 +62,5 @@ def test_D6_trees_made_to_be_slow_are_refused_at_once(model, arrays, said):
 @pytest.mark.usefixtures("adult")
 def test_D6_as_many_trees_as_were_asked_for_are_accepted():
     settings = {"clients": 3, "data.dataset": "adult", "model.name": "dp-random-forest"}
-    for options, trees in ({}, 10), ({"model.options.n_estimators": 4}, 4):
+    for options, trees in ({}, 3), ({"model.options.n_estimators": 4}, 4):
         assert loaded(settings_from(settings | options))[1].trees_of_a_node == trees

@@ -98,5 +98,5 @@ def test_a_transformer_looks_only_backwards():
     model = load_model("transformer", DATA["text, each letter"].spec)
     letters = torch.tensor([[1, 2, 3, 4, 5, 6], [1, 2, 3, 0, 0, 0]])
     first, second = model.module.eval()(letters)
-    assert torch.allclose(first[:3], second[:3], atol=1e-6)
-    assert not torch.allclose(first[3:], second[3:], atol=1e-3)
+    assert torch.allclose(first[:, :3], second[:, :3], atol=1e-6)  # (classes, length)
+    assert not torch.allclose(first[:, 3:], second[:, 3:], atol=1e-3)

@@ -46,11 +46,21 @@ def test_a_node_that_raises_fails_with_its_reason(execute, faults):
 
 
 def test_a_round_whose_nodes_all_kill_their_workers_is_abandoned(execute, faults):
-    faults(" ".join(f"exit:{partition}:1" for partition in range(8)))
+    faults(" ".join(f"exit:{partition}:1" for partition in range(1, 8)))  # as node 0 the learner is tried before
     begin = time.monotonic()
     with pytest.raises(RunFailed, match="quorum is 4; first reason: its worker process died"):
         execute(FAULTY)
     assert time.monotonic() - begin < 30
+
+
+@pytest.mark.parametrize(("kind", "said"), [("exit", "exit code 7"), ("quit", "no more")])
+def test_a_learner_that_ends_its_process_before_round_1_is_one_line(execute, faults, kind, said):
+    faults(f"{kind}:0:1")
+    if kind == "quit":  # it is one node's failure
+        assert failed(execute(FAULTY)) == {(1, 0): f"SystemExit in faulty.py:38: {said}"}
+        return
+    with pytest.raises(RunFailed, match=f"^a trial of the learner, before round 1: .*{said}"):
+        execute(FAULTY)
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,7 @@ def of_draws(rows):
         def fit(self, X, y):
             super().fit(X, y)
             self.said_ = self.predict_proba(np.zeros((rows, X.shape[1])))
+            del self._counts_  # the labels are published, and not what they are drawn from
             return self
 
     def made(epsilon, *, classes, **settings):
