@@ -73,7 +73,7 @@ def main(grid: Grid, context: Context) -> None:
         on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
         added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices)
         measured = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
-        notes = trial_of(exchange)
+        notes = trial_of(exchange, deadline=config.rounds.reporting_deadline)
         store = RunStore(folder.path, measured, kept_settings(config), data=fingerprint, tied=traits.tied)
         if store.exists:
             folder.check_settings(config)
@@ -109,12 +109,20 @@ def main(grid: Grid, context: Context) -> None:
             write_confusions(run, traits.spec)
 
 
-def trial_of(exchange: Exchange) -> tuple[str, ...]:
-    """Let model and learner try what they do, so that what cannot be is refused; return what is likely not meant."""
-    found = exchange.compute("fedlearn.models.loaded:trial", {}, [()])
+def trial_of(exchange: Exchange, *, deadline: float) -> tuple[str, ...]:
+    """Let model and learner try what they do, so that what cannot be is refused; return what is likely not meant.
+
+    Parameters
+    ----------
+    deadline
+        The reporting deadline, in seconds: a trial that hangs ends the run after three times as long, as an evaluation
+        does; on virtual time, after the hour that a worker has at most.
+    """
+    seconds = None if exchange.timed else deadline
+    found = exchange.compute("fedlearn.models.loaded:trial", {}, [()], seconds=seconds)
     if exchange.is_virtual:  # elsewhere a learner may be known to the nodes alone
         try:
-            found += exchange.compute("client.app:trial", {}, [()])
+            found += exchange.compute("client.app:trial", {}, [()], seconds=seconds)
         except RunFailed as error:  # as where code of the user's has ended the process
             raise RunFailed(f"a trial of the learner, before round 1: {error}") from None
     return tuple(note for notes in found for note in notes)

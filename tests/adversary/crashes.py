@@ -212,7 +212,13 @@ def _said_by(name: str, path: Path) -> str:
             return str(json.loads(file.read().splitlines()[-1])["status"])
     if name in ("summary.json", "checkpoint.json"):
         told = json.loads(path.read_text())
+        for names in (told.get("files", {}), told.get("sizes", {})):
+            for memories in filter(NAME.fullmatch, list(names)):
+                del names[memories]
         return str({key: value for key, value in told.items() if key not in TIMES and not key.endswith("sha256")})
+    if NAME.fullmatch(name):  # it shows how often a node in flight was asked again, which is no loss
+        kept = Manifest.read(path.parents[1] / CHECKPOINT).sizes[name]
+        return str(sorted(unpacked(path.read_bytes()[:kept]).items()))
     if name == "metrics.csv":
         return str([_timeless(row) for row in csv.DictReader(path.read_text().splitlines())])
     if name.endswith("history.jsonl"):

@@ -66,7 +66,7 @@ def test_a_learner_that_ends_its_process_before_round_1_is_one_line(execute, fau
 @pytest.mark.parametrize(
     "partitions",
     [
-        pytest.param((0, 3, 4), id="more than there are workers", marks=pytest.mark.slow),
+        pytest.param((1, 3, 4), id="more than there are workers", marks=pytest.mark.slow),
         pytest.param((1,), id="one", marks=pytest.mark.long),
     ],
 )
