@@ -100,7 +100,7 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
 
     summary = cleaned(summary)
     table = Table(title="result", title_justify="left", show_header=False, title_style="bold")
-    table.add_column(style="dim")
+    table.add_column(style="dim", max_width=8)  # so that a SHA-256 stands in one line of 80 letters
     table.add_column(overflow="fold")
     for notice in (summary["dataset_notice"], summary.get("noise_notice"), *summary.get("notices", ())):
         if notice:
@@ -120,7 +120,7 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
     if summary.get("learning_rate"):
         table.add_row("learning rate", escape(str(summary["learning_rate"])))
     table.add_row("rounds", f"{summary['rounds']} in {summary['seconds']:.1f} s")
-    if summary["compression_ratio"]:
+    if summary["compression_ratio"] and round(summary["compression_ratio"], 2) != 1:
         ratio = f"({summary['compression_ratio']:.2f} times smaller than plain)"
         table.add_row("upload", f"{size(summary['bytes_up'])} {ratio}")
     elif summary["bytes_up"]:
