@@ -42,7 +42,8 @@ from fedlearn.data.base import Examples, TableDataset, TableSchema
 from fedlearn.data.cache import Arrays, cached
 from fedlearn.data.drawing import drawn, share_held_out
 from fedlearn.data.folder import data_folder, identity, one_line
-from fedlearn.data.reading import text_of, through_the_door
+from fedlearn.data.reading import check_unpacked, size_of, text_of, through_the_door
+from fedlearn.data.sources.columns import unpacked_size
 from fedlearn.errors import DataNotFound, UsageError
 
 TEST_SHARE = 0.2
@@ -311,9 +312,12 @@ def read_columns(path: Path, schema: TableSchema) -> Columns:
 
     names = [*schema.features, schema.target]
     texts = {*schema.categories, *([schema.target] if schema.classes else [])}
+    size_of(path)  # a regular file, without holes that would take all memory
     try:
         if path.suffix == ".parquet":
-            _check_names(path, pa.parquet.read_schema(path).names, names)
+            with pa.parquet.ParquetFile(path) as file:
+                check_unpacked(path, unpacked_size(file))
+                _check_names(path, file.schema_arrow.names, names)
             table = pa.parquet.read_table(path, columns=names, partitioning=None)
         else:
             table = _read_csv(path, names)

@@ -219,13 +219,13 @@ def _table(path: Path) -> Any:
             schema = pa.parquet.read_schema(file)
             texts = [each.name for each in schema if pa.types.is_string(each.type) or pa.types.is_binary(each.type)]
             parquet = pa.parquet.ParquetFile(file, read_dictionary=texts)  # one that repeats takes its place once
-            check_unpacked(path, _unpacked(parquet))
+            check_unpacked(path, unpacked_size(parquet))
             return parquet.read()
         convert = pa.csv.ConvertOptions(null_values=MISSING, strings_can_be_null=True)
         return pa.csv.read_csv(file, pa.csv.ReadOptions(block_size=BLOCK), convert_options=convert)
 
 
-def _unpacked(parquet: Any) -> int:
+def unpacked_size(parquet: Any) -> int:
     """Return how many bytes a Parquet file declares to hold: few bytes may stand for a value that repeats."""
     groups = [parquet.metadata.row_group(number) for number in range(parquet.metadata.num_row_groups)]
     chunks = (group.column(place) for group in groups for place in range(group.num_columns))

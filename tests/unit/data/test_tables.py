@@ -11,7 +11,7 @@ import pytest
 
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import california as california_module
-from fedlearn.data import load_dataset, partition_table
+from fedlearn.data import load_dataset, partition_table, reading
 from fedlearn.data import tables as module
 from fedlearn.data.base import Examples, TableSchema
 from fedlearn.data.california import SCHEMA as CALIFORNIA
@@ -403,3 +403,12 @@ def test_skewed_partitions_skew_the_target_of_a_regression(scheme):
 def test_examples_of_the_wrong_kind_are_refused(features, targets):
     with pytest.raises(ValueError, match="must be"):
         Examples(features, targets)
+
+
+def test_a_declared_table_that_unpacks_to_far_more_than_it_takes_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "UNPACKED", 1000)
+    pq.write_table(pa.table({"x": np.zeros(50_000), "y": np.zeros(50_000)}), tmp_path / "flat.parquet")
+    declared = 'data = "flat.parquet"\ntarget = "y"\ntarget_bounds = [0, 1]\nbounds = {x = [0, 1]}\n'
+    (tmp_path / "flat.toml").write_text(declared)
+    with pytest.raises(UsageError, match=r"flat\.parquet: it would take .* of memory"):
+        load_dataset(str(tmp_path / "flat.toml"), "")
