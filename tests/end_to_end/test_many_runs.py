@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import fedlearn
+from fedlearn.engine.processes import ONE_THREAD
 from fedlearn.errors import SettingError, UsageError
 from tests.end_to_end.conftest import ROOT, end_of
 
@@ -39,8 +40,9 @@ def script(tmp_path, body, **options):
     """Run a user's script; return what it says, value by value, and what it complains of."""
     file = tmp_path / "study.py"
     file.write_text(BEGIN + "\n".join(f"    {line}" for line in body.strip().splitlines()) + "\n")
+    clean = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
     done = subprocess.run(
-        [sys.executable, file.name], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=LIMIT,
+        [sys.executable, file.name], cwd=tmp_path, env={**clean, "PYTHONPATH": str(ROOT)}, timeout=LIMIT,
         capture_output=True, text=True, stdin=subprocess.DEVNULL, **options,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
