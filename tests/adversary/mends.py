@@ -895,8 +895,8 @@ MENDS = (
     ),
     Mend(
         "I8", "fedlearn/data/sources/columns.py",
-        "check_unpacked(path, _unpacked(parquet))",
-        "_unpacked(parquet)",
+        "check_unpacked(path, unpacked_size(parquet))",
+        "unpacked_size(parquet)",
         "unit/data/sources/test_files.py::test_a_parquet_file_that_unpacks_without_end_is_refused_before_it_is_read",
     ),
     Mend(
