@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fedlearn.config.schema import EngineSettings
-from fedlearn.engine.processes import default_size
+from fedlearn.engine.processes import default_size, environment
 from fedlearn.engine.ray_runtime.folder import guarded_folder
 from fedlearn.errors import RunFailed, SettingError, UsageError
 
@@ -42,7 +42,7 @@ LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # as Ray does on those: e
 def connected(engine: EngineSettings) -> Iterator[None]:
     """Be connected to a Ray cluster as long as the block lasts; one of our own is stopped at its end."""
     where = _joined(engine.address) if engine.address else _started(engine)
-    with _signals_kept(), _variables(FOR_RAY | ({} if engine.address else LOOPBACK)), where:
+    with _signals_kept(), environment(**FOR_RAY | ({} if engine.address else LOOPBACK)), where:
         yield
 
 
@@ -57,7 +57,7 @@ def _started(engine: EngineSettings) -> Iterator[None]:
     with guarded_folder() as folder:
         try:
             # What we start inherits the variables.
-            with _variables(FOR_CLIENTS | {"PYTHONPATH": os.pathsep.join(sys.path)}), warnings.catch_warnings():
+            with environment(**FOR_CLIENTS | {"PYTHONPATH": os.pathsep.join(sys.path)}), warnings.catch_warnings():
                 warnings.simplefilter("ignore", FutureWarning)  # on GPUs of actors that ask for none
                 ray.init("local", num_cpus=cpus, include_dashboard=False, _temp_dir=str(folder), **QUIET)
             yield
@@ -103,21 +103,6 @@ def _knock(address: str) -> tuple[str, str]:
             f"nothing answers there ({error}); give the address that `ray start --head` prints",
         ) from None
     return host, port
-
-
-@contextmanager
-def _variables(values: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables as long as the block lasts."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ |= values
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 @contextmanager
