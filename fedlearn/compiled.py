@@ -1,4 +1,4 @@
-"""Functions compiled by numba, kept on the disk from one process to the next where nobody else can change them."""
+"""Compile functions by numba, and keep their machine code where no other user can change it."""
 
 from __future__ import annotations
 

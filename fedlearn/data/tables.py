@@ -283,7 +283,7 @@ def _within(
 def _say(
     name: str, things: str, present: int, lost: dict[Any, int], is_so: str, are_not: str, said: list[str], so: str
 ) -> None:
-    """Add a line that says how many were lost, with the most frequent; none where nothing was."""
+    """Add a line with the number of lost cells and the most frequent ones, if any cell was lost."""
     number = sum(lost.values())
     if number:
         most = sorted(lost, key=lambda text: (-lost[text], text))[:EXAMPLES]

@@ -47,7 +47,7 @@ def push(grid: Grid, messages: Sequence[Message]) -> list[str]:
 
 
 class _TooLarge(Exception):
-    """Flower has sent nothing, as there was too much to send."""
+    """Raised where Flower has sent no message, as there was too much to send."""
 
 
 def _each_if_not_all(

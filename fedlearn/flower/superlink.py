@@ -121,7 +121,7 @@ _announcing = Lock()
 
 
 def store_reply(push_messages: Callable[..., Any], request: Any, state: Any) -> Any:
-    """Have Flower's own call store a reply that a node announces; what it does not take leaves nothing behind.
+    """Store a reply that a node announces, by Flower's own call; a reply that is not taken leaves no rows behind.
 
     A reply that nobody waits for is not taken, and not refused either: an honest one may have come too late. One is
     stored at a time, as the database has one writer: however many come, other calls wait for no more than one of them.
@@ -141,7 +141,7 @@ def store_reply(push_messages: Callable[..., Any], request: Any, state: Any) -> 
 
 
 def store_part(push_object: Callable[..., Any], request: Any, state: Any) -> Any:
-    """Have Flower's own call store a part of a reply that this node has announced.
+    """Store a part of a reply that this node has announced, by Flower's own call.
 
     Without the name of a session, Flower takes it as part of any message, and has the one whose part it is fail.
     """

@@ -47,7 +47,7 @@ def objects_kept(config: RunConfig) -> Iterator[None]:
 
 
 def _given_again(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Have a checkpoint name the bytes of objects that had gone: their fingerprints say that they are the same code."""
+    """Let a checkpoint name the bytes of objects that were given again, whose fingerprints are those of the run."""
     if not contents or not (folder / CHECKPOINT).exists():
         return
     manifest = Manifest.read(folder / CHECKPOINT)

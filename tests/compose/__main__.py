@@ -79,7 +79,7 @@ def config(
 def lock(
     sets: Annotated[list[str] | None, typer.Option("--set", help="A variable of the file, as NAME=VALUE.")] = None,
 ) -> None:
-    """Find anew what the image installs, by pip, and write it down with checksums; nothing is installed."""
+    """Write the requirements file of the image: pip resolves it, and each package stands with its checksums."""
     given = dict(one.partition("=")[::2] for one in sets or [])
     (build,) = (service.build for service in read_project(FILE, {**os.environ, **given}).values() if service.build)
     REQUIREMENTS.write_text(locked(build["args"]["TORCH_INDEX"]), encoding="utf-8")

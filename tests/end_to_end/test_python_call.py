@@ -167,7 +167,7 @@ def of_width(width):
 
 @pytest.mark.parametrize("how", ["the other's file", "under the first line of the own", "it is gone"])
 def test_run_is_resumed_and_repeated_with_the_code_that_it_was_begun_with(how, tmp_path, capfd, monkeypatch):
-    """Its bytes are those of the checkpoint: what was put in their place is named, and never unpickled."""
+    """An object whose bytes are not those that the checkpoint names is refused by name, and never unpickled."""
     first, other = (
         fedlearn.run(data="writers:load", model=of_width(width), out=tmp_path / str(width), **INLINE)
         for width in (1, 2)

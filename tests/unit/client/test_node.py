@@ -98,7 +98,7 @@ def test_virtual_node_computes_where_the_run_does():
 
 
 def test_only_an_engine_of_simulations_makes_a_node_virtual():
-    """Flower's own SuperNode and its simulation say no more than this; a foreign app is told nothing of ours."""
+    """A foreign app's node is given the two numbers that Flower's own simulation gives, and so counts as real."""
     assert is_real(context())
     assert is_real(context(device="cpu"))
     assert context_of(FIRST_NODE_ID, b"", num_nodes=4, settings={"lr": 0.1}).node_config.keys() == {

@@ -202,7 +202,7 @@ def as_link(path):
     ],
 )
 def test_what_others_can_have_written_is_made_anew(how, is_the_cache, cache, home, caplog, request):
-    """In the user's own cache where nothing can be kept safely in the common one; that is said in one line."""
+    """Entries go to the user's own cache where the common one is not safe, and one line says so."""
     if "another user" in request.node.callspec.id and os.geteuid():
         pytest.skip("only root can give files away")
     cached("x", "key", lambda: ARRAYS)

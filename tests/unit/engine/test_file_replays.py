@@ -1,4 +1,4 @@
-"""From the file of a table to what nodes answer, on the tape: one line more changes nothing but what is paid for."""
+"""One line more in the file of a table changes the answers of nodes by what is paid for, and by nothing else."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_an_evaluation_hangs_where_nothing_has_ended_for_as_long_as_nodes_have_t
 
 
 def test_many_calls_may_take_longer_together_than_one_may(pool_of, monkeypatch, caplog):
-    """Each that ends shows that nothing hangs."""
+    """Each call that ends shows that nothing hangs."""
     monkeypatch.setattr(grid, "LEAST_PATIENCE", 1.0)
     pool = pool_of(1)
     calls(pool, "total", (1,))

@@ -113,7 +113,7 @@ class Link:
     # --- a node -----------------------------------------------------------------------------------------------------
 
     def receive(self, node, *, partly=False):
-        """Have a node fetch a message; return what it is told of, and how many parts are there."""
+        """Fetch a message as a node does; return the names of its parts, and how many of them are there."""
         told = fleet_handlers.pull_messages(PullMessagesRequest(node=Node(node_id=node)), self.state, self.store)
         (about,), (tree,) = told.messages_list, told.message_object_trees
         pulls = [
