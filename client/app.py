@@ -34,13 +34,13 @@ from client.stacks import Call, taken, train_ahead
 from fedlearn import flower, wire
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data.cache import checked
-from fedlearn.errors import UsageError
-from fedlearn.metrics import AFTER, BEFORE, EPSILON, TEST_EXAMPLES
 from fedlearn.models.loaded import loaded
-from fedlearn.random_generators import seeded_globals
-from fedlearn.registry import call_plugin
-from fedlearn.seeding import seed_for
-from fedlearn.state import State
+from fedlearn.plugging.generators import seeded_globals
+from fedlearn.plugging.registry import call_plugin
+from fedlearn.words.errors import UsageError
+from fedlearn.words.metrics import AFTER, BEFORE, EPSILON, TEST_EXAMPLES
+from fedlearn.words.seeding import seed_for
+from fedlearn.words.state import State
 
 app = ClientApp()
 

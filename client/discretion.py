@@ -1,9 +1,9 @@
 """What a node says of its failures where its examples are nobody's business: one of few fixed words.
 
 The text of an error may hold what a cell held, and the server writes it down. So a node of a private model, or one that
-holds its own data, says one of the words below, or a reason of `fedlearn.errors.Refused`. The rest stands in its own
-log. Whether it fails depends on no example: a cell of a declared table that cannot be read is missing, a row without a
-declared target is left out, and no row at all is allowed. The counts of these stand in the node's own log.
+holds its own data, says one of the words below, or a reason of `fedlearn.words.errors.Refused`. The rest stands in its
+own log. Whether it fails depends on no example: a cell of a declared table that cannot be read is missing, a row
+without a declared target is left out, and no row at all is allowed. The counts of these stand in the node's own log.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from flwr.app import Context, Message
 
 from client.learners import LEARNERS
 from fedlearn.config import RunConfig, from_flower, per_run
-from fedlearn.errors import BudgetExceeded, FedlearnError, Refused
 from fedlearn.flower import ClientAppCallable
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import loaded
 from fedlearn.privacy.ledger import LedgerDamaged
+from fedlearn.words.errors import BudgetExceeded, FedlearnError, Refused
 
 log = logging.getLogger("fedlearn.node")
 

@@ -18,11 +18,11 @@ import numpy as np
 from client.learners.base import Learner, LocalFit, LocalTask
 from fedlearn.config import RunConfig
 from fedlearn.data.base import Examples
-from fedlearn.errors import SettingError
 from fedlearn.models.beside import Beside
-from fedlearn.random_generators import seeded_globals
-from fedlearn.seeding import seed_for
-from fedlearn.state import State
+from fedlearn.plugging.generators import seeded_globals
+from fedlearn.words.errors import SettingError
+from fedlearn.words.seeding import seed_for
+from fedlearn.words.state import State
 
 TRIED = 4  # examples
 NAMED = 5  # names in one line

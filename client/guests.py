@@ -17,8 +17,8 @@ from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.flower import ClientAppCallable, Record
 from fedlearn.flower.mods import NamedMod, load_mods
-from fedlearn.random_generators import seeded_globals
-from fedlearn.seeding import seed_for
+from fedlearn.plugging.generators import seeded_globals
+from fedlearn.words.seeding import seed_for
 
 
 def guests(message: Message, context: Context, call_next: ClientAppCallable) -> Message:

@@ -31,7 +31,7 @@ from fedlearn.models import model_spec
 from fedlearn.privacy import PrivacySpent, largest_loss
 from fedlearn.privacy.ledger import Booking, Ledger
 from fedlearn.runs.ledgers import LedgerFile
-from fedlearn.state import State
+from fedlearn.words.state import State
 
 LEDGER = "ledger"  # name of the lines among a memory's texts
 PUBLISHED = "published"  # name of the answers among its arrays
@@ -139,7 +139,7 @@ def run_of(config: RunConfig) -> str:
 
     Two runs that agree in them are one to the ledger: a run folder that was moved, a run that was submitted again.
     """
-    divides = model_spec(config.model.name).rounds == "planned"  # its budget by the rounds
+    divides = model_spec(config.model.name).is_planned  # its budget by the rounds
     plain = config.model_dump(mode="json", include=MATTERS | {"rounds"} if divides else MATTERS)
     del plain["data"]["notice"]
     return sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]

@@ -18,10 +18,10 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message
 
 from client.node import partition_id_of
 from fedlearn import flower, wire
-from fedlearn.errors import RunFailed
 from fedlearn.flower import ClientAppCallable, Record
-from fedlearn.runs.checkpoint import sync_folder, write_atomically
-from fedlearn.state import State
+from fedlearn.runs.files import sync_folder, write_atomically
+from fedlearn.words.errors import RunFailed
+from fedlearn.words.state import State
 
 TEXTS = "memory"  # name of the record of texts in a context's state
 ARRAYS = "memory."  # what the names of the records of arrays there begin with

@@ -15,8 +15,8 @@ from fedlearn.compression.residual import encode_with_residual
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.flower import ClientAppCallable
 from fedlearn.models.loaded import loaded
-from fedlearn.seeding import downlink_seed, parcel_seed, report_seed
-from fedlearn.state import Layout, State, difference, layout_of
+from fedlearn.words.seeding import downlink_seed, parcel_seed, report_seed
+from fedlearn.words.state import Layout, State, difference, layout_of
 
 RESIDUAL = "residual"  # what the node's codec has lost so far and still owes, in the node's memory
 BEFORE = "residual-before"  # the same before the round of this number, of a private node

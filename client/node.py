@@ -17,17 +17,17 @@ from flwr.app import ConfigRecord, Context, Message
 from numpy.typing import NDArray
 
 from fedlearn import flower
-from fedlearn.cohort import needed_of
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.config.schema import DEVICE_SETTING
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import nothing_held_out
 from fedlearn.data.partitioning import PartitionTable, measured_on, partition_table
 from fedlearn.data.sources.paths import is_path
-from fedlearn.errors import SettingError, UsageError
 from fedlearn.flower import ClientAppCallable
 from fedlearn.models.loaded import dataset_of, loaded
-from fedlearn.seeding import rng_for
+from fedlearn.words.cohort import needed_of
+from fedlearn.words.errors import SettingError, UsageError
+from fedlearn.words.seeding import rng_for
 
 log = logging.getLogger("fedlearn.node")
 

@@ -38,10 +38,10 @@ from fedlearn.config import RunConfig, from_flower, to_flower
 from fedlearn.config.policy import SIMULATED, Policy
 from fedlearn.data.folder import data_folder
 from fedlearn.data.sources.paths import is_path
-from fedlearn.errors import UsageError
 from fedlearn.flower import ClientAppCallable
 from fedlearn.models import MODELS
 from fedlearn.privacy import largest_loss
+from fedlearn.words.errors import UsageError
 
 POLICY_UNREADABLE = "policy-unreadable"
 MODEL_NOT_ALLOWED = "model-not-allowed"

@@ -19,8 +19,8 @@ from client.fits import Fits
 from client.learners.base import LocalFit, LocalTask
 from client.memory import NodeMemory
 from client.mods import boxed, expand
-from fedlearn.errors import said
-from fedlearn.state import State
+from fedlearn.words.errors import said
+from fedlearn.words.state import State
 
 Call = tuple[Message, Context]
 TaskOf = Callable[[Message, Context], tuple[State, LocalTask]]

@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from fedlearn.own_packages import BELOW_FEDLEARN
+from fedlearn.plugging.own_packages import BELOW_FEDLEARN
 
 if TYPE_CHECKING:
     from fedlearn.api import Run, load, run

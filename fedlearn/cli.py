@@ -25,7 +25,7 @@ from fedlearn.commands.simulate import EXAMPLES, simulate
 from fedlearn.commands.submit import submit
 from fedlearn.commands.sweep import EXAMPLES as SWEEPS
 from fedlearn.commands.sweep import sweep
-from fedlearn.errors import FedlearnError, RunFailed, printable, said
+from fedlearn.words.errors import FedlearnError, RunFailed, printable, said
 
 LONGEST_LINE = 2000  # letters of an error
 

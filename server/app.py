@@ -13,13 +13,13 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedlearn.config import RunConfig, from_flower, to_flower
 from fedlearn.data.cache import checked
-from fedlearn.errors import RunFailed, SettingError
-from fedlearn.metrics import WORK_DONE, Metric, Metrics, Spread, declared, virtual_time
 from fedlearn.models.loaded import Traits, with_found_data
-from fedlearn.registry import call_plugin
+from fedlearn.plugging.registry import call_plugin
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder, kept_settings, new_folder
 from fedlearn.runs.log import EventLog
+from fedlearn.words.errors import RunFailed, SettingError
+from fedlearn.words.metrics import WORK_DONE, Metric, Metrics, Spread, declared, virtual_time
 from server.draws import Draws
 from server.exchange import Exchange
 from server.fitting import check_devices, check_fitting, check_parcels, check_schedule, check_stack, check_trust

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.cohort import At, Member, NodeReport
 from fedlearn.folding import STATE, Fold, FoldPlan, Verdict
-from fedlearn.state import Array, Entries, State, Update
+from fedlearn.words.cohort import At, Member, NodeReport
+from fedlearn.words.state import Array, Entries, State, Update
 from server.phases.reporting import Reporting
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedlearn.cohort import At
+from fedlearn.words.cohort import At
 from server.phases.configuration import configure
 from server.phases.reporting import Reporting, collect_reports
 from server.phases.selection import select_cohort

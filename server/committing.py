@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fedlearn.cohort import At, Fate, NodeReport, Typical, needed_of
 from fedlearn.folding import STATE
-from fedlearn.metrics import TRAIN_LOSS, Measured, virtual_time
 from fedlearn.runs.history import RoundRecord
-from fedlearn.state import Array, Sends, kept_in_bounds
+from fedlearn.words.cohort import At, Fate, NodeReport, Typical, needed_of
+from fedlearn.words.metrics import TRAIN_LOSS, Measured, virtual_time
+from fedlearn.words.state import Array, Sends, kept_in_bounds
 from server.collecting import Collected
 from server.limits import FEWEST, measured, too_far, typical_after
 from server.phases.evaluation import evaluate, is_due

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 import numpy as np
 from flwr.serverapp.strategy import Strategy
 
-from fedlearn.cohort import At
 from fedlearn.config import RunConfig
+from fedlearn.plugging.generators import generators_in, seeded_globals
 from fedlearn.privacy.noise import Noise, secure_noise, seeded_noise
-from fedlearn.random_generators import generators_in, seeded_globals
-from fedlearn.seeding import seed_for
-from fedlearn.state import Array
+from fedlearn.words.cohort import At
+from fedlearn.words.seeding import seed_for
+from fedlearn.words.state import Array
 from strategies.base import RoundStrategy
 
 DREW = "drew"  # what the run's checkpoint calls it, beside the strategy's memory

@@ -21,12 +21,12 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from fedlearn import wire
-from fedlearn.clock import WallClock
-from fedlearn.exchange import Folding, NodeIds, Timed, offers_of
-from fedlearn.metrics import VIRTUAL_SECONDS
-from fedlearn.registry import load_reference
+from fedlearn.folding.offers import Folding, NodeIds, Timed, offers_of
+from fedlearn.plugging.registry import load_reference
 from fedlearn.runs.history import History
-from fedlearn.state import State
+from fedlearn.words.clock import WallClock
+from fedlearn.words.metrics import VIRTUAL_SECONDS
+from fedlearn.words.state import State
 from server.grids import CohortGrid, for_network
 
 SHORTEST, LONGEST = 0.05, 0.5  # seconds between looks; with shorter ones the server starves training on two cores
@@ -120,7 +120,7 @@ class Exchange:
     Parameters
     ----------
     grid
-        Any Flower grid; what it can do beyond messages is used (`fedlearn/exchange.py`).
+        Any Flower grid; what it can do beyond messages is used (`fedlearn/folding/offers.py`).
     settings
         The run's flat settings, for what is computed.
     """

@@ -6,16 +6,16 @@ from functools import partial
 from typing import Any
 
 from fedlearn import wire
-from fedlearn.cohort import needed_of
 from fedlearn.compression import load_codec, load_downlink
 from fedlearn.config import RunConfig
-from fedlearn.errors import SettingError
 from fedlearn.flower.mods import load_mods
 from fedlearn.folding import STATE
 from fedlearn.folding.steps import load_step, steps_of
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
-from fedlearn.state import State, UpdateKind
+from fedlearn.words.cohort import needed_of
+from fedlearn.words.errors import SettingError
+from fedlearn.words.state import State, UpdateKind
 from server.exchange import Exchange
 from server.selectors import Selector
 from strategies import STRATEGIES, RoundStrategy
@@ -104,7 +104,7 @@ def check_devices(config: RunConfig, selector: Selector, *, is_virtual: bool, is
             raise SettingError("training.partial", True, why)
         if selector.goes_by_time:
             raise SettingError("rounds.selector", config.rounds.selector, why)
-    if config.training.partial and (not is_virtual or model_spec(config.model.name).preload != "torch"):
+    if config.training.partial and (not is_virtual or not model_spec(config.model.name).trains_in_steps):
         why = "what a node has time for is known of made-up devices, where models are trained in steps: use false"
         raise SettingError("training.partial", True, why)
     if config.devices.name and not is_virtual:

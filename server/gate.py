@@ -21,7 +21,8 @@ and in the run's table; a refused report leaves the model as it is, and the roun
 | ``share-too-large`` | by its number of examples it would have nearly all of the weight (``gate.max_share``) |
 | ``duplicate`` | the node has already reported in this attempt |
 
-Of trees the model itself says whether they are sound (`fedlearn.models.forest`); beside names, shapes and dtypes:
+Of trees the model itself says whether they are sound (`fedlearn.private_trees.federated.models.forest`);
+beside names, shapes and dtypes:
 
 | word | refused because |
 |---|---|
@@ -33,7 +34,7 @@ Of trees the model itself says whether they are sound (`fedlearn.models.forest`)
 | ``too-deep`` | a path is longer than ``gate.max_depth`` |
 | ``too-large`` | there are more nodes than ``gate.max_nodes``, or more trees than the model has a node grow |
 
-Of sums (`fedlearn.models.sums`), beside names, shapes and dtypes:
+Of sums (`fedlearn.private_trees.federated.models.sums`), beside names, shapes and dtypes:
 
 | word | refused because |
 |---|---|
@@ -51,18 +52,18 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from fedlearn import wire
-from fedlearn.cohort import Fate, Member, NodeReport
 from fedlearn.compression import load_codec, load_downlink, parcel_codec
 from fedlearn.config import from_flower
-from fedlearn.errors import Refused, said
 from fedlearn.flower import ErrorCode
 from fedlearn.folding import STATE, FoldPlan, Verdict
-from fedlearn.metrics import Metric
 from fedlearn.models import model_spec
 from fedlearn.models.base import Ensemble, Summed
 from fedlearn.models.loaded import loaded
-from fedlearn.seeding import downlink_seed, parcel_seed, report_seed
-from fedlearn.state import Array, Entries, Sends, State, Update, dense_update
+from fedlearn.words.cohort import Fate, Member, NodeReport
+from fedlearn.words.errors import Refused, said
+from fedlearn.words.metrics import Metric
+from fedlearn.words.seeding import downlink_seed, parcel_seed, report_seed
+from fedlearn.words.state import Array, Entries, Sends, State, Update, dense_update
 from server.limits import Limits
 
 MOST_ARRAYS = 8  # times as many arrays as the state has: what a codec makes of each is far less

@@ -9,10 +9,10 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedlearn import wire
-from fedlearn.errors import Refused, RunFailed
-from fedlearn.exchange import Offers, offers_of
 from fedlearn.flower import NodeInfo, Run
 from fedlearn.flower.network import crosses_network
+from fedlearn.folding.offers import Offers, offers_of
+from fedlearn.words.errors import Refused, RunFailed
 
 PATIENCE = 3  # looks at the cohort after which a strategy is said to wait for more nodes
 

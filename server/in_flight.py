@@ -19,8 +19,8 @@ import numpy as np
 from flwr.app import ArrayRecord, Error, Message, RecordDict
 
 from fedlearn import flower, wire
-from fedlearn.cohort import At, Member, Typical
-from fedlearn.state import Array
+from fedlearn.words.cohort import At, Member, Typical
+from fedlearn.words.state import Array
 from server.exchange import Pending
 from server.phases.configuration import Configuration, written
 from server.run import ServerRun

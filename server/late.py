@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from fedlearn import wire
-from fedlearn.cohort import At, Member
 from fedlearn.runs.log import EventLog
+from fedlearn.words.cohort import At, Member
 from server.exchange import Exchange, Pending
 from server.notices import Notices
 

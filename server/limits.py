@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fedlearn.cohort import NodeReport, Typical
 from fedlearn.config.schema import GateSettings
+from fedlearn.words.cohort import NodeReport, Typical
 
 FEWEST = 3  # reports; of two nobody can say which is unusual
 FEWEST_SHARING = 5  # reports; in a smaller cohort an honest node may well hold nearly all examples

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fedlearn import wire
-from fedlearn.exchange import NodeIds
 from fedlearn.flower.network import partition_of_key
+from fedlearn.folding.offers import NodeIds
 from fedlearn.runs.log import EventLog
 from server.exchange import Exchange, Pending
 

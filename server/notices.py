@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fedlearn import wire
-from fedlearn.cohort import At
+from fedlearn.words.cohort import At
 from server.exchange import Exchange, Pending
 
 TTL = 60.0  # seconds; a node that has not heard of it by then is asked again whether it is ready anyway

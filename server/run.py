@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedlearn.clock import Clock
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.metrics import Metrics, Spread
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog
 from fedlearn.runs.nodes import NODES, NodeTable
 from fedlearn.runs.usage import cpu_seconds
-from fedlearn.state import State, UpdateKind
+from fedlearn.words.clock import Clock
+from fedlearn.words.metrics import Metrics, Spread
+from fedlearn.words.state import State, UpdateKind
 from server.confusions import Confusions
 from server.draws import Draws
 from server.exchange import Exchange

@@ -9,13 +9,13 @@ import numpy as np
 from fedlearn import wire
 from fedlearn.config import RunConfig
 from fedlearn.data.base import DataSpec
-from fedlearn.metrics import VIRTUAL_SECONDS
 from fedlearn.models import model_spec
 from fedlearn.runs.classes import ClassResults, write_classes
 from fedlearn.runs.folder import EVENTS, RunFolder
 from fedlearn.runs.history import History
 from fedlearn.runs.usage import memory_bytes
-from fedlearn.state import Layout, State
+from fedlearn.words.metrics import VIRTUAL_SECONDS
+from fedlearn.words.state import Layout, State
 from server.run import ServerRun
 from server.spending import notices_of, promised, spent_by_partition, trust_of
 
@@ -131,7 +131,7 @@ def learning_rate(config: RunConfig) -> str:
     '0.05, falling (lr_schedule = inverse, lr_decay = 0.1)'
     """
     training = config.training
-    if model_spec(config.model.name).preload != "torch":
+    if not model_spec(config.model.name).trains_in_steps:
         return ""
     if training.lr_schedule == "constant" or (training.lr_schedule == "inverse" and not training.lr_decay):
         return f"{training.lr:g}"

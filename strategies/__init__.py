@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedlearn.config.options import options_for
 from fedlearn.config.schema import StrategySettings
-from fedlearn.errors import SettingError
-from fedlearn.registry import Registry, call_plugin
+from fedlearn.plugging.options import options_for
+from fedlearn.plugging.registry import Registry, call_plugin
+from fedlearn.words.errors import SettingError
 from strategies.base import RoundStrategy
 
 STRATEGIES = Registry(
@@ -18,9 +18,9 @@ STRATEGIES = Registry(
         "fedadam": "strategies.fedavg:FedAdam",
         "median": "strategies.median:Median",
         "trimmed-mean": "strategies.median:TrimmedMean",
-        "forest_union": "strategies.forest_union:ForestUnion",
-        "relay": "strategies.relay:Relay",
-        "sums": "strategies.sums:Sums",
+        "forest_union": "fedlearn.private_trees.federated.strategies.forest_union:ForestUnion",
+        "relay": "fedlearn.private_trees.federated.strategies.relay:Relay",
+        "sums": "fedlearn.private_trees.federated.strategies.sums:Sums",
     },
     asks=("__call__",),
 )

@@ -24,7 +24,7 @@ from flwr.app import ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
 from fedlearn import wire
-from fedlearn.state import Array
+from fedlearn.words.state import Array
 
 NUMBERS = (bool, int, float)
 NUMPYS = (np.ndarray, np.number, np.bool_)

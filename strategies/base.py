@@ -20,17 +20,17 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from fedlearn import flower, wire
-from fedlearn.cohort import At, Member, NodeReport
 from fedlearn.compression import Codec, parcel_codec
 from fedlearn.compression.identity import Identity
 from fedlearn.config.schema import CompressionSettings
-from fedlearn.errors import Refused
 from fedlearn.flower import Record, aggregate_metricrecords
 from fedlearn.folding import STATE, Accumulator, ParcelFold, ParcelPlan, StepSpec
-from fedlearn.metrics import Metric
 from fedlearn.privacy.noise import Noise, secure_noise
-from fedlearn.seeding import parcel_seed
-from fedlearn.state import Array, Layout, Sends, State, Update, UpdateKind, layout_of
+from fedlearn.words.cohort import At, Member, NodeReport
+from fedlearn.words.errors import Refused
+from fedlearn.words.metrics import Metric
+from fedlearn.words.seeding import parcel_seed
+from fedlearn.words.state import Array, Layout, Sends, State, Update, UpdateKind, layout_of
 
 FIRST = At(1, 1)
 AVERAGES = frozenset({UpdateKind.DENSE, UpdateKind.MASKED})

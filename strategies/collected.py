@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from fedlearn.state import Array, Entries, Layout, Update
+from fedlearn.words.state import Array, Entries, Layout, Update
 
 
 class Collected:

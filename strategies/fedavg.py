@@ -13,8 +13,8 @@ import numpy as np
 from pydantic import Field
 
 from fedlearn.config.schema import CompressionSettings, Positive
-from fedlearn.errors import SettingError
-from fedlearn.state import Array, Sends, UpdateKind, changed_by, difference
+from fedlearn.words.errors import SettingError
+from fedlearn.words.state import Array, Sends, UpdateKind, changed_by, difference
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.masked_mean import Float64, MaskedSum
 from strategies.spatial import spatial_factor

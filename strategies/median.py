@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedlearn.state import Array, Sends
+from fedlearn.words.state import Array, Sends
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected
 

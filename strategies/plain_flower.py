@@ -19,13 +19,13 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from fedlearn import flower, wire
-from fedlearn.cohort import Fate, NodeReport
-from fedlearn.config.options import options_for
 from fedlearn.config.schema import StrategySettings
-from fedlearn.errors import FedlearnError, RunFailed, SettingError, said
-from fedlearn.registry import load_plugin
-from fedlearn.state import Array, Sends, State, Update, UpdateKind, changed_by
-from fedlearn.tracebacks import told
+from fedlearn.plugging.options import options_for
+from fedlearn.plugging.registry import load_plugin
+from fedlearn.plugging.tracebacks import told
+from fedlearn.words.cohort import Fate, NodeReport
+from fedlearn.words.errors import FedlearnError, RunFailed, SettingError, said
+from fedlearn.words.state import Array, Sends, State, Update, UpdateKind, changed_by
 from strategies.attributes import Attributes
 from strategies.base import RoundStrategy, Step, Turn
 from strategies.collected import Collected

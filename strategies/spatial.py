@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from fedlearn.state import Array
+from fedlearn.words.state import Array
 from strategies.masked_mean import Float64, MaskedSum
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from client.memory import NodeMemory
 from fedlearn.config import RunConfig
 from fedlearn.data.base import Examples
-from fedlearn.state import State
+from fedlearn.words.state import State
 
 
 @dataclass(frozen=True, slots=True)

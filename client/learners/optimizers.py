@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedlearn.config.options import options_for
 from fedlearn.config.schema import TrainingSettings
-from fedlearn.errors import SettingError
-from fedlearn.registry import Registry
+from fedlearn.plugging.options import options_for
+from fedlearn.plugging.registry import Registry
+from fedlearn.words.errors import SettingError
 
 Update = Callable[[list[Tensor]], None]
 """Changes the parameters in place by their gradients, which it may overwrite."""

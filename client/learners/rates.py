@@ -10,7 +10,7 @@ from math import cos, pi
 from typing import Protocol
 
 from fedlearn.config.schema import TrainingSettings
-from fedlearn.registry import Registry
+from fedlearn.plugging.registry import Registry
 
 LR_SCHEDULES = Registry(
     "training.lr_schedule",

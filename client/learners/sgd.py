@@ -23,14 +23,14 @@ from client.learners.optimizers import Optimizer, Update
 from client.learners.rates import LR_SCHEDULES, LrSchedule
 from client.learners.stack import Progress, Stack, networks_for, why_not_stacked
 from fedlearn.config import RunConfig
-from fedlearn.config.options import options_for
 from fedlearn.data.base import Examples
-from fedlearn.errors import SettingError
-from fedlearn.metrics import TRAIN_LOSS, WORK_DONE
 from fedlearn.models.device import seed_torch
 from fedlearn.models.torch_model import TorchModel
-from fedlearn.seeding import rng_for, seed_for
-from fedlearn.state import State
+from fedlearn.plugging.options import options_for
+from fedlearn.words.errors import SettingError
+from fedlearn.words.metrics import TRAIN_LOSS, WORK_DONE
+from fedlearn.words.seeding import rng_for, seed_for
+from fedlearn.words.state import State
 
 NOT_ZERO = 1e-6  # added to a norm that is divided by, as torch.nn.utils.clip_grad_norm_ does
 

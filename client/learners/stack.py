@@ -18,9 +18,9 @@ from torch import Tensor
 
 from client.learners.base import LocalFit, LocalTask
 from fedlearn.data.base import Examples
-from fedlearn.errors import said
 from fedlearn.models.stacks import CannotStackError, FunctionalNetwork, StackedNetwork, Stream
-from fedlearn.state import State
+from fedlearn.words.errors import said
+from fedlearn.words.state import State
 
 if TYPE_CHECKING:
     from client.learners.sgd import SGD

@@ -10,9 +10,10 @@ of them that make the classes equal in number, so that guessing gives 50 %. Clas
 (``WEIGHTS``; ``--unweighted`` for none: then most leaves of the natural 3 to 1 mixture say "<=50K" and all methods
 stay lower on a balanced test).
 
-Beside our methods stand the paper's as printed (``printed-id3``, ``printed-forest``: `fedlearn.trees.as_printed`),
-which do not keep their epsilon, and the levels that its figures' text gives (``PRINTED``). The paper's figures 3 and 4
-vary the number of *test* rows, which changes no expectation; ours vary the records that are trained on, as its figures
+Beside our methods stand the paper's as printed (``printed-id3``, ``printed-forest``:
+`fedlearn.private_trees.as_printed`), which do not keep their epsilon, and the levels that its figures' text gives
+(``PRINTED``). The paper's figures 3 and 4 vary
+the number of *test* rows, which changes no expectation; ours vary the records that are trained on, as its figures
 1 and 2 do.
 
 Noise is seeded: this measures, it protects nobody. What is done is in ``results.csv``; a second call does only what
@@ -40,13 +41,13 @@ import numpy as np
 from pyarrow import parquet
 
 from experiments.private_trees.stored_rows import StoredRows
+from fedlearn.private_trees.as_printed import PrintedID3, PrintedRandomForest
+from fedlearn.private_trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
+from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 from fedlearn.report.charts.plots import PALETTE, add_bars, drawn, legend_below, log_axis
 from fedlearn.report.points import Spread
 from fedlearn.report.tables import Table
-from fedlearn.runs.checkpoint import write_atomically
-from fedlearn.trees.as_printed import PrintedID3, PrintedRandomForest
-from fedlearn.trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
-from fedlearn.trees.classes.permute_and_flip_forest import PermuteAndFlipForest
+from fedlearn.runs.files import write_atomically
 
 FEATURES = ("workclass", "education", "relationship", "race", "sex", "native_country")
 CLASSES = ("<=50K", ">50K")

@@ -36,8 +36,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 from experiments.private_trees.stored_rows import StoredRows
+from fedlearn.private_trees import DPBoostingClassifier, DPNaiveBayes, PermuteAndFlipForest
 from fedlearn.report.tables import Table
-from fedlearn.trees import DPBoostingClassifier, DPNaiveBayes, PermuteAndFlipForest
 
 HELD_OUT = 20240613  # draws the rows that nothing was chosen on
 EPSILONS = (0.1, 1.0, 4.0)

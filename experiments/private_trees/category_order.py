@@ -4,8 +4,8 @@
 
 Adult's age and hours per week are predicted from all other columns, of which seven have three or more categories.
 ``inner``: fitted on four fifths of the rows that `all_columns` trains on, judged on the others: by these the share of
-epsilon for the orders was chosen (`fedlearn.trees.numbers.ordering`). ``test``: fitted on all of these, judged on the
-rows held out there. Mean absolute error in years and hours; noise is seeded: this measures, it protects nobody.
+epsilon for the orders was chosen (`fedlearn.private_trees.numbers.ordering`). ``test``: fitted on all of these, judged
+on the rows held out there. Mean absolute error in years and hours; noise is seeded: this measures, it protects nobody.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from experiments.private_trees.all_columns import Data, adult
 from experiments.private_trees.classifier_rule import INNER
+from fedlearn.private_trees import DPBoostingRegressor, DPRegressionForest, DPRegressionTree
 from fedlearn.report.tables import Table
-from fedlearn.trees import DPBoostingRegressor, DPRegressionForest, DPRegressionTree
 
 TARGETS = {"age": 0, "hours": 12}  # columns
 EPSILONS = (0.1, 0.5, 1.0, 4.0)

@@ -8,7 +8,7 @@ categorical ones of the classification paper. Cross-entropy decides (shares belo
 the ranking and the level of probabilities alike; accuracy and AUC are shown beside it. Noise is seeded: this measures,
 it protects nobody. What is done is in ``--out``; a second call does only what is missing.
 
-Source: the rule, `fedlearn.trees.classes.rule`.
+Source: the rule, `fedlearn.private_trees.classes.rule`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from experiments.private_trees.all_columns import Data, adult
 from experiments.private_trees.stored_rows import StoredRows
+from fedlearn.private_trees import DPClassificationTree, PermuteAndFlipForest
+from fedlearn.private_trees.classes.rule import FOREST_OFFSET, TREE_OFFSET, depth_for, trees_for
 from fedlearn.report.tables import Table
-from fedlearn.trees import DPClassificationTree, PermuteAndFlipForest
-from fedlearn.trees.classes.rule import FOREST_OFFSET, TREE_OFFSET, depth_for, trees_for
 
 INNER = 5  # draws the rows that the search is judged by
 RECORDS = (250, 1000, 4000, 20_000)

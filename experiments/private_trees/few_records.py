@@ -24,10 +24,10 @@ from fedlearn.data.base import Examples, TableDataset, TableSchema
 from fedlearn.models import load_model, model_spec
 from fedlearn.models.base import Planned
 from fedlearn.models.presets import settings_from
+from fedlearn.private_trees.nodes import NodeTable, union
 from fedlearn.report.tables import Table
-from fedlearn.seeding import rng_for
-from fedlearn.state import State
-from fedlearn.trees.nodes import NodeTable, union
+from fedlearn.words.seeding import rng_for
+from fedlearn.words.state import State
 
 MADE = 20_000  # records of the made table
 TASKS = {

@@ -16,11 +16,11 @@ from pathlib import Path
 from rich.progress import track
 
 from experiments.private_trees.paper import NOT_PRIVATE, SKLEARN_COLUMNS, Cell, Results, Score, load_california
+from fedlearn.private_trees.as_printed.growing import CHOICE_RATE
 from fedlearn.report.charts.plots import PALETTE, add_bars, drawn, log_axis
 from fedlearn.report.points import Spread
 from fedlearn.report.tables import Table
-from fedlearn.runs.checkpoint import write_atomically
-from fedlearn.trees.as_printed.growing import CHOICE_RATE
+from fedlearn.runs.files import write_atomically
 
 EPSILON = 5.0
 TREES = (1, 2, 4, 8, 10, 15, 20, 25, 30, 50, 100, 200, 300, 400, 500)

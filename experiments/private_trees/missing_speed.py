@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.trees import DPRegressionForest, DPRegressionTree, DPRelayForest
+from fedlearn.private_trees import DPRegressionForest, DPRegressionTree, DPRelayForest
 
 BOUNDS = {"bounds": (0.0, 1.0), "target_bounds": (0.0, 1.0)}
 FITS: dict[str, Callable[..., Any]] = {

@@ -21,8 +21,8 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from experiments.private_trees.all_columns import Data, adult
 from experiments.private_trees.classifier_rule import INNER, LEAST, views_of
+from fedlearn.private_trees import DPRandomForestClassifier
 from fedlearn.report.tables import Table
-from fedlearn.trees import DPRandomForestClassifier
 
 RECORDS, EPSILONS = (1000, 4000, 20_000), (0.1, 1.0, 4.0)
 DEPTHS, TREES = (1, 2, 3, 4), (1, 3, 10, 30)

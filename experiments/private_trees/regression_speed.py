@@ -20,7 +20,7 @@ import pyarrow.parquet as parquet
 from sklearn.ensemble import RandomForestRegressor
 
 from experiments.private_trees.regression import BOUNDS, TARGET, TARGET_BOUNDS
-from fedlearn.trees import DPRegressionForest, DPRelayForest
+from fedlearn.private_trees import DPRegressionForest, DPRelayForest
 
 
 def main() -> None:

@@ -4,8 +4,8 @@
 
 *adult*: whole runs of ``python -m fedlearn.simulate`` with the settings of `Cell.settings` and the defaults otherwise,
 on the inline engine in this process; accuracy on the fixed fifth of the rows that is held out. Beside it the same model
-where one node has all records, and the estimator of `fedlearn.trees`, whose boosting chooses its partitions, on the
-same rows.
+where one node has all records, and the estimator of `fedlearn.private_trees`, whose boosting chooses its partitions, on
+the same rows.
 
 *california*: the paper's ten contiguous folds, scaled error as in `regression`; nodes are random even parts of the
 training rows. What runs do by messages is done by calls here (`federated`): nodes count and add noise by the learner,
@@ -31,7 +31,6 @@ import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from client.learners.base import LocalTask
-from client.learners.sums import SumsLearner
 from experiments.private_trees.regression import BOUNDS, TARGET, TARGET_BOUNDS
 from experiments.private_trees.stored_rows import StoredRows
 from fedlearn.data import load_dataset
@@ -39,11 +38,12 @@ from fedlearn.data.base import Examples, TableDataset, TableSchema
 from fedlearn.engine import ENGINES
 from fedlearn.models import load_model
 from fedlearn.models.presets import settings_from
-from fedlearn.models.sums import SumsModel
+from fedlearn.private_trees import DPBoostingClassifier, DPBoostingRegressor, DPNaiveBayes
+from fedlearn.private_trees.federated.learners.sums import SumsLearner
+from fedlearn.private_trees.federated.models.sums import SumsModel
 from fedlearn.report.tables import Table
 from fedlearn.runs.folder import RunFolder
-from fedlearn.seeding import rng_for
-from fedlearn.trees import DPBoostingClassifier, DPBoostingRegressor, DPNaiveBayes
+from fedlearn.words.seeding import rng_for
 
 CLIENTS = (25, 100)
 CHOOSES = "chooses, in one place"
@@ -56,7 +56,7 @@ class Cell:
 
     task: str
     model: str
-    trust: str  # local, distributed; or CHOOSES, the estimator of `fedlearn.trees` in one place
+    trust: str  # local, distributed; or CHOOSES, the estimator of `fedlearn.private_trees` in one place
     clients: int
     epsilon: float
     seed: int

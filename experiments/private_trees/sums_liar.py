@@ -19,15 +19,15 @@ from typing import Literal
 import numpy as np
 
 from client.learners.base import LocalFit, LocalTask
-from client.learners.sums import SumsLearner
 from fedlearn.config import RunConfig
-from fedlearn.config.options import options_for
 from fedlearn.engine import ENGINES
 from fedlearn.models.presets import settings_from
-from fedlearn.models.sums import SumsModel
+from fedlearn.plugging.options import options_for
+from fedlearn.private_trees.federated.learners.sums import SumsLearner
+from fedlearn.private_trees.federated.models.sums import SumsModel
 from fedlearn.report.tables import Table
 from fedlearn.runs.folder import RunFolder
-from fedlearn.state import State
+from fedlearn.words.state import State
 
 LIAR = 0  # its partition
 NODES = 25

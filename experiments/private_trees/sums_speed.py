@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from experiments.private_trees.all_columns import Rival
-from fedlearn.trees import DPBoostingClassifier, DPRegressionForest
+from fedlearn.private_trees import DPBoostingClassifier, DPRegressionForest
 
 COLUMNS = 10
 TREES = 25

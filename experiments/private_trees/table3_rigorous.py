@@ -11,7 +11,7 @@ bounds of the target are the smallest and largest value that the data hold. Besi
 ``*.beside.csv`` and ``*.beside.tex``.
 
 Epsilon does not mean the same in all columns. Printed and reproduced: the paper's own count, which is not what a
-record loses (``fedlearn/trees/README.md``). Rigorous columns: pure epsilon, add or remove one record.
+record loses (``fedlearn/private_trees/README.md``). Rigorous columns: pure epsilon, add or remove one record.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedlearn.report.tables import Table
-from fedlearn.runs.checkpoint import write_atomically
+from fedlearn.runs.files import write_atomically
 
 
 def write(out: Path, long: Table, wide: Table, caption: str, *, table: str = ".table.csv") -> None:

@@ -1,4 +1,4 @@
-"""Processor time of a node's fit with our pooled convolution (`fedlearn.models.kernels`), times that with torch's.
+"""Processor time of a node's fit with our pooled convolution (`fedlearn.kernels`), times that with torch's.
 
     OMP_NUM_THREADS=1 FEDLEARN_DATA=... python -m experiments.speed.convolution --model cnn --batches 10,50,100
 
@@ -20,8 +20,8 @@ from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from experiments.speed.stacks import SETTINGS, loaded
 from fedlearn.config import config_from
-from fedlearn.models.kernels import pooled_convolution
-from fedlearn.state import State
+from fedlearn.kernels import pooled_convolution
+from fedlearn.words.state import State
 
 IMAGES = 500
 

@@ -33,7 +33,6 @@ from rich.table import Table
 
 from client.learners.base import Learner, LocalFit, LocalTask
 from fedlearn import flower, wire
-from fedlearn.cohort import Instruction
 from fedlearn.config import RunConfig, from_flower, to_flower
 from fedlearn.devices import load_devices
 from fedlearn.engine.apps import load_client_app, load_server_app
@@ -42,8 +41,9 @@ from fedlearn.engine.prepare import prepared
 from fedlearn.engine.virtual_nodes import PromptNodes, partition_of
 from fedlearn.engine.virtual_time import VirtualTimeGrid, with_devices
 from fedlearn.models.loaded import initial_state
-from fedlearn.seeding import report_seed
-from fedlearn.state import State
+from fedlearn.words.cohort import Instruction
+from fedlearn.words.seeding import report_seed
+from fedlearn.words.state import State
 
 EVENTS = {"whole": 6, "server": 6, "clock": 3}  # of a trip
 EXAMPLES = 20

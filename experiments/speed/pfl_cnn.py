@@ -12,8 +12,8 @@ from __future__ import annotations
 from torch import nn
 
 from fedlearn.data.base import DataSpec
+from fedlearn.kernels import PooledConv2d
 from fedlearn.models.base import image_shape
-from fedlearn.models.kernels import PooledConv2d
 
 SMALLEST = 6  # pixels: two convolutions take four, and what is left is halved
 HIDDEN = 128

@@ -23,7 +23,7 @@ from fedlearn.data import load_dataset
 from fedlearn.data.base import Dataset
 from fedlearn.models import load_model
 from fedlearn.models.torch_model import TorchModel
-from fedlearn.state import State
+from fedlearn.words.state import State
 
 SETTINGS = {
     "training.local_epochs": 1, "training.batch_size": 100, "training.lr": 0.1, "training.momentum": 0.0,

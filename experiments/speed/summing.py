@@ -22,7 +22,7 @@ from fedlearn.compression.drop import draw_positions
 from fedlearn.data.cifar10 import SPEC
 from fedlearn.folding import BLOCK
 from fedlearn.models import load_model
-from fedlearn.state import Entries, Layout, Update, layout_of
+from fedlearn.words.state import Entries, Layout, Update, layout_of
 from strategies.masked_mean import MaskedSum
 
 WEIGHT = 500

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from fedlearn.commands.shared import INTERRUPTED
 from fedlearn.config import flat_from_assignments
-from fedlearn.errors import FedlearnError
 from fedlearn.sweeps.plan import Plan
 from fedlearn.sweeps.results import Result
 from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
+from fedlearn.words.errors import FedlearnError
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 NO_PLANS = ("compose", "pfl_cifar10")  # files there that are the settings of a run

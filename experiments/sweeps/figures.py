@@ -16,7 +16,7 @@ from fedlearn.report.charts.learning import line_of
 from fedlearn.report.charts.plots import PALETTE, add_bars, add_line, drawn, whole_ticks
 from fedlearn.report.points import Spread
 from fedlearn.report.tables import Table
-from fedlearn.runs.checkpoint import write_atomically
+from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import PlannedPoint
 
 MB = 1e6  # bytes

@@ -26,12 +26,12 @@ from experiments.sweeps.command import Results, experiment
 from fedlearn.config import RunConfig
 from fedlearn.data import cifar10
 from fedlearn.data.base import Dataset
-from fedlearn.metrics import ACCURACY
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.report.tables import Table
-from fedlearn.runs.checkpoint import write_atomically
-from fedlearn.state import Array, State
+from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import PlannedPoint, points_of
+from fedlearn.words.metrics import ACCURACY
+from fedlearn.words.state import Array, State
 
 LIAR = 0  # its partition
 EXAMPLES = 10_000_000  # the most that gate.max_examples lets through

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from experiments.sweeps.command import Results, experiment
-from fedlearn.cohort import Fate, NodeReport, Typical
 from fedlearn.config.schema import GateSettings
 from fedlearn.report.tables import Table
-from fedlearn.runs.checkpoint import write_atomically
+from fedlearn.runs.files import write_atomically
 from fedlearn.runs.log import EventTail
 from fedlearn.sweeps.results import points_of
+from fedlearn.words.cohort import Fate, NodeReport, Typical
 from server.limits import Limits
 
 

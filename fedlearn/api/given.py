@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from fedlearn import objects
 from fedlearn.commands.simulate import FLAGS
 from fedlearn.config.load import setting_names
 from fedlearn.data.base import Dataset, TableDataset
-from fedlearn.errors import SettingError, UsageError
+from fedlearn.plugging import objects
+from fedlearn.words.errors import SettingError, UsageError
 
 IN_PYTHON = ("training.learner", "model.loss", "training.optimizer")
 KEYWORDS = {

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fedlearn.random_generators import restored_globals
+from fedlearn.plugging.generators import restored_globals
 
 WAITING = (
     "another fedlearn call of this process is under way, and each would change what the other computes: "

@@ -9,14 +9,14 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedlearn import objects
 from fedlearn.api.guest import guest
 from fedlearn.config import RunConfig, config_from
-from fedlearn.errors import UsageError, said
+from fedlearn.plugging import objects
 from fedlearn.runs.checkpoint import TIED
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.reading import open_regular
-from fedlearn.state import State
+from fedlearn.words.errors import UsageError, said
+from fedlearn.words.state import State
 
 if TYPE_CHECKING:
     import pandas as pd

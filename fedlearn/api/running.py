@@ -13,7 +13,7 @@ from fedlearn.api.progress import shown
 from fedlearn.api.result import Run
 from fedlearn.commands.shared import Interrupted, resumable, run_settings
 from fedlearn.config import RunConfig
-from fedlearn.own_packages import claimed
+from fedlearn.plugging.own_packages import claimed
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.kept_objects import objects_kept
 

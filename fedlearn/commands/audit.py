@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fedlearn.errors import RunFailed, UsageError
+from fedlearn.words.errors import RunFailed, UsageError
 
 
 def audit(
@@ -44,11 +44,11 @@ def audit(
 def _measured(draws: int, seed: int | None) -> list[str]:
     """Print what outputs prove; return what is not as it must be."""
     from fedlearn.privacy.audit import Verdict, audit_everything
-    from fedlearn.privacy.audit_cases import MECHANISM_CASES, MECHANISM_PLANTED_BUGS
-    from fedlearn.trees.as_printed.audits import PRINTED_CLAIMS
-    from fedlearn.trees.classes.audits import CLASS_PLANTED_BUGS, CLASS_TREE_CASES
-    from fedlearn.trees.numbers.audits import PLANTED_BUGS, TREE_CASES
-    from fedlearn.trees.sums.audits import SUMS_CASES, SUMS_PLANTED_BUGS
+    from fedlearn.privacy.audit.cases import MECHANISM_CASES, MECHANISM_PLANTED_BUGS
+    from fedlearn.private_trees.as_printed.audits import PRINTED_CLAIMS
+    from fedlearn.private_trees.classes.audits import CLASS_PLANTED_BUGS, CLASS_TREE_CASES
+    from fedlearn.private_trees.numbers.audits import PLANTED_BUGS, TREE_CASES
+    from fedlearn.private_trees.sums.audits import SUMS_CASES, SUMS_PLANTED_BUGS
 
     sound = MECHANISM_CASES | TREE_CASES | CLASS_TREE_CASES | SUMS_CASES
     wrong_claims = PLANTED_BUGS | CLASS_PLANTED_BUGS | SUMS_PLANTED_BUGS | MECHANISM_PLANTED_BUGS | PRINTED_CLAIMS
@@ -68,13 +68,13 @@ def _measured(draws: int, seed: int | None) -> list[str]:
 
 def _replayed(pairs: int, seed: int) -> list[str]:
     """Print what replays compute; return what is not as it must be."""
-    from fedlearn.engine import file_replays as files
-    from fedlearn.models import replays as nodes
-    from fedlearn.privacy.replay import replay
-    from fedlearn.trees import searching_replays as searches
-    from fedlearn.trees.classes import replays as classes
-    from fedlearn.trees.numbers import replays as numbers
-    from fedlearn.trees.sums import replays as sums
+    from fedlearn.privacy.audit.replay import replay
+    from fedlearn.private_trees import searching_replays as searches
+    from fedlearn.private_trees.classes import replays as classes
+    from fedlearn.private_trees.federated import file_replays as files
+    from fedlearn.private_trees.federated import replays as nodes
+    from fedlearn.private_trees.numbers import replays as numbers
+    from fedlearn.private_trees.sums import replays as sums
 
     columns = ("what is replayed", "pairs", "largest loss", "seconds", "slips found")
     table = Table(*columns, title="privacy loss, as a share of the claim; planted slips of 5 %")

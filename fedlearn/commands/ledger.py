@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedlearn.errors import RunFailed, UsageError
+from fedlearn.words.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
     from fedlearn.privacy.ledger import Entry
@@ -52,9 +52,9 @@ def _checked(file: LedgerFile) -> None:
 
 
 def _show(file: LedgerFile) -> None:
-    from fedlearn.metrics import EPSILON
     from fedlearn.privacy.ledger import Ledger, Publication, bookings, total
     from fedlearn.report.tables import Table
+    from fedlearn.words.metrics import EPSILON
 
     entries = _sound(file, Ledger(file).entries)
     answered = {entry.question for entry in entries if isinstance(entry, Publication)}

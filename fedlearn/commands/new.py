@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fedlearn.errors import RunFailed, UsageError, printable, said
+from fedlearn.words.errors import RunFailed, UsageError, printable, said
 
 HERE = Path(__file__).parent / "project"
 FILES = {

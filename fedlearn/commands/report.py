@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from fedlearn.commands.shared import INTERRUPTED
-from fedlearn.errors import printable
+from fedlearn.words.errors import printable
 
 DEFAULT_PORT = "8765"
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN_OR_SWEEP...", help="Run folders, sweeps, or folders of runs.")]

@@ -14,7 +14,7 @@ from fedlearn.commands.simulate import FLAGS
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.load import described, hint_at, setting_names
 from fedlearn.config.names import field_of, names_of
-from fedlearn.errors import UsageError, said
+from fedlearn.words.errors import UsageError, said
 
 BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}

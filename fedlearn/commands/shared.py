@@ -11,11 +11,11 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from fedlearn import objects
 from fedlearn.config import RunConfig, config_from, flat_from_file
-from fedlearn.errors import FedlearnError, RunFailed, UsageError, printable, said
+from fedlearn.plugging import objects
+from fedlearn.plugging.tracebacks import told
 from fedlearn.runs.reading import check_path, cleaned
-from fedlearn.tracebacks import told
+from fedlearn.words.errors import FedlearnError, RunFailed, UsageError, printable, said
 
 WRITTEN_BEFORE_THE_START = {
     ".lock", "events.jsonl", "settings.toml", "environment.json", "data.json", "checkpoint.json", "metrics.csv",
@@ -95,8 +95,8 @@ class Interrupted(FedlearnError):
 
 def result_table(summary: dict[str, Any], folder: Path) -> Table:
     """Return the table at the end of a run: notices, what it scored, what it spent and sent, where it lies."""
-    from fedlearn.metrics import KNOWN, declared
     from fedlearn.report.numbers import number, size
+    from fedlearn.words.metrics import KNOWN, declared
 
     summary = cleaned(summary)
     table = Table(title="result", title_justify="left", show_header=False, title_style="bold")

@@ -15,8 +15,8 @@ from fedlearn.commands.flags import Flag, with_flags
 from fedlearn.commands.shared import result_table, resumable, run_settings
 from fedlearn.config import RunConfig, flat_from_assignments
 from fedlearn.config.names import names_of
-from fedlearn.errors import RunFailed, printable
-from fedlearn.registry import call_plugin
+from fedlearn.plugging.registry import call_plugin
+from fedlearn.words.errors import RunFailed, printable
 
 EXAMPLES = """\
 Examples:

@@ -17,8 +17,8 @@ from fedlearn.commands.flags import with_flags
 from fedlearn.commands.shared import Interrupted
 from fedlearn.commands.simulate import FLAGS
 from fedlearn.config import flat_from_assignments, flat_from_file
-from fedlearn.errors import UsageError, printable, said
 from fedlearn.runs.reading import check_path
+from fedlearn.words.errors import UsageError, printable, said
 
 if TYPE_CHECKING:
     from fedlearn.sweeps.plan import Plan
@@ -151,10 +151,10 @@ def _name_of(file: Path | None, plan: Plan, *, quick: bool) -> str:
 
 def _table(results: list[Result]) -> Table:
     """Return one row a point: what it is judged by and what it sent, means over seeds."""
-    from fedlearn.metrics import KNOWN, declared
     from fedlearn.report.numbers import number_spread, size
     from fedlearn.report.points import counts_in
     from fedlearn.sweeps.results import points_of
+    from fedlearn.words.metrics import KNOWN, declared
 
     points = points_of(results)
     summary = points[0].runs[0].summary

@@ -62,7 +62,7 @@ def _value(config: RunConfig, name: str) -> Any:
 
 
 def _grows_trees(config: RunConfig) -> bool:
-    return model_spec(config.model.name).preload == "trees"
+    return not model_spec(config.model.name).trains_in_steps
 
 
 def _is_private(config: RunConfig) -> bool:

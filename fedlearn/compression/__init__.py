@@ -3,7 +3,7 @@
 from fedlearn.compression.base import Codec, Payload
 from fedlearn.compression.parse import SHORT, parse_chain
 from fedlearn.config.schema import CompressionSettings
-from fedlearn.registry import Registry
+from fedlearn.plugging.registry import Registry
 
 CODECS = Registry(
     "compression.codec",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from fedlearn.state import Array, Layout, State, Update, UpdateKind
+from fedlearn.words.state import Array, Layout, State, Update, UpdateKind
 
 Payload = Mapping[str, Array]
 """Named arrays as they travel."""

@@ -21,9 +21,9 @@ from fedlearn.compression.base import Payload
 from fedlearn.compression.identity import check_dtype, check_names
 from fedlearn.compression.plain import Everything, Plain
 from fedlearn.compression.stages import Entropy, Lengths, Part, Quantizer, Sparsifier, Transform
-from fedlearn.errors import Refused
-from fedlearn.seeding import seed_for
-from fedlearn.state import Array, Entries, Layout, Positions, State, Update, UpdateKind, layout_of
+from fedlearn.words.errors import Refused
+from fedlearn.words.seeding import seed_for
+from fedlearn.words.state import Array, Entries, Layout, Positions, State, Update, UpdateKind, layout_of
 
 T = TypeVar("T")
 Chosen = Mapping[str, Positions | None]

@@ -14,8 +14,8 @@ import numpy as np
 from fedlearn.compression.base import Payload
 from fedlearn.compression.stages import Part, Role
 from fedlearn.config.schema import CompressionSettings
-from fedlearn.errors import Refused
-from fedlearn.state import Array
+from fedlearn.words.errors import Refused
+from fedlearn.words.state import Array
 
 DEFAULT_LEVEL = 3
 SIZE = np.dtype("<u8")  # in front of each array: how many bytes it has when unpacked

@@ -10,7 +10,7 @@ import numpy as np
 from fedlearn.compression.base import Payload
 from fedlearn.compression.stages import Lengths, Part, Role, nothing_from
 from fedlearn.config.schema import CompressionSettings
-from fedlearn.state import Array
+from fedlearn.words.state import Array
 
 
 class Fp16:

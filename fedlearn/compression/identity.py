@@ -8,8 +8,8 @@ import numpy as np
 
 from fedlearn.compression.base import Payload
 from fedlearn.config.schema import CompressionSettings
-from fedlearn.errors import Refused
-from fedlearn.state import Array, Entries, Layout, State, Update, UpdateKind
+from fedlearn.words.errors import Refused
+from fedlearn.words.state import Array, Entries, Layout, State, Update, UpdateKind
 
 
 class Identity:

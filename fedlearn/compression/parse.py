@@ -8,8 +8,8 @@ from fedlearn.compression.base import Codec
 from fedlearn.compression.chain import Chain
 from fedlearn.compression.stages import Role, Stage
 from fedlearn.config.schema import CompressionSettings
-from fedlearn.errors import SettingError
-from fedlearn.registry import Registry, call_plugin, did_you_mean
+from fedlearn.plugging.registry import Registry, call_plugin, did_you_mean
+from fedlearn.words.errors import SettingError
 
 SHORT = {"ternary": ("top-k", "sign")}  # one word for several stages; its argument is that of the first
 

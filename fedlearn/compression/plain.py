@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from fedlearn.compression.base import Payload
 from fedlearn.compression.stages import Lengths, Part
-from fedlearn.state import Array, ArraySpec, Entries, Layout, State
+from fedlearn.words.state import Array, ArraySpec, Entries, Layout, State
 
 
 class Everything:

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple, Protocol, Self
 
 from fedlearn.compression.base import Payload
 from fedlearn.config.schema import CompressionSettings
-from fedlearn.state import Array, ArraySpec, Entries, Layout, Positions, State
+from fedlearn.words.state import Array, ArraySpec, Entries, Layout, Positions, State
 
 
 class Role(IntEnum):

@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedlearn.config.names import TABLES, field_of, meaning_of, names_of
-from fedlearn.config.options import allowed_by, as_text
 from fedlearn.config.schema import RunConfig, Settings
-from fedlearn.errors import SettingError, UsageError, said
+from fedlearn.plugging.options import allowed_by, as_text
+from fedlearn.words.errors import SettingError, UsageError, said
 
 MOST_BYTES = 1 << 22  # of a file of settings
 SINGLE_OPTION = re.compile(r"(\w+\.(?:\w+_)?options)\.(.+)")  # setting that holds a table, and a name in it

@@ -17,7 +17,7 @@ from typing import Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from fedlearn.config.schema import RunConfig, Settings
-from fedlearn.own_packages import ROOT
+from fedlearn.plugging.own_packages import ROOT
 
 TABLES = MappingProxyType(
     {

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator
 
-from fedlearn.config.options import allowed_by
 from fedlearn.config.schema import Positive, Settings
-from fedlearn.errors import UsageError, quoted
+from fedlearn.plugging.options import allowed_by
+from fedlearn.words.errors import UsageError, quoted
 
 SIMULATED = "simulated"
 """The key of a node's config that an engine of simulations sets to true: the node is made up, and nobody's."""

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from fedlearn.config.options import Names, Options, Steps
+from fedlearn.plugging.options import Names, Options, Steps
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
@@ -145,8 +145,8 @@ class ModelSettings(Settings):
     """What a torch module makes smaller: {names}, or module:name of a function
     (outputs, targets) or an Objective; empty takes what goes with the data."""
     options: Options = ""
-    """The model's own: of trees, parameters of the estimator in fedlearn.trees; of a module:callable, its keyword
-    parameters."""
+    """The model's own: of trees, parameters of the estimator in fedlearn.private_trees; of a module:callable, its
+    keyword parameters."""
 
 
 class TrainingSettings(Settings):

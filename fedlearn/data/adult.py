@@ -15,7 +15,7 @@ from __future__ import annotations
 from fedlearn.data.base import TableDataset, TableSchema
 from fedlearn.data.folder import data_folder, identity
 from fedlearn.data.tables import read_columns, table_dataset
-from fedlearn.errors import DataNotFound
+from fedlearn.words.errors import DataNotFound
 
 FILE = "adult.parquet"
 COUNTRIES = """Cambodia Canada China Columbia Cuba Dominican-Republic Ecuador El-Salvador England France Germany Greece

@@ -7,7 +7,7 @@ has written. An entry that cannot be read as its ``entry.json`` says is made aga
 (`checked`), its content is compared with its hash, too. Deleting the whole folder is always safe.
 
 Nothing is taken from a folder that somebody else may write to, nor an entry that is not ours: what it should hold is
-made anew, in the user's own cache folder (`fedlearn.files`), or in memory where there is none either.
+made anew, in the user's own cache folder (`fedlearn.cache.trusted`), or in memory where there is none either.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from fedlearn.errors import DataNotFound, UsageError
-from fedlearn.files import cache_folder as cache_folder
-from fedlearn.files import cache_folders, lock, named_cache, open_ours, said_of, say_once, why_not_ours
+from fedlearn.cache.trusted import cache_folder as cache_folder
+from fedlearn.cache.trusted import cache_folders, lock, named_cache, open_ours, said_of, say_once, why_not_ours
+from fedlearn.words.errors import DataNotFound, UsageError
 
 log = logging.getLogger(__name__)
 

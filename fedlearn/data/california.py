@@ -17,12 +17,12 @@ from http.client import HTTPException
 
 import numpy as np
 
+from fedlearn.cache.trusted import cache_folder
 from fedlearn.data.base import TableDataset, TableSchema
 from fedlearn.data.cache import aside
 from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
 from fedlearn.data.tables import Columns, read_columns, table_dataset
-from fedlearn.errors import DataNotFound
-from fedlearn.files import cache_folder
+from fedlearn.words.errors import DataNotFound
 
 FILE = "california_housing.parquet"
 SCHEMA = TableSchema(

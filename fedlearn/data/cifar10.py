@@ -34,12 +34,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.cache.trusted import cache_folder
 from fedlearn.data.base import Dataset, DataSpec, Examples
 from fedlearn.data.cache import Arrays, aside, cached
 from fedlearn.data.cache import load as load_entry
 from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
-from fedlearn.errors import DataNotFound, UsageError
-from fedlearn.files import cache_folder
+from fedlearn.words.errors import DataNotFound, UsageError
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from fedlearn.config.schema import Positive
 from fedlearn.data.base import AnyDataset
-from fedlearn.errors import SettingError
+from fedlearn.words.errors import SettingError
 
 Size = Annotated[int, Field(ge=0)]
 

@@ -27,10 +27,10 @@ from flwr_datasets.partitioner import (  # type: ignore[import-untyped, unused-i
 )
 from numpy.typing import NDArray
 
-from fedlearn.config.options import options_for
 from fedlearn.config.schema import DataSettings
 from fedlearn.data.base import AnyDataset
-from fedlearn.registry import load_plugin
+from fedlearn.plugging.options import options_for
+from fedlearn.plugging.registry import load_plugin
 
 COLUMN = "label"
 

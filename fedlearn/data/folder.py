@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from fedlearn.data.reading import size_of
-from fedlearn.errors import SettingError
+from fedlearn.words.errors import SettingError
 
 NETWORK_TIMEOUT = 20.0  # seconds without an answer
 

@@ -7,12 +7,12 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-from fedlearn.config.options import options_for
 from fedlearn.data.base import AnyDataset, Dataset, TableDataset
 from fedlearn.data.folder import no_downloads
 from fedlearn.data.sources.paths import from_path, is_path
-from fedlearn.errors import DataNotFound, SettingError
-from fedlearn.registry import Registry, call_plugin
+from fedlearn.plugging.options import options_for
+from fedlearn.plugging.registry import Registry, call_plugin
+from fedlearn.words.errors import DataNotFound, SettingError
 
 DATASETS = Registry(
     "data.dataset",

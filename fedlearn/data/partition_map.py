@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.data.reading import one_line_of, text_of
-from fedlearn.errors import SettingError, UsageError
+from fedlearn.words.errors import SettingError, UsageError
 
 SUFFIXES = (".csv", ".json")
 NOBODY = -1

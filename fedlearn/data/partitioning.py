@@ -50,15 +50,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.config.options import options_for
 from fedlearn.config.schema import DataSettings
 from fedlearn.data.base import QUANTILES, AnyDataset, Examples, Made, TableDataset
 from fedlearn.data.cache import Arrays, cached
 from fedlearn.data.drawing import drawn
 from fedlearn.data.partition_map import SUFFIXES, by_node, node_of_each, rows_of_each
-from fedlearn.errors import SettingError
-from fedlearn.registry import Registry, call_plugin
-from fedlearn.seeding import rng_for, seed_for
+from fedlearn.plugging.options import options_for
+from fedlearn.plugging.registry import Registry, call_plugin
+from fedlearn.words.errors import SettingError
+from fedlearn.words.seeding import rng_for, seed_for
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from functools import wraps
 from pathlib import Path
 from typing import BinaryIO, ParamSpec, TypeVar
 
-from fedlearn.errors import DataNotFound, FedlearnError, UsageError, printable
-from fedlearn.tracebacks import place_of, told
+from fedlearn.plugging.tracebacks import place_of, told
+from fedlearn.words.errors import DataNotFound, FedlearnError, UsageError, printable
 
 MOST_OF_A_WORD = 1 << 24  # bytes of a file that says something about data: a schema, who has what
 UNPACKED = 1 << 30  # bytes that any file may unpack to

@@ -11,11 +11,11 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from fedlearn.cache.trusted import named_cache
 from fedlearn.data.base import AnyDataset, Dataset, Examples
 from fedlearn.data.cache import Arrays, cached, entry_at, place_of
 from fedlearn.data.drawing import share_held_out
-from fedlearn.errors import DataNotFound, UsageError
-from fedlearn.files import named_cache
+from fedlearn.words.errors import DataNotFound, UsageError
 
 ABOUT = "about"  # array with the JSON text of what a data set's arrays do not say
 PARTS = ("train", "test")

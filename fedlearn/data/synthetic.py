@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedlearn.data.base import AnyDataset, Dataset, Examples, Made, Rows, TableDataset, TableSchema
-from fedlearn.errors import SettingError
-from fedlearn.seeding import rng_for
+from fedlearn.words.errors import SettingError
+from fedlearn.words.seeding import rng_for
 
 Kind = Literal["images", "rows", "tokens"]
 

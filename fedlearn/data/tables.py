@@ -44,7 +44,7 @@ from fedlearn.data.drawing import drawn, share_held_out
 from fedlearn.data.folder import data_folder, identity, one_line
 from fedlearn.data.reading import check_unpacked, size_of, text_of, through_the_door
 from fedlearn.data.sources.columns import unpacked_size
-from fedlearn.errors import DataNotFound, UsageError
+from fedlearn.words.errors import DataNotFound, UsageError
 
 TEST_SHARE = 0.2
 SPLIT_SEED = 20  # of the test split; fixed, so that runs of all seeds are tested on the same rows

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from fedlearn.devices.fleet import RANGES, Fleet
-from fedlearn.errors import said
-from fedlearn.registry import did_you_mean
-from fedlearn.seeding import rng_for
+from fedlearn.plugging.registry import did_you_mean
+from fedlearn.words.errors import said
+from fedlearn.words.seeding import rng_for
 
 SUFFIXES = (".csv", ".parquet", ".toml")
 LARGEST = 1 << 30  # bytes

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.config.options import options_for
 from fedlearn.config.schema import DeviceSettings
 from fedlearn.devices.files import fleet_from, is_file
 from fedlearn.devices.fleet import Fleet
-from fedlearn.errors import SettingError, quoted, said
-from fedlearn.registry import Registry, call_plugin
+from fedlearn.plugging.options import options_for
+from fedlearn.plugging.registry import Registry, call_plugin
+from fedlearn.words.errors import SettingError, quoted, said
 
 DEVICES = Registry(
     "devices.name",

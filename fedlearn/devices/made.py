@@ -14,7 +14,7 @@ from pydantic import Field
 
 from fedlearn.config.schema import NonNegative, Positive
 from fedlearn.devices.fleet import Fleet, Floats
-from fedlearn.seeding import rng_for
+from fedlearn.words.seeding import rng_for
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Hour = Annotated[float, Field(ge=0, le=24)]

@@ -1,6 +1,6 @@
 """How a run is executed; never what comes out of it."""
 
-from fedlearn.registry import Registry
+from fedlearn.plugging.registry import Registry
 
 ENGINES = Registry(
     "engine.name",

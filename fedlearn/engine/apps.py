@@ -12,12 +12,12 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
-from fedlearn.errors import UsageError
 from fedlearn.flower import ClientAppCallable
-from fedlearn.own_packages import claim
-from fedlearn.random_generators import seeded_globals
-from fedlearn.registry import load_reference
-from fedlearn.seeding import seed_for
+from fedlearn.plugging.generators import seeded_globals
+from fedlearn.plugging.own_packages import claim
+from fedlearn.plugging.registry import load_reference
+from fedlearn.words.errors import UsageError
+from fedlearn.words.seeding import seed_for
 
 SERVER_APP = "server.app:app"
 CLIENT_APP = "client.app:app"

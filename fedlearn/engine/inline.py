@@ -8,13 +8,13 @@ from dataclasses import replace
 from flwr.app import Message, MessageType, RecordDict
 
 from fedlearn import flower
-from fedlearn.clock import WallClock
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.apps import load_ahead, load_client_app, load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.virtual_nodes import ClientCall, PromptNodes, expired, run_node, trained_ahead
 from fedlearn.engine.virtual_time import with_devices
-from fedlearn.exchange import Offers
+from fedlearn.folding.offers import Offers
+from fedlearn.words.clock import WallClock
 
 
 class InlineGrid(PromptNodes):

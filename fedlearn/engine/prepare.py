@@ -9,13 +9,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from fedlearn import objects
 from fedlearn.config import RunConfig
 from fedlearn.data import partition_table
 from fedlearn.data.cache import checked
 from fedlearn.devices import with_fingerprint
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, with_found
+from fedlearn.plugging import objects
 
 SLOW = (
     "training.precision = %r: this processor has no instructions for bfloat16, and a step takes many times as long as "

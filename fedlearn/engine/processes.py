@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PRELOADS = {"torch": "fedlearn.engine.embedded.preload_torch", "trees": "fedlearn.engine.embedded.preload_trees"}
-"""Kind of model -> what a process imports for it before others are forked from it."""
+PRELOAD_TORCH = "fedlearn.engine.embedded.preload_torch"
+"""What a process imports that trains networks, before others are forked from it."""
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 

@@ -20,12 +20,12 @@ from flwr.serverapp import Grid
 from fedlearn import flower, wire
 from fedlearn.config.policy import SIMULATED
 from fedlearn.config.schema import DEVICE_SETTING
-from fedlearn.errors import CheckpointError, said
-from fedlearn.exchange import Offers
 from fedlearn.flower import ErrorCode, Run
+from fedlearn.folding.offers import Offers
+from fedlearn.plugging.tracebacks import told
 from fedlearn.runs.kept_tracebacks import keep
 from fedlearn.runs.memories import packed, unpacked
-from fedlearn.tracebacks import told
+from fedlearn.words.errors import CheckpointError, said
 
 FIRST_NODE_ID = 2  # Flower's server is node 1
 ClientCall = Callable[[Message, Context], Message]

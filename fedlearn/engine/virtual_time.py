@@ -24,17 +24,17 @@ from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
 from fedlearn import flower, wire
-from fedlearn.clock import ManualClock
-from fedlearn.cohort import At
 from fedlearn.config import RunConfig
 from fedlearn.data.partitioning import partition_table
 from fedlearn.devices import Fleet, load_devices
 from fedlearn.devices.fleet import SLOT
-from fedlearn.errors import SettingError
-from fedlearn.exchange import NodeIds, Offers, offers_of
 from fedlearn.flower import Run
+from fedlearn.folding.offers import NodeIds, Offers, offers_of
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of
+from fedlearn.words.clock import ManualClock
+from fedlearn.words.cohort import At
+from fedlearn.words.errors import SettingError
 
 PATIENCE = 7 * 86400.0  # seconds of real time for the nodes that are run together: it ends nobody that still works
 TOGETHER = 64  # trainings run ahead at most: enough for many workers, and no more replies than that are kept waiting
@@ -407,7 +407,7 @@ def with_devices(grid: Grid, config: RunConfig) -> Grid:
         return grid
     held = _held(config)
     fleet = load_devices(config.devices, clients=config.clients, seed=config.seed, examples=held)
-    passes = config.training.local_epochs if model_spec(config.model.name).preload == "torch" else 1
+    passes = config.training.local_epochs if model_spec(config.model.name).trains_in_steps else 1
     examples = held * passes
     partial, size = config.training.partial, config.training.batch_size
     _check(fleet, np.minimum(held, size) if partial else examples, config)

@@ -12,9 +12,9 @@ from typing import Any
 
 from flwr.app import Context, Message
 
-from fedlearn.config.options import options_for
-from fedlearn.errors import RunFailed, SettingError
-from fedlearn.registry import load_plugin
+from fedlearn.plugging.options import options_for
+from fedlearn.plugging.registry import load_plugin
+from fedlearn.words.errors import RunFailed, SettingError
 
 SETTING = "client.mods"
 

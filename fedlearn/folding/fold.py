@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from fedlearn.folding.plan import Accumulator, FoldPlan, FoldStep, ParcelPlan, Verdict
 from fedlearn.folding.steps import load_step
-from fedlearn.registry import load_reference
-from fedlearn.state import Array, Update
+from fedlearn.plugging.registry import load_reference
+from fedlearn.words.state import Array, Update
 
 Sums = dict[str, Accumulator]
 """Parcel -> what its accumulator holds."""

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from flwr.app import Message, RecordDict
 
-from fedlearn.cohort import At, Member, NodeReport, Typical
-from fedlearn.metrics import Metric
-from fedlearn.registry import load_reference
-from fedlearn.state import Array, Layout, Update, UpdateKind
+from fedlearn.plugging.registry import load_reference
+from fedlearn.words.cohort import At, Member, NodeReport, Typical
+from fedlearn.words.metrics import Metric
+from fedlearn.words.state import Array, Layout, Update, UpdateKind
 
 STATE = "state"
 """The name of the parcel that every report has: what the node has made of the global model."""

@@ -10,12 +10,12 @@ import math
 
 import numpy as np
 
-from fedlearn.config.options import options_for
 from fedlearn.config.schema import Positive
-from fedlearn.errors import SettingError
 from fedlearn.folding.plan import FoldStep, StepSpec
-from fedlearn.registry import Registry, call_plugin
-from fedlearn.state import Entries, Update
+from fedlearn.plugging.options import options_for
+from fedlearn.plugging.registry import Registry, call_plugin
+from fedlearn.words.errors import SettingError
+from fedlearn.words.state import Entries, Update
 
 FOLD_STEPS = Registry("strategy.steps", {"clip": "fedlearn.folding.steps:ClippedTo"}, asks=("needs_change", "__call__"))
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fedlearn.cohort import NodeReport
 from fedlearn.folding.fold import Fold, Sums, merge
 from fedlearn.folding.plan import BLOCK, Verdict
-from fedlearn.state import Array
+from fedlearn.words.cohort import NodeReport
+from fedlearn.words.state import Array
 
 
 def blocks_of(cohort_size: int, size: int = BLOCK) -> list[range]:

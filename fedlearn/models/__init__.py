@@ -3,46 +3,54 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 
 from fedlearn.data.base import DataSpec
-from fedlearn.errors import SettingError
 from fedlearn.models.base import NOTHING, Evaluation, Model
 from fedlearn.models.spec import ModelSpec, torch_module
-from fedlearn.objects import name_in
-from fedlearn.registry import did_you_mean, load_plugin
+from fedlearn.plugging.objects import name_in
+from fedlearn.plugging.registry import did_you_mean, load_plugin, load_reference
+from fedlearn.words.errors import SettingError
 
-LOOPS = ("fedlearn.models.kernels.preload",)
 
-MODELS: dict[str, ModelSpec] = {
-    "linear": torch_module("fedlearn.models.networks.linear:Linear"),
-    "mlp": torch_module("fedlearn.models.networks.mlp:MLP"),
-    "cnn": torch_module("fedlearn.models.networks.cnn:CNN", imports=LOOPS),
-    "cnn-large": torch_module("fedlearn.models.networks.cnn_large:CNNLarge", imports=LOOPS),
-    "resnet18": torch_module("fedlearn.models.networks.resnet18:ResNet18"),
-    "lstm": torch_module("fedlearn.models.networks.lstm:LSTM"),
-    "transformer": torch_module("fedlearn.models.networks.transformer:Transformer"),
-    "dp-forest": ModelSpec(
-        "fedlearn.models.forest:dp_forest", "auto-regression", "forest_union", "once", is_private=True, preload="trees"
-    ),
-    "dp-relay": ModelSpec(
-        "fedlearn.models.relay:dp_relay", "auto-regression", "relay", "turns", is_private=True, preload="trees"
-    ),
-    "dp-classifier": ModelSpec(
-        "fedlearn.models.forest:dp_classifier", "adult", "forest_union", "once", is_private=True, preload="trees"
-    ),
-    "dp-random-forest": ModelSpec(
-        "fedlearn.models.forest:dp_random_forest", "adult", "forest_union", "once", is_private=True, preload="trees"
-    ),
-    "pf-forest": ModelSpec(
-        "fedlearn.models.forest:pf_forest", "adult", "forest_union", "once", is_private=True, preload="trees"
-    ),
-    "dp-boosting": ModelSpec(
-        "fedlearn.models.sums:dp_boosting", "adult", "sums", "planned", is_private=True, preload="trees", sums=True
-    ),
-    "dp-naive-bayes": ModelSpec(
-        "fedlearn.models.sums:dp_naive_bayes", "adult", "sums", "once", is_private=True, preload="trees", sums=True
-    ),
-}
+class Models(Mapping[str, ModelSpec]):
+    """The rows of a table of models, each loaded when it is asked for."""
+
+    def __init__(self, table: Mapping[str, str]) -> None:
+        self._table = table
+
+    def __getitem__(self, name: str) -> ModelSpec:
+        """Return the row of a name."""
+        row: ModelSpec = load_reference(self._table[name])
+        return row
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        """Return how many models there are."""
+        return len(self._table)
+
+
+MODELS = Models(
+    {
+        "linear": "fedlearn.models.networks.rows:LINEAR",
+        "mlp": "fedlearn.models.networks.rows:MLP",
+        "cnn": "fedlearn.models.networks.rows:CNN",
+        "cnn-large": "fedlearn.models.networks.rows:CNN_LARGE",
+        "resnet18": "fedlearn.models.networks.rows:RESNET18",
+        "lstm": "fedlearn.models.networks.rows:LSTM",
+        "transformer": "fedlearn.models.networks.rows:TRANSFORMER",
+        "dp-forest": "fedlearn.private_trees.federated.rows:DP_FOREST",
+        "dp-relay": "fedlearn.private_trees.federated.rows:DP_RELAY",
+        "dp-classifier": "fedlearn.private_trees.federated.rows:DP_CLASSIFIER",
+        "dp-random-forest": "fedlearn.private_trees.federated.rows:DP_RANDOM_FOREST",
+        "pf-forest": "fedlearn.private_trees.federated.rows:PF_FOREST",
+        "dp-boosting": "fedlearn.private_trees.federated.rows:DP_BOOSTING",
+        "dp-naive-bayes": "fedlearn.private_trees.federated.rows:DP_NAIVE_BAYES",
+    }
+)
 
 
 def model_spec(name: str) -> ModelSpec:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from fedlearn.config import RunConfig
 from fedlearn.data.base import DataSpec, Examples
-from fedlearn.errors import SettingError
-from fedlearn.metrics import Metrics
-from fedlearn.state import Layout, State, UpdateKind
+from fedlearn.words.errors import SettingError
+from fedlearn.words.metrics import Metrics
+from fedlearn.words.state import Layout, State, UpdateKind
 
 
 @dataclass(frozen=True, slots=True)

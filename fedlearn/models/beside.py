@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.random_generators import is_generator
+from fedlearn.plugging.generators import is_generator
 
 Found = Iterator[tuple[str, Any]]
 

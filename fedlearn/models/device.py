@@ -14,7 +14,7 @@ import warnings
 import torch
 
 from fedlearn.config.schema import DEVICE_SETTING
-from fedlearn.errors import SettingError
+from fedlearn.words.errors import SettingError
 
 CPU = torch.device("cpu")
 CUBLAS_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without it cuBLAS adds in the order of its streams

@@ -14,11 +14,11 @@ from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data import DATASETS, load_dataset
 from fedlearn.data.base import AnyDataset, DataSpec, Examples
 from fedlearn.data.partitioning import is_map
-from fedlearn.errors import SettingError, said
-from fedlearn.metrics import EPSILON, Metrics
 from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Ensemble, Planned, Tryable
-from fedlearn.state import State, UpdateKind
+from fedlearn.words.errors import SettingError, said
+from fedlearn.words.metrics import EPSILON, Metrics
+from fedlearn.words.state import State, UpdateKind
 
 TRIED = 2  # examples: normalisation over a batch needs more than one
 PART_OF_A_COLUMN = 1000  # examples: their scale is seen in so many
@@ -56,7 +56,7 @@ def with_found(config: RunConfig, dataset: AnyDataset) -> RunConfig:
 def _found_device(config: RunConfig) -> str:
     """Return the device of a run, if there is such a one here; torch is imported only where it is none of the CPU."""
     name = config.engine.device
-    if name == "cpu" or model_spec(config.model.name).preload != "torch":
+    if name == "cpu" or not model_spec(config.model.name).trains_in_steps:
         return "cpu"
     from fedlearn.models.device import device_of
 

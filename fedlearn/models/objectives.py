@@ -20,8 +20,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedlearn.data.base import DataSpec
-from fedlearn.errors import SettingError
-from fedlearn.metrics import (
+from fedlearn.models.axes import are_alike, class_axes, learns_images, logits_of, wrong_shape
+from fedlearn.models.base import confusion_of
+from fedlearn.plugging.registry import Registry
+from fedlearn.words.errors import SettingError
+from fedlearn.words.metrics import (
     ACCURACY,
     ALL_RIGHT,
     LABELS,
@@ -33,9 +36,6 @@ from fedlearn.metrics import (
     NEURAL_REGRESSOR,
     Metrics,
 )  # fmt: skip
-from fedlearn.models.axes import are_alike, class_axes, learns_images, logits_of, wrong_shape
-from fedlearn.models.base import confusion_of
-from fedlearn.registry import Registry
 
 Loss = Callable[[Any, Tensor], Tensor]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from fedlearn.config import RunConfig, config_from
 from fedlearn.models import model_spec
+from fedlearn.plugging.registry import load_reference
 
 DEFAULTS = RunConfig()
 MOST_NODES = 0.95  # of those wanted, and of these, that must report where their noise is one
@@ -36,8 +37,8 @@ def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
         if row.rounds == "once":
             # Every node gives what it has: a second round would find all budgets spent.
             preset |= {"rounds.total": 1, "rounds.cohort": 0}
-        elif row.rounds == "planned":
-            preset |= {"rounds.total": _planned_rounds(flat), "rounds.cohort": 0}
+        elif row.is_planned:
+            preset |= {"rounds.total": load_reference(row.rounds)(flat, DEFAULTS), "rounds.cohort": 0}
         elif row.rounds == "turns":
             # All are asked, as most have spent their budget: asking them two at a time takes longer.
             clients = flat.get("clients", DEFAULTS.clients)
@@ -46,17 +47,3 @@ def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
         # Noise is calibrated to the fewest that may report; a round that is run again costs them nothing.
         preset |= {"rounds.minimum_ready": MOST_NODES, "rounds.quorum": MOST_NODES}
     return preset | dict(flat)
-
-
-def _planned_rounds(flat: Mapping[str, Any]) -> int:
-    """Return how many rounds boosting on sums takes: by what is public of budget, noise and nodes."""
-    from fedlearn.trees.sums.turns import rounds_for
-
-    epsilon = flat.get("privacy.epsilon", DEFAULTS.privacy.epsilon)
-    nodes = flat.get("clients", DEFAULTS.clients) if flat.get("privacy.trust", "local") == "local" else 1
-    declared, preset = flat.get("gate.max_examples", DEFAULTS.gate.max_examples), DEFAULTS.gate.max_examples
-    try:
-        records = int(declared) * int(flat.get("clients", DEFAULTS.clients)) if declared != preset else None
-        return rounds_for(float(epsilon), int(nodes), records)
-    except (TypeError, ValueError, OverflowError):
-        return DEFAULTS.rounds.total  # which `config_from` will say of the epsilon, or of the clients

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from fedlearn.data.base import DataSpec
-from fedlearn.errors import SettingError
 from fedlearn.models.base import Model
-from fedlearn.registry import load_plugin
+from fedlearn.plugging.registry import load_plugin
+from fedlearn.words.errors import SettingError
 
 Build = Callable[[DataSpec, Mapping[str, Any]], Model]
 
@@ -28,32 +28,38 @@ class ModelSpec:
         What ``data.dataset = "auto"`` means for it.
     strategy : str, default=""
         The strategy for its updates, unless the user names another.
-    rounds : {"", "once", "turns", "planned"}, default=""
-        How many rounds it takes with that strategy: as set; one of all nodes; a turn for each node; by the rule of the
-        sums, all nodes in each, and a run keeps to it, as they divide its budget.
+    rounds : str, default=""
+        How many rounds the model takes with that strategy: as set (``""``); one of all nodes (``"once"``); a turn for
+        each node (``"turns"``); or what a function returns, ``"module:function"`` of the flat settings and the
+        defaults: all nodes take part in each round, and a run keeps to that number, as it divides the budget.
     is_private : bool, default=False
         Nodes spend ``privacy.epsilon`` on it: in a simulation, noise is seeded unless another is asked for.
-    preload : {"torch", "trees"}, default="torch"
-        What workers have imported before they are forked.
+    trains_in_steps : bool, default=True
+        Whether nodes train it by the steps of an optimizer, with torch; workers have torch imported then.
     imports : sequence of str, default=()
-        Further modules that they have imported then.
+        Further modules that workers have imported before they are forked.
     sums : bool, default=False
         Nodes send noisy sums that are added up: ``privacy.trust`` says whose noise protects.
 
     Examples
     --------
-    >>> ModelSpec("my_package.forest:build", dataset="adult", strategy="forest_union", rounds="once").preload
-    'torch'
+    >>> ModelSpec("my_package.forest:build", dataset="adult", strategy="forest_union", rounds="once").is_planned
+    False
     """
 
     build: Build | str
     dataset: str = "auto"
     strategy: str = ""
-    rounds: Literal["", "once", "turns", "planned"] = ""
+    rounds: str = ""
     is_private: bool = False
-    preload: Literal["torch", "trees"] = "torch"
+    trains_in_steps: bool = True
     imports: Sequence[str] = ()
     sums: bool = False
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether a function says how many rounds there are."""
+        return ":" in self.rounds
 
     def made(self, spec: DataSpec, options: Mapping[str, Any]) -> Model:
         """Return the model for a data set."""

@@ -29,16 +29,16 @@ from torch.nn.parameter import UninitializedParameter
 from fedlearn.config import RunConfig
 from fedlearn.config.schema import Precision
 from fedlearn.data.base import DataSpec, Examples
-from fedlearn.metrics import Metrics
 from fedlearn.models.base import NOTHING, Evaluation
 from fedlearn.models.beside import Beside
 from fedlearn.models.device import CPU, device_of, enter, seed_torch
 from fedlearn.models.inputs import inputs_of
 from fedlearn.models.objectives import Classification, Objective, objective_for
 from fedlearn.models.process import prepare_to_train
-from fedlearn.random_generators import seeded_globals
-from fedlearn.seeding import seed_for
-from fedlearn.state import Array, State, UpdateKind, is_never_negative
+from fedlearn.plugging.generators import seeded_globals
+from fedlearn.words.metrics import Metrics
+from fedlearn.words.seeding import seed_for
+from fedlearn.words.state import Array, State, UpdateKind, is_never_negative
 
 NUMBERS = {
     torch.float16, torch.float32, torch.float64, torch.bool,

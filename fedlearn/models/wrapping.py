@@ -15,11 +15,11 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from fedlearn.config.options import options_for
 from fedlearn.data.base import DataSpec
-from fedlearn.errors import FedlearnError, SettingError, said
 from fedlearn.models.base import Model
 from fedlearn.models.torch_model import TorchModel
+from fedlearn.plugging.options import options_for
+from fedlearn.words.errors import FedlearnError, SettingError, said
 
 REQUIRED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 SPEC_TYPES = (DataSpec, DataSpec.__name__)  # as an annotation stands there under `from __future__ import annotations`

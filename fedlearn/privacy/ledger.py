@@ -20,9 +20,9 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Protocol
 
-from fedlearn.errors import BudgetExceeded, FedlearnError
 from fedlearn.privacy.accountant import SLACK
 from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine, summed
+from fedlearn.words.errors import BudgetExceeded, FedlearnError
 
 FORMAT = 1
 FIRST = 2  # number of the line of the first entry

@@ -12,7 +12,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from fedlearn.errors import UsageError, printable
 from fedlearn.report.charts.learning import curves
 from fedlearn.report.numbers import number, ratio, seconds, size
 from fedlearn.report.page.document import page_of
@@ -30,8 +29,9 @@ from fedlearn.report.points import (
 )
 from fedlearn.report.stored import StoredRun, is_run, read_run
 from fedlearn.report.tables import Column, Table, sha_of
-from fedlearn.runs.checkpoint import write_atomically
+from fedlearn.runs.files import write_atomically
 from fedlearn.runs.reading import check_path
+from fedlearn.words.errors import UsageError, printable
 
 MEASURED_TIME = "_seconds"  # ends the names of columns that no two runs have alike
 NAMES = ("A", "B")

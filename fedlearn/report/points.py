@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fedlearn.metrics import Metric, Metrics
 from fedlearn.report.stored import StoredRun, finite
+from fedlearn.words.metrics import Metric, Metrics
 
 PHASES = ("selection", "training", "evaluation")
 NO_DIFFERENCE = ("out", "data.dir", "data.notice", "engine.")  # where and how a run was executed

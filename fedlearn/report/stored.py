@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from fedlearn.config.load import flat_from_toml
-from fedlearn.errors import UsageError, printable, said
-from fedlearn.metrics import COUNTS_IN, Metrics
 from fedlearn.runs.classes import CLASSES
 from fedlearn.runs.folder import DATA, ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import Event, EventTail, RunView
 from fedlearn.runs.nodes import NODES
 from fedlearn.runs.reading import check_path, cleaned, open_regular, read_small
+from fedlearn.words.errors import UsageError, printable, said
+from fedlearn.words.metrics import COUNTS_IN, Metrics
 
 METRICS = "metrics.csv"
 NOTES = "notes.txt"  # of the user's own

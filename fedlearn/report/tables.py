@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.markup import escape as escape_markup
 from rich.table import Table as RichTable
 
-from fedlearn.metrics import COUNTS_IN
 from fedlearn.report.numbers import (
     number,
     number_spread,
@@ -42,6 +41,7 @@ from fedlearn.report.points import (
     shown,
 )
 from fedlearn.report.stored import StoredRun
+from fedlearn.words.metrics import COUNTS_IN
 
 WIDTH = 190  # columns, where it is not a terminal that is printed to
 SHA_SHOWN = 10  # digits of a SHA-256 on the page; files have all of them

@@ -17,9 +17,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fedlearn.metrics import COUNTS_IN
 from fedlearn.report.numbers import number, size
 from fedlearn.runs.log import Event, RunView, following
+from fedlearn.words.metrics import COUNTS_IN
 
 GAP = 2  # columns between what stands side by side
 SHORTEST_BAR, LONGEST_BAR = 4, 24

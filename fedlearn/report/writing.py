@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from fedlearn.errors import printable, said
 from fedlearn.report.charts.kinds import Chart, HeatMap
 from fedlearn.report.charts.learning import curves, pareto
 from fedlearn.report.charts.nodes import over_nodes
@@ -22,8 +21,9 @@ from fedlearn.report.page.sections import sections_of
 from fedlearn.report.points import points_of
 from fedlearn.report.stored import StoredRun, node_rows, read_run, run_folders
 from fedlearn.report.tables import points_table, rounds_table, runs_table
-from fedlearn.runs.checkpoint import write_atomically
+from fedlearn.runs.files import write_atomically
 from fedlearn.runs.reading import read_small
+from fedlearn.words.errors import printable, said
 
 FOLDER = "report"
 PAGE = "index.html"

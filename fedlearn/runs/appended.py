@@ -18,8 +18,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedlearn.errors import UsageError
 from fedlearn.runs.reading import open_regular
+from fedlearn.words.errors import UsageError
 
 PIECE = 1 << 20  # bytes that are read at a time
 MOST_BEHIND = 1 << 32  # bytes behind what was stored; what a run writes between two commits is far less

@@ -36,10 +36,9 @@ import hashlib
 import io
 import json
 import logging
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +47,17 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as safetensors_load
 from safetensors.numpy import save as safetensors_save
 
-from fedlearn import files, objects
-from fedlearn.cohort import Typical
-from fedlearn.errors import CheckpointError, RunFailed, SettingError, UsageError
-from fedlearn.metrics import NEURAL_CLASSIFIER, Metrics
+from fedlearn.plugging import objects
 from fedlearn.runs.appended import Appended, Written
+from fedlearn.runs.files import storing, sync_folder, write_atomically, write_from, write_together
 from fedlearn.runs.history import COLUMNS, History, RoundRecord
 from fedlearn.runs.manifest import Manifest, Setting, first_difference
 from fedlearn.runs.memories import NAME as NODES_NAME
 from fedlearn.runs.memories import MemoryFile
-from fedlearn.runs.reading import open_within
-from fedlearn.state import Array, State
+from fedlearn.words.cohort import Typical
+from fedlearn.words.errors import CheckpointError, SettingError, UsageError
+from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
+from fedlearn.words.state import Array, State
 
 CHECKPOINT = "checkpoint.json"
 HISTORY = "checkpoint/history.jsonl"
@@ -70,98 +69,6 @@ STATE_NAME = re.compile(r"checkpoint/round-(\d{6,})\.state\.safetensors")
 OBJECT_NAME = re.compile(rf"{objects.FOLDER}/\w+-[0-9a-f]{{{objects.DIGITS}}}\.pickle")
 
 log = logging.getLogger(__name__)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it holds either what it held before or all of `data`, whatever happens.
-
-    Raises
-    ------
-    OSError
-        Naming the file, if it cannot be written.
-    """
-    write_together(path.parent, {path.name: data})
-
-
-def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write some files, each as `write_atomically` does, with one sync for all that lie in one folder.
-
-    Parameters
-    ----------
-    files
-        Name within the folder -> content. They are put into place in this order, which no power failure keeps to.
-    """
-    paths = {folder / name: data for name, data in files.items()}
-    for path, data in paths.items():
-        _put_into_place(path, data)
-    for parent, path in {path.parent: path for path in paths}.items():
-        with _naming(path):
-            sync_folder(parent)
-
-
-def _put_into_place(path: Path, data: bytes) -> None:
-    """Write a file aside, sync it, and give it its name."""
-    aside = path.with_name(f".{path.name}.tmp")
-    with _naming(path, aside):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside.unlink(missing_ok=True)  # of a kill; were it a link, what it leads to would be written over
-        with aside.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-
-
-@contextmanager
-def _naming(path: Path, aside: Path | None = None) -> Iterator[None]:
-    """Have errors name a file; what could not be put into its place is removed: it may be what fills the disk."""
-    try:
-        yield
-    except OSError as error:
-        if aside is not None:
-            with suppress(OSError):
-                aside.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def write_from(path: Path, position: int, data: bytes) -> None:
-    """Write `data` into a file from a position on, as its end; what lies before it is never touched."""
-    try:
-        is_new = not path.exists()
-        with open_within(path) as file:
-            file.truncate(position)
-            file.seek(position)
-            if file.write(data) != len(data):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(file.fileno())
-        if is_new:
-            sync_folder(path.parent)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Have a folder know its files after any crash; where its disk cannot, a line says so."""
-    if not files.sync_folder(folder):
-        files.say_once(
-            "the disk of the run folder syncs no folders: after a power failure, not a kill, what was stored last may "
-            "be missing"
-        )
-
-
-@contextmanager
-def storing(folder: Path, path: Path | None = None) -> Iterator[None]:
-    """Say in one line what of the run in `folder` cannot be stored, and what to do.
-
-    Errors name their file; where they do not, it is `path`.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise RunFailed(
-            f"{error.filename or path or folder}: {error.strerror}: it cannot be stored; what was stored before is "
-            f"sound: make room, or let the folder be written to, then go on by --resume {folder}"
-        ) from error
 
 
 def pack_state(arrays: Mapping[str, Array], tied: Mapping[str, str] | None = None) -> bytes:

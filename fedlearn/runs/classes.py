@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
 
-from fedlearn.errors import printable
-from fedlearn.runs.checkpoint import storing, write_atomically
+from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.reading import read_small
+from fedlearn.words.errors import printable
 
 CLASSES = "classes.json"
 LONGEST_NAME = 100  # letters of a class's name that are shown

@@ -19,21 +19,22 @@ from typing import Any
 import tomli_w
 from pydantic import TypeAdapter, ValidationError
 
+from fedlearn.cache.trusted import lock, say_once
 from fedlearn.config import RunConfig, config_from, flat_from_file, to_flower
 from fedlearn.config.schema import DEVICE_SETTING, kind_of_device
 from fedlearn.data.base import DataSpec
 from fedlearn.data.partitioning import is_map
 from fedlearn.data.sources.paths import HUB, is_path
 from fedlearn.devices.files import is_file
-from fedlearn.errors import SettingError, UsageError, said
-from fedlearn.files import lock, say_once
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, fingerprint_of
-from fedlearn.objects import is_reference
-from fedlearn.runs.checkpoint import CHECKPOINT, storing, write_atomically
+from fedlearn.plugging.objects import is_reference
+from fedlearn.runs.checkpoint import CHECKPOINT
+from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.manifest import Manifest, Setting
 from fedlearn.runs.origin import command_line, commit_of
 from fedlearn.runs.reading import open_regular, read_small
+from fedlearn.words.errors import SettingError, UsageError, said
 
 SETTINGS = "settings.toml"
 ENVIRONMENT = "environment.json"
@@ -87,7 +88,7 @@ def _is_there(place: str) -> bool:
 
 def free_to_change(config: RunConfig) -> tuple[str, ...]:
     """Return the settings that a resumed run may have other values of: rounds are none where they divide a budget."""
-    divides = model_spec(config.model.name).rounds == "planned"
+    divides = model_spec(config.model.name).is_planned
     return tuple(name for name in FREE_TO_CHANGE if not (divides and name == "rounds.total"))
 
 

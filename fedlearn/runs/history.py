@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from math import isfinite
 from typing import Any, Self
 
-from fedlearn.metrics import NEURAL_CLASSIFIER, Measured, Metrics
+from fedlearn.words.metrics import NEURAL_CLASSIFIER, Measured, Metrics
 
 
 @dataclass(frozen=True, slots=True)

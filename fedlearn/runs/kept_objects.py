@@ -7,12 +7,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from fedlearn import objects
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.errors import SettingError
-from fedlearn.runs.checkpoint import CHECKPOINT, sha256, storing, write_atomically
+from fedlearn.plugging import objects
+from fedlearn.runs.checkpoint import CHECKPOINT, sha256
+from fedlearn.runs.files import storing, write_atomically
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.manifest import Manifest
+from fedlearn.words.errors import SettingError
 
 
 @contextmanager

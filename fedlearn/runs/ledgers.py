@@ -24,10 +24,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from fedlearn import files
-from fedlearn.errors import UsageError, quoted
+from fedlearn.cache import trusted as files
 from fedlearn.privacy.ledger import LedgerDamaged, check_of, lines_in
-from fedlearn.runs.checkpoint import sync_folder, write_atomically
+from fedlearn.runs.files import sync_folder, write_atomically
+from fedlearn.words.errors import UsageError, quoted
 
 SUFFIX = ".ledger"
 FULL = 10 * 2**30  # bytes of answers that are kept of one data set, but for the last one

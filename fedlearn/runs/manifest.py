@@ -19,10 +19,10 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from fedlearn.cohort import Typical
-from fedlearn.errors import CheckpointError
 from fedlearn.runs.appended import Written
 from fedlearn.runs.memories import MemoryFile
+from fedlearn.words.cohort import Typical
+from fedlearn.words.errors import CheckpointError
 
 FORMAT = 2
 LARGEST = 1 << 26  # bytes; the names of 100,000 parameters take a tenth

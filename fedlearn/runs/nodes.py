@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from fedlearn.runs.checkpoint import storing, write_atomically, write_from
+from fedlearn.runs.files import storing, write_atomically, write_from
 from fedlearn.runs.reading import open_regular, open_to_append
 
 NODES = "nodes.csv"

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fedlearn.errors import UsageError, printable, quoted, said
+from fedlearn.words.errors import UsageError, printable, quoted, said
 
 MOST_BYTES = 1 << 22  # of a small file; a hundred times more than a run writes
 LONGEST_TEXT = 2000  # characters of one value

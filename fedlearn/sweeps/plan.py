@@ -38,8 +38,8 @@ import tomli_w
 
 from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig, flat_from_assignments
-from fedlearn.errors import UsageError, said
 from fedlearn.models.presets import settings_from
+from fedlearn.words.errors import UsageError, said
 
 TAKEN = ("run", "seed", "seeds", "round", "status", "reason")
 """Names of columns in the tables of a sweep; no axis may have them."""

@@ -15,7 +15,7 @@ from fedlearn.report.numbers import plain
 from fedlearn.report.points import Point, Spread
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Column, Table
-from fedlearn.runs.checkpoint import write_atomically
+from fedlearn.runs.files import write_atomically
 from fedlearn.runs.folder import SUMMARY
 from fedlearn.sweeps.plan import Run
 

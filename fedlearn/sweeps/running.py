@@ -14,12 +14,13 @@ from fedlearn.config import RunConfig
 from fedlearn.engine import ENGINES
 from fedlearn.engine.embedded.engine import WarmEngine
 from fedlearn.engine.prepare import prepared
-from fedlearn.errors import RunFailed, UsageError
-from fedlearn.metrics import KNOWN, declared
-from fedlearn.runs.checkpoint import CHECKPOINT, write_atomically
+from fedlearn.runs.checkpoint import CHECKPOINT
+from fedlearn.runs.files import write_atomically
 from fedlearn.runs.folder import RunFolder
 from fedlearn.sweeps.plan import Plan, Run
 from fedlearn.sweeps.results import Result, write_tables
+from fedlearn.words.errors import RunFailed, UsageError
+from fedlearn.words.metrics import KNOWN, declared
 
 
 def run_sweep(plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambda run: True) -> list[Result]:

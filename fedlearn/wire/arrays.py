@@ -17,8 +17,8 @@ from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fedlearn import flower
 from fedlearn.compression import Payload
-from fedlearn.errors import Refused
-from fedlearn.state import Array
+from fedlearn.words.errors import Refused
+from fedlearn.words.state import Array
 
 
 @lru_cache(maxsize=4096)

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from flwr.app import ArrayRecord, ConfigRecord, RecordDict
 
 from fedlearn import flower
-from fedlearn.errors import Refused
 from fedlearn.wire.arrays import replace_arrays
+from fedlearn.words.errors import Refused
 
 BOX = "fedlearn.box"  # what the one value of a box is called
 SMALL = 2**20  # bytes that a box may hold to be one value

@@ -21,12 +21,12 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricReco
 from xxhash import xxh3_64
 
 from fedlearn import flower
-from fedlearn.cohort import Instruction
 from fedlearn.compression import Codec
-from fedlearn.errors import Refused, said
-from fedlearn.metrics import TRAIN_LOSS
-from fedlearn.state import Layout, State, Update
 from fedlearn.wire.arrays import pack_arrays, unpack_arrays
+from fedlearn.words.cohort import Instruction
+from fedlearn.words.errors import Refused, said
+from fedlearn.words.metrics import TRAIN_LOSS
+from fedlearn.words.state import Layout, State, Update
 
 READY_QUERY = "query.ready"
 ROUND_OVER = "query.round_over"

@@ -9,12 +9,12 @@ from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 
 from fedlearn import wire
-from fedlearn.cohort import At, Instruction, Member
 from fedlearn.compression import Payload, load_downlink
 from fedlearn.config import RunConfig
-from fedlearn.errors import RunFailed
-from fedlearn.seeding import downlink_seed
-from fedlearn.state import State
+from fedlearn.words.cohort import At, Instruction, Member
+from fedlearn.words.errors import RunFailed
+from fedlearn.words.seeding import downlink_seed
+from fedlearn.words.state import State
 from server.run import ServerRun
 
 KEPT = 2  # deadlines after which a network forgets an instruction; a report until then is found, and refused as late

@@ -9,12 +9,12 @@ from math import isfinite
 from flwr.app import Message, MetricRecord
 
 from fedlearn import wire
-from fedlearn.cohort import At, Fate, NodeReport
-from fedlearn.errors import Refused, said
-from fedlearn.metrics import Measured, Metric
 from fedlearn.models import NOTHING, Evaluation
 from fedlearn.models.loaded import dataset_of, evaluate_part
-from fedlearn.state import State
+from fedlearn.words.cohort import At, Fate, NodeReport
+from fedlearn.words.errors import Refused, said
+from fedlearn.words.metrics import Measured, Metric
+from fedlearn.words.state import State
 from server.limits import too_far
 from server.phases.configuration import evaluation_messages
 from server.phases.reporting import Reporting

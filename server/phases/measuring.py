@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fedlearn import wire
-from fedlearn.cohort import At, Fate
-from fedlearn.metrics import TEST_EXAMPLES, Measured
 from fedlearn.runs.nodes import EXAMPLES, PARTITION, ROUND, Row
-from fedlearn.seeding import rng_for
-from fedlearn.state import State
+from fedlearn.words.cohort import At, Fate
+from fedlearn.words.metrics import TEST_EXAMPLES, Measured
+from fedlearn.words.seeding import rng_for
+from fedlearn.words.state import State
 from server.phases.evaluation import answers_to, finite, measured_by, sound_answers
 from server.phases.reporting import Reporting
 from server.run import ServerRun

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedlearn import wire
-from fedlearn.clock import Clock
-from fedlearn.cohort import At, Fate, Member, NodeReport, raised_alike
-from fedlearn.exchange import Folding
 from fedlearn.folding import BLOCK, STATE, BlockResult, Fold, FoldingTree, FoldPlan, ParcelPlan, Sums, merge
+from fedlearn.folding.offers import Folding
 from fedlearn.folding.steps import steps_of
-from fedlearn.state import layout_of
+from fedlearn.words.clock import Clock
+from fedlearn.words.cohort import At, Fate, Member, NodeReport, raised_alike
+from fedlearn.words.state import layout_of
 from server.exchange import Pending
 from server.phases.configuration import Configuration
 from server.run import ServerRun

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedlearn import wire
-from fedlearn.cohort import At, Member, ReadyNode, needed_of, raised_alike
-from fedlearn.errors import RunFailed
-from fedlearn.exchange import NodeIds
 from fedlearn.flower import ErrorCode
-from fedlearn.seeding import rng_for
+from fedlearn.folding.offers import NodeIds
+from fedlearn.words.cohort import At, Member, ReadyNode, needed_of, raised_alike
+from fedlearn.words.errors import RunFailed
+from fedlearn.words.seeding import rng_for
 from server.exchange import Pending
 from server.run import ServerRun
 

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, Protocol
 
 from fedlearn.config import RunConfig
-from fedlearn.config.options import options_for
-from fedlearn.metrics import Metric
-from fedlearn.registry import Registry
-from fedlearn.state import Array
+from fedlearn.plugging.options import options_for
+from fedlearn.plugging.registry import Registry
+from fedlearn.words.metrics import Metric
+from fedlearn.words.state import Array
 
 SCHEDULES = Registry(
     "rounds.schedule",

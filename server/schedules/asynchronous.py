@@ -23,13 +23,13 @@ import numpy as np
 from flwr.app import ArrayRecord
 
 from fedlearn import wire
-from fedlearn.cohort import At, Fate, Member, NodeReport, Typical
 from fedlearn.config import RunConfig
-from fedlearn.errors import SettingError
 from fedlearn.folding import Verdict
-from fedlearn.metrics import STALENESS_LARGEST, STALENESS_MEAN, Metric
-from fedlearn.seeding import rng_for
-from fedlearn.state import Array, Sends, State, UpdateKind
+from fedlearn.words.cohort import At, Fate, Member, NodeReport, Typical
+from fedlearn.words.errors import SettingError
+from fedlearn.words.metrics import STALENESS_LARGEST, STALENESS_MEAN, Metric
+from fedlearn.words.seeding import rng_for
+from fedlearn.words.state import Array, Sends, State, UpdateKind
 from server.buffer import Buffer
 from server.collecting import Collected, NotCommitted
 from server.committing import UnderWay, commit, judged_anew, missing_quorum, next_step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fedlearn.config.schema import NonNegative, Share
-from fedlearn.state import Sends, State
+from fedlearn.words.state import Sends, State
 from server.buffer import wide
 from server.run import ServerRun
 from server.schedules.asynchronous import Asynchronous

@@ -6,8 +6,8 @@ otherwise it is abandoned, the state stays as it was, and the same round number 
 
 from __future__ import annotations
 
-from fedlearn.cohort import At
-from fedlearn.errors import RunFailed
+from fedlearn.words.cohort import At
+from fedlearn.words.errors import RunFailed
 from server.collecting import Collected, NotCommitted, collect
 from server.committing import abandon, commit, judged_anew, missing_quorum, next_step
 from server.run import ServerRun

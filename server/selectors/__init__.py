@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fedlearn.config import RunConfig
-from fedlearn.config.options import options_for
-from fedlearn.registry import Registry, call_plugin
-from fedlearn.state import Array
+from fedlearn.plugging.options import options_for
+from fedlearn.plugging.registry import Registry, call_plugin
+from fedlearn.words.state import Array
 from server.selectors.base import Heard, Selector
 
 PREFIX = "selector/"  # of its arrays in the checkpoint

@@ -8,9 +8,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.cohort import At
-from fedlearn.seeding import rng_for
-from fedlearn.state import Array
+from fedlearn.words.cohort import At
+from fedlearn.words.seeding import rng_for
+from fedlearn.words.state import Array
 
 Partitions = NDArray[np.int64]
 

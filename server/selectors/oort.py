@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedlearn.cohort import At
 from fedlearn.config.schema import NonNegative
-from fedlearn.seeding import rng_for
+from fedlearn.words.cohort import At
+from fedlearn.words.seeding import rng_for
 from server.selectors.base import LearningSelector, Partitions
 
 Share = Annotated[float, Field(ge=0, le=1)]

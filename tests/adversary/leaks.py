@@ -16,15 +16,18 @@ from tests.adversary.mends import A_FEDERATION, SUMS, Mend, needed
 
 APP, LEDGER, PURSE = "unit/client/test_app.py", "unit/privacy/test_ledger.py", "unit/client/test_ledger.py"
 ACCOUNT, SPENDING, RELAY = (
-    f"unit/{name}.py" for name in ("privacy/test_accountant", "server/test_spending", "trees/numbers/test_relay")
+    f"unit/{name}.py"
+    for name in ("privacy/test_accountant", "server/test_spending", "private_trees/numbers/test_relay")
 )
 SAID, FILES = "unit/report/test_privacy_loss.py", "unit/runs/test_ledgers.py"
-NUMBERS, CLASSES = (f"unit/trees/{name}.py" for name in ("numbers/test_regression", "classes/test_classification"))
+NUMBERS, CLASSES = (
+    f"unit/private_trees/{name}.py" for name in ("numbers/test_regression", "classes/test_classification")
+)
 NETWORK = "end_to_end/test_ledger_on_a_network.py::test_a_run_submitted_again_or_by_a_hostile_server_costs_nothing_more"
 DRAWING, TABLE = "unit/data/test_drawing.py", "unit/client/test_own_table.py"
 HOSTILE = f"{PURSE}::test_what_a_hostile_server_asks_is_refused_by_a_word_and_costs_nothing"
 
-CELLS = "unit/trees/test_hostile_cells.py"
+CELLS = "unit/private_trees/test_hostile_cells.py"
 UNREADABLE = "    except Exception as error:\n        raise _withheld(DATA_UNREADABLE, error) from None"
 KNOWN = "            if known is not None:\n                return known\n"
 ABANDONED = '            partition, said = event.get("partition"), event.get(loss, most)\n'
@@ -76,12 +79,12 @@ LEAKS = (
     ),
     Mend("3", "fedlearn/privacy/ledger.py", KNOWN, "", NETWORK, A_FEDERATION),
     Mend(
-        "4", "fedlearn/trees/numbers/relay.py",
+        "4", "fedlearn/private_trees/numbers/relay.py",
         "            _check_received(self.ensemble, training.domain)", "            pass",
         f"{RELAY}::test_an_ensemble_that_no_relay_has_made_is_refused_before_anything_is_spent",
     ),
     Mend(
-        "4", "fedlearn/trees/numbers/histograms.py",
+        "4", "fedlearn/private_trees/numbers/histograms.py",
         "if not ((unit_target >= 0) & (unit_target <= 1)).all():", "if unit_target is None:",
         f"{RELAY}::test_no_record_weighs_more_than_one",
     ),
@@ -96,12 +99,12 @@ LEAKS = (
         "end_to_end/test_forests.py::test_what_abandoned_attempts_have_published_is_in_the_summary", A_FEDERATION,
     ),
     Mend(
-        "6", "fedlearn/trees/numbers/regressor.py",
+        "6", "fedlearn/private_trees/numbers/regressor.py",
         f"        accountant.{REQUIRES}\n", "",
         f"{NUMBERS}::test_an_account_that_counts_in_something_else_is_refused",
     ),
     Mend(
-        "6", "fedlearn/trees/classes/classifier.py",
+        "6", "fedlearn/private_trees/classes/classifier.py",
         f"        self.accountant.{REQUIRES}\n", "",
         f"{CLASSES}::test_an_account_that_counts_in_something_else_is_refused",
     ),
@@ -140,17 +143,17 @@ LEAKS = (
         f"{LEDGER}::test_where_sizes_are_known_all_losses_count_as_of_replaced_records",
     ),
     Mend(
-        "10", "fedlearn/trees/numbers/regressor.py",
+        "10", "fedlearn/private_trees/numbers/regressor.py",
         "kept = ~np.isnan(target) if given is None", "kept = np.ones(len(target), bool) if given is None",
         f"{NUMBERS}::test_no_record_can_make_a_fit_fail",
     ),
     Mend(
-        "10", "fedlearn/trees/classes/classifier.py",
+        "10", "fedlearn/private_trees/classes/classifier.py",
         "        kept = labels >= 0\n", "        kept = labels >= -1\n",
         f"{CLASSES}::test_a_row_whose_label_is_not_declared_is_left_out",
     ),
     Mend(
-        "10", "fedlearn/trees/classes/classifier.py",
+        "10", "fedlearn/private_trees/classes/classifier.py",
         "        if self.classes is None:\n            classes, labels =",
         "        if True:\n            classes, labels =",
         f"{CLASSES}::test_no_record_can_make_a_fit_fail",
@@ -255,7 +258,7 @@ LEAKS = (
         f"{PURSE}::test_shares_of_one_table_pay_from_one_ledger",
     ),
     Mend(
-        "19", "fedlearn/metrics.py",
+        "19", "fedlearn/words/metrics.py",
         'return value if loss is None or loss.name != name else f"{value} ({loss.note})"', "return value",
         f"{SAID}::test_the_line_of_a_round_and_the_live_view_say_it",
     ),
@@ -311,13 +314,13 @@ LEAKS = (
         f"{FILES}::test_answers_that_fill_the_disk_are_not_kept_without_end",
     ),
     Mend(
-        "23", "fedlearn/trees/columns.py",
+        "23", "fedlearn/private_trees/columns.py",
         "    except Exception as error:\n        if isinstance(error, OverflowError)",
         "    except (TypeError, OverflowError) as error:\n        if isinstance(error, OverflowError)",
         f"{CELLS}::test_a_cell_that_is_nothing_counts_as_missing",
     ),
     Mend(
-        "23", "fedlearn/trees/columns.py",
+        "23", "fedlearn/private_trees/columns.py",
         "np.where(whole.imag == 0, whole.real, np.nan)", "values",
         f"{CELLS}::test_one_complex_number_changes_no_other_record",
     ),

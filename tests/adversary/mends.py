@@ -111,12 +111,12 @@ MENDS = (
         f"{NODES}::test_A4_a_partition_that_the_run_does_not_have_is_nobodys",
     ),
     Mend(
-        "A5", "fedlearn/errors.py",
+        "A5", "fedlearn/words/errors.py",
         "return shown if len(shown) <= LONGEST_SAID else", "return shown or",
         f"{NODES}::test_A5_A10_a_reason_is_one_short_line_without_escapes",
     ),
     Mend(
-        "A10", "fedlearn/errors.py",
+        "A10", "fedlearn/words/errors.py",
         "shown = printable(line[: LONGEST_SAID + 1])", "shown = line[: LONGEST_SAID + 1]",
         f"{NODES}::test_A5_A10_a_reason_is_one_short_line_without_escapes",
     ),
@@ -176,12 +176,12 @@ MENDS = (
         f"{NODES}::test_B4_integers_at_the_end_of_their_range_stay_there",
     ),
     Mend(
-        "B5", "fedlearn/models/sums.py",
+        "B5", "fedlearn/private_trees/federated/models/sums.py",
         '_check_size(arrays["sums"], one)', '_check_size(arrays["sums"], LARGEST)',
         f"{SUMS}::test_B5_a_liar_is_refused_and_the_sums_are_those_of_the_others",
     ),
     Mend(
-        "B5", "fedlearn/models/sums.py",
+        "B5", "fedlearn/private_trees/federated/models/sums.py",
         'arrays["sums"]).sum())) > norm', 'arrays["sums"]).sum())) > LARGEST * len(arrays["sums"])',
         f"{SUMS}::test_B5_a_liar_is_refused_and_the_sums_are_those_of_the_others",
     ),
@@ -216,7 +216,7 @@ MENDS = (
         f"{STORED}::test_c3_spoiled_cache_is_never_used",
     ),
     Mend(
-        "C4", "fedlearn/runs/checkpoint.py",
+        "C4", "fedlearn/runs/files.py",
         "    except OSError as error:\n        raise RunFailed(",
         "    except NotImplementedError as error:\n        raise RunFailed(",
         f"{STORED}::test_c4_full_disk_is_one_line_and_what_was_stored_stays_sound",
@@ -282,7 +282,7 @@ MENDS = (
         "unit/engine/test_engine.py::test_a_run_gets_no_more_workers_than_have_something_to_do",
     ),
     Mend(
-        "D6", "fedlearn/trees/nodes.py",
+        "D6", "fedlearn/private_trees/nodes.py",
         "for _ in range(max_depth + 1):", "for _ in range(10 * max_depth**3):",
         "adversary/test_trees.py::test_D6_trees_made_to_be_slow_are_refused_at_once",
     ),
@@ -343,9 +343,9 @@ MENDS = (
         f"{PAGES}::test_f4_page_answers_to_the_addresses_that_it_prints_and_no_other",
     ),
     Mend(
-        "U1", "fedlearn/metrics.py",
+        "U1", "fedlearn/words/metrics.py",
         "        if self.headline and not self.better:", "        if self.headline is None:",
-        "unit/test_metrics.py::test_a_headline_must_say_what_is_better",
+        "unit/words/test_metrics.py::test_a_headline_must_say_what_is_better",
     ),
     Mend(
         "U2", "server/draws.py",
@@ -438,56 +438,56 @@ MENDS = (
         "unit/client/test_ledger.py::test_a_policy_that_cannot_be_read_allows_nothing",
     ),
     Mend(
-        "O1", "fedlearn/trees/sums/turns.py",
+        "O1", "fedlearn/private_trees/sums/turns.py",
         "if not self._is_sure(sums, variance):", "if len(released) < 0:",
-        "unit/models/test_few_records.py::test_a_skewed_number_that_noise_hides_is_guessed_as_its_median",
+        "unit/private_trees/federated/test_few_records.py::test_a_skewed_number_that_noise_hides_is_guessed_as_its_median",
     ),
     Mend(
-        "O1", "fedlearn/models/sums.py",
+        "O1", "fedlearn/private_trees/federated/models/sums.py",
         "made.start = max(len(self.views.sizes), 1) if is_wide else 0", "made.start = 0 if is_wide else 0",
-        "unit/models/test_few_records.py::test_classes_that_noise_hides_are_guessed_as_the_largest",
+        "unit/private_trees/federated/test_few_records.py::test_classes_that_noise_hides_are_guessed_as_the_largest",
     ),
     Mend(
-        "O1", "fedlearn/trees/sums/turns.py",
+        "O1", "fedlearn/private_trees/sums/turns.py",
         "    if declared is not None and budget * declared < ALONE:\n        return 1\n", "",
-        "unit/models/test_few_records.py::test_records_that_are_declared_to_be_few_are_asked_for_the_start_alone",
+        "unit/private_trees/federated/test_few_records.py::test_records_that_are_declared_to_be_few_are_asked_for_the_start_alone",
     ),
     Mend(
-        "O1", "fedlearn/models/forest.py",
+        "O1", "fedlearn/private_trees/federated/models/forest.py",
         "size = MANY if worth >= ENOUGH else FEW if worth >= FEWEST else NONE", "size = MANY if worth else NONE",
-        "unit/models/test_few_records.py::test_random_trees_are_as_many_and_as_deep_as_a_node_can_pay_for",
+        "unit/private_trees/federated/test_few_records.py::test_random_trees_are_as_many_and_as_deep_as_a_node_can_pay_for",
     ),
     Mend(
-        "O2", "fedlearn/trees/classes/classifier.py",
+        "O2", "fedlearn/private_trees/classes/classifier.py",
         "filter(None, [noise.notice, *self._reasons_against()])", "filter(None, self._reasons_against())",
-        "unit/trees/test_notices.py::test_seeded_noise_is_said_beside_every_fit_and_secure_noise_needs_no_word",
+        "unit/private_trees/test_notices.py::test_seeded_noise_is_said_beside_every_fit_and_secure_noise_needs_no_word",
     ),
     Mend(
-        "O3", "fedlearn/privacy/tape.py",
+        "O3", "fedlearn/privacy/audit/tape.py",
         'return "" if len(set(drawn)) == len(drawn) else', 'return "" if drawn else',
         "unit/privacy/test_replay.py::test_noise_that_can_be_drawn_again_is_an_infinite_loss",
     ),
     Mend(
-        "O3", "fedlearn/privacy/tape.py",
+        "O3", "fedlearn/privacy/audit/tape.py",
         'if len(sent) < (shares := sent[0].parameters["shares"]):',
         'if not (shares := sent[0].parameters["shares"]):',
         "unit/privacy/test_replay.py::test_a_sum_of_shares_is_private_if_there_are_as_many_as_were_divided_for",
     ),
     Mend(
-        "O3", "fedlearn/privacy/replay.py",
+        "O3", "fedlearn/privacy/audit/replay.py",
         "    return dict(vars(estimator))\n",
         '    return {name: value for name, value in vars(estimator).items() if name.endswith("_")}\n',
         "unit/privacy/test_replay.py::test_all_that_a_fitted_estimator_holds_is_public_whatever_its_name",
     ),
     Mend(
-        "O3", "fedlearn/models/replays.py",
+        "O3", "fedlearn/private_trees/federated/replays.py",
         "        schemas = _schemas_of(name)\n", "        schemas = _schemas_of(name)[:1]\n",
-        "unit/models/test_replays.py::test_nodes_of_both_kinds_of_tables_are_replayed_in_any_round",
+        "unit/private_trees/federated/test_replays.py::test_nodes_of_both_kinds_of_tables_are_replayed_in_any_round",
     ),
     Mend(
-        "O3", "fedlearn/trees/searching_replays.py",
+        "O3", "fedlearn/private_trees/searching_replays.py",
         "epsilon / (2 + eta), at_front", "epsilon, at_front",
-        "unit/trees/test_searching.py::test_a_run_that_spends_the_whole_budget_is_found",
+        "unit/private_trees/test_searching.py::test_a_run_that_spends_the_whole_budget_is_found",
     ),
     Mend(
         "G1", "fedlearn/flower/object_store.py",
@@ -580,24 +580,24 @@ MENDS = (
         "compose/test_file.py::test_the_image_is_made_from_what_is_named_by_checksum",
     ),
     Mend(
-        "H1", "fedlearn/files.py", "    if found.st_mode & WRITTEN_BY_OTHERS:\n", "    if False:\n",
-        "unit/test_compiled.py::test_what_others_can_have_written_is_never_run",
+        "H1", "fedlearn/cache/trusted.py", "    if found.st_mode & WRITTEN_BY_OTHERS:\n", "    if False:\n",
+        "unit/cache/test_compiled.py::test_what_others_can_have_written_is_never_run",
     ),
     Mend(
-        "H1", "fedlearn/files.py", "    if found.st_uid not in (0, os.geteuid()):\n", "    if False:\n",
-        "unit/test_compiled.py::test_what_others_can_have_written_is_never_run",
+        "H1", "fedlearn/cache/trusted.py", "    if found.st_uid not in (0, os.geteuid()):\n", "    if False:\n",
+        "unit/cache/test_compiled.py::test_what_others_can_have_written_is_never_run",
     ),
     Mend(
-        "H1", "fedlearn/files.py", "os.open(path.name, flags | os.O_NOFOLLOW, dir_fd=above)",
+        "H1", "fedlearn/cache/trusted.py", "os.open(path.name, flags | os.O_NOFOLLOW, dir_fd=above)",
         "os.open(path.name, flags, dir_fd=above)",
-        "unit/test_compiled.py::test_what_others_can_have_written_is_never_run",
+        "unit/cache/test_compiled.py::test_what_others_can_have_written_is_never_run",
     ),
     Mend(
-        "H1", "fedlearn/compiled.py", "pickle.loads(data) if self._digest(data) == digest else None",
-        "pickle.loads(data)", "unit/test_compiled.py::test_what_is_kept_is_run_only_whole_and_of_the_same_texts",
+        "H1", "fedlearn/cache/compiled.py", "pickle.loads(data) if self._digest(data) == digest else None",
+        "pickle.loads(data)", "unit/cache/test_compiled.py::test_what_is_kept_is_run_only_whole_and_of_the_same_texts",
     ),
     Mend(
-        "H2", "fedlearn/files.py", " if not why_not_ours(folder)]", "]",
+        "H2", "fedlearn/cache/trusted.py", " if not why_not_ours(folder)]", "]",
         "unit/data/test_cache.py::test_where_no_folder_is_ours_it_is_made_in_memory",
     ),
     Mend(
@@ -610,14 +610,14 @@ MENDS = (
         "unit/data/test_cache.py::test_what_a_killed_writer_has_left_is_removed",
     ),
     Mend(
-        "H4", "fedlearn/objects.py",
+        "H4", "fedlearn/plugging/objects.py",
         "if _stored_digest(folder, reference) not in (\"\", hashlib.sha256(content).hexdigest()):", "if False:",
-        "unit/test_objects.py::test_object_is_the_one_whose_sha256_the_runs_checkpoint_names",
+        "unit/plugging/test_objects.py::test_object_is_the_one_whose_sha256_the_runs_checkpoint_names",
     ),
     Mend(
-        "H4", "fedlearn/objects.py",
+        "H4", "fedlearn/plugging/objects.py",
         "    if name[0] not in (\"\", reference.removeprefix(SCHEME)):\n", "    if False:\n",
-        "unit/test_objects.py::test_file_that_cannot_be_loaded_is_one_line",
+        "unit/plugging/test_objects.py::test_file_that_cannot_be_loaded_is_one_line",
     ),
     Mend(
         "H4", "fedlearn/runs/checkpoint.py", "        for name in code:\n", "        for name in ():\n",
@@ -630,11 +630,13 @@ MENDS = (
         f"{POOL}::test_an_evaluation_hangs_where_nothing_has_ended_for_as_long_as_nodes_have_to_report",
     ),
     Mend(
-        "H6", "fedlearn/files.py", "        if error.errno not in NO_LOCKS:\n            raise\n", "        raise\n",
+        "H6", "fedlearn/cache/trusted.py",
+        "        if error.errno not in NO_LOCKS:\n            raise\n", "        raise\n",
         "adversary/test_stored.py::test_h6_run_on_a_disk_without_locks_and_folder_syncs_has_the_bytes_of_any",
     ),
     Mend(
-        "H6", "fedlearn/files.py", "        if error.errno not in NO_SYNCS:\n            raise\n", "        raise\n",
+        "H6", "fedlearn/cache/trusted.py",
+        "        if error.errno not in NO_SYNCS:\n            raise\n", "        raise\n",
         "adversary/test_stored.py::test_h6_run_on_a_disk_without_locks_and_folder_syncs_has_the_bytes_of_any",
     ),
     Mend(
@@ -990,10 +992,10 @@ MENDS = (
         "unit/report/test_charts.py::test_bytes_are_compared_in_pairs_whatever_the_largest_run_has_sent",
     ),
     Mend(
-        "I21", "fedlearn/metrics.py",
+        "I21", "fedlearn/words/metrics.py",
         "m.is_privacy_loss or m.is_result or m not in",
         "m.is_privacy_loss or m not in",
-        "unit/test_metrics.py::test_scores_on_nodes_are_results",
+        "unit/words/test_metrics.py::test_scores_on_nodes_are_results",
     ),
     Mend(
         "I22", "fedlearn/report/charts/plots.py",

@@ -5,7 +5,8 @@
 
 Each is a slip that somebody could make. `fedlearn audit --exact` (rows of the tables `REPLAYS` and `FILES`) or
 `fedlearn audit` (cases) must refute a claim with it. Exit code 1 where neither does. The quick ones are in the unit
-tests, too (`unit/models/test_replays.py`, `unit/trees/test_replays.py`, `unit/engine/test_file_replays.py`).
+tests, too (`unit/private_trees/federated/test_replays.py`, `unit/private_trees/test_replays.py`,
+`unit/private_trees/federated/test_file_replays.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tests.adversary.mends import Mend, copied, taken_out
 
 PAIRS, DRAWS = 400, 60_000
 NODE = "report of a node"
-SUMS, MECHANISMS = "fedlearn/trees/sums", "fedlearn/privacy/mechanisms"
+SUMS, MECHANISMS = "fedlearn/private_trees/sums", "fedlearn/privacy/mechanisms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +69,11 @@ BUGS = (
         "sensitivity=unit * max(len(views.sizes), 1)", "sensitivity=unit", ("DPNaiveBayes",)),
     Bug("private bins at the sensitivity of one column", f"{SUMS}/bins.py",
         "sensitivity=unit * len(fine.sizes)", "sensitivity=unit", ("DPBoostingClassifier", "DPBoostingRegressor")),
-    Bug("weights that are not clipped", "fedlearn/trees/weights.py",
+    Bug("weights that are not clipped", "fedlearn/private_trees/weights.py",
         "nan=0.0, posinf=max_weight), 0, max_weight)", "nan=0.0, posinf=max_weight), 0, None)", ("DPNaiveBayes",)),
     Bug("steps of sums without noise", f"{SUMS}/boosting.py",
         "step = step_of(released, loss", "step = step_of(in_records(sums), loss", ("DPBoostingClassifier",)),
-    Bug("a forest one level deeper than its budget", "fedlearn/trees/classes/permute_and_flip_forest.py",
+    Bug("a forest one level deeper than its budget", "fedlearn/private_trees/classes/permute_and_flip_forest.py",
         "return harmonic_shares(min(self.max_depth_, usable))",
         "shares = harmonic_shares(min(self.max_depth_, usable))\n        return np.concatenate([shares[:1], shares])",
         ("PermuteAndFlipForest",)),
@@ -80,28 +81,28 @@ BUGS = (
         "    return _SecureNoise()\n",
         "    noise = _SeededNoise(np.random.default_rng(0))\n    noise.is_secure = True\n    return noise\n",
         ("DPNaiveBayes", f"dp-naive-bayes, {NODE}")),
-    Bug("seeded noise under another name", "client/learners/sums.py",
+    Bug("seeded noise under another name", "fedlearn/private_trees/federated/learners/sums.py",
         'if self.privacy.noise == "seeded":', "if self.privacy.noise:", (f"dp-naive-bayes, {NODE}",)),
     Bug("replaced records booked once", "fedlearn/privacy/budget.py",
         "return loss.under(NeighboringRelation.REPLACE) if settings.public_sizes else loss", "return loss",
         (f"dp-boosting, {NODE}", f"dp-naive-bayes, {NODE}", f"dp-forest, {NODE}")),
-    Bug("later rounds with the epsilon of the first", "client/learners/sums.py",
+    Bug("later rounds with the epsilon of the first", "fedlearn/private_trees/federated/learners/sums.py",
         "epsilon = self.cost(self.privacy.epsilon, round_number=task.round_number)",
         "epsilon = self.cost(self.privacy.epsilon)", ("dp-boosting, later rounds of a node",)),
     Bug("sums that count thrice from the third round on", f"{SUMS}/turns.py",
         "        return sums.ravel()\n\n    def model(",
         "        return sums.ravel() * (3 if model.steps else 1)\n\n    def model(",
         (f"dp-boosting, {NODE}",)),
-    Bug("shares of more nodes than report", "fedlearn/models/sums.py",
+    Bug("shares of more nodes than report", "fedlearn/private_trees/federated/models/sums.py",
         'shares = fewest if config.privacy.trust == "distributed" else 1',
         'shares = 10 * fewest if config.privacy.trust == "distributed" else 1',
         (f"dp-boosting, {NODE}", "dp-naive-bayes, a sum of shares")),
-    Bug("a search whose runs pay epsilon each", "fedlearn/trees/searching.py",
+    Bug("a search whose runs pay epsilon each", "fedlearn/private_trees/searching.py",
         "epsilon = self.epsilon / cost_of_search(1.0, eta=self.eta)", "epsilon = self.epsilon", ("PrivateSearch",)),
     Bug("the data kept in a private attribute", f"{SUMS}/fitting.py",
         "        self.privacy_spent_ = accountant.spent\n",
         "        self.privacy_spent_ = accountant.spent\n        self._X, self._n = X, len(y)\n", ("DPNaiveBayes",)),
-    Bug("parts that can be drawn again", "fedlearn/trees/classes/classifier.py",
+    Bug("parts that can be drawn again", "fedlearn/private_trees/classes/classifier.py",
         "parts = np.random.default_rng() if is_secure else", "parts = np.random.default_rng(0) if is_secure else",
         ("DPRandomForestClassifier",)),
     Bug("a node that leaves out a fifth of its rows by their number", "client/node.py",
@@ -116,8 +117,8 @@ BUGS = (
 def is_found(bug: Bug) -> bool:
     """Return whether all rows and cases of a bug are refuted, in this process' code."""
     from fedlearn.privacy.audit import Verdict, audit_everything
-    from fedlearn.privacy.audit_cases import MECHANISM_CASES
-    from fedlearn.privacy.replay import replay
+    from fedlearn.privacy.audit.cases import MECHANISM_CASES
+    from fedlearn.privacy.audit.replay import replay
 
     rows = every_row()
     replayed = [replay(row, rows[row], pairs=PAIRS, stops=True) for row in bug.rows]
@@ -128,12 +129,12 @@ def is_found(bug: Bug) -> bool:
 
 def every_row() -> dict[str, Any]:
     """Return all rows of the exact auditor."""
-    from fedlearn.engine import file_replays
-    from fedlearn.models import replays as nodes
-    from fedlearn.trees import searching_replays
-    from fedlearn.trees.classes import replays as classes
-    from fedlearn.trees.numbers import replays as numbers
-    from fedlearn.trees.sums import replays as sums
+    from fedlearn.private_trees import searching_replays
+    from fedlearn.private_trees.classes import replays as classes
+    from fedlearn.private_trees.federated import file_replays
+    from fedlearn.private_trees.federated import replays as nodes
+    from fedlearn.private_trees.numbers import replays as numbers
+    from fedlearn.private_trees.sums import replays as sums
 
     rows = numbers.REPLAYS | classes.REPLAYS | sums.REPLAYS | searching_replays.REPLAYS | nodes.REPLAYS
     return rows | file_replays.FILES

@@ -28,20 +28,20 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordD
 from client.app import app as client_app
 from client.mods import RESIDUAL
 from fedlearn import flower, wire
-from fedlearn.cohort import At, Fate, Instruction, Member, Typical
 from fedlearn.compression import CODECS, load_codec, parcel_codec
 from fedlearn.config import config_from, from_flower, to_flower
 from fedlearn.engine.virtual_nodes import PromptNodes, handled, run_node
-from fedlearn.errors import CheckpointError, Refused, RunFailed, SettingError
 from fedlearn.folding import STATE, Fold, FoldPlan, ParcelPlan, Verdict
-from fedlearn.metrics import EPSILON
 from fedlearn.models import MODELS
-from fedlearn.models.forest import ForestModel
 from fedlearn.models.loaded import initial_state, loaded
 from fedlearn.models.presets import settings_from
-from fedlearn.models.sums import SumsModel
-from fedlearn.seeding import parcel_seed, report_seed
-from fedlearn.state import Layout, State, Update, UpdateKind, layout_of
+from fedlearn.private_trees.federated.models.forest import ForestModel
+from fedlearn.private_trees.federated.models.sums import SumsModel
+from fedlearn.words.cohort import At, Fate, Instruction, Member, Typical
+from fedlearn.words.errors import CheckpointError, Refused, RunFailed, SettingError
+from fedlearn.words.metrics import EPSILON
+from fedlearn.words.seeding import parcel_seed, report_seed
+from fedlearn.words.state import Layout, State, Update, UpdateKind, layout_of
 from server.gate import ReportGate
 from server.grids import BoxingGrid
 from server.schedules import SCHEDULES
@@ -297,7 +297,7 @@ def classes(data_dir: str) -> Any:
 
 def _reports_of_trees() -> Iterator[Reports]:
     for name, row in MODELS.items():
-        if row.preload == "trees":
+        if not row.trains_in_steps:
             kind, look = ("sums", _look_at_sums) if row.sums else ("trees", _look_at_trees)
             for round_number in (1, 2):
                 title = f"{kind} {name}, round {round_number}"

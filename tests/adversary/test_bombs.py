@@ -14,8 +14,8 @@ import pytest
 from flwr.app import MetricRecord, RecordDict
 
 from fedlearn import flower, wire
-from fedlearn.cohort import Fate
 from fedlearn.compression import CODECS
+from fedlearn.words.cohort import Fate
 from server.gate import ReportGate
 from tests.adversary import subjects
 

@@ -10,11 +10,11 @@ import pytest
 from flwr.app import MetricRecord
 
 from fedlearn import wire
-from fedlearn.cohort import Typical
 from fedlearn.config.schema import StrategySettings
-from fedlearn.errors import RunFailed
-from fedlearn.metrics import EPSILON, TRAIN_LOSS, Metrics
-from fedlearn.seeding import report_seed
+from fedlearn.words.cohort import Typical
+from fedlearn.words.errors import RunFailed
+from fedlearn.words.metrics import EPSILON, TRAIN_LOSS, Metrics
+from fedlearn.words.seeding import report_seed
 from strategies import load_strategy
 from tests.unit.server.scripted import STATE, Node, honest_content
 

@@ -24,8 +24,7 @@ from fedlearn.commands.shared import run_settings
 from fedlearn.config import config_from
 from fedlearn.data import cache
 from fedlearn.engine import inline
-from fedlearn.errors import CheckpointError, FedlearnError, RunFailed, SettingError, UsageError
-from fedlearn.runs import checkpoint
+from fedlearn.runs import checkpoint, files
 from fedlearn.runs import folder as run_folder
 from fedlearn.runs.checkpoint import CHECKPOINT, RunStore
 from fedlearn.runs.folder import EVENTS, RunFolder
@@ -33,6 +32,7 @@ from fedlearn.runs.history import COLUMNS, RoundRecord
 from fedlearn.runs.log import EventLog, EventTail
 from fedlearn.runs.memories import packed, unpacked
 from fedlearn.runs.nodes import NodeTable
+from fedlearn.words.errors import CheckpointError, FedlearnError, RunFailed, SettingError, UsageError
 from tests.adversary import crashes, tiny
 
 SPOILED = int(os.environ.get("FEDLEARN_SPOILED", "150"))
@@ -423,7 +423,7 @@ def test_c4_what_a_link_beside_a_file_leads_to_is_not_written_over(tmp_path):
     """A file is written aside first; older versions wrote through whatever link had that name."""
     (tmp_path / "precious").write_text("kept")
     (tmp_path / ".x.tmp").symlink_to(tmp_path / "precious")
-    checkpoint.write_atomically(tmp_path / "x", b"new")
+    files.write_atomically(tmp_path / "x", b"new")
     assert (tmp_path / "x").read_bytes() == b"new" and not (tmp_path / "x").is_symlink()
     assert (tmp_path / "precious").read_text() == "kept"
 
@@ -671,12 +671,9 @@ def test_c6_a_commit_after_many_rounds_writes_what_the_first_did(tmp_path):
     store.begin(state_of(0))
     written = []
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_put_into_place", "write_from"):
-            real = getattr(checkpoint, name, None)
-            if real is not None:
-                patch.setattr(
-                    checkpoint, name, lambda *given, real=real: (written.append(len(given[-1])), real(*given))
-                )
+        for module, name in ((files, "_put_into_place"), (checkpoint, "write_from")):
+            real = getattr(module, name)
+            patch.setattr(module, name, lambda *given, real=real: (written.append(len(given[-1])), real(*given)))
         patch.setattr(os, "fsync", lambda descriptor: None)
         sizes = {}
         for number in range(1, 301):

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from client.learners.base import Learner, LocalFit, LocalTask
-from fedlearn.cohort import At
 from fedlearn.data.base import DataSpec, TableDataset
-from fedlearn.metrics import EPSILON, TRAIN_LOSS, Metric, Metrics
 from fedlearn.models.base import Evaluation
 from fedlearn.models.spec import ModelSpec
-from fedlearn.state import State, UpdateKind
+from fedlearn.words.cohort import At
+from fedlearn.words.metrics import EPSILON, TRAIN_LOSS, Metric, Metrics
+from fedlearn.words.state import State, UpdateKind
 from server.collecting import NotCommitted, collect
 from server.committing import abandon
 from server.schedules.synchronous import Synchronous, committed_or_not

@@ -13,10 +13,11 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, is_classifier
 
-from fedlearn import privacy, trees
+from fedlearn import privacy
+from fedlearn import private_trees as trees
 from fedlearn.privacy import audit
-from fedlearn.trees import NotPrivateWarning, as_printed
-from fedlearn.trees.numbers.plan import TreePlan
+from fedlearn.private_trees import NotPrivateWarning, as_printed
+from fedlearn.private_trees.numbers.plan import TreePlan
 
 PUBLIC = [getattr(package, name) for package in (trees, as_printed, privacy) for name in package.__all__]
 PUBLIC += [audit.AuditResult, audit.audit, audit.audit_everything, TreePlan]

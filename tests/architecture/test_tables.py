@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fedlearn.models import MODELS
-from fedlearn.registry import Registry, load_reference
+from fedlearn.plugging.registry import Registry, load_reference
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("fedlearn", "server", "client", "strategies", "experiments")
@@ -64,15 +64,16 @@ def imported_by(modules):
         ),
         (
             "server.app, client.app, strategies, fedlearn.engine.embedded.worker",
-            {"torch", "datasets", "sklearn", "ray", "numba", "opendp", "fedlearn.trees", "sqlalchemy"},
+            {"torch", "datasets", "sklearn", "ray", "numba", "opendp", "fedlearn.private_trees", "sqlalchemy"},
         ),
         (
             "fedlearn.models.torch_model, client.learners.sgd",
-            {"numba", "opendp", "fedlearn.trees", "sklearn"},
+            {"numba", "opendp", "fedlearn.private_trees", "sklearn"},
         ),
         (
-            "client.learners.tree, fedlearn.models.forest, fedlearn.models.relay, "
-            "fedlearn.engine.embedded.preload_trees",
+            "fedlearn.private_trees.federated.learners.tree, fedlearn.private_trees.federated.models.forest, "
+            "fedlearn.private_trees.federated.models.relay, "
+            "fedlearn.private_trees.federated.preload",
             {"torch", "datasets", "flwr_datasets", "opendp"},
         ),
     ],

@@ -13,7 +13,7 @@ import pytest
 
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import DATASETS, from_arrays, load_dataset, partition_table
-from fedlearn.errors import SettingError
+from fedlearn.words.errors import SettingError
 from tests.unit.data.conftest import CifarFiles
 
 FOLDER = os.environ.get("FEDLEARN_DATA", "")

@@ -13,11 +13,11 @@ import pytest
 from flwr.serverapp.strategy import DifferentialPrivacyServerSideAdaptiveClipping, FedAvg
 
 from fedlearn import wire
-from fedlearn.cohort import At
 from fedlearn.config import RunConfig
 from fedlearn.config.schema import StrategySettings
-from fedlearn.errors import RunFailed, SettingError
 from fedlearn.runs.checkpoint import RunStore
+from fedlearn.words.cohort import At
+from fedlearn.words.errors import RunFailed, SettingError
 from server.draws import Draws
 from server.summary import noise_notice
 from strategies import load_strategy

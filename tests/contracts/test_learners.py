@@ -15,10 +15,10 @@ from fedlearn.config import config_from, to_flower
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.virtual_nodes import run_node
-from fedlearn.errors import SettingError
-from fedlearn.metrics import EPSILON
 from fedlearn.models import MODELS, load_model
-from fedlearn.state import layout_of
+from fedlearn.words.errors import SettingError
+from fedlearn.words.metrics import EPSILON
+from fedlearn.words.state import layout_of
 from tests.oracles import forests, images, texts
 
 MADE = (images.dataset(), texts.dataset(), forests.dataset(forests.REGRESSION), forests.dataset(forests.CLASSIFICATION))

@@ -14,10 +14,10 @@ import torch
 
 from client.learners import LEARNERS
 from fedlearn.data.base import DataSpec, Examples
-from fedlearn.errors import SettingError
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.base import NOTHING
-from fedlearn.state import UpdateKind
+from fedlearn.words.errors import SettingError
+from fedlearn.words.state import UpdateKind
 from tests.oracles.images import MEAN, STD, Small, dataset
 
 NUM_PARAMETERS = {"cnn": 62_006, "cnn-large": 2_156_490, "resnet18": 11_173_962}  # of those that are documented
@@ -31,7 +31,7 @@ def learns_images(name):
 
 
 PLUGIN = f"{Small.__module__}:Small"
-NEURAL = [name for name, row in MODELS.items() if row.preload == "torch" and learns_images(name)]  # other data: below
+NEURAL = [name for name, row in MODELS.items() if row.trains_in_steps and learns_images(name)]  # other data: below
 NAMES = [*NEURAL, PLUGIN]
 
 

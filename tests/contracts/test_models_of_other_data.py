@@ -9,8 +9,8 @@ from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.data.base import Dataset, Examples
-from fedlearn.errors import SettingError
 from fedlearn.models import MODELS, load_model
+from fedlearn.words.errors import SettingError
 from tests.oracles import forests, texts
 
 RNG = np.random.default_rng(1)
@@ -47,7 +47,7 @@ def fits(name, dataset):
         return False
 
 
-NEURAL = [name for name, row in MODELS.items() if row.preload == "torch"]
+NEURAL = [name for name, row in MODELS.items() if row.trains_in_steps]
 CASES = [(model, data) for model in NEURAL for data in DATA if fits(model, DATA[data])]
 
 

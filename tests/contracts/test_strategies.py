@@ -18,7 +18,7 @@ from fedlearn.engine.inline import InlineGrid
 from fedlearn.folding import blocks_of
 from fedlearn.models.loaded import initial_state
 from fedlearn.runs.checkpoint import pack_state
-from fedlearn.state import Sends, UpdateKind
+from fedlearn.words.state import Sends, UpdateKind
 from strategies import STRATEGIES, load_strategy
 from tests.oracles import averaging
 from tests.oracles.cohorts import after as next_of

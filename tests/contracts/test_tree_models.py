@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from client.learners.base import LocalTask
-from client.learners.tree import TreeLearner
 from client.memory import NodeMemory
 from fedlearn.config import RunConfig, config_from
-from fedlearn.errors import SettingError
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.base import NOTHING, Ensemble
-from fedlearn.models.forest import ForestClassifier, empty_state
+from fedlearn.private_trees.federated.learners.tree import TreeLearner
+from fedlearn.private_trees.federated.models.forest import ForestClassifier, empty_state
 from fedlearn.runs.checkpoint import pack_state
-from fedlearn.state import UpdateKind, layout_of
+from fedlearn.words.errors import SettingError
+from fedlearn.words.state import UpdateKind, layout_of
 from tests.oracles import images
 from tests.oracles.forests import CLASSIFICATION, REGRESSION, dataset
 
-TREE_MODELS = [name for name, row in MODELS.items() if row.preload == "trees" and not row.sums]
+TREE_MODELS = [name for name, row in MODELS.items() if not row.trains_in_steps and not row.sums]
 CLASSIFIERS = {"dp-classifier", "dp-random-forest", "pf-forest"}
 LIMITS = {"max_depth": 32, "max_nodes": 1_000_000}
 EPSILON = 0.5

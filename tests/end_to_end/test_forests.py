@@ -11,12 +11,12 @@ import pytest
 from safetensors.numpy import load_file
 
 from fedlearn.data import diabetes, load_dataset, partition_table
-from fedlearn.errors import RunFailed, SettingError
 from fedlearn.models.presets import settings_from
-from fedlearn.seeding import seed_for
-from fedlearn.trees import Domain, DPEnsembleTree, union
-from fedlearn.trees.numbers.randomness import sources
-from fedlearn.trees.numbers.relay import add_turn, grow_relay_tree, relay_plan
+from fedlearn.private_trees import Domain, DPEnsembleTree, union
+from fedlearn.private_trees.numbers.randomness import sources
+from fedlearn.private_trees.numbers.relay import add_turn, grow_relay_tree, relay_plan
+from fedlearn.words.errors import RunFailed, SettingError
+from fedlearn.words.seeding import seed_for
 from tests.end_to_end.conftest import Run, some_slow
 
 UNION = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedlearn.errors import SettingError
+from fedlearn.words.errors import SettingError
 
 PLUGINS = Path(__file__).parent / "plugins"
 LONGEST = 70  # lines

@@ -14,7 +14,7 @@ import pytest
 
 import fedlearn
 from fedlearn.engine.processes import ONE_THREAD
-from fedlearn.errors import SettingError, UsageError
+from fedlearn.words.errors import SettingError, UsageError
 from tests.end_to_end.conftest import ROOT, end_of
 
 LIMIT = 120  # seconds for a script, on two cores that others use, too

@@ -8,8 +8,8 @@ import signal
 import numpy as np
 import pytest
 
-from fedlearn.errors import SettingError
 from fedlearn.runs.nodes import read_nodes
+from fedlearn.words.errors import SettingError
 from tests.end_to_end.conftest import wait_until
 
 ALL = {

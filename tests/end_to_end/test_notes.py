@@ -13,9 +13,9 @@ from torch import nn
 import fedlearn
 from fedlearn.commands.shared import result_table
 from fedlearn.data import from_arrays
-from fedlearn.errors import UsageError
 from fedlearn.runs.classes import read_classes
 from fedlearn.runs.log import EventTail
+from fedlearn.words.errors import UsageError
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(100, 4)).astype(np.float32)

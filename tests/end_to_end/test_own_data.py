@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from fedlearn.errors import SettingError
+from fedlearn.words.errors import SettingError
 from tests.end_to_end.conftest import resumed, wait_until
 
 OWN = {

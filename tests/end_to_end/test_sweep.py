@@ -19,9 +19,9 @@ from experiments.sweeps.command import CONFIGS, NO_PLANS
 from fedlearn.cli import main
 from fedlearn.config import config_from
 from fedlearn.engine.embedded.engine import WarmEngine
-from fedlearn.errors import RunFailed, UsageError
 from fedlearn.sweeps.plan import Plan
 from fedlearn.sweeps.running import run_sweep
+from fedlearn.words.errors import RunFailed, UsageError
 
 from .conftest import CHEAP, ROOT, Run, wait_until
 

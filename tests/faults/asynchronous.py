@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.cohort import needed_of
+from fedlearn.words.cohort import needed_of
 from server.staleness import Staleness
 from tests.faults.network import Asked
 from tests.faults.recomputed import differences_of, next_state

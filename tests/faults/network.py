@@ -17,16 +17,16 @@ from flwr.app import ConfigRecord, Error, Message, MessageType, MetricRecord, Re
 from flwr.serverapp import Grid
 
 from fedlearn import flower, wire
-from fedlearn.clock import ManualClock
-from fedlearn.cohort import At, Instruction
 from fedlearn.compression import load_codec
 from fedlearn.compression.base import Codec, Payload
 from fedlearn.config.schema import CompressionSettings
-from fedlearn.exchange import Offers
 from fedlearn.flower import ErrorCode
+from fedlearn.folding.offers import Offers
 from fedlearn.runs.memories import packed, unpacked
-from fedlearn.seeding import report_seed
-from fedlearn.state import State, layout_of
+from fedlearn.words.clock import ManualClock
+from fedlearn.words.cohort import At, Instruction
+from fedlearn.words.seeding import report_seed
+from fedlearn.words.state import State, layout_of
 from server.gate import MOST_ENTRIES
 from tests.faults.schedules import BEYOND, LIES, MISMEASURED, Fault, Phase, Schedule
 
@@ -185,7 +185,7 @@ class Network(Grid):
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         return self.pull_messages(self.push_messages(messages))
 
-    # --- ledgers, `fedlearn.exchange.Keeping` -------------------------------------------------------------------------
+    # --- ledgers, `fedlearn.folding.offers.Keeping` -------------------------------------------------------------------
 
     def kept_by(self, node_id: int) -> bytes:
         return json.dumps(self.ledgers.get(node_id, [])).encode()
@@ -210,7 +210,7 @@ class Network(Grid):
             ledger.append(at)
             self._changed.append(node_id)
 
-    # --- virtual time, `fedlearn.exchange.Timed` ----------------------------------------------------------------------
+    # --- virtual time, `fedlearn.folding.offers.Timed` ----------------------------------------------------------------
 
     def wait(self, seconds: float) -> None:
         now = self.clock.now()

@@ -17,23 +17,23 @@ import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
 import fedlearn.config.flower
-import fedlearn.config.options
 import fedlearn.folding.fold
 import fedlearn.folding.plan
-import fedlearn.registry
+import fedlearn.plugging.options
+import fedlearn.plugging.registry
 import server.draws
 import server.exchange
 import server.run
 from fedlearn import flower
-from fedlearn.cohort import At
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.errors import RunFailed
-from fedlearn.metrics import NEURAL_CLASSIFIER, Metrics, virtual_time
 from fedlearn.runs.checkpoint import APPENDED, RunStore
 from fedlearn.runs.folder import EVENTS
 from fedlearn.runs.log import EventLog, EventTail
 from fedlearn.runs.memories import unpacked
-from fedlearn.state import State
+from fedlearn.words.cohort import At
+from fedlearn.words.errors import RunFailed
+from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics, virtual_time
+from fedlearn.words.state import State
 from server.app import with_columns
 from server.draws import Draws
 from server.exchange import Exchange
@@ -63,10 +63,10 @@ CHEAPER = {
     (inspect, "signature"): lru_cache(inspect.signature),
     (PurePath, "__truediv__"): lru_cache(4096)(PurePath.__truediv__),
     (PurePath, "with_name"): lru_cache(PurePath.with_name),
-    (fedlearn.config.options, "_types_of"): lru_cache(fedlearn.config.options._types_of),
-    (fedlearn.config.options, "TypeAdapter"): lambda kind, **_: _adapter(kind),
-    **{(module, "load_reference"): lru_cache(fedlearn.registry.load_reference)
-       for module in (fedlearn.registry, fedlearn.folding.fold, fedlearn.folding.plan, server.exchange)},
+    (fedlearn.plugging.options, "_types_of"): lru_cache(fedlearn.plugging.options._types_of),
+    (fedlearn.plugging.options, "TypeAdapter"): lambda kind, **_: _adapter(kind),
+    **{(module, "load_reference"): lru_cache(fedlearn.plugging.registry.load_reference)
+       for module in (fedlearn.plugging.registry, fedlearn.folding.fold, fedlearn.folding.plan, server.exchange)},
     (server.draws, "seeded_globals"): lambda seed, held=(): _Seeded(seed),  # of torch's and NumPy's nothing is drawn
 }  # fmt: skip
 """What takes time and finds nothing: so the server looks for answers a tenth as often."""

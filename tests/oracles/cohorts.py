@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from fedlearn.cohort import At, Fate, NodeReport
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.folding import STATE, Fold, FoldingTree, FoldPlan, ParcelPlan, Verdict, blocks_of
-from fedlearn.metrics import TRAIN_LOSS, Metric
-from fedlearn.state import Entries, Sends, State, UpdateKind, layout_of
+from fedlearn.words.cohort import At, Fate, NodeReport
+from fedlearn.words.metrics import TRAIN_LOSS, Metric
+from fedlearn.words.state import Entries, Sends, State, UpdateKind, layout_of
 from strategies.base import RoundStrategy, Turn
 
 SHAPES = {"w": (3, 4), "b": (5,), "one": (1,), "scalar": (), "none": (0,)}

@@ -18,7 +18,7 @@ from fedlearn.data.reading import check_unpacked, opened, through_the_door
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.images import Size, decoded
 from fedlearn.data.stored import dataset_at, named_columns, with_facts
-from fedlearn.errors import DataNotFound, UsageError, quoted
+from fedlearn.words.errors import DataNotFound, UsageError, quoted
 
 MISSING = ["", "?", "NA", "N/A", "NaN", "nan", "null", "None"]  # in a CSV file
 READING = 2  # what cells and columns mean; a new number makes every table that is kept unknown

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import share_held_out
 from fedlearn.data.stored import Facts, named_columns
-from fedlearn.errors import UsageError, quoted
-from fedlearn.seeding import rng_for
+from fedlearn.words.errors import UsageError, quoted
+from fedlearn.words.seeding import rng_for
 
 TEST_SHARE = 0.2
 SPLIT_SEED = 20  # of the test split; fixed, so that runs of all seeds are tested on the same rows

@@ -21,7 +21,7 @@ from fedlearn.data.reading import through_the_door
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.images import READING, SUFFIXES, Size, decoded
 from fedlearn.data.stored import dataset_at, with_facts
-from fedlearn.errors import DataNotFound, UsageError
+from fedlearn.words.errors import DataNotFound, UsageError
 
 OF_OTHERS = ("__MACOSX", "@eaDir", "#recycle", "$RECYCLE.BIN", "System Volume Information", "lost+found")
 """Folders of copies, thumbnails and waste that systems make beside the names that begin with a dot."""

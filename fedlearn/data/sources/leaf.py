@@ -24,7 +24,7 @@ from fedlearn.data.reading import opened, through_the_door
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.images import SUFFIXES
 from fedlearn.data.stored import dataset_at, with_facts
-from fedlearn.errors import DataNotFound, UsageError, quoted
+from fedlearn.words.errors import DataNotFound, UsageError, quoted
 
 LETTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"  # LEAF's ALL_LETTERS
 SIDE = 28  # pixels of FEMNIST

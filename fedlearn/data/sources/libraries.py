@@ -14,7 +14,7 @@ from fedlearn.data.reading import through_the_door
 from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.declared import TEST_SHARE
 from fedlearn.data.sources.images import Size, decoded
-from fedlearn.errors import DataNotFound, UsageError
+from fedlearn.words.errors import DataNotFound, UsageError
 
 MOST_CHANNELS = 4
 

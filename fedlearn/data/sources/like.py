@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedlearn.data.base import AnyDataset, DataSpec, Examples, TableSchema
 from fedlearn.data.sources.declared import columns_of, in_order
 from fedlearn.data.sources.libraries import by_names
-from fedlearn.errors import UsageError
+from fedlearn.words.errors import UsageError
 
 MOST_CHANNELS = 4
 BYTES = 255

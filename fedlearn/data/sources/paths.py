@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.config.options import options_for
 from fedlearn.data.base import AnyDataset, Dataset
 from fedlearn.data.folder import data_folder
 from fedlearn.data.reading import check_unpacked, opened, size_of, through_the_door
@@ -18,7 +17,8 @@ from fedlearn.data.sources.columns import from_table
 from fedlearn.data.sources.image_folder import from_folder
 from fedlearn.data.sources.leaf import from_leaf
 from fedlearn.data.sources.libraries import from_hf
-from fedlearn.errors import DataNotFound, SettingError, UsageError
+from fedlearn.plugging.options import options_for
+from fedlearn.words.errors import DataNotFound, SettingError, UsageError
 
 HUB = "hub:"
 ARRAYS = ("X", "y", "X_test", "y_test", "groups", "groups_test")

@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedlearn import files
-from fedlearn.errors import UsageError
+from fedlearn.cache import trusted as files
+from fedlearn.words.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,9 @@ from fedlearn.config.schema import DEVICE
 from fedlearn.engine.deployment.claims import Claim, claim
 from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.processes import free_port
-from fedlearn.errors import FedlearnError, UsageError
 from fedlearn.privacy.ledger import Ledger, LedgerDamaged
 from fedlearn.runs.ledgers import LedgerFile, names_in
+from fedlearn.words.errors import FedlearnError, UsageError
 
 PAUSES = (2.0, 3.0, 5.0, 10.0)  # seconds before a process that has died again and again is started once more
 LONG = 60.0  # seconds after which a process that dies is no longer one that dies again and again

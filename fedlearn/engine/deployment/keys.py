@@ -36,7 +36,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fedlearn.runs.checkpoint import write_atomically
+from fedlearn.runs.files import write_atomically
 
 DAYS = 825  # of a server certificate; some TLS libraries accept no longer ones
 CA_DAYS = 3650

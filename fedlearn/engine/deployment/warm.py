@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.engine.apps import CLIENT_APP, load_client_app
-from fedlearn.engine.processes import ONE_THREAD, PRELOADS
+from fedlearn.engine.processes import ONE_THREAD, PRELOAD_TORCH
 from fedlearn.flower.runtime import Input, import_for_server_tasks
-from fedlearn.registry import load_reference
+from fedlearn.plugging.registry import load_reference
 
 OURS = ("fedlearn", "server", "client", "strategies")
 ROOT = Path(__file__).resolve().parents[3]
@@ -33,7 +33,7 @@ log = logging.getLogger("executor")
 def import_libraries(*, server: bool) -> None:
     """Import what every task needs."""
     os.environ.update(ONE_THREAD)
-    import_module(PRELOADS["torch"])
+    import_module(PRELOAD_TORCH)
     for name in WHEN_USED:
         with suppress(ImportError):  # where it has been moved, each task imports it
             import_module(name)

@@ -25,17 +25,17 @@ from flwr.app import ArrayRecord, Message
 from flwr.serverapp import ServerApp
 
 from fedlearn import flower
-from fedlearn.clock import WallClock
 from fedlearn.engine.apps import IMPORTING, load_app
 from fedlearn.engine.embedded.forkserver import start
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.processes import ONE_THREAD, default_size
-from fedlearn.errors import FedlearnError, RunFailed
 from fedlearn.flower.apps import FlowerApp
-from fedlearn.random_generators import seeded_globals
-from fedlearn.seeding import seed_for
+from fedlearn.plugging.generators import seeded_globals
+from fedlearn.words.clock import WallClock
+from fedlearn.words.errors import FedlearnError, RunFailed
+from fedlearn.words.seeding import seed_for
 
 THREADED = (
     "its server app sends from several threads, as Flower's older kind (server_fn) does, and adds replies in no fixed "

@@ -14,7 +14,7 @@ from multiprocessing import current_process, forkserver, resource_tracker, spawn
 from pathlib import Path
 from typing import Any
 
-from fedlearn.engine.processes import ONE_THREAD, PRELOADS, environment
+from fedlearn.engine.processes import ONE_THREAD, PRELOAD_TORCH, environment
 
 PRELOAD = "fedlearn.engine.embedded.preload"
 WORKER = "fedlearn worker"  # name of these processes, to `multiprocessing`
@@ -71,7 +71,8 @@ def start(*models: str) -> None:
     if not _is_waiting:
         return
     rows = [model_spec(model) for model in models]
-    imports = [name for row in rows for name in (*row.imports, PRELOADS[row.preload])] or [PRELOADS["torch"]]
+    in_steps = not rows or any(row.trains_in_steps for row in rows)
+    imports = [*(name for row in rows for name in row.imports), *([PRELOAD_TORCH] if in_steps else [])]
     os.write(_pipe, f"{json.dumps({'path': sys.path, 'imports': imports})}\n".encode())
     _is_waiting = False
 

@@ -12,8 +12,6 @@ import numpy as np
 from flwr.app import ArrayRecord, Error, Message, MessageType
 
 from fedlearn import flower
-from fedlearn.clock import WallClock
-from fedlearn.cohort import Fate, Member, NodeReport
 from fedlearn.engine.embedded.hanging import Watch
 from fedlearn.engine.embedded.node_store import NodeStore
 from fedlearn.engine.embedded.pool import Worker, WorkerPool
@@ -35,11 +33,13 @@ from fedlearn.engine.embedded.tasks import (
 )
 from fedlearn.engine.embedded.worker import TOGETHER
 from fedlearn.engine.virtual_nodes import PromptNodes, error_reply, expired
-from fedlearn.errors import RunFailed
-from fedlearn.exchange import Offers
 from fedlearn.flower import ErrorCode
 from fedlearn.folding import BLOCK, BlockResult, FoldPlan, blocks_of
-from fedlearn.state import State
+from fedlearn.folding.offers import Offers
+from fedlearn.words.clock import WallClock
+from fedlearn.words.cohort import Fate, Member, NodeReport
+from fedlearn.words.errors import RunFailed
+from fedlearn.words.state import State
 
 CALL_PATIENCE = 600.0  # seconds for a function to end; twice as long in each try
 LEAST_PATIENCE = 8.0  # a part of a test set takes a few

@@ -25,8 +25,8 @@ from fedlearn.engine.embedded.forkserver import WORKER, may_have_children
 from fedlearn.engine.embedded.sharing import Directory, NewSharedMemory, SharedMemory, hand_over
 from fedlearn.engine.embedded.tasks import Begin, Broken, Done, Task
 from fedlearn.engine.embedded.worker import NOBODY, work
-from fedlearn.errors import RunFailed, UsageError
-from fedlearn.state import Array
+from fedlearn.words.errors import RunFailed, UsageError
+from fedlearn.words.state import Array
 
 LONGEST_WAIT = 3600.0  # seconds; the operating system takes no infinity
 PATIENCE = 30  # seconds that a worker may let us wait in the middle of a message; it may have been stopped

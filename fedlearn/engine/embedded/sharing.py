@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedlearn.state import Array
+from fedlearn.words.state import Array
 
 ALIGNMENT = 64  # bytes; a cache line, and what vector instructions like
 

@@ -18,7 +18,7 @@ import numpy as np
 from flwr.app import Array as FlowerArray
 from flwr.app import ArrayRecord, Message, MessageType, RecordDict
 
-from fedlearn import flower, objects
+from fedlearn import flower
 from fedlearn.engine.apps import load_ahead, load_client_app, load_seeded_client
 from fedlearn.engine.embedded.sharing import Directory, NewSharedMemory, SharedMemory, SharedSlots, hand_over
 from fedlearn.engine.embedded.tasks import (
@@ -40,8 +40,9 @@ from fedlearn.engine.embedded.tasks import (
 )
 from fedlearn.engine.virtual_nodes import ClientCall, run_node, trained_ahead
 from fedlearn.folding import Fold, Sums
-from fedlearn.registry import load_reference
-from fedlearn.state import Array
+from fedlearn.plugging import objects
+from fedlearn.plugging.registry import load_reference
+from fedlearn.words.state import Array
 
 NOBODY = -1  # no node is running
 TOGETHER = -2  # all nodes of a task are trained at once

@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 from fedlearn.config import RunConfig
-from fedlearn.errors import UsageError
+from fedlearn.words.errors import UsageError
 
 
 def run(config: RunConfig) -> None:

@@ -16,14 +16,15 @@ import ray
 from flwr.app import Context, Message
 from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
-from fedlearn import flower, objects
+from fedlearn import flower
 from fedlearn.config import from_flower
 from fedlearn.config.schema import EngineSettings
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.ray_runtime.grid import RunnerDied
 from fedlearn.engine.virtual_nodes import ClientCall, handled
-from fedlearn.errors import FedlearnError, RunFailed, UsageError
 from fedlearn.models.loaded import loaded
+from fedlearn.plugging import objects
+from fedlearn.words.errors import FedlearnError, RunFailed, UsageError
 
 START_PATIENCE = 180.0  # seconds for the actors to start; a loaded machine has taken 125
 

@@ -16,7 +16,7 @@ from typing import Any
 from fedlearn.config.schema import EngineSettings
 from fedlearn.engine.processes import default_size, environment
 from fedlearn.engine.ray_runtime.folder import guarded_folder
-from fedlearn.errors import RunFailed, SettingError, UsageError
+from fedlearn.words.errors import RunFailed, SettingError, UsageError
 
 KNOCK = 5.0  # seconds for a running cluster to accept a connection
 LOCAL = ("127.0.0.1", "localhost", "[::1]")

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from flwr.app import Context, Message
 
-from fedlearn.clock import WallClock
 from fedlearn.engine.ray_runtime.mailbox import Mailbox, TimedMessage
 from fedlearn.engine.virtual_nodes import VirtualNodes, context_of, error_reply, expired, kept_in
 from fedlearn.flower import ErrorCode
+from fedlearn.words.clock import WallClock
 
 NICE_TO_JOIN = 10.0  # seconds that a thread has to see that its runner is closed
 

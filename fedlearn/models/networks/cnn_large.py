@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedlearn.data.base import DataSpec
+from fedlearn.kernels import PooledConv2d
 from fedlearn.models.base import image_shape
-from fedlearn.models.kernels import PooledConv2d
 
 SMALLEST = 4  # pixels: they are halved twice
 

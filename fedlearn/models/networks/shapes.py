@@ -7,9 +7,9 @@ from math import prod
 from torch import nn
 
 from fedlearn.data.base import DataSpec
-from fedlearn.errors import SettingError
 from fedlearn.models.axes import target_shape
 from fedlearn.models.inputs import input_shape
+from fedlearn.words.errors import SettingError
 
 
 def flat_size(spec: DataSpec) -> int:

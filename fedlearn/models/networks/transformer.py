@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fedlearn.data.base import DataSpec
-from fedlearn.errors import SettingError
 from fedlearn.models.networks.shapes import in_shape, sequence_shape
+from fedlearn.words.errors import SettingError
 
 AtLeast1 = Annotated[int, Field(ge=1)]
 

@@ -15,7 +15,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from fedlearn.models.beside import Beside
 from fedlearn.models.stacks.stacked import CannotStackError, Layout, Stacked, joined, of_node
 from fedlearn.models.stacks.streams import Stream
-from fedlearn.state import Array, State, is_never_negative
+from fedlearn.words.state import Array, State, is_never_negative
 
 LossOf = Callable[[Any, Tensor], Tensor]
 ONE_BY_ONE: tuple[type[nn.Module], ...] = (nn.RNNBase, nn.MultiheadAttention)

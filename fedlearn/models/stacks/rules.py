@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from fedlearn.models.kernels.pooled_convolution import computed, is_ours, pooled_conv2d
+from fedlearn.kernels.pooled_convolution import computed, is_ours, pooled_conv2d
 from fedlearn.models.stacks.stacked import Layout, Stacked
 
 FEW = (

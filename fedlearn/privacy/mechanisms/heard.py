@@ -1,7 +1,8 @@
 """The one door through which private answers leave, so that the exact audit can stand in it.
 
-Every mechanism is `heard`. As long as nobody listens it is the mechanism and nothing else. `fedlearn.privacy.replay`
-listens while it fits an estimator on two neighboring data sets: it sees what was asked, and gives both the same answer.
+Every mechanism is `heard`. As long as nobody listens it is the mechanism and nothing else.
+`fedlearn.privacy.audit.replay` listens while it fits an estimator on two neighboring data sets: it sees what was asked,
+and gives both the same answer.
 Noise that is drawn past this door shows, too: what is published then differs although all answers are the same.
 """
 

@@ -21,9 +21,9 @@ from fedlearn.data import DATASETS, AnyDataset, load_dataset, partition_table
 from fedlearn.data.cache import as_it_is
 from fedlearn.data.partitioning import PARTITIONS, is_map
 from fedlearn.data.sources.paths import HUB, is_path
-from fedlearn.errors import FedlearnError, said
 from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.stored import StoredRun
+from fedlearn.words.errors import FedlearnError, said
 
 MOST_NODES = 100  # columns of the picture
 MOST_BYTES = 1 << 24  # of a file that says who has what, and of examples that are made for the picture

@@ -11,10 +11,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from fedlearn.cohort import Fate
 from fedlearn.config import RunConfig
-from fedlearn.registry import Registry, call_plugin
+from fedlearn.plugging.registry import Registry, call_plugin
 from fedlearn.runs.log import Event, following
+from fedlearn.words.cohort import Fate
 
 log = logging.getLogger(__name__)
 

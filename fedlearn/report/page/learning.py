@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.metrics import Spread
 from fedlearn.report.charts import learning as charts
 from fedlearn.report.charts.kinds import LineChart
 from fedlearn.report.numbers import byte_unit, plain
 from fedlearn.report.page.figures import figure, legend, line_class
 from fedlearn.report.points import Point, counts_in, differing, metrics_of, shown
 from fedlearn.report.stored import StoredRun
+from fedlearn.words.metrics import Spread
 
 AXES = {"rounds": "rounds", "bytes": "bytes", "seconds": "time", "hours": "virtual time"}
 TOOLS = (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from fedlearn.metrics import Spread
 from fedlearn.report.charts.learning import curves
 from fedlearn.report.charts.nodes import over_nodes
 from fedlearn.report.numbers import number
@@ -13,6 +12,7 @@ from fedlearn.report.page.figures import figure
 from fedlearn.report.page.learning import grid_of, spread_names
 from fedlearn.report.points import Point
 from fedlearn.report.stored import StoredRun, node_rows
+from fedlearn.words.metrics import Spread
 
 SHORT = ("mean by examples", "mean, each node alike", "worst tenth", "deviation", "Jain index")
 HOW = (

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from fedlearn.errors import said
 from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.charts.learning import pareto
 from fedlearn.report.charts.rounds import all_reported, fates, phases
@@ -31,6 +30,7 @@ from fedlearn.report.points import (
 )
 from fedlearn.report.stored import StoredRun, finite
 from fedlearn.report.tables import sha_of
+from fedlearn.words.errors import said
 
 MOST_BY_ROUND = 24  # runs whose rounds are drawn one by one
 MOST_SKEWS = 6

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from faulty import misbehave
 
-from client.learners.tree import TreeLearner
-from fedlearn.models.forest import ForestRegressor, Kind
 from fedlearn.models.spec import ModelSpec
+from fedlearn.private_trees.federated.learners.tree import TreeLearner
+from fedlearn.private_trees.federated.models.forest import ForestRegressor, Kind
 
 
 class FaultyTrees(TreeLearner):
@@ -25,7 +25,11 @@ class FaultyForest(ForestRegressor):
 
 
 def build(spec, options):
-    return Kind(FaultyForest, "fedlearn.trees.numbers.regression:DPEnsembleTree", False).of("faulty", spec, options)
+    return Kind(FaultyForest, "fedlearn.private_trees.numbers.regression:DPEnsembleTree", False).of(
+        "faulty", spec, options
+    )
 
 
-FOREST = ModelSpec("faulty_forest:build", "auto-regression", "forest_union", "once", is_private=True, preload="trees")
+FOREST = ModelSpec(
+    "faulty_forest:build", "auto-regression", "forest_union", "once", is_private=True, trains_in_steps=False
+)

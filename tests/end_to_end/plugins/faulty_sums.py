@@ -2,9 +2,9 @@
 
 from faulty import misbehave
 
-from client.learners.sums import SumsLearner
 from fedlearn.models.spec import ModelSpec
-from fedlearn.models.sums import Boosting, table_of
+from fedlearn.private_trees.federated.learners.sums import SumsLearner
+from fedlearn.private_trees.federated.models.sums import Boosting, table_of
 
 
 class FaultyCounting(SumsLearner):
@@ -21,4 +21,12 @@ def build(spec, options):
     return FaultyBoosting(table_of("faulty", spec))
 
 
-SUMS = ModelSpec("faulty_sums:build", "adult", "sums", "planned", is_private=True, preload="trees", sums=True)
+SUMS = ModelSpec(
+    "faulty_sums:build",
+    "adult",
+    "sums",
+    "fedlearn.private_trees.federated.rounds:planned",
+    is_private=True,
+    trains_in_steps=False,
+    sums=True,
+)

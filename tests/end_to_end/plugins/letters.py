@@ -6,9 +6,9 @@ from typing import Annotated
 from pydantic import Field
 from torch import nn
 
-from fedlearn.metrics import TRAIN_LOSS, Metric, Metrics
 from fedlearn.models.objectives import Objective
 from fedlearn.models.torch_model import TorchModel
+from fedlearn.words.metrics import TRAIN_LOSS, Metric, Metrics
 
 RANK = Metric("mean_rank", "rank of the truth", better="down", headline=True, note="from 1")
 

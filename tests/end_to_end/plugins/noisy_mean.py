@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import Field
 
 from fedlearn.folding import StepSpec
-from fedlearn.metrics import Metric
-from fedlearn.state import Entries
+from fedlearn.words.metrics import Metric
+from fedlearn.words.state import Entries
 from strategies.base import RoundStrategy, Step
 
 Above0 = Annotated[float, Field(gt=0)]

@@ -7,9 +7,9 @@ elsewhere: the steeper a node, the nearer it is to its own point after a few ste
 import numpy as np
 
 from client.learners.base import Learner, LocalFit
-from fedlearn.metrics import Metric, Metrics
 from fedlearn.models.base import Evaluation
-from fedlearn.state import UpdateKind
+from fedlearn.words.metrics import Metric, Metrics
+from fedlearn.words.state import UpdateKind
 
 STEPS, LR = 10, 0.1
 NODES = 12

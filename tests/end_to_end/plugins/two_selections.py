@@ -1,6 +1,6 @@
 """A schedule that commits the reports of two selections at once; each has its own cohort, window and deadline."""
 
-from fedlearn.cohort import At
+from fedlearn.words.cohort import At
 from server.collecting import NotCommitted, collect
 from server.committing import abandon
 from server.schedules.synchronous import Synchronous, committed_or_not

@@ -17,7 +17,7 @@ from fedlearn.commands.simulate import FLAGS
 from fedlearn.compression.sign import Sign
 from fedlearn.data import Dataset, load_dataset
 from fedlearn.data.base import Examples
-from fedlearn.errors import SettingError, UsageError
+from fedlearn.words.errors import SettingError, UsageError
 
 
 def small_data(images: np.ndarray) -> Dataset:

@@ -7,7 +7,7 @@ import os
 import pytest
 
 import fedlearn
-from fedlearn.errors import UsageError
+from fedlearn.words.errors import UsageError
 
 LOOKS = {
     "summary": "summary.json", "sha256": "summary.json", "spec": "data.json", "history": "metrics.csv",

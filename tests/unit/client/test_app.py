@@ -12,7 +12,6 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from client.discretion import Withheld
 from client.node import NodeStatus, partitions_of
 from fedlearn import flower, wire
-from fedlearn.cohort import Fate, Instruction, Member
 from fedlearn.compression import load_codec
 from fedlearn.config import config_from, from_flower, to_flower
 from fedlearn.data import load_dataset, partition_table
@@ -20,7 +19,8 @@ from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.virtual_nodes import run_node
 from fedlearn.folding import STATE
 from fedlearn.models.loaded import initial_state
-from fedlearn.state import layout_of
+from fedlearn.words.cohort import Fate, Instruction, Member
+from fedlearn.words.state import layout_of
 from server.gate import ReportGate
 from tests.oracles.cohorts import plan_for
 

@@ -17,9 +17,9 @@ from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.data.base import DataSpec, Examples
-from fedlearn.errors import SettingError
 from fedlearn.models.objectives import objective_for
 from fedlearn.models.torch_model import TorchModel
+from fedlearn.words.errors import SettingError
 
 SPEC = DataSpec("rows", (3,), "float32", classes=3)
 DATA = Examples(np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32), np.arange(40) % 3)

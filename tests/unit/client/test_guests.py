@@ -9,14 +9,14 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from fedlearn import flower, wire
-from fedlearn.cohort import Fate, Instruction, Member
 from fedlearn.config import RunConfig, config_from, to_flower
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.virtual_nodes import run_node
-from fedlearn.errors import SettingError
 from fedlearn.flower.mods import load_mods
 from fedlearn.folding import STATE
 from fedlearn.models.loaded import initial_state
+from fedlearn.words.cohort import Fate, Instruction, Member
+from fedlearn.words.errors import SettingError
 from server.gate import ReportGate
 from tests.oracles.cohorts import plan_for
 from tests.unit.client.test_app import FLAT, OneNode

@@ -12,7 +12,6 @@ from client.discretion import Withheld
 from client.ledger import run_of
 from client.policy import PLAIN, names_code
 from fedlearn import flower, wire
-from fedlearn.cohort import Instruction
 from fedlearn.config import config_from, from_flower, to_flower
 from fedlearn.config.load import setting_names
 from fedlearn.config.names import field_of
@@ -22,8 +21,9 @@ from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.virtual_nodes import partition_of
 from fedlearn.models.loaded import initial_state
 from fedlearn.privacy.ledger import Ledger, bookings
+from fedlearn.private_trees.federated.strategies.forest_union import ForestUnion
 from fedlearn.runs.ledgers import LedgerFile, names_in
-from strategies.forest_union import ForestUnion
+from fedlearn.words.cohort import Instruction
 from tests.architecture.test_tables import TABLES
 
 FOREST = {"clients": 4, "data.dataset": "diabetes", "model.name": "dp-forest", "privacy.noise": "secure", "out": "/a"}
@@ -110,7 +110,7 @@ BEYOND = {
     "sizes-not-public": {"privacy.public_sizes": True},
     "trust-not-allowed": {"model.name": "dp-naive-bayes", "privacy.trust": "distributed"},
     "model-not-allowed": {"model.name": "mlp"},
-    "code-not-allowed": {"training.learner": "client.learners.tree:TreeLearner"},
+    "code-not-allowed": {"training.learner": "fedlearn.private_trees.federated.learners.tree:TreeLearner"},
 }
 
 

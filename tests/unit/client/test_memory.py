@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Context, RecordDict
 from client.memory import NodeMemory, keep, memory_of, stored_at_home
 from fedlearn import flower
 from fedlearn.config import config_from, to_flower
-from fedlearn.errors import RunFailed
+from fedlearn.words.errors import RunFailed
 
 FLAT = {"clients": 4, "data.dataset": "digits", "out": "/runs/first"}
 LEARNED = {"fc.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "fc.bias": np.array(-0.0)}

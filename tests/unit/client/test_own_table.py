@@ -9,10 +9,10 @@ from flwr.app import Context, Message, RecordDict
 from client import node
 from client.discretion import Withheld
 from fedlearn import flower, wire
-from fedlearn.cohort import Instruction
 from fedlearn.config import config_from, to_flower
 from fedlearn.engine.apps import load_client_app
 from fedlearn.models.loaded import initial_state
+from fedlearn.words.cohort import Instruction
 
 ROWS = [f"{'uv'[i % 2]},{i % 97},{'no' if i % 3 else 'yes'}" for i in range(200)]
 
@@ -56,7 +56,7 @@ def sums(folder, dataset, **changes):
 
 @pytest.fixture
 def no_noise(monkeypatch):
-    monkeypatch.setattr("client.learners.sums.geometric", lambda counts, **_: counts)
+    monkeypatch.setattr("fedlearn.private_trees.federated.learners.sums.geometric", lambda counts, **_: counts)
 
 
 @pytest.mark.parametrize("at", [0, 100, 200])

@@ -4,18 +4,19 @@ import numpy as np
 import pytest
 
 from fedlearn.cli import main
-from fedlearn.engine import file_replays
-from fedlearn.models import replays as node_replays
-from fedlearn.privacy import audit_cases, geometric, secure_noise
-from fedlearn.privacy.replay import Pair
-from fedlearn.trees import searching_replays
-from fedlearn.trees.as_printed import audits as printed_audits
-from fedlearn.trees.classes import audits as class_audits
-from fedlearn.trees.classes import replays as class_replays
-from fedlearn.trees.numbers import audits
-from fedlearn.trees.numbers import replays as number_replays
-from fedlearn.trees.sums import audits as sums_audits
-from fedlearn.trees.sums import replays as sums_replays
+from fedlearn.privacy import geometric, secure_noise
+from fedlearn.privacy.audit import cases as audit_cases
+from fedlearn.privacy.audit.replay import Pair
+from fedlearn.private_trees import searching_replays
+from fedlearn.private_trees.as_printed import audits as printed_audits
+from fedlearn.private_trees.classes import audits as class_audits
+from fedlearn.private_trees.classes import replays as class_replays
+from fedlearn.private_trees.federated import file_replays
+from fedlearn.private_trees.federated import replays as node_replays
+from fedlearn.private_trees.numbers import audits
+from fedlearn.private_trees.numbers import replays as number_replays
+from fedlearn.private_trees.sums import audits as sums_audits
+from fedlearn.private_trees.sums import replays as sums_replays
 
 BUG = audits.PLANTED_BUGS["planted: half the noise on the sums"]
 SOUND = audits.TREE_CASES["tree, noisy sums"]

@@ -12,8 +12,8 @@ from fedlearn.compression.eden import POSITIVE_LEVELS, levels_of
 from fedlearn.compression.rotate import LEAST, rotated, rotated_back, shapes_of
 from fedlearn.compression.top_k import SAMPLE, largest
 from fedlearn.config.schema import CompressionSettings
-from fedlearn.errors import Refused
-from fedlearn.state import layout_of
+from fedlearn.words.errors import Refused
+from fedlearn.words.state import layout_of
 
 seeds = st.integers(0, 2**63 - 1)
 

@@ -10,7 +10,7 @@ import pytest
 
 from fedlearn.config import names
 from fedlearn.config.load import described, setting_names
-from fedlearn.registry import Registry, load_reference
+from fedlearn.plugging.registry import Registry, load_reference
 
 SETTINGS = sorted(name for name in names.TABLES if not name.startswith("--"))
 

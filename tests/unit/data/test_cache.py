@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedlearn import files
+from fedlearn.cache import trusted as files
 from fedlearn.data import cache as module
 from fedlearn.data.cache import aside, cached
-from fedlearn.errors import UsageError
+from fedlearn.words.errors import UsageError
 
 ARRAYS = {"a": np.arange(12, dtype=np.int32).reshape(3, 4), "b": np.zeros(0, np.int64)}
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fedlearn.data import cifar10
-from fedlearn.errors import DataNotFound, SettingError, UsageError
+from fedlearn.words.errors import DataNotFound, SettingError, UsageError
 
 
 def never(*_, **__):

@@ -14,8 +14,8 @@ from fedlearn.data import load_dataset, partition_table
 from fedlearn.data.base import Dataset, Examples
 from fedlearn.data.drawing import drawn, nothing_held_out
 from fedlearn.data.partitioning import BY_RECORD, PARTITIONS
-from fedlearn.errors import SettingError
 from fedlearn.models.loaded import loaded
+from fedlearn.words.errors import SettingError
 
 ROWS = 30_000
 COLUMNS = 3

@@ -8,7 +8,7 @@ import pytest
 
 from fedlearn.data import DATASETS, digits, load_dataset
 from fedlearn.data.folder import check_download
-from fedlearn.errors import DataNotFound, SettingError, UsageError
+from fedlearn.words.errors import DataNotFound, SettingError, UsageError
 
 
 def test_auto_takes_cifar10_where_there_is_one(data_dir):

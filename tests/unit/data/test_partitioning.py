@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import Dataset, Examples, PartitionTable, partition_table
 from fedlearn.data import partitioning as module
-from fedlearn.errors import SettingError
+from fedlearn.words.errors import SettingError
 
 SCHEMES = ["iid", "dirichlet", "pathological", "shard"]
 COMPLETE = ["iid", "dirichlet"]
@@ -224,7 +224,7 @@ def test_equals_flowers_partitioners_on_a_plain_hugging_face_dataset():
     from datasets import Dataset as HubDataset
 
     from fedlearn.data import flower_partitioners
-    from fedlearn.seeding import rng_for, seed_for
+    from fedlearn.words.seeding import rng_for, seed_for
 
     order = rng_for(1, purpose="partition").permutation(len(LABELS))
     plain = HubDataset.from_dict({"label": LABELS[order], "row": order})

@@ -14,9 +14,9 @@ from fedlearn.config import RunConfig
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.data import synthetic as made
-from fedlearn.errors import SettingError
 from fedlearn.models import load_model
 from fedlearn.report.charts.skew import skew_of
+from fedlearn.words.errors import SettingError
 
 KINDS = ["images", "rows", "tokens"]
 

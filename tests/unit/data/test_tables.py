@@ -15,7 +15,7 @@ from fedlearn.data import load_dataset, partition_table, reading
 from fedlearn.data import tables as module
 from fedlearn.data.base import Examples, TableSchema
 from fedlearn.data.california import SCHEMA as CALIFORNIA
-from fedlearn.errors import DataNotFound, UsageError
+from fedlearn.words.errors import DataNotFound, UsageError
 
 SCHEMA = """
 data = "people.csv"

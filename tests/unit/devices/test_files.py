@@ -11,7 +11,7 @@ import pytest
 
 from fedlearn.config.schema import DeviceSettings
 from fedlearn.devices import load_devices, with_fingerprint
-from fedlearn.errors import SettingError
+from fedlearn.words.errors import SettingError
 
 
 def read(path, clients=3):

@@ -9,7 +9,7 @@ from fedlearn.config.schema import DeviceSettings
 from fedlearn.devices import DEVICES, Fleet, load_devices
 from fedlearn.devices.fleet import RANGES
 from fedlearn.devices.made import phones
-from fedlearn.errors import SettingError
+from fedlearn.words.errors import SettingError
 
 EXAMPLES = np.arange(400, dtype=np.int64)
 

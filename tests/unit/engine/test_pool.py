@@ -17,7 +17,7 @@ from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import VAIN_DEATHS
 from fedlearn.engine.embedded.sharing import SharedSlots
 from fedlearn.engine.embedded.tasks import Begin, CallTask
-from fedlearn.errors import RunFailed, SettingError, UsageError
+from fedlearn.words.errors import RunFailed, SettingError, UsageError
 
 
 def calls(pool, function, *arguments, **patience):

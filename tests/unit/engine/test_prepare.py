@@ -6,9 +6,9 @@ import pytest
 
 from fedlearn.config import config_from
 from fedlearn.engine.prepare import prepared
-from fedlearn.errors import SettingError
 from fedlearn.models import device
 from fedlearn.models.loaded import with_found_data
+from fedlearn.words.errors import SettingError
 
 
 def test_without_cifar10_the_settings_name_digits_and_say_so(tmp_path):

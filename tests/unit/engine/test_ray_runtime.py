@@ -15,7 +15,7 @@ import pytest
 from fedlearn.config import config_from
 from fedlearn.engine import ENGINES
 from fedlearn.engine.ray_runtime import cluster, folder
-from fedlearn.errors import SettingError, UsageError
+from fedlearn.words.errors import SettingError, UsageError
 
 
 def settings(**engine):

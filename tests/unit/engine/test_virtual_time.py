@@ -13,7 +13,7 @@ from fedlearn.config import config_from
 from fedlearn.devices import Fleet
 from fedlearn.engine.virtual_nodes import PromptNodes
 from fedlearn.engine.virtual_time import Batches, VirtualTimeGrid, with_devices
-from fedlearn.errors import SettingError
+from fedlearn.words.errors import SettingError
 
 NODES = 6
 FIRST = 2

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.config.schema import StrategySettings
-from fedlearn.errors import SettingError
 from fedlearn.folding import STATE, Fold, ParcelPlan, StepSpec
 from fedlearn.folding.steps import FOLD_STEPS, ClippedTo, load_step, steps_of
-from fedlearn.state import Entries
+from fedlearn.words.errors import SettingError
+from fedlearn.words.state import Entries
 from tests.oracles.cohorts import made_cohort, made_report, made_state, plan_for, verdict_of
 
 OPTIONS = {"clip": {"norm": 0.5}}  # of steps that cannot do without, or do more with them; any other takes none

@@ -10,10 +10,10 @@ from torch.nn import functional
 
 from fedlearn.data import from_arrays
 from fedlearn.data.base import DataSpec
-from fedlearn.errors import SettingError
 from fedlearn.models import load_model
 from fedlearn.models.objectives import Classification, objective_for
 from fedlearn.models.torch_model import TorchModel
+from fedlearn.words.errors import SettingError
 
 RNG = np.random.default_rng(1)
 IMAGES = RNG.random((12, 8, 6, 3), np.float32)

@@ -11,12 +11,12 @@ from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.data import load_dataset
 from fedlearn.data.base import DataSpec
-from fedlearn.errors import SettingError
 from fedlearn.models import device as devices
 from fedlearn.models import load_model
 from fedlearn.models.device import CPU, device_of, enter, seed_torch
 from fedlearn.models.inputs import inputs_of
 from fedlearn.models.torch_model import TorchModel
+from fedlearn.words.errors import SettingError
 from tests.oracles import images, texts
 
 SETTINGS = {

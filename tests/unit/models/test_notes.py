@@ -10,11 +10,11 @@ from torch.nn import functional
 
 from fedlearn.data import from_arrays
 from fedlearn.data.base import DataSpec, Examples, TableSchema
-from fedlearn.metrics import ACCURACY, LOSS, TRAIN_LOSS, Metric, Metrics
 from fedlearn.models.loaded import trial
 from fedlearn.models.notes import notes_on, unlike_columns
 from fedlearn.models.objectives import Classification, objective_for
 from fedlearn.models.torch_model import TorchModel
+from fedlearn.words.metrics import ACCURACY, LOSS, TRAIN_LOSS, Metric, Metrics
 
 RNG = np.random.default_rng(1)
 ROWS = from_arrays(RNG.random((200, 4), np.float32), np.arange(200) % 3)

@@ -13,10 +13,10 @@ from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.engine.prepare import has_bfloat16, prepared
-from fedlearn.errors import SettingError
 from fedlearn.models import load_model
 from fedlearn.models.loaded import trial
 from fedlearn.models.torch_model import TorchModel
+from fedlearn.words.errors import SettingError
 from tests.oracles import images, texts
 
 MIXED = {"training.precision": "bfloat16-mixed"}

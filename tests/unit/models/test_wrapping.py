@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from fedlearn.data.base import DataSpec
-from fedlearn.errors import SettingError
 from fedlearn.models.spec import torch_module
 from fedlearn.models.torch_model import TorchModel
+from fedlearn.words.errors import SettingError
 from tests.oracles.images import Small, dataset
 
 

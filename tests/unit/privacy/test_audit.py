@@ -8,7 +8,7 @@ from scipy.stats import binom
 
 from fedlearn.privacy import exponential, geometric, laplace, permute_and_flip, seeded_noise
 from fedlearn.privacy.audit import AuditResult, Verdict, audit, audit_everything
-from fedlearn.privacy.audit_cases import MECHANISM_CASES
+from fedlearn.privacy.audit.cases import MECHANISM_CASES
 from fedlearn.privacy.events import log_ratio_bound
 
 DRAWS = 30_000

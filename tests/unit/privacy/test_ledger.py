@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.errors import BudgetExceeded
 from fedlearn.privacy import NeighboringRelation
 from fedlearn.privacy.ledger import Booking, Ledger, LedgerDamaged, Publication, total
+from fedlearn.words.errors import BudgetExceeded
 
 
 class Shelf:

@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.privacy import disjoint_parts, exponential, geometric, laplace, permute_and_flip, secure_noise
-from fedlearn.privacy.mechanisms import __all__ as MECHANISMS
-from fedlearn.privacy.mechanisms.heard import heard, listening
-from fedlearn.privacy.tape import (
+from fedlearn.privacy.audit.tape import (
     RATIOS,
     Call,
     NotAlike,
@@ -22,6 +20,8 @@ from fedlearn.privacy.tape import (
     log_exponential,
     log_permute_and_flip,
 )
+from fedlearn.privacy.mechanisms import __all__ as MECHANISMS
+from fedlearn.privacy.mechanisms.heard import heard, listening
 
 NOISE = secure_noise()
 UTILITIES = st.lists(st.sampled_from([-math.inf, 0.0, 0.5, 3.0, 40.0]), min_size=1, max_size=5).filter(

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from fedlearn.metrics import ACCURACY, LOSS, MAE, Metric, Metrics
 from fedlearn.report.points import best, compression_ratio, differing, metrics_of, points_of
+from fedlearn.words.metrics import ACCURACY, LOSS, MAE, Metric, Metrics
 from tests.unit.report.conftest import rows_of
 
 DROP = {"compression.codec": "drop"}

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from fedlearn.commands.sweep import _table
 from fedlearn.config import RunConfig
-from fedlearn.metrics import EPSILON, MAE, Metrics
 from fedlearn.report.comparing import compared, write_comparison
 from fedlearn.report.page.sections import sections_of
 from fedlearn.report.points import points_of
@@ -20,6 +19,7 @@ from fedlearn.report.terminal import drawing, plain_line
 from fedlearn.runs.log import RunView
 from fedlearn.sweeps.plan import Run
 from fedlearn.sweeps.results import Result
+from fedlearn.words.metrics import EPSILON, MAE, Metrics
 from tests.unit.report.conftest import FIXED, committed
 
 LOCAL = "spent; add or remove one record; unit: record; local noise"

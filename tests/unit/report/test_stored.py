@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fedlearn.errors import UsageError
 from fedlearn.report.stored import read_run, run_folders
+from fedlearn.words.errors import UsageError
 from tests.unit.report.conftest import STARTED, rows_of, write_events
 
 

@@ -7,11 +7,11 @@ from hashlib import sha256
 
 import pytest
 
-from fedlearn.errors import UsageError
 from fedlearn.runs.appended import MOST_BEHIND, Appended, Written
 from fedlearn.runs.checkpoint import APPENDED
 from fedlearn.runs.folder import EVENTS
 from fedlearn.runs.nodes import NODES
+from fedlearn.words.errors import UsageError
 
 
 def written(data):

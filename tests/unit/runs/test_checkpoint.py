@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from fedlearn.errors import CheckpointError, RunFailed
-from fedlearn.runs import checkpoint
-from fedlearn.runs.checkpoint import CHECKPOINT, RunStore, write_atomically
+from fedlearn.runs import checkpoint, files
+from fedlearn.runs.checkpoint import CHECKPOINT, RunStore
+from fedlearn.runs.files import write_atomically
 from fedlearn.runs.history import RoundRecord
 from fedlearn.runs.memories import packed, unpacked
+from fedlearn.words.errors import CheckpointError, RunFailed
 
-REAL_WRITE = checkpoint._put_into_place
+REAL_WRITE = files._put_into_place
 
 
 class Killed(BaseException):
@@ -144,7 +145,7 @@ def test_kill_at_any_write_leaves_the_old_round_or_the_new_one(tmp_path, monkeyp
         if not before and writes == nth:
             raise Killed
 
-    monkeypatch.setattr(checkpoint, "_put_into_place", write)
+    monkeypatch.setattr(files, "_put_into_place", write)
     with pytest.raises(Killed):
         save(store, 2, accuracy=0.9)
         raise Killed  # more writes than there are
@@ -239,7 +240,7 @@ def test_kill_inside_a_write_leaves_the_file_as_it_was(tmp_path, monkeypatch, st
     def killed(*_):
         raise Killed
 
-    monkeypatch.setattr(*((checkpoint.os, "fsync") if step == "fsync" else (checkpoint.Path, "replace")), killed)
+    monkeypatch.setattr(*((files.os, "fsync") if step == "fsync" else (files.Path, "replace")), killed)
     with pytest.raises(Killed):
         write_atomically(path, b"new and longer")
     assert path.read_bytes() == b"old"

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from fedlearn.config import RunConfig, config_from
-from fedlearn.errors import SettingError, UsageError
 from fedlearn.runs.folder import RunFolder, environment, kept_settings
+from fedlearn.words.errors import SettingError, UsageError
 
 
 def test_settings_are_read_back_as_they_were_written(tmp_path):

@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from fedlearn.errors import BudgetExceeded, UsageError
 from fedlearn.privacy import NeighboringRelation
 from fedlearn.privacy.ledger import Booking, Ledger, LedgerDamaged
 from fedlearn.runs import ledgers
 from fedlearn.runs.ledgers import LedgerFile, names_in
+from fedlearn.words.errors import BudgetExceeded, UsageError
 
 
 def asked(question="q", run="run"):

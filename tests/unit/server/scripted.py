@@ -14,14 +14,14 @@ from flwr.app import ConfigRecord, Error, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedlearn import flower, wire
-from fedlearn.clock import ManualClock
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.exchange import Offers
-from fedlearn.metrics import NEURAL_CLASSIFIER
+from fedlearn.folding.offers import Offers
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.log import EventLog
-from fedlearn.seeding import report_seed
+from fedlearn.words.clock import ManualClock
+from fedlearn.words.metrics import NEURAL_CLASSIFIER
+from fedlearn.words.seeding import report_seed
 from server.app import with_columns
 from server.exchange import Exchange
 from server.run import ServerRun

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from fedlearn.config import config_from, to_flower
-from fedlearn.errors import SettingError
-from fedlearn.metrics import EPSILON, MAE, Metrics
 from fedlearn.models.loaded import traits
 from fedlearn.models.presets import settings_from
-from fedlearn.registry import load_reference
+from fedlearn.plugging.registry import load_reference
+from fedlearn.words.errors import SettingError
+from fedlearn.words.metrics import EPSILON, MAE, Metrics
 from server.app import _ToldLog, has_private_learner
 
 PRIVATE = "tests.end_to_end.plugins.noisy_counts:NoisyCounts"

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn import wire
-from fedlearn.errors import RunFailed, SettingError
 from fedlearn.folding import ParcelPlan
 from fedlearn.runs.checkpoint import RunStore
-from fedlearn.seeding import report_seed
-from fedlearn.state import Entries, layout_of
+from fedlearn.words.errors import RunFailed, SettingError
+from fedlearn.words.seeding import report_seed
+from fedlearn.words.state import Entries, layout_of
 from server.buffer import discounted
 from server.staleness import Staleness
 from strategies.fedavg import FedAvg

@@ -5,8 +5,8 @@ import random
 import pytest
 from flwr.serverapp.strategy import FedAvg as FlowersFedAvg
 
-from fedlearn.cohort import At
 from fedlearn.config import RunConfig
+from fedlearn.words.cohort import At
 from server.draws import Draws, writes_to_all
 from strategies import STRATEGIES
 from strategies.fedavg import FedAvg

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fedlearn.data.cifar10 import SPEC
-from fedlearn.errors import SettingError
-from fedlearn.metrics import NEURAL_CLASSIFIER, PRIVATE_REGRESSOR
 from fedlearn.models.loaded import Traits
 from fedlearn.models.presets import settings_from
-from fedlearn.state import UpdateKind
+from fedlearn.words.errors import SettingError
+from fedlearn.words.metrics import NEURAL_CLASSIFIER, PRIVATE_REGRESSOR
+from fedlearn.words.state import UpdateKind
 from server.fitting import check_fitting, check_parcels, check_trust
 from strategies import load_strategy
 from strategies.fedavg import FedAvg

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 import server.gate
 from fedlearn import flower, wire
-from fedlearn.cohort import Fate, Instruction, Member
 from fedlearn.compression import load_codec, load_downlink
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.errors import Refused
 from fedlearn.folding import STATE as STATE_PARCEL
-from fedlearn.metrics import EPSILON
-from fedlearn.seeding import downlink_seed, report_seed
-from fedlearn.state import layout_of
+from fedlearn.words.cohort import Fate, Instruction, Member
+from fedlearn.words.errors import Refused
+from fedlearn.words.metrics import EPSILON
+from fedlearn.words.seeding import downlink_seed, report_seed
+from fedlearn.words.state import layout_of
 from server.gate import ReportGate
 from tests.oracles.cohorts import plan_for
 from tests.unit.server.scripted import STATE, Node, Scene, honest_content, trained

@@ -10,15 +10,15 @@ from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
 
 import server.gate
 from fedlearn import flower, wire
-from fedlearn.cohort import At, Fate, Instruction, Member
 from fedlearn.config import to_flower
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.virtual_nodes import run_node
 from fedlearn.folding import STATE
-from fedlearn.metrics import EPSILON
 from fedlearn.models.loaded import initial_state
 from fedlearn.models.presets import settings_from
-from fedlearn.state import UpdateKind
+from fedlearn.words.cohort import At, Fate, Instruction, Member
+from fedlearn.words.metrics import EPSILON
+from fedlearn.words.state import UpdateKind
 from server.gate import ReportGate
 from tests.oracles.cohorts import plan_for
 

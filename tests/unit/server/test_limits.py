@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fedlearn.cohort import Fate, NodeReport, Typical
 from fedlearn.config.schema import GateSettings
+from fedlearn.words.cohort import Fate, NodeReport, Typical
 from server.limits import Limits, measured, too_far, typical_after
 
 USUAL = Typical(2.0, 100)

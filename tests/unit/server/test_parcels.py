@@ -7,11 +7,11 @@ import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from fedlearn import flower, wire
-from fedlearn.cohort import Fate, Instruction, Member
 from fedlearn.compression import parcel_codec
 from fedlearn.folding import STATE, Fold, ParcelPlan
-from fedlearn.seeding import parcel_seed, report_seed
-from fedlearn.state import layout_of
+from fedlearn.words.cohort import Fate, Instruction, Member
+from fedlearn.words.seeding import parcel_seed, report_seed
+from fedlearn.words.state import layout_of
 from server.gate import ReportGate
 from strategies.base import Step
 from strategies.fedavg import FedAvg

@@ -7,10 +7,10 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Error, RecordDict
 
 from fedlearn import wire
-from fedlearn.cohort import needed_of
-from fedlearn.errors import RunFailed
 from fedlearn.flower import ErrorCode
 from fedlearn.runs.checkpoint import RunStore
+from fedlearn.words.cohort import needed_of
+from fedlearn.words.errors import RunFailed
 from server.schedules.synchronous import Synchronous
 from tests.oracles import averaging
 from tests.unit.server.scripted import STATE, NetworkGrid, Node, honest_content, trained

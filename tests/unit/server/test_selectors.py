@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.cohort import At
 from fedlearn.config import config_from
-from fedlearn.seeding import rng_for
+from fedlearn.words.cohort import At
+from fedlearn.words.seeding import rng_for
 from server.selectors import SELECTORS, Heard, load_selector, remember, selector_memory
 from server.selectors.oort import Oort
 from server.selectors.power_of_choice import PowerOfChoice

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedlearn.state import Entries, layout_of
+from fedlearn.words.state import Entries, layout_of
 from strategies.collected import Collected
 from strategies.median import COLUMNS, Median, TrimmedMean
 from tests.oracles.cohorts import after as next_of

@@ -11,9 +11,9 @@ from safetensors.numpy import load as safetensors_load
 
 from fedlearn import wire
 from fedlearn.config.schema import StrategySettings
-from fedlearn.errors import RunFailed, SettingError
 from fedlearn.runs.checkpoint import pack_state
-from fedlearn.state import Entries, Sends, UpdateKind, layout_of
+from fedlearn.words.errors import RunFailed, SettingError
+from fedlearn.words.state import Entries, Sends, UpdateKind, layout_of
 from server.grids import CohortGrid
 from strategies import load_strategy
 from strategies.collected import Collected

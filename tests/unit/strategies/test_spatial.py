@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedlearn.config.schema import StrategySettings
-from fedlearn.state import Entries, Sends, layout_of
+from fedlearn.words.state import Entries, Sends, layout_of
 from strategies import load_strategy
 from strategies.masked_mean import MaskedSum
 from strategies.spatial import unbiased_factor

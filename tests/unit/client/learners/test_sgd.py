@@ -12,9 +12,9 @@ from torch.nn import functional
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
-from fedlearn.errors import SettingError
 from fedlearn.models.torch_model import TorchModel
-from fedlearn.seeding import rng_for
+from fedlearn.words.errors import SettingError
+from fedlearn.words.seeding import rng_for
 from tests.oracles.images import MEAN, STD, Small, WithDropout, dataset
 
 ROWS = np.arange(3, 48)  # 45 examples: the last batch of 16 has 13

@@ -18,16 +18,16 @@ from client.learners.sgd import SGD
 from client.learners.stack import networks_for
 from fedlearn.config import config_from
 from fedlearn.data.base import Dataset, DataSpec, Examples
-from fedlearn.metrics import TRAIN_LOSS, WORK_DONE
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.stacks import FunctionalNetwork, StackedNetwork
 from fedlearn.models.torch_model import TorchModel
+from fedlearn.words.metrics import TRAIN_LOSS, WORK_DONE
 from tests.contracts.test_learners import model_and_data
 from tests.oracles.images import Small, WithDropout, dataset
 
 STEP = 1e-5  # by so much of its length one step may differ; 10 rounds by `ROUNDS`
 ROUNDS = 1e-3
-NETWORKS = [name for name, row in MODELS.items() if row.preload == "torch"]
+NETWORKS = [name for name, row in MODELS.items() if row.trains_in_steps]
 SLOW = {"cnn-large", "resnet18", "lstm"}
 SLOW_ROUNDS = SLOW | {"cnn", "transformer"}
 ROUNDED = [name for name in NETWORKS if name != "resnet18"]  # which has a test of its own

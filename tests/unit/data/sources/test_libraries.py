@@ -10,7 +10,7 @@ from PIL import Image
 from torch.utils.data import TensorDataset
 
 from fedlearn.data import from_hf, from_torch
-from fedlearn.errors import DataNotFound, UsageError
+from fedlearn.words.errors import DataNotFound, UsageError
 
 RNG = np.random.default_rng(3)
 PIXELS = RNG.integers(0, 256, (10, 6, 5, 3), np.uint8)

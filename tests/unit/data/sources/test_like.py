@@ -9,7 +9,7 @@ import pytest
 from fedlearn.data import Examples, from_arrays, from_table, from_torch
 from fedlearn.data.base import TableDataset, TableSchema
 from fedlearn.data.sources.like import examples_like, held_out_like
-from fedlearn.errors import UsageError
+from fedlearn.words.errors import UsageError
 
 GREY = from_arrays(np.zeros((10, 6, 4), np.uint8), np.arange(10) % 2).spec
 COLOUR = from_arrays(np.zeros((10, 6, 4, 3), np.uint8), np.arange(10) % 2).spec

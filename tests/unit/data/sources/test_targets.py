@@ -11,7 +11,7 @@ from fedlearn.config.schema import DataSettings
 from fedlearn.data import from_arrays, from_hf, from_torch, load_dataset
 from fedlearn.data.base import Examples
 from fedlearn.data.partitioning import partition_table
-from fedlearn.errors import UsageError
+from fedlearn.words.errors import UsageError
 
 X = np.arange(80, dtype=np.float32).reshape(20, 4)
 CLASSES = np.arange(20) % 3

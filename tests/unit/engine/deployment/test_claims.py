@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from fedlearn.engine.deployment.claims import claim
-from fedlearn.errors import UsageError
+from fedlearn.words.errors import UsageError
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from flwr.common.config import parse_config_args
 from fedlearn.config.policy import Policy
 from fedlearn.engine.deployment.claims import Claim
 from fedlearn.engine.deployment.client import _node_config, _options, _privacy_config
-from fedlearn.errors import UsageError
+from fedlearn.words.errors import UsageError
 
 NEEDED = ["--superlink", "s:1", "--keys", "keys", "--claims", "claims"]
 

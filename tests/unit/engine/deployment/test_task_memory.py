@@ -11,7 +11,6 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 
 from fedlearn import flower, wire
-from fedlearn.cohort import Instruction
 from fedlearn.config import to_flower
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.deployment import task
@@ -21,6 +20,7 @@ from fedlearn.models.loaded import initial_state
 from fedlearn.models.presets import settings_from
 from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile
+from fedlearn.words.cohort import Instruction
 
 NODE, PARTITION = 7, 1
 REAL_PIPE = os.pipe

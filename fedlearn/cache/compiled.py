@@ -1,0 +1,182 @@
+"""Compile functions by numba, and keep their machine code where no other user can change it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
+
+import llvmlite
+import numba
+from numba.core import config
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+from numba.core.serialize import dumps
+
+from fedlearn.cache.trusted import cache_folder, check_ours, open_ours, said_of, say_once
+
+BLAS = "scipy.linalg.cython_blas"
+
+
+def _import_without_scipy() -> None:
+    """Import what numba imports before it compiles, without scipy.linalg, which takes a fifth of a second.
+
+    Numba looks there for a BLAS. A function that multiplies matrices imports it when it is compiled.
+    """
+    if "numba.np.arraymath" in sys.modules or BLAS in sys.modules:
+        return
+    sys.modules[BLAS] = None  # type: ignore[assignment]  # which means that it is not there
+    try:
+        from numba.np import arraymath
+    finally:
+        del sys.modules[BLAS]
+    arraymath._HAVE_BLAS = find_spec("scipy") is not None
+
+
+_import_without_scipy()
+
+
+def compiled(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return a decorator: `numba.njit` with these options, whose machine code is kept where numba keeps it.
+
+    That is ``NUMBA_CACHE_DIR``, beside the file, or in the home; where others may write to it, in our cache folder.
+    Where that cannot be written to either, as in a container of another user, each process compiles it anew.
+
+    Parameters
+    ----------
+    signature
+        With one it is compiled where the decorator stands, not at the first call.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        njit: Any = numba.njit
+        made = njit(**options)(function)
+        if not config.DISABLE_JIT:  # type: ignore[attr-defined]
+            made._cache = _kept(function) or made._cache
+            if signature is not None:
+                made.compile(signature)
+        return made
+
+    return decorate
+
+
+class _Locator(UserProvidedCacheLocator):
+    """Has numba keep compiled code in our cache folder."""
+
+    def __init__(self, function: Any, file: str, folder: Path) -> None:
+        super().__init__(function, file)  # type: ignore[no-untyped-call]
+        where: str = self.get_suitable_cache_subpath(file)  # type: ignore[no-untyped-call]
+        self._cache_path = str(folder / f"compiled-{where}")
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder, for nobody else to write to."""
+        Path(self._cache_path).mkdir(0o700, exist_ok=True)
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _Locator | None:
+        """Return one, unless there is no folder that can be written to."""
+        with suppress(OSError):
+            folder = cache_folder()
+            if folder is not None:
+                found = cls(py_func, py_file, folder)
+                found.ensure_cache_path()
+                return found
+        return None
+
+
+class _InOurFolder(CompileResultCacheImpl):
+    _locator_classes: ClassVar[Any] = [_Locator]  # type: ignore[misc]
+
+
+class _CacheInOurFolder(FunctionCache):
+    _impl_class = _InOurFolder
+
+
+def _kept(function: Callable[..., Any]) -> FunctionCache | None:
+    """Return numba's cache of a function, with files that nobody else can write; None where there is no place."""
+    for kind in (FunctionCache, _CacheInOurFolder):
+        try:
+            kept: Any = kind(function)  # type: ignore[no-untyped-call]
+            folder = Path(kept.cache_path)
+            check_ours(folder.parent, folder.name)
+        except RuntimeError:  # numba has found no folder that can be written to
+            continue
+        except OSError as error:
+            say_once(f"{said_of(error)}: compiled code is kept elsewhere; chmod go-w, or NUMBA_CACHE_DIR, helps")
+            continue
+        kept._cache_file = _Files(folder, kept._impl.filename_base, _texts(Path(function.__code__.co_filename).parent))
+        return kept  # type: ignore[no-any-return]
+    say_once(
+        "compiled code is made anew in each process: neither its folder, nor the home folder, nor that of "
+        "FEDLEARN_CACHE is ours and can be written to; NUMBA_CACHE_DIR may name another"
+    )
+    return None
+
+
+class _Files:
+    """Keeps what was compiled of a function, one file for each signature and processor, in place of numba's own files.
+
+    Numba unpickles whatever lies there. A file begins with the SHA-256 of what it was compiled of and of what follows:
+    one that was cut off, or made of another text, is made anew.
+
+    Parameters
+    ----------
+    folder, name
+        Where they are, and how their names begin.
+    texts
+        All that they depend on beside what numba knows.
+    """
+
+    def __init__(self, folder: Path, name: str, texts: bytes) -> None:
+        self._folder, self._name, self._texts = folder, name, texts
+
+    def load(self, key: Any) -> Any:
+        """Return what is kept under a key of numba's; None where it is not."""
+        try:
+            with open_ours(self._folder.parent, self._folder.name, self._file_of(key)) as file:
+                whole = file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            say_once(f"{said_of(error)}: it is not read, but compiled anew")
+            return None
+        digest, data = whole[: sha256().digest_size], whole[sha256().digest_size :]
+        return pickle.loads(data) if self._digest(data) == digest else None
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep something, if there is room."""
+        packed: bytes = dumps(data)  # type: ignore[no-untyped-call]
+        path = self._folder / self._file_of(key)
+        aside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with open(aside, "wb", opener=lambda name, flags: os.open(name, flags, 0o644)) as file:
+                file.write(self._digest(packed) + packed)
+            aside.replace(path)
+        except OSError as error:
+            say_once(f"{said_of(error)}: compiled code is not kept there, and made anew in each process")
+            with suppress(OSError):
+                aside.unlink()
+
+    def _file_of(self, key: Any) -> str:
+        return f"{self._name}.{sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
+
+    def _digest(self, data: bytes) -> bytes:
+        return sha256(self._texts + data).digest()
+
+
+@cache
+def _texts(folder: Path) -> bytes:
+    """Return a hash of all that is compiled there and of what compiles it.
+
+    Numba looks at the text of a function alone, not at those that it calls.
+    """
+    settings = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("NUMBA_")]
+    versions = f"{numba.__version__} {llvmlite.__version__} {settings}".encode()
+    texts = [path.read_bytes() for path in sorted(folder.glob("*.py"))]
+    return sha256(b"".join(sha256(each).digest() for each in [versions, *texts])).digest()

@@ -1,0 +1,356 @@
+"""The loops of `pooled_convolution.py`; a module of its own, as it imports numba, which compiles them or has them.
+
+An image lies as its rows, pixels and channels do, (H, W, C): a row of a filter's window is a run of numbers.
+
+Forwards, vectors lie along the channels that come out, and each number of the window multiplies them; where few come
+out, along a row of the image, and each weight multiplies them. Of four places the largest stays. Backwards only those
+places have a gradient, a quarter of all, and after a relu half of these: the window of each is added to its filter's
+gradient, and the filter to the window's, times that number. Torch's convolution, which knows of no pooling behind it,
+multiplies all the zeros, too.
+
+Each loop is given the sizes, then addresses: of what it reads, of what it writes, and of memory that it may use
+meanwhile. It returns how many bytes of that it needs; without any, which is an address of 0, it does nothing else.
+
+Shapes: B batch, C channels, H height, W width; O channels that come out, h, w their height and width once pooled; R
+rows of a filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numba.core import types
+from numpy.typing import NDArray
+
+from fedlearn.cache.compiled import compiled
+from fedlearn.kernels.memory import LINE, WITHOUT_PYTHON, arrays_of, part
+from fedlearn.kernels.vectors import CUT, LANES, adding, pooling, pooling_in_rows
+
+Array = NDArray[Any]
+Compiled = TypeVar("Compiled", bound=Callable[..., int])
+SIZES = 10  # B, H, W, C, O, a filter's height and width, padding above and left; whether a relu follows
+WIDTH = 2 * LANES  # numbers of a tile's row
+NARROW = 8  # channels: up to so many come out in one vector of so many lanes
+FEW = 6  # channels: for up to so many, vectors lie along the rows, if these fill them better
+CELLS = 4  # of two times two places: so many lie in a vector along the rows
+CACHE = 4096  # numbers: so many of several small images stay in the processor's first cache
+
+_add_three, _add_five = adding(3, 2), adding(5, 2)
+_pool_narrow, _pool_wide = pooling(2, 1, NARROW), pooling(1, 2, LANES)
+_pool_in_rows = pooling_in_rows(FEW)
+_float32, _float64, _uint8, _uint32, _int64, _uint64 = (
+    arrays_of(each) for each in (types.float32, types.float64, types.uint8, types.uint32, types.int64, types.uint64)
+)
+
+
+def _loop(tensors: int) -> Callable[[Compiled], Compiled]:
+    """Return a decorator: compiled now, of so many addresses of tensors; others may run meanwhile."""
+    given = [types.int64] * (SIZES + tensors + 1)
+    return compiled(types.int64(*given), nogil=True, **WITHOUT_PYTHON)
+
+
+@part
+def _behind(address: int, count: int, itemsize: int) -> int:
+    """Return the first line of the processor's cache behind so many numbers of so many bytes."""
+    return (address + count * itemsize + LINE - 1) // LINE * LINE
+
+
+@part
+def _pooled_sizes(height: int, width: int, high: int, wide: int, above: int, left: int) -> tuple[int, int]:
+    """Return h and w."""
+    return (height + 2 * above - high + 1) // 2, (width + 2 * left - wide + 1) // 2
+
+
+@part
+def _copy(image: Array, first: int, channels: int, above: int, left: int, padded: Array, is_back: bool) -> None:
+    """Copy channels of an image (H, W, C) to where zeros lie around it, or back; those that it has not are left out."""
+    height, width, inside = image.shape
+    stride = (width + 2 * left) * channels
+    for i in range(height):
+        there = padded[(above + i) * stride + left * channels :]
+        if channels == inside:
+            row = _float32(image[i].ctypes.data, (width * inside,))
+            source, target = (there, row) if is_back else (row, there)
+            for j in range(width * inside):
+                target[j] = source[j]
+        else:
+            for j in range(width):
+                for c in range(min(channels, inside - first)):
+                    if is_back:
+                        image[i, j, first + c] = there[j * channels + c]
+                    else:
+                        there[j * channels + c] = image[i, j, first + c]
+
+
+@part
+def _pad_planes(image: Array, above: int, left: int, padded: Array) -> None:
+    """Copy an image (H, W, C) to where zeros lie around it, as (H, C, W): each row of a channel is a run of numbers."""
+    height, width, inside = image.shape
+    plane = width + 2 * left
+    for i in range(height):
+        row = padded[(above + i) * inside * plane + left :]
+        for c in range(inside):
+            for j in range(width):
+                row[c * plane + j] = image[i, j, c]
+
+
+@part
+def _blocks(inside: int, wide: int) -> tuple[int, int, int]:
+    """Return how many blocks of channels there are, how many are in each, and the tiles in a row of a window."""
+    blocks = -(-inside // WIDTH)
+    channels = -(-inside // blocks)
+    return blocks, channels, -(-wide * channels // WIDTH)
+
+
+@part
+def _write_corners(rows: int, columns: int, stride: int, channels: int, begins: Array, later: Array) -> None:
+    """Write where the window of each cell's first place begins, and how much later those of its four places do.
+
+    The last of five is that of `CUT`, which is anywhere.
+    """
+    for i in range(rows):
+        for j in range(columns):
+            begins[i * columns + j] = 2 * (i * stride + j * channels)
+    later[0], later[1], later[2], later[3], later[4] = 0, channels, stride, stride + channels, 0
+
+
+@part
+def _pack(filters: Array, channels: int, packed: Array) -> None:
+    """Write filters (O, C, R, wide) as (groups, R * wide * C, channels), with zeros where there are no more."""
+    outside, inside, high, wide = filters.shape
+    packed[:] = 0
+    for o in range(outside):
+        for c in range(inside):
+            for r in range(high):
+                for k in range(wide):
+                    packed[o // channels, (r * wide + k) * inside + c, o % channels] = filters[o, c, r, k]
+
+
+@_loop(5)
+def convolve_and_pool(
+    batch: int, height: int, width: int, inside: int, outside: int, high: int, wide: int, above: int, left: int,
+    relu: int, x_at: int, filters_at: int, bias_at: int, pooled_at: int, which_at: int, memory: int,
+) -> int:  # fmt: skip
+    """Write the largest numbers (B, h, w, O) of each four of a convolution of images (B, H, W, C), and which they are.
+
+    Filters (O, C, R, wide), bias (O); images are padded by zeros above and below, left and right. Which: uint8.
+    """
+    rows, columns = _pooled_sizes(height, width, high, wide, above, left)
+    # Vectors of sums to be made, in both ways:
+    in_rows = outside <= FEW and 3 * -(-columns // CELLS) <= 2 * -(-columns // 2)
+    is_narrow = outside <= NARROW
+    channels, cells = (NARROW, 2) if is_narrow else (2 * LANES, 1)
+    groups = -(-outside // channels)
+    stride = (width + 2 * left) * inside
+    numbers = high * wide * inside
+    size = (height + 2 * above) * stride + (2 * CELLS if in_rows else 2 * cells * inside)  # a tile reaches past the end
+    of_group = FEW if in_rows else channels
+    packed_at = _behind(memory, groups * channels, 4)
+    padded_at = _behind(packed_at, groups * numbers * of_group, 4)
+    offsets_at = _behind(padded_at, size, 4)
+    end: int = _behind(offsets_at, numbers, 8)
+    if not memory:
+        return end
+
+    floor = np.float32(0 if relu else np.nan)
+    biases, bias = _float32(memory, (groups * channels,)), _float32(bias_at, (outside,))
+    biases[:] = 0
+    for o in range(outside):
+        biases[o] = bias[o]
+    packed = _float32(packed_at, (groups, numbers, of_group))
+    _pack(_float32(filters_at, (outside, inside, high, wide)), of_group, packed)
+    padded, images = _float32(padded_at, (size,)), _float32(x_at, (batch, height, width, inside))
+    padded[:] = 0
+    if in_rows:
+        plane = width + 2 * left
+        offsets = _int64(offsets_at, (numbers,))
+        for r in range(high):
+            for k in range(wide):
+                for c in range(inside):
+                    offsets[(r * wide + k) * inside + c] = r * stride + c * plane + k
+        for n in range(batch):
+            _pad_planes(images[n], above, left, padded)
+            for i in range(rows):
+                for j in range(0, columns, CELLS):  # what a tile writes too much, later ones write over
+                    begin = ((n * rows + i) * columns + j) * outside
+                    _pool_in_rows(
+                        padded_at + 4 * 2 * (i * stride + j), stride, numbers, offsets_at, packed_at, memory, floor,
+                        pooled_at + 4 * begin, which_at + begin, outside,
+                    )  # fmt: skip
+        return end
+    for n in range(batch):
+        _copy(images[n], 0, inside, above, left, padded, False)
+        for g in range(groups - 1, -1, -1):  # what a tile writes too much lies where another one writes after it
+            for i in range(rows):
+                for j in range(0, columns, cells):
+                    begin = ((n * rows + i) * columns + j) * outside + g * channels
+                    tile = (
+                        padded_at + 4 * (2 * i * stride + 2 * j * inside), stride, inside, high, wide * inside,
+                        packed_at + 4 * g * numbers * channels, memory + 4 * g * channels, floor,
+                        pooled_at + 4 * begin, which_at + begin, outside,
+                    )  # fmt: skip
+                    if is_narrow:
+                        _pool_narrow(*tile)
+                    else:
+                        _pool_wide(*tile)
+    return end
+
+
+@part
+def _sum(numbers: Array) -> float:
+    """Return the sum, in float64; of four at a time, as none of these waits for another."""
+    one, two, three, four = 0.0, 0.0, 0.0, 0.0
+    whole = len(numbers) // 4 * 4
+    for i in range(0, whole, 4):
+        one, two = one + numbers[i], two + numbers[i + 1]
+        three, four = three + numbers[i + 2], four + numbers[i + 3]
+    for i in range(whole, len(numbers)):
+        one += numbers[i]
+    total: float = one + two + (three + four)
+    return total
+
+
+@_loop(5)
+def weigh(
+    batch: int, height: int, width: int, inside: int, outside: int, high: int, wide: int, above: int, left: int,
+    _: int, x_at: int, gradient_at: int, which_at: int, of_filters_at: int, of_bias_at: int, memory: int,
+) -> int:  # fmt: skip
+    """Write the gradients of filters (O, C, R, wide) and bias (O), of those of what comes out (B, h, w, O)."""
+    rows, columns = _pooled_sizes(height, width, high, wide, above, left)
+    cells = rows * columns
+    blocks, channels, tiles = _blocks(inside, wide)
+    stride = (width + 2 * left) * channels
+    size = (height + 2 * above) * stride
+    together = max(1, CACHE // size)
+    most = together * cells
+    of_tile = outside * high * WIDTH
+    corners_at = _behind(memory, together * size + WIDTH, 4)  # a tile reaches past the end
+    later_at = _behind(corners_at, cells, 8)
+    held_at = _behind(later_at, CUT + 1, 8)
+    factors_at = _behind(held_at, blocks * tiles * of_tile, 4)
+    offsets_at = _behind(factors_at, outside * most, 4)
+    counts_at = _behind(offsets_at, outside * most, 8)
+    totals_at = _behind(counts_at, outside, 8)
+    end: int = _behind(totals_at, outside, 8)
+    if not memory:
+        return end
+
+    padded = _float32(memory, (together * size + WIDTH,))
+    padded[:] = 0
+    corners, later = _int64(corners_at, (cells,)), _int64(later_at, (CUT + 1,))
+    _write_corners(rows, columns, stride, channels, corners, later)
+    held = _float32(held_at, (blocks, tiles, outside, high, WIDTH))
+    held[:] = 0
+    # Of each filter: the places that have a gradient, and how many they are so far.
+    factors, offsets = _uint32(factors_at, (outside, most)), _int64(offsets_at, (outside, most))
+    counts, totals = _uint64(counts_at, (outside,)), _float64(totals_at, (outside,))
+    totals[:] = 0
+    images = _float32(x_at, (batch, height, width, inside))
+    bits, where = _uint32(gradient_at, (batch * cells * outside,)), _uint8(which_at, (batch * cells * outside,))
+    for begin in range(0, batch, together):
+        some = min(together, batch - begin)
+        counts[:] = 0
+        at = np.uint64(begin * cells * outside)
+        for m in range(some):
+            for p in range(cells):
+                corner = m * size + corners[p]
+                for o in range(outside):
+                    factor, place, count = bits[at], where[at], counts[o]
+                    factors[o, count], offsets[o, count] = factor, corner + later[place]
+                    counts[o] = count + np.uint64(((factor << np.uint32(1)) != 0) & (place != CUT))
+                    at += np.uint64(1)
+        for o in range(outside):
+            totals[o] += _sum(_float32(factors_at + 4 * o * most, (np.int64(counts[o]),)))
+        for b in range(blocks):
+            for m in range(some):
+                _copy(images[begin + m], b * channels, channels, above, left, padded[m * size :], False)
+            for t in range(tiles):
+                for o in range(outside):
+                    if counts[o]:
+                        tile = (
+                            counts[o], factors_at + 4 * o * most, offsets_at + 8 * o * most, memory + 4 * t * WIDTH,
+                            stride, held_at + 4 * ((b * tiles + t) * of_tile + o * high * WIDTH), WIDTH,
+                        )  # fmt: skip
+                        if high == 3:
+                            _add_three(*tile)
+                        else:
+                            _add_five(*tile)
+    of_filters, of_bias = _float32(of_filters_at, (outside, inside, high, wide)), _float32(of_bias_at, (outside,))
+    for o in range(outside):
+        of_bias[o] = totals[o]
+        for c in range(inside):
+            for r in range(high):
+                for k in range(wide):
+                    place = k * channels + c % channels
+                    of_filters[o, c, r, k] = held[c // channels, place // WIDTH, o, r, place % WIDTH]
+    return end
+
+
+@_loop(4)
+def spread(
+    batch: int, height: int, width: int, inside: int, outside: int, high: int, wide: int, above: int, left: int,
+    _: int, gradient_at: int, which_at: int, filters_at: int, of_x_at: int, memory: int,
+) -> int:  # fmt: skip
+    """Write the gradients of images (B, H, W, C), of those of what comes out (B, h, w, O)."""
+    rows, columns = _pooled_sizes(height, width, high, wide, above, left)
+    cells = rows * columns
+    blocks, channels, tiles = _blocks(inside, wide)
+    stride = (width + 2 * left) * channels
+    size = (height + 2 * above) * stride + WIDTH  # a tile reaches past the end
+    of_tile = outside * high * WIDTH
+    corners_at = _behind(memory, size, 4)
+    later_at = _behind(corners_at, cells, 8)
+    packed_at = _behind(later_at, CUT + 1, 8)
+    factors_at = _behind(packed_at, blocks * tiles * of_tile, 4)
+    offsets_at = _behind(factors_at, cells * (CUT + 1) * outside, 4)
+    counts_at = _behind(offsets_at, cells * (CUT + 1) * outside, 8)
+    end: int = _behind(counts_at, cells * (CUT + 1), 8)
+    if not memory:
+        return end
+
+    corners, later = _int64(corners_at, (cells,)), _int64(later_at, (CUT + 1,))
+    _write_corners(rows, columns, stride, channels, corners, later)
+    padded, packed = _float32(memory, (size,)), _float32(packed_at, (blocks, tiles, outside, high, WIDTH))
+    packed[:] = 0
+    filters = _float32(filters_at, (outside, inside, high, wide))
+    for o in range(outside):
+        for c in range(inside):
+            for r in range(high):
+                for k in range(wide):
+                    place = k * channels + c % channels
+                    packed[c // channels, place // WIDTH, o, r, place % WIDTH] = filters[o, c, r, k]
+    # Of each cell's places, the last for what is `CUT`: which filters have a gradient there, and how many they are.
+    factors, offsets = _uint32(factors_at, (cells, CUT + 1, outside)), _int64(offsets_at, (cells, CUT + 1, outside))
+    counts = _uint64(counts_at, (cells, CUT + 1))
+    images = _float32(of_x_at, (batch, height, width, inside))
+    bits, where = _uint32(gradient_at, (batch * cells * outside,)), _uint8(which_at, (batch * cells * outside,))
+    at = np.uint64(0)
+    for n in range(batch):
+        counts[:] = 0
+        for p in range(cells):
+            for o in range(outside):
+                factor, place = bits[at], where[at]
+                count = counts[p, place]
+                factors[p, place, count], offsets[p, place, count] = factor, o * high * WIDTH
+                counts[p, place] = count + np.uint64((factor << np.uint32(1)) != 0)
+                at += np.uint64(1)
+        for b in range(blocks):
+            padded[:] = 0
+            for t in range(tiles):
+                for p in range(cells):
+                    for k in range(CUT):
+                        if counts[p, k]:
+                            listed = (p * (CUT + 1) + k) * outside
+                            tile = (
+                                counts[p, k], factors_at + 4 * listed, offsets_at + 8 * listed,
+                                packed_at + 4 * (b * tiles + t) * of_tile, WIDTH,
+                                memory + 4 * (corners[p] + later[k] + t * WIDTH), stride,
+                            )  # fmt: skip
+                            if high == 3:
+                                _add_three(*tile)
+                            else:
+                                _add_five(*tile)
+            _copy(images[n], b * channels, channels, above, left, padded, True)
+    return end

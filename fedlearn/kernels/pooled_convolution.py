@@ -1,0 +1,224 @@
+"""A convolution and the max pooling behind it in one, by compiled loops (`loops.py`).
+
+What comes out of the convolution alone is never written. Three quarters of it have no gradient, as pooling has not
+taken them, and neither has what a relu behind it has cut off: these are passed over. So a step of `cnn` takes less than
+half of the time that torch's two functions take. The sums have another order than theirs: the last bits differ.
+
+Shapes: B images, C channels, H height, W width; O channels that come out, h, w their height and width once pooled.
+Where there are several nodes, K of them stand before all other axes of each tensor.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from functools import cache
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+from torch.nn import functional
+from torch.overrides import handle_torch_function, has_torch_function_variadic
+
+ROWS = (3, 5)  # of a filter
+MOST = 1 << 17  # weights: beyond, filters do not stay in the processor's caches
+SPILL = 64  # numbers behind what comes out: vectors are written whole
+Pair = int | tuple[int, int]
+
+
+def pooled_conv2d(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: Pair = 0, relu: bool = False
+) -> Tensor:
+    """Return ``max_pool2d(conv2d(x, weight, bias, padding=padding), 2)`` of torch, up to rounding; or relu of it.
+
+    Faster are float32 images on an x86 processor with AVX2, and filters of three or five rows; whatever else is given
+    goes through torch's own functions. Unlike these, a gradient of zero stays zero where an input is infinite or NaN.
+
+    Parameters
+    ----------
+    x
+        (B, C, H, W).
+    weight
+        (O, C, height, width).
+    bias
+        (O,).
+    padding
+        Zeros above and below, left and right.
+    relu
+        Whether negative numbers become 0.
+
+    Returns
+    -------
+    Tensor
+        (B, O, h, w).
+
+    Examples
+    --------
+    >>> pooled_conv2d(torch.arange(16.0).view(1, 1, 4, 4), torch.ones(1, 1, 3, 3))
+    tensor([[[[90.]]]])
+    """
+    given = (x, weight) if bias is None else (x, weight, bias)
+    if has_torch_function_variadic(*given):
+        return handle_torch_function(pooled_conv2d, given, x, weight, bias, padding=padding, relu=relu)
+    if x.ndim == weight.ndim == 4 and is_ours(x, weight, bias, padding):
+        return computed(x, weight, bias, padding, relu)
+    return _by_torch(x, weight, bias, padding, relu)
+
+
+class PooledConv2d(nn.Conv2d):
+    """``nn.Conv2d`` with ``nn.MaxPool2d(2)``, and ``nn.ReLU`` if wanted, behind it; its parameters, by their names.
+
+    Examples
+    --------
+    >>> PooledConv2d(3, 6, 5)(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 6, 14, 14])
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Pair, *, padding: Pair = 0, relu: bool = False
+    ) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, padding=padding)
+        self.relu = relu
+        if has_vectors():  # now, before this process is forked for a message
+            loops()
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return images (B, O, h, w) of images (B, C, H, W)."""
+        padding = cast(tuple[int, int], self.padding)
+        return pooled_conv2d(input, self.weight, self.bias, padding=padding, relu=self.relu)
+
+
+def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bool:
+    """Return whether `computed` takes these; with nodes before all other axes, or without."""
+    channels, height, width = x.shape[-3:]
+    inside, high, wide = weight.shape[-3:]
+    above, left = _pair(padding)
+    return (
+        has_vectors()
+        and _are_plain(x, weight, *([] if bias is None else [bias]))
+        and forward_ad._current_level < 0
+        and not torch.compiler.is_compiling()
+        and not torch.jit._trace.is_tracing()
+        and not torch.is_autocast_enabled("cpu")
+        and channels == inside
+        and x.shape[:-4] == weight.shape[:-4]
+        and high in ROWS
+        and 0 <= above < high < height + 2 * above
+        and 0 <= left < wide < width + 2 * left
+        and 0 < weight.shape[-4:].numel() <= MOST
+        and x.numel() > 0
+        and (bias is None or bias.shape == weight.shape[:-3])
+    )
+
+
+@cache
+def has_vectors() -> bool:
+    """Return whether the loops have been measured to be fast on this processor, and numba compiles at all."""
+    is_compiling = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+    return is_compiling and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
+
+
+def loops() -> Any:
+    """Return the module of our loops, which imports numba; compiled first, if they never were."""
+    from fedlearn.kernels import calling
+
+    return calling
+
+
+def _are_plain(*tensors: Tensor) -> bool:
+    """Return whether all are float32 numbers in this machine's memory, and nobody but torch's autograd looks on.
+
+    Of anything else, as the tensors that stand for others under `torch.func` and in a mode, an address would be a lie.
+    """
+    for each in tensors:
+        if type(each) not in (Tensor, nn.Parameter) or each.dtype is not torch.float32 or not each.is_cpu:
+            return False
+        if not torch._C._has_storage(each) or each.is_neg():
+            return False
+    return not torch._C._are_functorch_transforms_active() and not torch._C._len_torch_dispatch_stack()
+
+
+def computed(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair, relu: bool) -> Tensor:
+    """Return what `pooled_conv2d` returns, by our loops; of several nodes each node's images with its own filters."""
+    if bias is None:
+        bias = weight.new_zeros(weight.shape[:-3])
+    return cast(Tensor, _PooledConvolution.apply(x, weight, bias, _pair(padding), relu))
+
+
+def _by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair, relu: bool) -> Tensor:
+    if weight.ndim == 4:
+        pooled = functional.max_pool2d(functional.conv2d(x, weight, bias, padding=padding), 2)
+        return functional.relu(pooled) if relu else pooled
+    biases = [None] * len(x) if bias is None else bias
+    return torch.stack([_by_torch(*mine, padding, relu) for mine in zip(x, weight, biases, strict=True)])
+
+
+def _pair(given: Any) -> tuple[int, int]:
+    """Return padding of height and width; (-1, -1) for what is said in other ways, as "same" is."""
+    if isinstance(given, int):
+        return given, given
+    return (given[0], given[1]) if isinstance(given, (tuple, list)) and len(given) == 2 else (-1, -1)
+
+
+class _PooledConvolution(torch.autograd.Function):
+    """Keeps of each number that comes out, which of the four it was, if any."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, padding: tuple[int, int], relu: bool) -> Tensor:
+        *nodes, batch, inside, height, width = x.shape
+        outside, _, high, wide = weight.shape[-4:]
+        above, left = padding
+        sizes = (batch, height, width, inside, outside, high, wide, above, left, int(relu))
+        shape = (*nodes, batch, (height + 2 * above - high + 1) // 2, (width + 2 * left - wide + 1) // 2, outside)
+        pooled, which = _room_for(shape, torch.float32), _room_for(shape, torch.uint8)
+        loops().convolve_and_pool(
+            sizes, math.prod(nodes), _channels_last(x), weight.contiguous(), bias.contiguous(), pooled, which
+        )
+        ctx.save_for_backward(x, weight, bias)
+        ctx.sizes, ctx.which = sizes, which
+        out = _channels_first(pooled)
+        return out if x.stride(-3) == 1 else out.contiguous()  # in the format of the images, as torch does
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, bias = ctx.saved_tensors
+        is_differentiated_again = torch.is_grad_enabled()
+        if is_differentiated_again or not _are_plain(gradient, x, weight):
+            *_, above, left, relu = ctx.sizes
+            wanted = [each for each in (x, weight, bias) if each.requires_grad]
+            with torch.enable_grad():
+                again = _by_torch(x, weight, bias, (above, left), relu)
+            found = iter(torch.autograd.grad(again, wanted, gradient, create_graph=is_differentiated_again))
+            return *(next(found) if each.requires_grad else None for each in (x, weight, bias)), None, None
+        gradients, images = _channels_last(gradient), _channels_last(x)
+        nodes = math.prod(x.shape[:-4])
+        of_x = of_weight = of_bias = None
+        if ctx.needs_input_grad[0]:
+            of_x = torch.empty(images.shape, dtype=torch.float32, device="cpu")
+            loops().spread(ctx.sizes, nodes, gradients, ctx.which, weight.contiguous(), of_x)
+            of_x = _channels_first(of_x)
+        if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
+            of_weight, of_bias = (torch.empty(each.shape, dtype=torch.float32, device="cpu") for each in (weight, bias))
+            loops().weigh(ctx.sizes, nodes, images, gradients, ctx.which, of_weight, of_bias)
+        return of_x, of_weight, of_bias, None, None
+
+
+def _room_for(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Return numbers that nobody has set, in order, with room for what is written too much behind them."""
+    strides = [1]
+    for length in shape[:0:-1]:
+        strides.insert(0, strides[0] * length)
+    return torch.empty(strides[0] * shape[0] + SPILL, dtype=dtype, device="cpu").as_strided_(shape, strides)
+
+
+def _channels_last(x: Tensor) -> Tensor:
+    """Return images (..., C, H, W) as (..., H, W, C), in order; those in channels_last format lie so already."""
+    return x.movedim(-3, -1).contiguous()
+
+
+def _channels_first(images: Tensor) -> Tensor:
+    """Change images (..., H, W, C) to (..., C, H, W); this makes no view, so they can be changed in place."""
+    *shape, height, width, channels = images.shape
+    *strides, of_row, of_pixel, of_channel = images.stride()
+    return images.as_strided_((*shape, channels, height, width), (*strides, of_channel, of_row, of_pixel))

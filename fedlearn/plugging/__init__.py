@@ -1,0 +1,1 @@
+"""How code comes in by its name: tables, ``module:attribute``, objects, options."""

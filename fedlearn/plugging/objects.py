@@ -1,0 +1,279 @@
+"""Objects as values of settings: settings are text, so an object is named there by what it is.
+
+What other processes can import goes by its name, ``module:Class``, as on the command line. What they cannot, a class
+made in a script or in a cell of a notebook, is pickled by value (cloudpickle) and named ``object:NAME-FINGERPRINT``.
+Its bytes lie in the folder ``objects`` of the run, where every process of the run finds them, and whoever resumes it.
+
+The fingerprint is that of the code: of what functions do and of the values they stand on, not of file names, line
+numbers or the session. The same cell in another kernel has the same one; a changed cell has another, so that a run
+cannot be resumed with other code unnoticed. A file says which object it holds, and a run's checkpoint its SHA-256: a
+file that was put in another one's place is found before it is unpickled.
+
+Unpickling runs code. It is done where a run is run, resumed or evaluated, never where one is only looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import io
+import json
+import pickle
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+from fedlearn.plugging.own_packages import is_taken
+
+SCHEME = "object:"
+FOLDER = "objects"  # in a run folder
+DIGITS = 16  # of the fingerprint, in hexadecimal
+REFERENCE = re.compile(rf"{SCHEME}(\w+)-([0-9a-f]{{{DIGITS}}})")
+MADE_BY_THE_COMPILER = ("__firstlineno__", "__static_attributes__", "__dict__", "__weakref__")  # of classes
+LARGEST_CHECKPOINT = 1 << 26  # bytes
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+_packed: dict[str, bytes] = {}  # reference -> content of its file, of what this process was given
+_folders: list[Path] = []  # run folders, the latest first
+
+
+def reference_to(value: object, name: str = "") -> str:
+    """Return the text that names an object in settings; it can be loaded by that in this process from now on.
+
+    Parameters
+    ----------
+    name
+        For people; an object is pickled then, importable or not.
+    """
+    if not name and (importable := _importable_name(value)):
+        return importable
+    with _by_value(value):
+        reference = f"{SCHEME}{name or _name_of(value)}-{_fingerprint(value)}"
+        _packed[reference] = _with_header(_pickled(value), reference)
+    return reference
+
+
+def is_reference(text: object) -> bool:
+    """Return whether a setting's value names a pickled object.
+
+    >>> is_reference("object:Net-0123456789abcdef"), is_reference("mylab.models:Net")
+    (True, False)
+    """
+    return isinstance(text, str) and REFERENCE.fullmatch(text) is not None
+
+
+def name_in(reference: str) -> str:
+    """Return what an object is called, without its fingerprint; of other references, what stands behind the colon.
+
+    >>> name_in("object:Net-0123456789abcdef"), name_in("mylab.models:Net")
+    ('Net', 'Net')
+    """
+    match = REFERENCE.fullmatch(reference)
+    return match[1] if match else reference.rpartition(":")[2]
+
+
+def file_of(reference: str) -> str:
+    """Return the name of an object's file in a run folder."""
+    return f"{FOLDER}/{reference.removeprefix(SCHEME)}.pickle"
+
+
+def content_of(reference: str) -> bytes:
+    """Return what that file holds: a line, then the pickle.
+
+    The line has the Python version, the SHA-256 of the pickle, and the name with the fingerprint, which older versions
+    did not write.
+
+    Raises
+    ------
+    ImportError
+        If this process was not given the object, and no run folder that it knows holds it; or if the run's checkpoint
+        names another content.
+    """
+    if reference in _packed:
+        return _packed[reference]
+    for folder in _folders:
+        path = folder / file_of(reference)
+        if path.is_file():
+            content = path.read_bytes()
+            if _stored_digest(folder, reference) not in ("", hashlib.sha256(content).hexdigest()):
+                raise ImportError(f"{path} is other code than the run was begun with: put back what was written")
+            return content
+    where = f"{_folders[0] / file_of(reference)} is not there" if _folders else "no run folder is at hand"
+    raise ImportError(f"{where}: give the object again, from Python")
+
+
+def look_in(folder: str | Path) -> None:
+    """Find objects in a run folder from now on, too; names hold fingerprints, so that no other is taken for one."""
+    path = Path(folder).resolve()
+    if path in _folders:
+        _folders.remove(path)
+    _folders.insert(0, path)
+
+
+def load(reference: str) -> Any:
+    """Return a new copy of a pickled object; a class is the same one each time.
+
+    Raises
+    ------
+    ImportError
+        If it is nowhere, damaged, or of another version of Python.
+    """
+    if not is_reference(reference):
+        raise ImportError(f"a pickled object is written {SCHEME}NAME-FINGERPRINT")
+    header, _, data = content_of(reference).partition(b"\n")
+    version, digest, *name = [*header.decode("ascii", "replace").split(" "), ""][:3]
+    if digest != hashlib.sha256(data).hexdigest():
+        raise ImportError(f"{file_of(reference)} is damaged, or was changed by hand")
+    if name[0] not in ("", reference.removeprefix(SCHEME)):
+        raise ImportError(f"{file_of(reference)} holds other code, {name[0]}: put back what was written")
+    if version != _version():
+        raise ImportError(f"it was stored by Python {version}, and this is {_version()}: give the object again")
+    try:
+        return pickle.loads(data)
+    except Exception as error:  # whatever the code of a stranger raises
+        raise ImportError(f"{type(error).__name__}: {error}") from error
+
+
+def _with_header(data: bytes, reference: str = "") -> bytes:
+    name = reference.removeprefix(SCHEME)
+    return f"{_version()} {hashlib.sha256(data).hexdigest()} {name}".rstrip().encode() + b"\n" + data
+
+
+def _stored_digest(folder: Path, reference: str) -> str:
+    """Return the SHA-256 that a run's checkpoint names for an object; nothing where there is none, or an older one."""
+    path = folder / "checkpoint.json"
+    if not path.exists():
+        return ""
+    try:
+        if not path.is_file() or path.stat().st_size > LARGEST_CHECKPOINT:
+            raise ValueError("it is no file, or far too large")
+        digest = json.loads(path.read_bytes()).get("files", {}).get(file_of(reference), "")
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
+        raise ImportError(f"{path}, which says what code the run was begun with, cannot be read: {error}") from error
+    return str(digest)
+
+
+def _version() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _pickled(value: object) -> bytes:
+    import cloudpickle
+
+    try:
+        data: bytes = cloudpickle.dumps(value)
+    except Exception as error:
+        raise ValueError(f"it cannot be pickled: {error}") from error
+    return data
+
+
+def _name_of(value: object) -> str:
+    """Return what to call an object: classes and functions as they are called, others, as constants, in capitals."""
+    own = getattr(value, "__name__", None)
+    return re.sub(r"\W", "", own if isinstance(own, str) else type(value).__name__.upper()) or "unnamed"
+
+
+# --- what can be imported ---------------------------------------------------------------------------------------------
+
+
+def _importable_name(value: object) -> str:
+    """Return ``module:name`` of a class or function that any process can import, else nothing."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or module == "__main__" or module not in sys.modules:
+        return ""
+    if is_taken(module):  # a user's client.py: in our processes that name is ours
+        return ""
+    found: object = sys.modules[module]
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return f"{module}:{name}" if found is value and _can_be_found(module) else ""
+
+
+def _can_be_found(name: str) -> bool:
+    """Return whether a module is where imports look: pytest, for one, may have made it in another way."""
+    module = sys.modules[name]
+    path = None
+    for end in (place for place, letter in enumerate(f"{name}.") if letter == "."):
+        spec = _found(name[:end], path)
+        if spec is None:
+            return False
+        path = spec.submodule_search_locations
+    return bool(spec.origin == getattr(module, "__file__", spec.origin))
+
+
+def _found(name: str, path: Any) -> Any:
+    specs = (finder.find_spec(name, path) for finder in sys.meta_path)
+    return next((spec for spec in specs if spec is not None), None)
+
+
+@contextmanager
+def _by_value(value: object) -> Iterator[None]:
+    """Have code pickled with a value that other processes cannot find, or find something else by its name."""
+    import cloudpickle
+
+    own = getattr(value, "__module__", None)
+    hidden = {own} if isinstance(own, str) and own in sys.modules and own != "__main__" else set()
+    hidden = {name for name in hidden if not _can_be_found(name)} | {name for name in sys.modules if is_taken(name)}
+    for name in hidden:
+        cloudpickle.register_pickle_by_value(sys.modules[name])
+    try:
+        yield
+    finally:
+        for name in hidden:
+            cloudpickle.unregister_pickle_by_value(sys.modules[name])
+
+
+# --- the fingerprint --------------------------------------------------------------------------------------------------
+
+
+def _fingerprint(value: object) -> str:
+    """Return a hash of what an object is: the same in every session, with the same version of Python."""
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        """Pickles for the hash only: what it writes cannot be read back."""
+
+        def persistent_id(self, each: Any) -> Any:
+            is_plain_set = isinstance(each, set | frozenset) and all(isinstance(part, PLAIN) for part in each)
+            return sorted(map(repr, each)) if is_plain_set else None  # their order is that of the session
+
+        def reducer_override(self, each: Any) -> Any:
+            if isinstance(each, CodeType):
+                return tuple, (_essence(each),)
+            reduced = super().reducer_override(each)
+            if not isinstance(reduced, tuple) or len(reduced) < 3:
+                return reduced
+            _, arguments, state, *_ = reduced
+            if isinstance(each, type):
+                # cloudpickle gives each class a random name, by which a process knows it again.
+                arguments = tuple(part for part in arguments if part != _session_name(each))
+                attributes = {key: part for key, part in state[0].items() if key not in MADE_BY_THE_COMPILER}
+                if not attributes.get("__annotations__", True):
+                    del attributes["__annotations__"]  # made empty when somebody asks for it
+                return tuple, ((arguments, sorted(attributes)),), attributes
+            code, names, *rest = arguments
+            names.pop("__file__", None)
+            return tuple, ((code, names, *rest),), state
+
+    written = io.BytesIO()
+    try:
+        Pickler(written, protocol=5).dump(value)
+    except Exception as error:
+        raise ValueError(f"it cannot be pickled: {error}") from error
+    return hashlib.sha256(written.getvalue()).hexdigest()[:DIGITS]
+
+
+def _session_name(kind: type) -> str:
+    names: Any = importlib.import_module("cloudpickle.cloudpickle")._DYNAMIC_CLASS_TRACKER_BY_CLASS
+    return str(names.get(kind, ""))
+
+
+def _essence(code: CodeType) -> tuple[Any, ...]:
+    """Return what a function does: its code without file and lines."""
+    signature = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    return code.co_name, signature, names, code.co_consts, code.co_code

@@ -1,0 +1,115 @@
+"""Our three packages beside `fedlearn`, whatever else is called so: `server`, `client`, `strategies`.
+
+A user's folder may well have a ``client.py`` or ``strategies.py``, and Python looks there first. Whoever loads our apps
+`claim`s the names: the command, workers, Ray's actors. In a user's own process they are `claimed` while a run goes on,
+and theirs again afterwards. For users, ours are ``fedlearn.server``, ``fedlearn.strategies`` and so on.
+
+Why not move them below `fedlearn`: Flower finds ``server.app:app`` and ``client.app:app`` by these names in a bundle.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("server", "client", "strategies")
+BELOW = "fedlearn."
+
+
+def is_taken(name: str) -> bool:
+    """Return whether a module has the name of one of ours, and is somebody else's."""
+    root = name.partition(".")[0]
+    return root in NAMES and root in sys.modules and not _is_ours(sys.modules[root])
+
+
+def claim() -> None:
+    """Find ours by these names from now on, in this process."""
+    if FIRST not in sys.meta_path:
+        sys.meta_path.insert(0, FIRST)
+    for name in NAMES:
+        if is_taken(name):
+            _theirs.update(_removed(name))
+            sys.modules.update(_below(name, _ours))
+
+
+@contextmanager
+def claimed() -> Iterator[None]:
+    """Find ours by these names as long as the block lasts; afterwards, what the user calls so."""
+    was_claimed = FIRST in sys.meta_path
+    claim()
+    try:
+        yield
+    finally:
+        if not was_claimed:
+            sys.meta_path.remove(FIRST)
+            for name in filter(_is_shadowed, NAMES):
+                _ours.update(_removed(name))
+                sys.modules.update(_below(name, _theirs))
+
+
+class _First:
+    """Finds ours before anything else of these names.
+
+    No subclass of what `importlib.abc` names: to import that takes as long as all else that is imported up to here.
+    """
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, [str(ROOT)]) if path is None and name in NAMES else None
+
+
+class _Below:
+    """Finds ours as ``fedlearn.server`` and so on: the same modules, by another name."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        own = name.removeprefix(BELOW)
+        if own == name or own.partition(".")[0] not in NAMES:
+            return None
+        with claimed():
+            return ModuleSpec(name, self) if _exists(own) else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        with claimed():
+            module = import_module(spec.name.removeprefix(BELOW))
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state  # it keeps the name under which it imports its own parts
+
+
+FIRST, BELOW_FEDLEARN = _First(), _Below()
+_theirs: dict[str, ModuleType] = {}  # modules of the user's that stand aside
+_ours: dict[str, ModuleType] = {}
+
+
+def _exists(own: str) -> bool:
+    parent, _, _ = own.rpartition(".")
+    places = import_module(parent).__path__ if parent else [str(ROOT)]
+    return PathFinder.find_spec(own, places) is not None
+
+
+def _is_ours(module: ModuleType) -> bool:
+    return Path(getattr(module, "__file__", None) or "/").resolve().is_relative_to(ROOT / module.__name__)
+
+
+def _is_shadowed(name: str) -> bool:
+    spec = PathFinder.find_spec(name)
+    return spec is not None and Path(spec.origin or "/").resolve() != ROOT / name / "__init__.py"
+
+
+def _below(name: str, modules: dict[str, ModuleType]) -> dict[str, ModuleType]:
+    return {each: module for each, module in modules.items() if each.partition(".")[0] == name}
+
+
+def _removed(name: str) -> dict[str, ModuleType]:
+    found = _below(name, sys.modules)
+    for each in found:
+        del sys.modules[each]
+    return found

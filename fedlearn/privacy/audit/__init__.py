@@ -1,0 +1,5 @@
+"""The auditors of claims: measured on outputs (`measured`, `cases`), or computed by replays (`replay`, `tape`)."""
+
+from fedlearn.privacy.audit.measured import AuditResult, Verdict, audit, audit_everything
+
+__all__ = ["AuditResult", "Verdict", "audit", "audit_everything"]

@@ -1,0 +1,225 @@
+"""A forest in which every choice is permute-and-flip, with harmonic budgets (eDPRF).
+
+Source: eDPRF, J. Software (China) 2025 no. 7, p. 2935: the split feature and the leaf's label by permute-and-flip,
+the budget of a path in shares 1 / (d + 1 - level), a leaf higher up getting all that is left of its path.
+Permute-and-flip: McKenna, Sheldon 2020 (arXiv:2010.12603). Ours: that a node may choose to stay a leaf (``penalty``),
+and the proofs, in `counting` (composition with missing values), `utilities` and `shares`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.privacy import Noise, PrivacyAccountant
+from fedlearn.private_trees.classes import growing
+from fedlearn.private_trees.classes.classifier import WeightedClassifier
+from fedlearn.private_trees.classes.counting import CodedRecords
+from fedlearn.private_trees.classes.rule import depth_for, trees_for
+from fedlearn.private_trees.classes.shares import SAMPLINGS, Line, harmonic_shares, lines_of_choices, spread_over_trees
+from fedlearn.private_trees.classes.utilities import FloatArray
+from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.parameters import Rule, at_least, none_or, one_of
+
+
+class PermuteAndFlipForest(WeightedClassifier):
+    """A forest whose splits and labels are chosen by permute-and-flip, with harmonic budgets (eDPRF).
+
+    Pure epsilon, add or remove one record. Proofs: composition in `counting`, utilities in `utilities`.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+    n_estimators : int or None, default=None
+        Number of trees, 1 or more. None: by the rule in `rule`, from epsilon, records and columns.
+    sampling : {"disjoint", "same"}, default="disjoint"
+        ``"disjoint"``: each record draws its tree, by itself, and every tree has the whole epsilon (parallel
+        composition). ``"same"``: every tree sees all records, with epsilon / n_estimators (sequential composition).
+    max_depth : int or None, default=None
+        Split levels, 0 or more; never more than there are features. None: by that rule.
+    max_features : int or None, default=None
+        Features that a tree may use, 1 or more, drawn for each tree without looking at the data. None: all.
+    penalty : float, default=0.2
+        Records, times the epsilon that is left, that one more child must gain for a node to split rather than to stay a
+        leaf; 0: nodes always split. Public, so it costs no privacy. The default is about what a noisy label costs at
+        most: with two classes and a lead of g records it is wrong with probability exp(-epsilon g) / 2, which loses g;
+        1 / (2 e epsilon) records at the worst g.
+    leaf : {"counts", "label"}, default="counts"
+        What a leaf publishes, at the same price: noisy counts of all classes, smoothed, from which
+        probabilities follow; or its likeliest class, from which none do.
+    categories : mapping or sequence, default=None
+        For each feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name or position,
+        or one for each feature. Never learned from the data.
+    bins : mapping, default=None
+        For numeric features instead: ascending edges, by name or position.
+    bounds : tuple, sequence of tuples or mapping, default=None
+        Of numeric features without `bins` the declared range, as ``(low, high)`` for all of them, one pair for each, or
+        by name or position; a third member, ``"log"``, spaces bins evenly in the logarithm. Eight even bins, and, where
+        it is not logarithmic, five more at the lower end, where heavy tails begin.
+    classes : sequence, default=None
+        The labels that can occur.
+    class_weight : mapping or None, default=None
+        Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
+    n_declared : float or None, default=None
+        Number of records, where it is public. None: 2 % of epsilon release it, if the rule is asked.
+    max_weight : float or None, default=None
+        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
+        record counts as its weight over this one. None: no weights.
+    missing : {"wp", "drop"}, default="wp"
+        ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
+        ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
+    noise : {"secure", "seeded"}, default="secure"
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+    random_state : int, RandomState or None, default=None
+        Seed of seeded noise, and of all that needs no protection.
+    accountant : PrivacyAccountant or None, default=None
+        Account to spend from; it is asked before the data is touched. None: one of its own.
+    bounds_from_data : bool, default=False
+        Take undeclared categories, bins and classes from the data, with a warning: *not private*, and
+        ``privacy_spent_`` says an infinite epsilon.
+
+    Attributes
+    ----------
+    table_ : NodeTable
+        The trees; values are shares of the classes. All of it may be published.
+    max_depth_ : int
+        Split levels, as given or by the rule.
+    n_estimators_ : int
+        Number of trees, likewise.
+    privacy_spent_ : PrivacySpent
+        What this fit has spent, line by line; epsilon is infinite if it must not be called private.
+    notice_ : str
+        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+    classes_ : ndarray of shape (classes,)
+        The labels, sorted.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Their names, where X had names.
+
+    References
+    ----------
+    .. [1] eDPRF, J. Software (China) 2025 no. 7, p. 2935; that a node may stay a leaf is ours.
+    .. [2] McKenna, Sheldon 2020, arXiv:2010.12603: permute-and-flip.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
+    >>> y = np.where(X[:, 0] == "red", "stop", "go")
+    >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
+    >>> forest = PermuteAndFlipForest(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> print(forest.privacy_spent_)
+    epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
+    >>> forest.predict([["red", "m"], ["green", None]])
+    array(['stop', 'go'], dtype='<U4')
+    """
+
+    rules: ClassVar[dict[str, Rule]] = {
+        **WeightedClassifier.rules,
+        "sampling": one_of(*SAMPLINGS),
+        "n_estimators": none_or(at_least(1)),
+        "max_depth": none_or(at_least(0)),
+        "n_declared": none_or(at_least(0)),
+        "max_features": none_or(at_least(1)),
+        "penalty": at_least(0),
+        "leaf": one_of(*growing.LEAVES),
+    }
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        n_estimators: int | None = None,
+        sampling: str = "disjoint",
+        max_depth: int | None = None,
+        max_features: int | None = None,
+        penalty: float = 0.2,
+        leaf: str = "counts",
+        categories: Any = None,
+        bins: Any = None,
+        bounds: Any = None,
+        classes: Sequence[object] | None = None,
+        class_weight: Mapping[object, float] | None = None,
+        n_declared: float | None = None,
+        max_weight: float | None = None,
+        missing: str = "wp",
+        noise: str = "secure",
+        random_state: Any = None,
+        accountant: PrivacyAccountant | None = None,
+        bounds_from_data: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.n_estimators = n_estimators
+        self.sampling = sampling
+        self.max_depth = max_depth
+        self.max_features = max_features
+        self.penalty = penalty
+        self.leaf = leaf
+        self.categories = categories
+        self.bins = bins
+        self.bounds = bounds
+        self.classes = classes
+        self.class_weight = class_weight
+        self.n_declared = n_declared
+        self.max_weight = max_weight
+        self.missing = missing
+        self.noise = noise
+        self.random_state = random_state
+        self.accountant = accountant
+        self.bounds_from_data = bounds_from_data
+
+    def _num_parts(self) -> int:
+        return self.n_estimators_ if self.sampling == "disjoint" else 1
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        # What is given; what is not is decided by the rule.
+        self.max_depth_, self.n_estimators_ = self.max_depth or 0, self.n_estimators or 1
+
+    def _has_rule(self) -> bool:
+        return self.max_depth is None or self.n_estimators is None
+
+    def _follow_rule(self, records: float, columns: int) -> None:
+        if self.n_estimators is None:
+            self.n_estimators_ = trees_for(self._epsilon_, records)
+        if self.max_depth is None:
+            self.max_depth_ = depth_for(self._epsilon_, records, columns)
+
+    def _shares(self, num_features: int) -> FloatArray:
+        usable = num_features if self.max_features is None else min(self.max_features, num_features)
+        return harmonic_shares(min(self.max_depth_, usable))
+
+    def _lines(self, num_features: int) -> list[Line]:
+        lines = lines_of_choices(self._shares(num_features), self._epsilon_, leaf=self.leaf)
+        return spread_over_trees(lines, num_trees=self.n_estimators_, sampling=self.sampling)
+
+    def _grow(self, records: CodedRecords, noise: Noise, rng: np.random.Generator) -> NodeTable:
+        num_features = len(records.sizes)
+        epsilon = self._epsilon_ if self.sampling == "disjoint" else self._epsilon_ / self.n_estimators_
+        growth, left, counts = growing.grow_by_selection(
+            records,
+            self._allowed(num_features, rng),
+            epsilon=epsilon,
+            shares=self._shares(num_features),
+            rule=growing.SelectionRule("permute_and_flip", "max", self.penalty),
+            noise=noise,
+        )
+        if self.leaf == "counts":
+            value = growing.counts_of_leaves(growth, counts, epsilon=left, noise=noise)
+        else:
+            value = growing.choose_labels(growth, counts, epsilon=left, mechanism="permute_and_flip", noise=noise)
+        return growing.table_of(growth, value)
+
+    def _allowed(self, num_features: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """Return (trees, features) which features each tree may use."""
+        allowed = np.ones((self.n_estimators_, num_features), np.bool_)
+        if self.max_features is not None and self.max_features < num_features:
+            rank = rng.random(allowed.shape).argsort(axis=1).argsort(axis=1)
+            allowed = rank < self.max_features
+        return allowed

@@ -1,0 +1,1 @@
+"""What a node does to train private trees or to send sums."""

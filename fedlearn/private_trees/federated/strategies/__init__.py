@@ -1,0 +1,1 @@
+"""How the server combines trees or sums of the nodes."""

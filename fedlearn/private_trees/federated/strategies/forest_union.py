@@ -1,0 +1,71 @@
+"""The global forest is the union of the nodes' trees.
+
+Every node weighs the same, or by the number of examples that it says it holds (see ``strategy.weighting``; nodes of
+private models say 1 unless sizes are public). Trees that came in earlier rounds stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from flwr.app import RecordDict
+
+from fedlearn import wire
+from fedlearn.words.state import Array, Layout, State, Update, UpdateKind, dense_update
+from strategies.base import RoundStrategy, Step, Turn
+from strategies.collected import Collected
+
+WEIGHT = "weight"
+
+
+class ForestUnion(RoundStrategy[Collected]):
+    """One shot: each node sends its trees once.
+
+    Parameters
+    ----------
+    uniform : bool, default=False
+        Every node's trees weigh alike; else by the number of examples that it says it holds.
+
+    References
+    ----------
+    Vu and Nguyen 2020, algorithm 2; see `strategies/README.md`.
+    """
+
+    accepts = frozenset({UpdateKind.ENSEMBLE})
+    accumulator = "strategies.collected:Collected"
+
+    def __init__(self, *, uniform: bool = False) -> None:
+        super().__init__(uniform=uniform)
+        self._weight = 0.0  # of all nodes whose trees the state holds
+
+    def next_state(self, turn: Turn[Collected]) -> Step:
+        """Return the state's trees and the reported ones, in the order of the cohort."""
+        from fedlearn.private_trees.nodes import NodeTable, union
+
+        state, updates = turn.state, turn.total.updates
+        if not updates:
+            return Step(state)
+        tables = [NodeTable.from_arrays(members(update, state)) for _, update in updates]
+        weights = [weight for weight, _ in updates]
+        if len(state["root"]):
+            tables, weights = [NodeTable.from_arrays(state), *tables], [self._weight, *weights]
+        self._weight = float(sum(weights))
+        return Step(union(tables, weights).to_arrays())
+
+    def memory(self) -> dict[str, Array]:
+        """Return the weight of the state."""
+        return {WEIGHT: np.array([self._weight])} if self._weight else {}
+
+    def remember(self, memory: Mapping[str, Array]) -> None:
+        """Take it back."""
+        self._weight = float(memory[WEIGHT][0]) if WEIGHT in memory else 0.0
+
+    def read(self, content: RecordDict, layout: Layout) -> Update:
+        """Return the trees of a reply, under ``Strategy.start``."""
+        return dense_update(wire.read_members(content))
+
+
+def members(update: Update, state: State) -> dict[str, Array]:
+    """Return what a node sent as arrays of the state's dimensions, with other lengths."""
+    return {name: update[name].values.reshape(-1, *array.shape[1:]) for name, array in state.items()}

@@ -1,0 +1,46 @@
+"""Relay boosting: each round one node adds one tree, fitted to what the ensemble that it received still gets wrong.
+
+The order of the turns is that in which the server draws its cohorts, fixed by the run's seed. Nodes of a round with a
+larger cohort share a turn: all have seen the same ensemble, and the mean of their trees is added.
+
+Source: gradient boosting, Friedman 2001 (doi:10.1214/aos/1013203451);
+`fedlearn.private_trees.numbers.relay` has the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fedlearn.private_trees.federated.strategies.forest_union import ForestUnion, members
+from fedlearn.words.state import UpdateKind
+from strategies.base import Step, Turn
+from strategies.collected import Collected
+
+
+class Relay(ForestUnion):
+    """A sum of trees that grows by one turn in each round.
+
+    Parameters
+    ----------
+    uniform : bool, default=False
+        Makes no difference: the trees of one turn are averaged, whatever their nodes hold.
+
+    References
+    ----------
+    Friedman 2001, "Greedy function approximation: a gradient boosting machine" (doi:10.1214/aos/1013203451).
+    """
+
+    accepts = frozenset({UpdateKind.ENSEMBLE})
+    sums = True
+
+    def next_state(self, turn: Turn[Collected]) -> Step:
+        """Return the state's trees, and the reported ones divided by their number; weights of nodes do not matter."""
+        from fedlearn.private_trees.nodes import NodeTable, union
+
+        state = turn.state
+        grown = [NodeTable.from_arrays(members(update, state)) for _, update in turn.total.updates]
+        if not grown:
+            return Step(state)
+        shared = [replace(table, value=table.value / len(grown)) for table in grown]
+        before = [NodeTable.from_arrays(state)] if len(state["root"]) else []
+        return Step(union([*before, *shared]).to_arrays())

@@ -1,0 +1,223 @@
+"""What all private regressors share: declared parameters, checked input, the account, prediction, pictures.
+
+The order of a fit is the point of this file: parameters are checked, the accountant is asked, and only then is the
+data looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
+
+from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, PrivacyUnit, geometric
+from fedlearn.private_trees.binning import Grid
+from fedlearn.private_trees.columns import numbers_of, table_of, without_imaginary
+from fedlearn.private_trees.domain import Domain
+from fedlearn.private_trees.drawing import Drawable
+from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.numbers.plan import N_SHARE, ask_for
+from fedlearn.private_trees.numbers.randomness import sources
+from fedlearn.private_trees.numbers.training_set import TrainingSet, checked_parts
+from fedlearn.private_trees.parameters import COMMON, Rule, check_parameters
+from fedlearn.private_trees.predicting import predict
+from fedlearn.private_trees.weights import UNIT, check_declared, refuse_weights, shares_of
+
+FloatArray = NDArray[np.float64]
+NOT_DECLARED = "bounds were read from the data: not private"
+
+
+class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the private regressors: subclasses build ``table_`` in ``_grow``."""
+
+    epsilon: float
+    bounds: Any
+    target_bounds: Any
+    categories: Any
+    candidates: int
+    missing: str
+    noise: str
+    random_state: Any
+    accountant: PrivacyAccountant | None
+    bounds_from_data: bool
+    max_weight: float | None = None  # of those that take weights a parameter
+
+    rules: ClassVar[dict[str, Rule]] = COMMON
+
+    def fit(self, X: ArrayLike, y: ArrayLike, **not_taken: Any) -> Self:
+        """Grow the trees; the accountant is asked before the data is touched.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (rows, features)
+            NaN, and what is no number, = missing; categorical features hold their codes 0 .. k - 1. Values outside the
+            bounds are clipped. No row at all is allowed.
+        y : array-like of shape (rows,)
+            Values outside the target bounds are clipped; a row whose target is no number is left out.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        BudgetExceeded
+            If the account does not cover epsilon; nothing is booked and no data touched.
+        ValueError
+            If a parameter is out of its range, or X and y are not as they were declared.
+        """
+        refuse_weights(not_taken, owner=type(self).__name__)
+        return self._fit(X, y)
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """Return (rows,) predictions, inside the target bounds.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (rows, features)
+            As in `fit`; where a value is missing the row goes to all children, its weight divided.
+        """
+        check_is_fitted(self, "table_")
+        return self._predict(self._table(X, reset=False))
+
+    def _fit(
+        self, X: ArrayLike, y: ArrayLike, parts: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        self._check_parameters()
+        check_declared(sample_weight, max_weight=self.max_weight, owner=type(self).__name__)
+        cost = self._cost()
+        accountant = PrivacyAccountant(cost) if self.accountant is None else self.accountant
+        accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a private tree")
+        ask_for(cost, accountant, what=type(self).__name__)
+        if self.bounds_from_data:
+            accountant.spend(math.inf, what=NOT_DECLARED)
+        noise, rng = sources(self.noise, self.random_state)
+        training = self._training_set(X, y, parts, sample_weight)
+        self.table_ = self._grow(training, accountant, noise, rng)
+        self.domain_ = training.domain
+        self.notice_ = "; ".join(filter(None, [noise.notice, "" if training.domain.is_declared else NOT_DECLARED]))
+        self.privacy_spent_: Any = self._spent(accountant)
+        return self
+
+    @abstractmethod
+    def _grow(
+        self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
+    ) -> NodeTable:
+        """Return the trees and book what they cost; `rng` is for what needs no protection."""
+
+    def _predict(self, X: FloatArray) -> FloatArray:
+        low, high = self.domain_.target_bounds
+        return np.clip(predict(self.table_, X)[:, 0], low, high)
+
+    def _cost(self) -> float:
+        """Return what the fit will book; bounds that are read from the data give away more than any epsilon."""
+        return math.inf if self.bounds_from_data else self.epsilon
+
+    def _spent(self, accountant: PrivacyAccountant) -> Any:
+        return accountant.spent
+
+    def _check_parameters(self) -> None:
+        check_parameters(self, self.rules)
+        if self.bounds is None and not self.bounds_from_data and self.categories is None:
+            raise ValueError(
+                "bounds: none declared; pass (low, high) for each feature from public knowledge, or "
+                "bounds_from_data=True, which is not private"
+            )
+        if self.target_bounds is None and not self.bounds_from_data:
+            raise ValueError("target_bounds: none declared; pass (low, high) from public knowledge")
+
+    def _training_set(
+        self, X: ArrayLike, y: ArrayLike, parts: ArrayLike | None, sample_weight: ArrayLike | None
+    ) -> TrainingSet:
+        table, target = self._checked(X, y)
+        domain = self._domain(table, target)
+        table = np.where((domain.categories > 0) & ((table < 0) | (table >= domain.categories)), np.nan, table)
+        grid = Grid.of(domain, candidates=self.candidates)
+        given = checked_parts(parts, rows=len(table), count=self._num_parts())
+        whole = shares_of(sample_weight, rows=len(table), max_weight=self.max_weight)
+        training = TrainingSet(table, target, domain, grid, given, whole)
+        kept = ~np.isnan(target) if given is None else ~np.isnan(target) & (given >= 0)
+        if self.missing == "drop":
+            kept &= ~np.isnan(table).any(axis=1)
+        return training if kept.all() else training.where(kept)
+
+    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return X and y as arrays; only their form is looked at, as an error would tell of a record."""
+        if y is None:
+            raise ValueError("y is None: this regressor requires y to be passed, but the target y is None")
+        table = self._table(X, reset=True)
+        target = column_or_1d(without_imaginary(y), warn=True)
+        target = numbers_of(target, else_missing=True) if self._is_total() else np.asarray(target, np.float64)
+        if not self._is_total():
+            assert_all_finite(target, input_name="y")
+        if len(table) != len(target):
+            raise ValueError(f"X has {len(table)} rows and y {len(target)} targets: they must be as many")
+        return table, target
+
+    def _table(self, X: Any, *, reset: bool) -> FloatArray:
+        """Return (rows, features) X as numbers, NaN where one is missing."""
+        if not self._is_total():
+            return np.asarray(validate_data(self, X, reset=reset, dtype=np.float64))
+        if hasattr(X, "iloc"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return table_of(X)
+        X = without_imaginary(X)
+        return table_of(validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=0))
+
+    def _num_parts(self) -> int:
+        """Return into how many parts the records are divided."""
+        return 1
+
+    def _is_total(self) -> bool:
+        """Return whether no cell makes a fit fail; what is as printed is not like that."""
+        return bool(self.__sklearn_tags__().input_tags.allow_nan)
+
+    def _domain(self, X: FloatArray, y: FloatArray) -> Domain:
+        names = self._names()
+        if self.bounds_from_data:
+            return Domain.from_data(X, y, categories=self.categories, feature_names=names)
+        return Domain.declare(
+            num_features=X.shape[1],
+            bounds=self.bounds,
+            categories=self.categories,
+            target_bounds=self.target_bounds,
+            feature_names=names,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True  # text is no number, so it is missing
+        tags.regressor_tags.poor_score = True  # noise, by design
+        tags.non_deterministic = self.noise == "secure"
+        return tags
+
+
+def released_number(
+    training: TrainingSet,
+    *,
+    epsilon: float,
+    declared: float | None,
+    accountant: PrivacyAccountant,
+    noise: Noise,
+) -> tuple[float, float]:
+    """Return (n, what is left of epsilon): n as declared, else released with a share of epsilon, at least 1.
+
+    One record changes the count by 1. Records that have weights count as these, in whole UNITs: a record changes the
+    sum by UNIT at most.
+    """
+    if declared is not None:
+        return max(float(declared), 1.0), epsilon
+    unit = 1 if training.whole is None else UNIT
+    number = len(training.y) if training.whole is None else int(training.whole.sum())
+    if math.isinf(epsilon):
+        return max(number / unit, 1.0), epsilon
+    share = N_SHARE * epsilon
+    accountant.spend(share, what="number of records", is_secure=noise.is_secure)
+    released = geometric(np.array([number]), sensitivity=unit, epsilon=share, noise=noise)
+    return max(float(released[0] / unit), 1.0), epsilon - share

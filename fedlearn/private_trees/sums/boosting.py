@@ -1,0 +1,153 @@
+"""Private boosting: rounds that choose a partition, release one noisy sum for each of its cells, and take a step.
+
+Source: gradient boosting, Friedman 2001 (doi:10.1214/aos/1013203451); of additive functions of one or two columns,
+which Lou et al. 2013 (doi:10.1145/2487575.2487579) call GA2M, with private histograms as in DP-EBM, Nori et al. 2021
+(arXiv:2106.09680). Ours: pure epsilon, the private choice of the partition as in MWEM (Hardt, Ligett, McSherry 2012,
+arXiv:1012.4763), curvatures that cost nothing, and the rule for the number of rounds.
+
+*Why it is private*, add or remove one record. Every release sees the records through what was published before.
+
+- *Start*, ``START_SHARE`` of epsilon: sums to which a record adds 1 in the L1 norm; geometric noise.
+- *Bins* of numeric columns, ``SHARE`` of epsilon, where the published number of records says that they are worth it:
+  one histogram for each column, geometric noise (`bins`).
+- *Choice*, one for each round: permute-and-flip on utilities that change by at most 1 (`counting.unbalance`), less a
+  penalty for the number of cells, which is public; not monotone.
+- *Sums*, one for each cell: a record lies in one cell, whatever it lacks, and adds a row of L1 norm at most 1 there
+  (`losses`); geometric noise on whole numbers.
+
+These compose one after the other; the plan's shares add up to epsilon. Steps are post-processing, and so is the score
+of each record, as far as it depends on steps; that it also depends on the record is within the sums' sensitivity.
+The plan follows from the start, which is published; which pairs of columns a round may choose from is drawn without
+looking at any data.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.privacy import Noise, PrivacyAccountant, geometric, permute_and_flip
+from fedlearn.private_trees.sums.additive import AdditiveModel, FloatArray, step_of
+from fedlearn.private_trees.sums.bins import SHARE, are_worth_it, private_edges
+from fedlearn.private_trees.sums.counting import cell_sums, unbalance
+from fedlearn.private_trees.sums.losses import UNIT, Loss, pairs_of
+from fedlearn.private_trees.sums.partitions import Partitions
+from fedlearn.private_trees.sums.plan import PAIRS_A_ROUND, START_SHARE, BoostPlan, plan_for
+from fedlearn.private_trees.sums.views import Codes, Views
+from fedlearn.private_trees.weights import Whole, weighed
+
+PENALTY = (
+    0.6  # of a cell, in standard deviations of the noise on its sum: what noise alone would add to the next utility
+)
+
+
+def boost(
+    X: Any,
+    target: FloatArray,
+    *,
+    whole: Whole = None,
+    views: Views,
+    fine: Views,
+    pairs: bool,
+    loss: Loss,
+    epsilon: float,
+    rounds: int | None,
+    accountant: PrivacyAccountant,
+    noise: Noise,
+    rng: np.random.Generator,
+) -> tuple[Views, AdditiveModel]:
+    """Return views, with private bins if they are worth it, and the model of records that were checked; books epsilon.
+
+    Parameters
+    ----------
+    X, target
+        (rows, features) and (rows,).
+    whole
+        (rows,) weights of the records: what each adds to a sum or a utility is multiplied with, rounded towards 0.
+    views, fine
+        What is declared; the fine grids of numeric columns.
+    pairs, loss
+        Whether two columns may be divided by together, and what is minimized.
+    epsilon, rounds
+        What is spent, and in how many rounds; None: by the rule.
+    accountant
+        Covers epsilon.
+    noise, rng
+        The randomness that protects, and the one that need not.
+    """
+    first = START_SHARE * epsilon
+    accountant.spend(first, what="number of records and start", is_secure=noise.is_secure)
+    sums = loss.first_sums(target) if whole is None else weighed(loss.first_of(target), whole).sum(axis=0)
+    released = in_records(geometric(sums, sensitivity=UNIT, epsilon=first, noise=noise))
+    n, left = float(released.sum()), _less(epsilon, START_SHARE)
+    if are_worth_it(fine, SHARE * epsilon, n):
+        accountant.spend(SHARE * epsilon, what="bins of numeric columns", is_secure=noise.is_secure)
+        views = views.with_edges(private_edges(fine.encode(X), fine, epsilon=SHARE * epsilon, noise=noise, whole=whole))
+        left = _less(epsilon, START_SHARE + SHARE)
+    plan = plan_for(left, n, rounds)
+    for what, each in (("choices of cells", plan.choice), ("sums of cells", plan.sums)):
+        accountant.spend(plan.rounds * each, what=f"{what}, {plan.rounds} rounds", is_secure=noise.is_secure)
+    codes, partitions = views.encode(X), Partitions.of(views, pairs=pairs)
+    start = loss.start(released)
+    return views, _rounds(
+        codes, target, whole, start, partitions=partitions, loss=loss, plan=plan, noise=noise, rng=rng
+    )
+
+
+def _less(epsilon: float, share: float) -> float:
+    return epsilon if math.isinf(epsilon) else epsilon * (1 - share)
+
+
+def _rounds(
+    codes: Codes,
+    target: FloatArray,
+    whole: Whole,
+    start: FloatArray,
+    *,
+    partitions: Partitions,
+    loss: Loss,
+    plan: BoostPlan,
+    noise: Noise,
+    rng: np.random.Generator,
+) -> AdditiveModel:
+    score = np.tile(start, (len(target), 1))
+    chosen, steps = [], []
+    for _ in range(plan.rounds):
+        pairs = weighed(pairs_of(loss, score, target), whole)
+        partition = choose(codes, partitions, partitions.drawn(PAIRS_A_ROUND, rng), pairs, loss, plan, noise)
+        sums = cell_sums(codes, partitions, partition, pairs)
+        released = in_records(geometric(sums, sensitivity=UNIT, epsilon=plan.sums, noise=noise))
+        step = step_of(released, loss, variance_of(plan.sums))
+        score += step[partitions.cell_of(partition, codes)]
+        chosen.append(partition)
+        steps.append(step)
+    return AdditiveModel(start, tuple(chosen), tuple(steps))
+
+
+def choose(
+    codes: Codes,
+    partitions: Partitions,
+    wanted: NDArray[np.int64],
+    pairs: NDArray[np.int32],
+    loss: Loss,
+    plan: BoostPlan,
+    noise: Noise,
+) -> int:
+    """Return the number of one of the wanted partitions, likelier the more there is to be mended in its cells."""
+    utilities = unbalance(codes, partitions, wanted, pairs, loss.outputs)
+    cost = PENALTY * math.sqrt(variance_of(plan.sums)) * partitions.cells[wanted] * loss.outputs
+    picked = permute_and_flip((utilities - cost)[None, :], sensitivity=1.0, epsilon=plan.choice, noise=noise)
+    return int(wanted[picked[0]])
+
+
+def in_records(sums: NDArray[np.int64]) -> FloatArray:
+    """Return sums of UNITs as numbers of records."""
+    return sums / UNIT
+
+
+def variance_of(epsilon: float) -> float:
+    """Return the variance of the noise on one sum, in records: that of Laplace noise, but for 1e-12."""
+    return 2 / epsilon**2

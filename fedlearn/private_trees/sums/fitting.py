@@ -1,0 +1,168 @@
+"""What estimators of this folder share: parameters, the account, the declaration, the order of a fit.
+
+Parameters are checked, the accountant is asked, and only then are the data looked at. Of these nothing is refused that
+depends on a single record: an infinite number is clipped, text where a number belongs is missing, a row without a valid
+target is left out, and no row at all is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, PrivacyUnit
+from fedlearn.private_trees.columns import without_imaginary
+from fedlearn.private_trees.numbers.randomness import sources
+from fedlearn.private_trees.parameters import COMMON, Rule, check_parameters
+from fedlearn.private_trees.sums.additive import FloatArray
+from fedlearn.private_trees.sums.views import Codes, Views
+from fedlearn.private_trees.weights import MAX_WEIGHT, Whole, check_declared, shares_of
+from fedlearn.words.errors import BudgetExceeded
+
+NOT_DECLARED = "bounds were read from the data: not private"
+RULES = {**{name: COMMON[name] for name in ("epsilon", "noise")}, "max_weight": MAX_WEIGHT}
+
+
+class PrivateSums(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators that are made of noisy sums over declared cells."""
+
+    epsilon: float
+    bounds: Any
+    categories: Any
+    noise: str
+    random_state: Any
+    accountant: PrivacyAccountant | None
+    bounds_from_data: bool
+    max_weight: float | None
+
+    rules: ClassVar[dict[str, Rule]] = RULES
+    one_each: ClassVar[bool] = False  # whether a numeric column has one view
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from X and y; the accountant is asked before the data is touched.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (rows, features)
+            Numbers within declared bounds, clipped to them, and declared categories; None, NaN and what was not
+            declared = missing, which is a bin of its own. No row at all is allowed.
+        y : array-like of shape (rows,)
+            Targets; a row whose target is NaN, or none of the declared classes, is left out.
+        sample_weight : array-like of shape (rows,) or None, default=None
+            Weights from 0 to `max_weight`, which must be declared; what is beyond is clipped, what is no number counts
+            as 0. None: all are 1.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        BudgetExceeded
+            If the account does not cover epsilon; nothing is booked and no data touched.
+        ValueError
+            If a parameter is out of its range, or X, y and weights are not as they were declared.
+        """
+        self._check_parameters()
+        check_declared(sample_weight, max_weight=self.max_weight, owner=type(self).__name__)
+        accountant = self._account()
+        noise, rng = sources(self.noise, self.random_state)
+        X, y = self._checked_pair(X, y)
+        whole = shares_of(sample_weight, rows=len(y), max_weight=self.max_weight)
+        self._views_ = self._declared(X, one_each=self.one_each)
+        target, kept = self._target(y)
+        if not kept.all():
+            X, target = X.iloc[kept] if hasattr(X, "iloc") else X[kept], target[kept]
+            whole = None if whole is None else whole[kept]
+        self._learn(X, target, whole, accountant, noise, rng)
+        self.notice_ = "; ".join(filter(None, [noise.notice, NOT_DECLARED if self.bounds_from_data else ""]))
+        self.privacy_spent_ = accountant.spent
+        return self
+
+    @abstractmethod
+    def _learn(
+        self,
+        X: Any,
+        target: FloatArray,
+        whole: Whole,
+        accountant: PrivacyAccountant,
+        noise: Noise,
+        rng: np.random.Generator,
+    ) -> None:
+        """Keep what is learned of X (rows, features) and targets (rows,), and book what it costs, before.
+
+        `whole` is (rows,) the weight of each record in UNITs; None: one record each.
+        """
+
+    @abstractmethod
+    def _target(self, y: Any) -> tuple[FloatArray, Any]:
+        """Return (rows,) targets as the model takes them, and which rows are to be kept."""
+
+    def _codes(self, X: Any) -> Codes:
+        return self._views_.encode(self._checked(X, reset=False))
+
+    def _check_parameters(self) -> None:
+        check_parameters(self, self.rules)
+        if self.bounds is None and self.categories is None and not self.bounds_from_data:
+            raise ValueError(
+                "bounds: none declared; pass (low, high) for each feature, or categories, from public knowledge, or "
+                "bounds_from_data=True, which is not private"
+            )
+
+    def _account(self) -> PrivacyAccountant:
+        """Return the account to spend from, if it covers the fit."""
+        cost = math.inf if self.bounds_from_data else float(self.epsilon)
+        accountant = PrivacyAccountant(cost) if self.accountant is None else self.accountant
+        accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a sum over records")
+        if accountant.would_exceed(cost):
+            raise BudgetExceeded(type(self).__name__, epsilon=cost, remaining=accountant.remaining)
+        if self.bounds_from_data:
+            accountant.spend(math.inf, what=NOT_DECLARED)
+        return accountant
+
+    def _declared(self, X: Any, *, one_each: bool) -> Views:
+        if self.bounds_from_data and self.bounds is None:
+            return Views.from_data(X, categories=self.categories, names=self._names(), one_each=one_each)
+        return Views.declare(
+            self.n_features_in_,
+            bounds=self.bounds,
+            categories=self.categories,
+            names=self._names(),
+            one_each=one_each,
+        )
+
+    def _names(self) -> list[str] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else [str(name) for name in names]
+
+    def _checked_pair(self, X: Any, y: Any) -> tuple[Any, Any]:
+        if y is None:
+            raise ValueError("y is None: this estimator requires y to be passed, but the target y is None")
+        X = self._checked(X, reset=True)
+        y = np.asarray(column_or_1d(without_imaginary(y), warn=True))
+        if len(X) != len(y):
+            raise ValueError(f"X has {len(X)} rows and y {len(y)} targets: they must be as many")
+        return X, y
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        """Return X if it is a DataFrame, else as an array; its values are not looked at."""
+        if hasattr(X, "iloc"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        fewest = 1 if self.bounds_from_data else 0
+        X = without_imaginary(X)
+        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=fewest)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags: missing values and strings are welcome; noise makes scores poor on tiny data."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.non_deterministic = self.noise == "secure"
+        return tags

@@ -1,0 +1,108 @@
+"""Writing files so that a crash at any moment loses nothing that was stored.
+
+A file is written aside, synced, and renamed into place; its folder is synced afterwards.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from fedlearn.cache import trusted
+from fedlearn.runs.reading import open_within
+from fedlearn.words.errors import RunFailed
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that it holds either what it held before or all of `data`, whatever happens.
+
+    Raises
+    ------
+    OSError
+        Naming the file, if it cannot be written.
+    """
+    write_together(path.parent, {path.name: data})
+
+
+def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write some files, each as `write_atomically` does, with one sync for all that lie in one folder.
+
+    Parameters
+    ----------
+    files
+        Name within the folder -> content. They are put into place in this order, which no power failure keeps to.
+    """
+    paths = {folder / name: data for name, data in files.items()}
+    for path, data in paths.items():
+        _put_into_place(path, data)
+    for parent, path in {path.parent: path for path in paths}.items():
+        with _naming(path):
+            sync_folder(parent)
+
+
+def _put_into_place(path: Path, data: bytes) -> None:
+    """Write a file aside, sync it, and give it its name."""
+    aside = path.with_name(f".{path.name}.tmp")
+    with _naming(path, aside):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.unlink(missing_ok=True)  # of a kill; were it a link, what it leads to would be written over
+        with aside.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+
+
+@contextmanager
+def _naming(path: Path, aside: Path | None = None) -> Iterator[None]:
+    """Have errors name a file; what could not be put into its place is removed: it may be what fills the disk."""
+    try:
+        yield
+    except OSError as error:
+        if aside is not None:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def write_from(path: Path, position: int, data: bytes) -> None:
+    """Write `data` into a file from a position on, as its end; what lies before it is never touched."""
+    try:
+        is_new = not path.exists()
+        with open_within(path) as file:
+            file.truncate(position)
+            file.seek(position)
+            if file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+        if is_new:
+            sync_folder(path.parent)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Have a folder know its files after any crash; where its disk cannot, a line says so."""
+    if not trusted.sync_folder(folder):
+        trusted.say_once(
+            "the disk of the run folder syncs no folders: after a power failure, not a kill, what was stored last may "
+            "be missing"
+        )
+
+
+@contextmanager
+def storing(folder: Path, path: Path | None = None) -> Iterator[None]:
+    """Say in one line what of the run in `folder` cannot be stored, and what to do.
+
+    Errors name their file; where they do not, it is `path`.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise RunFailed(
+            f"{error.filename or path or folder}: {error.strerror}: it cannot be stored; what was stored before is "
+            f"sound: make room, or let the folder be written to, then go on by --resume {folder}"
+        ) from error

@@ -1,0 +1,1 @@
+"""The words that all packages share: state, cohort, metrics, seeding, clock, errors."""

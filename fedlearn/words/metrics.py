@@ -1,0 +1,418 @@
+"""What is measured in a run, declared once: every reader of a metric asks here what it is called and how it is read.
+
+A model says what its nodes report while they learn and what its evaluation returns (`Metrics`). The declarations travel
+in the event `started` and in summary.json, so that whoever looks at a run knows its columns, those of a model from
+outside, too. Runs that say nothing are read by the metrics that are known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from functools import cache
+from math import inf, isclose, isfinite
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
+
+from fedlearn.words.cohort import NodeReport
+
+ROUNDING = 1e-9  # by which sums and means may miss a bound
+
+COUNTS_IN = "_counts_in"
+"""Ends the name of the column of words that stands beside a privacy loss."""
+
+Measured = Mapping[str, float | None]
+"""Column -> value; None where it was not measured."""
+
+
+class Combine(StrEnum):
+    """How one number is made of what the nodes of a cohort report."""
+
+    MEAN = "mean"  # weighted by examples
+    LARGEST = "largest"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One thing that is measured.
+
+    Parameters
+    ----------
+    name
+        The column of metrics.csv, the key of events and of the summary.
+    title
+        For people; the name with spaces unless given.
+    better
+        Whether larger values are better, smaller ones, or neither.
+    combine
+        What becomes of the nodes' values.
+    headline
+        Runs are judged by it, and the best round is found by it; it must say what is better.
+    unit
+        Stands beside the title on an axis.
+    note
+        A few words under its value.
+    exp_of
+        The metric that it is e to the power of, as the perplexity of a mean cross-entropy: it need not be measured.
+    is_privacy_loss
+        An upper bound on what a record has lost so far: it never falls from round to round, and every result says it.
+    low, high
+        The smallest and the largest value that it can have; a node that says another is not counted. None: no bound.
+    is_result
+        It stands in the result of a run though the state was not evaluated for it, but measured by nodes.
+
+    Examples
+    --------
+    >>> Metric("mean_rank", better="down", headline=True).title
+    'mean rank'
+    """
+
+    name: str
+    title: str = ""
+    better: Literal["up", "down", ""] = ""
+    combine: Combine = Combine.MEAN
+    headline: bool = False
+    unit: str = ""
+    note: str = ""
+    exp_of: str = ""
+    is_privacy_loss: bool = False
+    low: float | None = None
+    high: float | None = None
+    is_result: bool = False
+
+    def __post_init__(self) -> None:
+        """Fill in the title; refuse a headline that nobody could rank."""
+        if not self.title:
+            object.__setattr__(self, "title", self.name.replace("_", " "))
+        if self.headline and not self.better:
+            raise ValueError(f"metric {self.name!r} is a headline: say which is better, 'up' or 'down'")
+
+    @property
+    def axis_title(self) -> str:
+        """The title with the unit."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+    def in_range(self, value: float) -> float | None:
+        """Return a finite value, or the bound that it misses by rounding; None where it cannot be.
+
+        >>> [ACCURACY.in_range(value) for value in (0.5, 1.0 + 1e-15, 7.0)]
+        [0.5, 1.0, None]
+        """
+        bound = min(max(value, -inf if self.low is None else self.low), inf if self.high is None else self.high)
+        return float(bound) if isclose(value, bound, rel_tol=ROUNDING, abs_tol=ROUNDING) else None
+
+    @property
+    def range(self) -> str:
+        """The bounds, in words."""
+        return " ".join(f"{word} {b:g}" for word, b in (("from", self.low), ("to", self.high)) if b is not None)
+
+    def is_better(self, value: float, than: float) -> bool:
+        """Return whether one value beats another."""
+        return value < than if self.better == "down" else value > than
+
+
+TRAIN_LOSS = Metric("train_loss", better="down", low=0)
+WORK_DONE = Metric("work_done", "share of the work done", note="steps taken, of those asked for", low=0, high=1)
+"""Of runs with ``training.partial``."""
+LOSS = Metric("loss", better="down", note="on held-out examples", low=0)
+JUDGING_LOSS = replace(LOSS, headline=True, low=None)
+"""Of a user's own, where it alone says how good a model is."""
+ACCURACY = Metric("accuracy", better="up", headline=True, low=0, high=1)
+MAE = Metric("mae", "MAE", better="down", headline=True, low=0)
+MSE = Metric("mse", "MSE", better="down", low=0)
+PERPLEXITY = Metric("perplexity", better="down", headline=True, exp_of="loss", note="of the next token", low=1)
+MAE_SCALED = Metric("mae_scaled", "MAE scaled", better="down", note="of the declared bounds", low=0)
+EPSILON = Metric("epsilon", combine=Combine.LARGEST, note="spent per record", is_privacy_loss=True, low=0)
+"""The largest that any node has reported, as every record lies on one node."""
+
+
+TEST_EXAMPLES, BEFORE, AFTER = "test_examples", "before", "after"
+"""On how many examples a node has measured a state; and which state: the one it was sent, or what it made of it."""
+
+
+VIRTUAL_SECONDS = Metric("virtual_seconds", "virtual time", unit="s", note="since the run began", low=0)
+
+
+def virtual_time(groups: Iterable[str]) -> tuple[Metric, ...]:
+    """Return the columns of a run whose nodes have devices of these kinds.
+
+    >>> [metric.name for metric in virtual_time(["fast"])][2:]
+    ['virtual_training_seconds', 'reports_fast']
+    """
+    return (
+        VIRTUAL_SECONDS,
+        Metric("virtual_selection_seconds", "selection in virtual time", "down", unit="s", low=0),
+        Metric("virtual_training_seconds", "training in virtual time", "down", unit="s", low=0),
+        *(Metric(f"reports_{group}", f"reports that count, devices: {group}", low=0) for group in groups),
+    )
+
+
+STALE = "commits between a state and its report"
+STALENESS_MEAN = Metric("staleness_mean", "mean staleness", note=STALE, low=0)
+STALENESS_LARGEST = Metric("staleness_largest", "largest staleness", note=STALE, low=0)
+"""Of asynchronous runs: over the reports that were counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How one metric is spread over nodes, each of which has measured it on examples of its own.
+
+    Parameters
+    ----------
+    metric
+        What was measured.
+
+    References
+    ----------
+    Jain et al. 1984, "A quantitative measure of fairness" (DEC-TR-301), for the index: 1 where all are alike, 1 / n
+    where one has all. Li et al. 2020 (arXiv:1905.10497), for the deviation and the worst tenth.
+
+    Examples
+    --------
+    >>> Spread(ACCURACY).of([(30, 0.9), (10, 0.5)])["accuracy_nodes_worst"]
+    0.5
+    """
+
+    metric: Metric
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The columns, in the order of `of`: mean by examples, mean, worst tenth, deviation, Jain's index."""
+        name, title, better, unit = self.metric.name, self.metric.title, self.metric.better, self.metric.unit
+        return (
+            Metric(f"{name}_nodes", f"{title} on nodes", better, unit=unit, note="mean by examples", is_result=True),
+            Metric(f"{name}_nodes_equal", f"{title} on nodes, equal", better, unit=unit, note="mean, each node alike"),
+            Metric(f"{name}_nodes_worst", f"{title} of the worst tenth of nodes", better, unit=unit, is_result=True),
+            Metric(f"{name}_nodes_deviation", f"deviation of {title} over nodes", "down", unit=unit),
+            Metric(f"{name}_nodes_jain", f"Jain index of {title} over nodes", "up"),
+        )
+
+    def of(self, measured: Sequence[tuple[int, float]]) -> dict[str, float | None]:
+        """Return the columns of (number of examples, value) of each node; None where there is none."""
+        names = [metric.name for metric in self.metrics]
+        if not measured:
+            return dict.fromkeys(names)
+        examples, values = np.array(measured, np.float64).T
+        ordered = np.sort(values) if self.metric.better != "down" else -np.sort(-values)
+        worst = ordered[: -(-len(values) // 10)].mean()
+        squares = len(values) * np.square(values).sum()
+        jain = values.sum() ** 2 / squares if squares else 1.0
+        numbers = [np.average(values, weights=examples), values.mean(), worst, values.std(), jain]
+        return {name: float(each) for name, each in zip(names, numbers, strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """The metrics of one kind of model.
+
+    Parameters
+    ----------
+    reported
+        Measured by the nodes of a cohort while they learn.
+    evaluated
+        Measured by `Model.evaluate`, means over examples.
+
+    Examples
+    --------
+    >>> Metrics((TRAIN_LOSS,), (LOSS, ACCURACY)).best_by
+    'accuracy'
+    """
+
+    reported: tuple[Metric, ...] = ()
+    evaluated: tuple[Metric, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse two metrics of one name."""
+        if len({*self.columns}) < len(self.columns):
+            raise ValueError(f"two metrics have one name: {', '.join(self.columns)}")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All names, in the order of the table."""
+        return tuple(metric.name for metric in (*self.reported, *self.evaluated))
+
+    @property
+    def headline(self) -> Metric | None:
+        """What runs are judged by: the first evaluated headline, else the first evaluated one that says what is better.
+
+        None where nothing can be ranked.
+        """
+        ranked = [metric for metric in self.evaluated if metric.better]
+        return next((metric for metric in ranked if metric.headline), ranked[0] if ranked else None)
+
+    @property
+    def best_by(self) -> str:
+        """The headline's name; empty without one."""
+        return self.headline.name if self.headline else ""
+
+    @property
+    def by_interest(self) -> tuple[Metric, ...]:
+        """All of them: evaluations, the headline first, then what was reported."""
+        return (*sorted(self.evaluated, key=self._place), *self.reported)
+
+    @property
+    def results(self) -> tuple[Metric, ...]:
+        """What a run comes to: evaluations, the headline first, scores on nodes, and what a record has lost."""
+        return tuple(m for m in self.by_interest if m.is_privacy_loss or m.is_result or m not in self.reported)
+
+    @property
+    def on_nodes(self) -> tuple[str, ...]:
+        """What a node reports of the states before and after it has trained, beside what it measures on its way.
+
+        >>> Metrics(evaluated=(ACCURACY,)).on_nodes
+        ('test_examples', 'accuracy_before', 'accuracy_after')
+        """
+        names = [metric.name for metric in self.evaluated]
+        return (TEST_EXAMPLES, *(f"{name}_{when}" for when in (BEFORE, AFTER) for name in names))
+
+    @property
+    def privacy_loss(self) -> Metric | None:
+        """What tells how much a record has lost; None of models that promise nothing."""
+        return next((metric for metric in self.reported if metric.is_privacy_loss), None)
+
+    @property
+    def counts_in(self) -> dict[str, str]:
+        """What a table says beside a privacy loss, as the name of a column and its words; nothing without one.
+
+        >>> Metrics((EPSILON,)).counts_in
+        {'epsilon_counts_in': 'spent per record'}
+        """
+        loss = self.privacy_loss
+        return {} if loss is None else {f"{loss.name}{COUNTS_IN}": loss.note}
+
+    def in_words(self, name: str, value: str) -> str:
+        """Return a value as a line says it: what a privacy loss counts in stands behind it.
+
+        >>> Metrics((EPSILON,)).in_words("epsilon", "1.0000")
+        '1.0000 (spent per record)'
+        """
+        loss = self.privacy_loss
+        return value if loss is None or loss.name != name else f"{value} ({loss.note})"
+
+    def completed(self, means: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what was evaluated with what follows from it.
+
+        >>> Metrics(evaluated=(LOSS, PERPLEXITY)).completed({"loss": 0.0})
+        {'loss': 0.0, 'perplexity': 1.0}
+        """
+        follow = (metric for metric in self.evaluated if isinstance(means.get(metric.exp_of), int | float))
+        return {**means, **{metric.name: float(np.exp(means[metric.exp_of])) for metric in follow}}
+
+    def completed_on_nodes(self, reported: Mapping[str, float]) -> dict[str, float]:
+        """Return what follows from what a node reports of the states before and after it has trained."""
+        found: dict[str, Any] = {}
+        for when in (BEFORE, AFTER):
+            means = {metric.name: reported.get(f"{metric.name}_{when}") for metric in self.evaluated}
+            follow = [metric.name for metric in self.evaluated if metric.exp_of]
+            found |= {f"{name}_{when}": value for name, value in self.completed(means).items() if name in follow}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def of(self, name: str) -> Metric:
+        """Return the metric of a name; of a column that is none, one that has nothing but this name."""
+        return next((m for m in (*self.reported, *self.evaluated) if m.name == name), Metric(name))
+
+    def of_node(self, name: str) -> Metric:
+        """Return the metric whose range holds for what a node reports: for accuracy_before that of accuracy."""
+        known = {metric.name: metric for metric in (*self.reported, *self.evaluated)}
+        return known.get(name) or known.get(name.removesuffix(f"_{BEFORE}").removesuffix(f"_{AFTER}"), Metric(name))
+
+    def combined(self, reports: Sequence[NodeReport], before: Measured) -> dict[str, float | None]:
+        """Return what a cohort has measured; None where nobody did.
+
+        Parameters
+        ----------
+        before
+            The row of the round before; a privacy loss is never less than it was there.
+        """
+        return {metric.name: _combined(metric, reports, before) for metric in self.reported}
+
+    def within(self, budget: float, *, note: str = "") -> Metrics:
+        """Return the same, of which no node can report a privacy loss above a budget; `note` says what it counts in."""
+        limited = (replace(m, high=budget, note=note or m.note) if m.is_privacy_loss else m for m in self.reported)
+        return replace(self, reported=tuple(limited))
+
+    def of_other_loss(self) -> Metrics:
+        """Return the same with a loss of which nobody knows how small it can be."""
+        losses = (TRAIN_LOSS.name, LOSS.name)
+        parts = ((replace(m, low=None) if m.name in losses else m for m in p) for p in (self.reported, self.evaluated))
+        return Metrics(*map(tuple, parts))
+
+    def judged_by_loss(self) -> Metrics:
+        """Return the same with the loss before all others: runs are judged by it."""
+        return replace(self, evaluated=(JUDGING_LOSS, *(m for m in self.evaluated if m.name != LOSS.name)))
+
+    def of_loss_alone(self) -> Metrics:
+        """Return the same with nothing evaluated but the loss, by which runs are then judged."""
+        return replace(self, evaluated=(JUDGING_LOSS,))
+
+    def that_hold(self, names: Iterable[str]) -> Metrics:
+        """Return those of some names."""
+        kept = set(names)
+        return Metrics(*(tuple(m for m in part if m.name in kept) for part in (self.reported, self.evaluated)))
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the declarations as plain tables and lists, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of_columns(cls, names: Iterable[str]) -> Metrics:
+        """Return what the columns of a run mean that declares nothing; one that is not known ranks nothing."""
+        columns = list(names)
+        known = {m.name: m for m in (*KNOWN.reported, *KNOWN.evaluated)}
+        reported = {m.name for m in KNOWN.reported}
+        return cls(
+            tuple(known[name] for name in columns if name in reported),
+            tuple(known.get(name, Metric(name)) for name in columns if name not in reported),
+        )
+
+    @classmethod
+    def of_all(cls, several: Iterable[Metrics]) -> Metrics:
+        """Return the metrics of several runs beside each other; of two with one name, the first that was seen."""
+        evaluated: dict[str, Metric] = {}
+        reported: dict[str, Metric] = {}
+        for metrics in several:
+            evaluated |= {m.name: m for m in metrics.evaluated if m.name not in {*evaluated, *reported}}
+            reported |= {m.name: m for m in metrics.reported if m.name not in {*evaluated, *reported}}
+        return cls(tuple(reported.values()), tuple(evaluated.values()))
+
+    def _place(self, metric: Metric) -> int:
+        return 0 if metric is self.headline else 1 if metric.headline else 2
+
+
+def _combined(metric: Metric, reports: Sequence[NodeReport], before: Measured) -> float | None:
+    rows = [(report.num_examples, report.metrics[metric.name]) for report in reports if metric.name in report.metrics]
+    if metric.combine is Combine.MEAN:
+        weight = sum(num_examples for num_examples, _ in rows)
+        value = sum(n * each for n, each in rows) / weight if weight else None
+        value = value if value is not None and isfinite(value) else None  # huge losses overflow their mean
+    else:
+        value = max((each for _, each in rows), default=None)
+    if metric.is_privacy_loss:
+        value = max((each for each in (before.get(metric.name), value) if each is not None), default=None)
+    return value
+
+
+def declared(plain: object) -> Metrics | None:
+    """Return the metrics that `Metrics.to_plain` described; None of anything else, as in an older log."""
+    try:
+        return _plain().validate_python(plain)
+    except (ValidationError, RecursionError):
+        return None
+
+
+@cache
+def _plain() -> TypeAdapter[Metrics]:
+    return TypeAdapter(Metrics)  # made when it is needed, in 10 ms that no worker waits for
+
+
+NEURAL_CLASSIFIER = Metrics((TRAIN_LOSS,), (LOSS, ACCURACY))
+NEURAL_REGRESSOR = Metrics((TRAIN_LOSS,), (MAE, MSE))
+ALL_RIGHT = Metric("all_right", "all labels right", better="up", note="share of examples", low=0, high=1)
+LABELS = Metrics((TRAIN_LOSS,), (LOSS, replace(ACCURACY, note="of single labels"), ALL_RIGHT))
+LANGUAGE = Metrics((TRAIN_LOSS,), (LOSS, PERPLEXITY, ACCURACY))
+PRIVATE_CLASSIFIER = Metrics((EPSILON,), (LOSS, ACCURACY))
+PRIVATE_REGRESSOR = Metrics((EPSILON,), (MAE, MAE_SCALED))
+KNOWN = Metrics((TRAIN_LOSS, EPSILON), (ACCURACY, MAE, PERPLEXITY, LOSS, MSE, MAE_SCALED, ALL_RIGHT))
