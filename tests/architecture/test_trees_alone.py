@@ -27,7 +27,7 @@ def example_of(package):
     return re.search(r"```python\n(.*?)```", text, re.DOTALL)[1]
 
 
-@pytest.mark.parametrize("package", ["trees", "privacy"])
+@pytest.mark.parametrize("package", ["private_trees", "privacy"])
 def test_readme_example_runs_alone_and_prints_what_was_spent(package):
     lines, modules = python(example_of(package))
     assert any(re.match(r"epsilon = (1|0\.4) \(add or remove one record; unit: record\)$", line) for line in lines)
@@ -35,7 +35,7 @@ def test_readme_example_runs_alone_and_prints_what_was_spent(package):
 
 
 def test_readme_example_of_the_trees_has_ten_lines_or_so():
-    code = [line for line in example_of("trees").splitlines() if line]
+    code = [line for line in example_of("private_trees").splitlines() if line]
     assert 8 <= len(code) <= 12
 
 
