@@ -1,213 +1,156 @@
-"""A compose file, read: what each service runs, with what, and after whom.
+"""Read the compose file: what each service runs, what it sees, and which services it waits for.
 
-Only what the harness can honour is accepted: a key that it does not know is an error, never silently left out.
-Specification: https://github.com/compose-spec/compose-spec/blob/main/spec.md
+A key or a form that this reader does not know is an error, so that nothing in the file is left out in silence. The
+Compose Specification is checked by `schema`.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.compose.service import ComposeError, HealthCheck, Joined, Mount, Service
-
-HONOURED = {
-    "build", "cap_add", "cap_drop", "command", "configs", "depends_on", "deploy", "entrypoint", "environment",
-    "healthcheck", "hostname", "image", "init", "network_mode", "networks", "read_only", "restart", "scale",
-    "security_opt", "stop_grace_period", "tmpfs", "user", "volumes", "working_dir",
+READ = {
+    "build", "cap_add", "cap_drop", "command", "configs", "depends_on", "deploy", "environment", "healthcheck",
+    "network_mode", "networks", "read_only", "restart", "stop_grace_period", "tmpfs", "user", "volumes", "working_dir",
 }  # fmt: skip
-# Limits and names that mean nothing to a process, and ports, for which see `Stack.address`.
-LEFT_OUT = {
-    "container_name", "cpus", "expose", "labels", "logging", "mem_limit", "pids_limit", "platform",
-    "ports", "pull_policy", "shm_size", "ulimits",
-}  # fmt: skip
-VARIABLE = re.compile(r"\$(?:(?P<dollar>\$)|(?P<plain>\w+)|\{(?P<name>\w+)(?:(?P<how>:?[-?+])(?P<other>[^}]*))?\})")
-DURATION = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+LEFT_OUT = {"image", "init", "logging", "pids_limit", "ports", "pull_policy", "security_opt"}  # Docker's own business
+VARIABLE = re.compile(r"\$(?:(?P<dollar>\$)|\{(?P<name>\w+)(?::(?P<sign>[-+])(?P<other>[^}]*))?\}|(?P<unknown>))")
 
 
-def read_project(path: Path, variables: Mapping[str, str], *overrides: Path) -> dict[str, Service]:
-    """Return the services of a compose file and its overrides, paths resolved beside the first and variables put in."""
-    tree = yaml.safe_load(path.read_text())
-    for override in overrides:
-        tree = merged(tree, yaml.safe_load(override.read_text()))
-    tree = filled_tree(tree, variables)
+class ComposeError(Exception):
+    """The compose file asks for something that this folder cannot do."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A folder or file that a container sees: of the host (`source`), of a volume, or made of a text (`content`)."""
+
+    target: str
+    source: Path | None = None
+    volume: str = ""
+    content: str = ""
+    read_only: bool = False
+
+
+@dataclass(frozen=True)
+class HealthCheck:
+    """A command whose exit code says whether a container is healthy; times in seconds."""
+
+    command: tuple[str, ...]
+    every: float
+    timeout: float
+
+
+@dataclass(frozen=True)
+class Service:
+    """One service: its command, its surroundings, and the services that it waits for."""
+
+    name: str
+    build: Mapping[str, Any]  # empty where another service builds the image
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    mounts: tuple[Mount, ...]
+    tmpfs: Mapping[str, str]  # path -> mount options
+    networks: Mapping[str, str]  # name -> the service's fixed IPv4 address on it; empty where free
+    depends_on: Mapping[str, str]  # service -> service_started, service_healthy, service_completed_successfully
+    health: HealthCheck | None
+    restart: str  # no, unless-stopped or on-failure
+    replicas: int
+    grace: float  # seconds between SIGTERM and SIGKILL
+    user: str
+    working_dir: str
+    read_only: bool
+    capabilities: tuple[str, ...] | None  # the kernel capabilities that are left; None: as Docker gives them
+
+
+def read_project(path: Path, variables: Mapping[str, str]) -> dict[str, Service]:
+    """Return the services of a compose file by name, with variables put in and paths resolved beside the file."""
+    tree = filled(yaml.safe_load(path.read_text()), variables)
     return {name: _service(name, body, tree, path.parent) for name, body in tree["services"].items()}
 
 
-def merged(tree: Any, override: Any) -> Any:
-    """Put an override over a tree, as ``docker compose -f FILE -f OVERRIDE`` does.
+def filled(tree: Any, variables: Mapping[str, str]) -> Any:
+    """Return a YAML tree with variables put into each of its texts.
 
-    >>> merged({"a": {"command": ["x"], "volumes": ["v"]}}, {"a": {"command": ["y"], "volumes": ["w"], "b": 1}})
-    {'a': {'command': ['y'], 'volumes': ['v', 'w'], 'b': 1}}
+    >>> filled(["${A:-x} ${C} ${C:+y} $$D"], {"A": "", "C": "c"})
+    ['x c y $D']
     """
-    if not isinstance(tree, dict) or not isinstance(override, dict):
-        return override
-    both = {**tree, **{key: merged(tree[key], value) if key in tree else value for key, value in override.items()}}
-    for key in ("volumes", "configs", "tmpfs"):
-        if isinstance(tree.get(key), list) and isinstance(override.get(key), list):
-            both[key] = tree[key] + override[key]
-    return both
-
-
-def seconds(duration: str | float) -> float:
-    """Return the length of a duration such as 1m30s.
-
-    >>> seconds("1m30s"), seconds("500ms")
-    (90.0, 0.5)
-    """
-    parts = re.findall(r"([\d.]+)(us|ms|s|m|h)", str(duration))
-    if "".join(a + b for a, b in parts) != str(duration):
-        raise ComposeError(f"{duration!r} is not a duration such as 10s or 1m30s")
-    return sum(float(number) * DURATION[unit] for number, unit in parts)
-
-
-def filled(text: str, variables: Mapping[str, str]) -> str:
-    """Put variables into a text.
-
-    >>> filled("${A:-x} ${B-y} $C $$D", {"A": "", "B": "", "C": "c"})
-    'x  c $D'
-    """
+    if isinstance(tree, dict):
+        return {key: filled(value, variables) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [filled(value, variables) for value in tree]
 
     def value(match: re.Match[str]) -> str:
         if match["dollar"]:
             return "$"
-        name, how, other = match["plain"] or match["name"], match["how"] or "", match["other"] or ""
-        given = variables.get(name)
-        missing = given is None or (":" in how and not given)
-        if how.endswith("+"):
-            return "" if missing else other
-        if missing and how.endswith("?"):
-            raise ComposeError(f"variable {name} is not set: {other}")
-        return (other if how.endswith("-") else "") if missing else str(given)
+        if match["unknown"] is not None:
+            raise ComposeError(f"{tree!r}: write a variable as ${{NAME}}, ${{NAME:-default}} or ${{NAME:+instead}}")
+        given, other = variables.get(match["name"], ""), match["other"] or ""
+        return (other if given else "") if match["sign"] == "+" else given or other
 
-    return VARIABLE.sub(value, text)
-
-
-def filled_tree(tree: Any, variables: Mapping[str, str]) -> Any:
-    """Put variables into every text of a YAML tree."""
-    if isinstance(tree, dict):
-        return {key: filled_tree(value, variables) for key, value in tree.items()}
-    if isinstance(tree, list):
-        return [filled_tree(value, variables) for value in tree]
-    return filled(tree, variables) if isinstance(tree, str) else tree
+    return VARIABLE.sub(value, tree) if isinstance(tree, str) else tree
 
 
 def _service(name: str, body: dict[str, Any], tree: dict[str, Any], folder: Path) -> Service:
-    unknown = sorted(set(body) - HONOURED - LEFT_OUT)
-    if unknown:
-        raise ComposeError(f"service {name!r}: the harness cannot do {', '.join(unknown)}")
-    deploy = body.get("deploy") or {}
+    if unknown := sorted(set(body) - READ - LEFT_OUT):
+        raise ComposeError(f"service {name!r}: tests/compose cannot do {', '.join(unknown)}")
+    networks = {} if body.get("network_mode") == "none" else body.get("networks") or {"default": {}}
     return Service(
         name=name,
-        build=_build(body, tree, folder),
-        entrypoint=_words(body.get("entrypoint")),
-        command=_words(body.get("command")),
-        environment=_environment(body.get("environment") or {}),
-        mounts=(*_volumes(body, tree, folder), *_configs(body, tree, folder)),
-        tmpfs={entry.partition(":")[0]: entry.partition(":")[2] for entry in _many(body.get("tmpfs"))},
-        networks=_networks(body, tree.get("networks") or {}),
-        depends_on=_depends_on(body.get("depends_on") or {}),
+        build=body.get("build") or {},
+        command=tuple(map(str, body["command"])),
+        environment=dict(body.get("environment") or {}),
+        mounts=(*_volumes(body, tree, folder), *_configs(body, tree)),
+        tmpfs={entry.partition(":")[0]: entry.partition(":")[2] for entry in body.get("tmpfs") or ()},
+        networks={
+            each: (networks[each] or {}).get("ipv4_address", "") if isinstance(networks, dict) else ""
+            for each in networks
+        },
+        depends_on={other: entry["condition"] for other, entry in (body.get("depends_on") or {}).items()},
         health=_health(body.get("healthcheck")),
         restart=str(body.get("restart") or "no"),
-        replicas=int(body.get("scale") or deploy.get("replicas") or 1),
-        grace=seconds(body.get("stop_grace_period", "10s")),
+        replicas=int((body.get("deploy") or {}).get("replicas") or 1),
+        grace=_seconds(body.get("stop_grace_period", "10s")),
         user=str(body.get("user") or ""),
         working_dir=body.get("working_dir") or "",
-        hostname=body.get("hostname") or "",
         read_only=bool(body.get("read_only")),
-        init=bool(body.get("init")),
         capabilities=tuple(body.get("cap_add") or ()) if body.get("cap_drop") == ["ALL"] else None,
     )
 
 
-def _many(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else list(value or [])
-
-
-def _words(value: Any) -> tuple[str, ...] | None:
-    if value is None:
-        return None
-    return tuple(shlex.split(value)) if isinstance(value, str) else tuple(str(word) for word in value)
-
-
-def _build(body: dict[str, Any], tree: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return how the image is built: by this service, or by another one that gives it the same name."""
-    others = [one for one in tree["services"].values() if one.get("build") and one.get("image") == body.get("image")]
-    value = body.get("build") or (others[0]["build"] if body.get("image") and others else {})
-    build = {"context": value} if isinstance(value, str) else dict(value)
-    return {**build, "context": (folder / build.get("context", ".")).resolve()} if build else {}
-
-
-def _environment(value: Any) -> dict[str, str]:
-    pairs = dict(entry.partition("=")[::2] for entry in value) if isinstance(value, list) else value
-    return {key: _scalar(one) for key, one in pairs.items()}
-
-
-def _scalar(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else "" if value is None else str(value)
-
-
-def _depends_on(value: Any) -> dict[str, str]:
-    if isinstance(value, list):
-        return dict.fromkeys(value, "service_started")
-    return {name: body["condition"] for name, body in value.items()}
-
-
-def _networks(body: dict[str, Any], declared: dict[str, Any]) -> dict[str, Joined]:
-    if body.get("network_mode") == "none":
-        return {}
-    given = body.get("networks") or ["default"]
-    bodies = given if isinstance(given, dict) else dict.fromkeys(given)
-    joined = {}
-    for name, one in bodies.items():
-        pools = ((declared.get(name) or {}).get("ipam") or {}).get("config") or [{}]
-        subnet = pools[0].get("subnet", "").rpartition(".")[0]
-        joined[name] = Joined((one or {}).get("ipv4_address", ""), subnet)
-    return joined
-
-
 def _volumes(body: dict[str, Any], tree: dict[str, Any], folder: Path) -> list[Mount]:
     mounts = []
-    for entry in body.get("volumes") or []:
-        if isinstance(entry, str):
-            source, target, *mode = entry.split(":")
-            read_only = "ro" in ",".join(mode).split(",")
-        else:
-            source, target, read_only = entry.get("source", ""), entry["target"], bool(entry.get("read_only"))
-        if source.startswith((".", "/", "~")):
-            mounts.append(Mount(target, (folder / Path(source).expanduser()).resolve(), read_only=read_only))
+    for entry in body.get("volumes") or ():
+        source, target, *mode = entry.split(":")
+        if source.startswith((".", "/")):
+            mounts.append(Mount(target, (folder / source).resolve(), read_only=mode == ["ro"]))
         elif source in (tree.get("volumes") or {}):
-            mounts.append(Mount(target, volume=source, read_only=read_only))
+            mounts.append(Mount(target, volume=source, read_only=mode == ["ro"]))
         else:
             raise ComposeError(f"volume {source!r} of {entry!r} is not declared under `volumes`")
     return mounts
 
 
-def _configs(body: dict[str, Any], tree: dict[str, Any], folder: Path) -> list[Mount]:
-    mounts = []
-    for entry in body.get("configs") or []:
-        name = entry if isinstance(entry, str) else entry["source"]
-        target = f"/{name}" if isinstance(entry, str) else entry.get("target", f"/{name}")
-        config = tree["configs"][name]
-        source = (folder / config["file"]).resolve() if "file" in config else None
-        mounts.append(Mount(target, source, content=config.get("content", ""), read_only=True))
-    return mounts
+def _configs(body: dict[str, Any], tree: dict[str, Any]) -> list[Mount]:
+    entries = body.get("configs") or ()
+    return [Mount(e["target"], content=tree["configs"][e["source"]]["content"], read_only=True) for e in entries]
 
 
-def _health(value: dict[str, Any] | None) -> HealthCheck | None:
-    if not value or value.get("disable"):
+def _health(body: dict[str, Any] | None) -> HealthCheck | None:
+    if not body:
         return None
-    test = value["test"]
-    if isinstance(test, str):
-        command = ("/bin/sh", "-c", test)
-    else:
-        command = tuple(test[1:]) if test[0] == "CMD" else ("/bin/sh", "-c", test[1])
-    times = {
-        key: seconds(value[key]) for key in ("interval", "timeout", "start_period", "start_interval") if key in value
-    }
-    return HealthCheck(command, retries=int(value.get("retries", 3)), **times)
+    kind, *command = body["test"]
+    if kind != "CMD":
+        raise ComposeError(f"health check {body['test']}: write it as [CMD, word, ...]")
+    return HealthCheck(tuple(command), every=_seconds(body["start_interval"]), timeout=_seconds(body["timeout"]))
+
+
+def _seconds(duration: str) -> float:
+    if not re.fullmatch(r"[\d.]+s", duration):
+        raise ComposeError(f"{duration!r}: write it in seconds, as 10s")
+    return float(duration[:-1])

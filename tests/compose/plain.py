@@ -1,85 +1,110 @@
-"""Containers as plain processes: no root needed; what is read from the compose file is rewritten to fit.
+"""Let a container be plain processes of this host, without root: what the compose file says of it is rewritten to fit.
 
 Each container has a loopback address of its own, so that ports stay as they are. In commands, environments and mounted
-text files, ``service:port`` becomes that service's address, the container's own names for itself (``0.0.0.0``,
-``127.0.0.1``, ``localhost``) its own, and every path at which something is mounted the folder that stands for it. There
-is no isolation: users, capabilities, read-only roots and networks are as on the host, but a service that shares no
-network with another does not learn its address.
+text files three things are rewritten: `service:port` becomes the service's address; the container's names for itself
+(`0.0.0.0`, `127.0.0.1`, `localhost`) become its own address; each path at which something is mounted becomes the folder
+that stands for it. There is no isolation: users, capabilities and read-only roots are as on the host, and only the
+address of a service that shares no network stays unknown to a container.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from tests.compose.container import MARK, Container
-from tests.compose.service import Mount
+from tests.compose.file import ComposeError, Mount, Service
 
 OWN = ("0.0.0.0", "127.0.0.1", "localhost")
 SYSTEM = ("/dev", "/etc", "/home", "/opt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/usr", "/var")
 SMALL = 1 << 16  # bytes; a mounted file above this is no settings file
+MARK = "COMPOSE_CONTAINER"  # in the environment of each process of a container, so that its orphans are found, too
+NETWORK = f"127.{1 + os.getpid() % 250}.{1 + os.getpid() // 250 % 250}"  # first three bytes of all addresses
+NOT_COPIED = shutil.ignore_patterns("__pycache__")
 
 
-class PlainWiring:
-    """Addresses 127.x.y.z, folders, and rewritten text."""
+class Image(NamedTuple):
+    """The files that a Dockerfile copies: the folder in the container, and the folder that stands for it here."""
 
-    wrappers = 0
+    working_dir: str
+    folder: Path
 
-    def __init__(self, base: Path, network: str = "") -> None:
-        self._base = base
-        self.network = network or f"127.{1 + os.getpid() % 250}.{1 + os.getpid() // 250 % 250}"
-        self._containers: list[Container] = []
 
-    def place(self, container: Container) -> None:
-        self._containers.append(container)
-        for target in container.service.tmpfs:
-            _own(container, target).mkdir(parents=True, exist_ok=True)
-        for mount in container.service.mounts:
-            link = _own(container, mount.target)
+def copied(build: Mapping[str, Any], context: Path, folder: Path) -> Image:
+    """Do the COPY steps of a Dockerfile; this host's Python and nginx stand for what its RUN steps install."""
+    image = Image("/", folder)
+    for line in build.get("dockerfile_inline", "").splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "WORKDIR":
+            image = Image(rest, folder / rest.strip("/"))
+        elif word == "COPY":
+            *sources, target = rest.split()
+            into = image.folder / target
+            for source in map(context.joinpath, sources):
+                if source.is_dir():
+                    shutil.copytree(source, into, ignore=NOT_COPIED, dirs_exist_ok=True)
+                else:
+                    into.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(source, into)
+        elif word not in ("FROM", "ARG", "RUN"):
+            raise ComposeError(f"tests/compose cannot do the Dockerfile step {word}")
+    return image
+
+
+class Surroundings:
+    """What one container has instead of Docker's isolation: its folders, its address, and texts rewritten to both.
+
+    `everyone` holds the surroundings of all containers of the stack, these included; the place in it is the address.
+    """
+
+    def __init__(
+        self, service: Service, folder: Path, image: Image, volumes: Path, everyone: list[Surroundings]
+    ) -> None:
+        self.service = service
+        self.folder = folder
+        self.address = f"{NETWORK}.{2 + len(everyone)}"
+        self._image = image
+        self._everyone = everyone
+        everyone.append(self)
+        for target in service.tmpfs:
+            self._own(target).mkdir(parents=True, exist_ok=True)
+        for mount in service.mounts:
+            link = self._own(mount.target)
             link.parent.mkdir(parents=True, exist_ok=True)
             if _text_of(mount) is None:
-                source = self._base / "volumes" / mount.volume if mount.volume else mount.source
+                source = volumes / mount.volume if mount.volume else mount.source
                 assert source is not None
                 if not source.exists():
                     source.mkdir(parents=True)
                 link.symlink_to(source)
 
-    def command(self, container: Container, words: Sequence[str]) -> tuple[list[str], dict[str, str], Path]:
-        image, service = container.image, container.service
-        for mount in service.mounts:
+    def process(self, words: Sequence[str]) -> tuple[list[str], dict[str, str], Path]:
+        """Return command line, environment and working directory of one process of the container."""
+        for mount in self.service.mounts:
             text = _text_of(mount)
             if text is not None:
-                _own(container, mount.target).write_text(self._rewritten(text, container))
-        given = {**dict(image.environment), **service.environment}
-        env = {key: self._rewritten(value, container, alone=True) for key, value in given.items()}
+                self._own(mount.target).write_text(self._rewritten(text))
+        env = {key: self._rewritten(value, alone=True) for key, value in self.service.environment.items()}
         env = {
-            "HOME": str(container.folder), "LANG": "C.UTF-8", **env,
+            "HOME": str(self.folder), "LANG": "C.UTF-8", **env,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin",
-            "PYTHONPATH": ":".join([*filter(None, [env.get("PYTHONPATH")]), str(image.inside("."))]),
-            MARK: str(container.folder),
+            "PYTHONPATH": ":".join([*filter(None, [env.get("PYTHONPATH")]), str(self._image.folder)]),
+            MARK: str(self.folder),
         }  # fmt: skip
-        cwd = service.working_dir or image.working_dir
-        line = ["setpriv", "--pdeathsig", _last_word(words), *(self._rewritten(word, container) for word in words)]
-        return line, env, Path(self._rewritten(cwd, container) if cwd != "/" else container.folder)
+        cwd = self.service.working_dir or self._image.working_dir
+        line = ["setpriv", "--pdeathsig", _last_signal(words), *map(self._rewritten, words)]
+        return line, env, Path(self._rewritten(cwd)) if cwd != "/" else self.folder
 
-    visit = command
-
-    def address(self, container: Container, seen_from: Container) -> str:
-        shared = container is seen_from or set(container.service.networks) & set(seen_from.service.networks)
-        return f"{self.network}.{2 + self._containers.index(container)}" if shared else ""
-
-    def close(self) -> None:
-        """Nothing was made that outlives the processes."""
-
-    def _rewritten(self, text: str, container: Container, *, alone: bool = False) -> str:
+    def _rewritten(self, text: str, *, alone: bool = False) -> str:
         """Put this host's paths and addresses into a text; `alone`: also where a name stands without a port."""
-        image = container.image
-        app = [image.working_dir] if image.working_dir != "/" else []
-        paths = "|".join(map(re.escape, sorted([*_places(container), *app], key=len, reverse=True)))
-        names = {c.service.name: c for c in reversed(self._containers) if self.address(c, container)}
+        app = self._image.working_dir
+        paths = "|".join(map(re.escape, sorted(self._places() | {app} - {"/"}, key=len, reverse=True)))
+        shared = [each for each in self._everyone if each is self or self._shares_a_network_with(each)]
+        names = {each.service.name: each.address for each in reversed(shared)}  # a scaled service: its first
         ends = r"(?=:\d|,|$)" if alone else r"(?=:\d)"
         pattern = (
             rf"(?<![\w./-])(?P<path>{paths or '(?!)'})(?![\w.-])"
@@ -89,34 +114,35 @@ class PlainWiring:
 
         def value(match: re.Match[str]) -> str:
             if match["path"]:
-                return str(image.inside(".") if match["path"] in app else _own(container, match["path"]))
-            return self.address(names[match["name"]] if match["name"] else container, container)
+                return str(self._image.folder if match["path"] == app else self._own(match["path"]))
+            return names[match["name"]] if match["name"] else self.address
 
         return re.sub(pattern, value, text)
 
+    def _shares_a_network_with(self, other: Surroundings) -> bool:
+        return bool(set(self.service.networks) & set(other.service.networks))
 
-def _last_word(words: Sequence[str]) -> str:
-    """Return the signal by which a container ends when the harness is killed.
+    def _own(self, target: str) -> Path:
+        """Return the path below the container's folder that stands for one of its own."""
+        return self.folder / target.strip("/")
 
-    nginx ends its workers when it is told to end; of one that is killed they go on.
+    def _places(self) -> set[str]:
+        """Return the paths of the container that lie elsewhere here: mount points, and the folders above them."""
+        targets = {*self.service.tmpfs, *(mount.target for mount in self.service.mounts)}
+        above = {str(parent) for target in targets for parent in Path(target).parents}
+        return targets | {p for p in above if not any(p == s or p.startswith(s + "/") for s in SYSTEM)} - {"/"}
+
+
+def _last_signal(words: Sequence[str]) -> str:
+    """Return the signal that ends a container's first process when our own process is killed.
+
+    nginx ends its workers when it gets SIGTERM; when it is killed, they go on.
     """
     return "TERM" if words[0] == "nginx" else "KILL"
 
 
-def _own(container: Container, target: str) -> Path:
-    """Return the path below the container's folder that stands for one of its own."""
-    return container.folder / target.strip("/")
-
-
-def _places(container: Container) -> set[str]:
-    """Return the container's paths that are elsewhere here: where something is mounted, and what lies above that."""
-    targets = {*container.service.tmpfs, *(mount.target for mount in container.service.mounts)}
-    above = {str(parent) for target in targets for parent in Path(target).parents}
-    return targets | {path for path in above if not any(path == s or path.startswith(s + "/") for s in SYSTEM)} - {"/"}
-
-
 def _text_of(mount: Mount) -> str | None:
-    """Return the text of a file that is mounted to be read; None for anything else."""
+    """Return the text of a small file that is mounted to be read; None for any other mount."""
     if mount.content:
         return mount.content
     if mount.read_only and mount.source and mount.source.is_file() and mount.source.stat().st_size < SMALL:

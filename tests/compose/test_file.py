@@ -1,4 +1,4 @@
-"""docker-compose.yml is what `docker compose config` would accept, and what the harness can start."""
+"""docker-compose.yml follows the specification, and gives each service what it needs and no more."""
 
 from __future__ import annotations
 
@@ -11,14 +11,30 @@ from flwr.common.config import parse_config_args
 
 from fedlearn.engine.deployment import client
 from tests.compose import lock
-from tests.compose.file import read_project
+from tests.compose.file import ComposeError, read_project
 from tests.compose.schema import errors_of
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "docker-compose.yml"
+SEES = {  # service -> its networks, the folders and files that it reads, the folders that it writes to
+    "setup": (
+        "", "",
+        "/keys/authority /keys/public /keys/server /keys/secret /keys/nodes "
+        "/state /cache /claims /memory /ledger /runs",
+    ),
+    "superlink": ("control", "/keys/public /keys/server /keys/secret", "/state"),
+    "proxy": ("outside fleet runtime control", "/keys/public /keys/server /etc/nginx/fedlearn.conf", ""),
+    "serverapp": ("runtime", "/keys/public /keys/secret /data", "/cache /runs"),
+    "client": ("fleet", "/keys/public /keys/nodes /policy.toml /data", "/claims /memory /ledger"),
+    "job": ("control", "/keys/public /settings/run.toml", "/runs"),
+}  # fmt: skip
 
 
-def test_it_follows_the_compose_specification():
+def writable(service):
+    return {mount.target for mount in service.mounts if not mount.read_only}
+
+
+def test_the_file_follows_the_compose_specification():
     assert errors_of(yaml.safe_load(FILE.read_text())) == []
 
 
@@ -35,7 +51,13 @@ def test_the_schema_refuses_what_is_wrong(wrong, where):
     assert error.startswith(where)
 
 
-def test_all_that_it_refers_to_is_there():
+def test_a_key_that_this_folder_cannot_do_is_an_error(tmp_path):
+    (tmp_path / "docker-compose.yml").write_text("services: {one: {privileged: true}}")
+    with pytest.raises(ComposeError, match="service 'one': tests/compose cannot do privileged"):
+        read_project(tmp_path / "docker-compose.yml", {})
+
+
+def test_services_networks_and_volumes_that_are_named_are_declared():
     tree, services = yaml.safe_load(FILE.read_text()), read_project(FILE, {})
     for service in services.values():
         assert set(service.depends_on) <= set(services)
@@ -89,12 +111,70 @@ def test_every_flag_of_the_owner_has_a_variable():
     assert [name for name in named if f"FEDLEARN_{name}" not in head] == []
 
 
-def test_nothing_is_published_but_the_proxy_and_nobody_is_root_but_the_setup():
+def test_a_service_sees_its_own_networks_and_folders_alone():
+    services = read_project(FILE, {})
+    assert set(services) == set(SEES)
+    for name, service in services.items():
+        networks, read, written = map(str.split, SEES[name])
+        assert set(service.networks) == set(networks), name
+        assert {mount.target for mount in service.mounts if mount.read_only} == set(read), name
+        assert writable(service) == set(written), name
+    assert services["setup"].networks == {} and services["superlink"].networks == {"control": "10.87.41.10"}
+
+
+def test_only_the_network_of_the_published_port_leads_outside():
+    networks = yaml.safe_load(FILE.read_text())["networks"]
+    assert [name for name, body in networks.items() if not body.get("internal")] == ["outside"]
+
+
+def test_a_service_that_a_command_names_shares_a_network_and_listens_at_the_port():
+    services = read_project(FILE, {})
+    texts = {name: [*each.command, *(m.content for m in each.mounts)] for name, each in services.items()}
+    listens = {
+        "proxy": set(re.findall(r"listen 0\.0\.0\.0:(\d+) ssl;", "".join(texts["proxy"]))),
+        "superlink": {word.removeprefix("--port=") for word in texts["superlink"] if word.startswith("--port=")},
+    }
+    named = {
+        (name, *found)
+        for name, words in texts.items()
+        for found in re.findall(rf"\b({'|'.join(services)}):(\d+)", " ".join(words))
+    }
+    assert {(name, other) for name, other, _ in named} == {
+        ("proxy", "superlink"), ("serverapp", "proxy"), ("client", "proxy"), ("job", "superlink"),
+    }  # fmt: skip
+    for name, other, port in named:
+        assert set(services[name].networks) & set(services[other].networks) and port in listens[other]
+
+
+def test_what_is_written_below_a_read_only_root_lies_in_memory_or_in_a_folder_of_the_service():
+    for name, service in read_project(FILE, {}).items():
+        text = " ".join([*service.command, *(mount.content for mount in service.mounts)])
+        written = re.findall(
+            r"--(?:database|claims|memory|runs|give|folder)=(/\S+)|(?:pid|\w+_temp_path) (/\S+);", text
+        )
+        written = [*map("".join, written), service.environment["HOME"], service.environment["FLWR_HOME"]]
+        places = {*service.tmpfs, *writable(service), "/keys" if name == "setup" else "/tmp"}
+        assert [path for path in written if not any(Path(path).is_relative_to(place) for place in places)] == []
+
+
+def test_the_setup_gives_the_others_what_they_write_to():
+    services = read_project(FILE, {"FEDLEARN_UID": "7", "FEDLEARN_GID": "8"})
+    setup = services.pop("setup")
+    given = {word.removeprefix("--give=") for word in setup.command if word.startswith("--give=")}
+    assert given == {target for service in services.values() for target in writable(service)}
+    assert "--owner=7:8" in setup.command
+    assert {service.user for service in services.values()} == {"7:8"}
+
+
+def test_only_the_proxy_is_published_and_only_the_setup_is_root():
     tree = yaml.safe_load(FILE.read_text())
     assert [name for name, body in tree["services"].items() if body.get("ports")] == ["proxy"]
     services = read_project(FILE, {})
     assert [name for name, service in services.items() if service.user.split(":")[0] == "0"] == ["setup"]
-    assert all(service.read_only and service.capabilities is not None for service in services.values())
+    assert all(service.read_only for service in services.values())
+    assert services["setup"].capabilities == ("CHOWN", "DAC_OVERRIDE", "FOWNER")
+    assert {service.capabilities for name, service in services.items() if name != "setup"} == {()}
+    assert {tuple(body["security_opt"]) for body in tree["services"].values()} == {("no-new-privileges:true",)}
     assert not any(mount.target.endswith("docker.sock") for s in services.values() for mount in s.mounts)
 
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from fedlearn.config.load import flat_from_file
 from fedlearn.engine.deployment.keys import make_keys
-from tests.compose import namespaces
 from tests.compose.container import Container
-from tests.compose.federation import Federation, flat, why_not
+from tests.compose.federation import Federation, why_not
 
 pytestmark = [pytest.mark.network, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -27,11 +26,9 @@ SETTINGS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["plain", pytest.param("namespaces", marks=pytest.mark.long)])
-def federation(request, tmp_path_factory):
-    if request.param == "namespaces" and namespaces.why_not():
-        pytest.skip(f"no namespaces: {namespaces.why_not()}")
-    one = Federation(tmp_path_factory.mktemp("compose"), plain=request.param == "plain")
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory):
+    one = Federation(tmp_path_factory.mktemp("compose"))
     try:
         one.up()
         yield one
@@ -73,13 +70,8 @@ def test_five_rounds_of_cifar10_with_the_settings_that_ship(clients, execute, tm
     if not (Path(data) / "cifar10" / "train.parquet").exists():
         pytest.skip("FEDLEARN_DATA does not hold cifar10/train.parquet")
     given = {"clients": clients, "data.dataset": "cifar10", "training.local_epochs": 5}  # else `execute` takes one
-    settings = {**flat(tomllib.loads(SHIPPED.read_text())), **given}
-    one = Federation(
-        tmp_path,
-        plain=bool(namespaces.why_not()),
-        clients=clients,
-        variables={"FEDLEARN_DATA": str(Path(data).resolve())},
-    )
+    settings = {**flat_from_file(SHIPPED), **given}
+    one = Federation(tmp_path, clients=clients, variables={"FEDLEARN_DATA": str(Path(data).resolve())})
     try:
         one.up()
         run = one.submit(settings)
@@ -108,11 +100,9 @@ STRANGERS = {
 
 @pytest.fixture(scope="module")
 def strangers(federation) -> dict[str, Container]:
-    """Nodes that do not belong, all started at once, with keys and an authority of somebody else's."""
+    """Nodes with foreign keys or a foreign authority, all started at once."""
     folder = federation.faults / "stranger"
     make_keys(folder, clients=1)
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755)
     federation.stack.until(lambda: federation.stack["proxy"].healthy, "the proxy", START)
     return {
         name: federation.stack.add("client", command=(*NODE, *words), restart="no", health=None)

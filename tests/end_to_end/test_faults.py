@@ -7,12 +7,10 @@ that the final model must be the undisturbed one: anything lost or counted twice
 from __future__ import annotations
 
 import signal
-import time
 from collections import Counter
 
 import pytest
 
-from tests.compose import namespaces
 from tests.compose.federation import Federation, Submitted, why_not
 
 pytestmark = [pytest.mark.network, pytest.mark.skipif(bool(why_not()), reason=why_not())]
@@ -30,7 +28,7 @@ STRICT = {
 
 @pytest.fixture(scope="module")
 def federation(tmp_path_factory):
-    one = Federation(tmp_path_factory.mktemp("faults"), plain=bool(namespaces.why_not()))
+    one = Federation(tmp_path_factory.mktemp("faults"))
     try:
         one.up()
         stack = one.stack
@@ -145,7 +143,7 @@ def test_a_supernode_killed_in_training_comes_back(federation, expected):
 def test_a_client_killed_as_a_whole_comes_back(federation, expected):
     run = run_with(federation, "hang:1:2")
     reached(federation)
-    federation.client_of(1).kill()
+    federation.client_of(1).send(signal.SIGKILL)
     assert ended(federation, run)["model_sha256"] == expected
 
 
@@ -154,7 +152,7 @@ def test_a_superlink_killed_in_training(federation, expected):
     run = run_with(federation, "slow:1:2")
     reached(federation)
     starts = federation.stack["superlink"].starts
-    federation.stack["superlink"].kill()
+    federation.stack["superlink"].send(signal.SIGKILL)
     assert ended(federation, run)["model_sha256"] == expected
     assert federation.stack["superlink"].starts == starts + 1
 
@@ -171,15 +169,15 @@ def test_a_server_app_killed_in_training(federation, expected):
 
 
 @long
-@pytest.mark.skipif(bool(namespaces.why_not()), reason=f"no namespaces: {namespaces.why_not()}")
-def test_a_client_whose_network_is_cut_and_healed(federation, expected):
-    run = run_with(federation, "slow:1:2")
+def test_a_client_that_stands_still_beyond_the_deadline_goes_on(federation, expected):
+    run = run_with(federation, "slow:1:2", **{"rounds.reporting_deadline": 8.0})
     reached(federation)
     client = federation.client_of(1)
-    federation.stack.wiring.cut(client)
-    time.sleep(15)
-    federation.stack.wiring.heal(client)
+    client.send(signal.SIGSTOP)
+    federation.stack.until(lambda: run.has("late", round=2, attempt=1, partition=1), "the deadline", PATIENCE)
+    client.send(signal.SIGCONT)
     assert ended(federation, run)["model_sha256"] == expected
+    assert client.starts == 1
 
 
 @long

@@ -52,7 +52,7 @@ class Memory:
 
 def run_under_attack(folder, *, times: int, rounds: int, kinds=KINDS):
     """Return the run, the answers to each kind of request, and the SuperLink's largest memory."""
-    federation = Federation(folder, plain=True, clients=4, started=3)
+    federation = Federation(folder, clients=4, started=3)
     try:
         federation.up()
         stack = federation.stack

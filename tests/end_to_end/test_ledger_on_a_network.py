@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from fedlearn.privacy.ledger import Ledger
@@ -33,7 +35,7 @@ HOSTILE = {
 def federation(tmp_path):
     owners = {"FEDLEARN_LEDGER": str(tmp_path / "ledger"), "FEDLEARN_DATA_NAME": "patients"}
     most = {"FEDLEARN_LARGEST_EPSILON": "2", "FEDLEARN_EPSILON_OF_A_RUN": "1"}
-    one = Federation(tmp_path, plain=True, variables=owners | most)
+    one = Federation(tmp_path, variables=owners | most)
     try:
         one.up()
         one.stack.until(lambda: one.stack["serverapp"].is_ready("service_healthy"), "the server", START)
@@ -56,7 +58,7 @@ def test_a_run_submitted_again_or_by_a_hostile_server_costs_nothing_more(federat
     first = ended(0)
     assert (first.summary["epsilon"], first.summary["nodes_spent"], first.summary["noise"]) == (1.0, 3, "secure")
     assert booked() == [1.0]  # of three shares of one table: a record lies in one of them
-    federation.client_of(1).kill()  # and is started again, with a ledger and no context
+    federation.client_of(1).send(signal.SIGKILL)  # and is started again, with a ledger and no context
     again = ended(0)
     assert again.summary["model_sha256"] == first.summary["model_sha256"]
     for word, settings in HOSTILE.items():
