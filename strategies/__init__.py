@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fedlearn import plugins
 from fedlearn.config.schema import StrategySettings
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import Registry, call_plugin
@@ -12,16 +13,7 @@ from strategies.base import RoundStrategy
 
 STRATEGIES = Registry(
     "strategy.name",
-    {
-        "fedavg": "strategies.fedavg:FedAvg",
-        "fedavgm": "strategies.fedavg:FedAvgM",
-        "fedadam": "strategies.fedavg:FedAdam",
-        "median": "strategies.median:Median",
-        "trimmed-mean": "strategies.median:TrimmedMean",
-        "forest_union": "fedlearn.private_trees.federated.strategies.forest_union:ForestUnion",
-        "relay": "fedlearn.private_trees.federated.strategies.relay:Relay",
-        "sums": "fedlearn.private_trees.federated.strategies.sums:Sums",
-    },
+    plugins.STRATEGIES,
     asks=("__call__",),
 )
 NOT_OPTIONS = ("uniform", "codec", "sends")  # parameters of a strategy that other settings decide

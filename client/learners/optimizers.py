@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedlearn import plugins
 from fedlearn.config.schema import TrainingSettings
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import Registry
@@ -24,13 +25,7 @@ Update = Callable[[list[Tensor]], None]
 OURS = "sgd"  # as the table below has it
 OPTIMIZERS = Registry(
     "training.optimizer",
-    {
-        "sgd": "client.learners.optimizers:sgd",
-        "adam": "torch.optim:Adam",
-        "adamw": "torch.optim:AdamW",
-        "adagrad": "torch.optim:Adagrad",
-        "rmsprop": "torch.optim:RMSprop",
-    },
+    plugins.OPTIMIZERS,
 )
 RESERVED = ("params", "lr", "weight_decay")
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 from math import cos, pi
 from typing import Protocol
 
+from fedlearn import plugins
 from fedlearn.config.schema import TrainingSettings
 from fedlearn.plugging.registry import Registry
 
 LR_SCHEDULES = Registry(
     "training.lr_schedule",
-    {
-        "inverse": "client.learners.rates:inverse",
-        "constant": "client.learners.rates:constant",
-        "cosine": "client.learners.rates:cosine",
-    },
+    plugins.LR_SCHEDULES,
 )
 
 

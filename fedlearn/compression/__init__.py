@@ -1,5 +1,6 @@
 """What a node does to an update before it sends it, and the server before it uses it."""
 
+from fedlearn import plugins
 from fedlearn.compression.base import Codec, Payload
 from fedlearn.compression.parse import SHORT, parse_chain
 from fedlearn.config.schema import CompressionSettings
@@ -7,19 +8,7 @@ from fedlearn.plugging.registry import Registry
 
 CODECS = Registry(
     "compression.codec",
-    {
-        "identity": "fedlearn.compression.identity:Identity",
-        "residual": "fedlearn.compression.residual:Residual",
-        "drop": "fedlearn.compression.drop:Drop",
-        "rand-k": "fedlearn.compression.rand_k:RandK",
-        "top-k": "fedlearn.compression.top_k:TopK",
-        "rotate": "fedlearn.compression.rotate:Rotate",
-        "quantize": "fedlearn.compression.quantize:Quantize",
-        "eden": "fedlearn.compression.eden:Eden",
-        "sign": "fedlearn.compression.sign:Sign",
-        "fp16": "fedlearn.compression.fp16:Fp16",
-        "entropy": "fedlearn.compression.entropy:Entropy",
-    },
+    plugins.CODECS,
 )
 
 

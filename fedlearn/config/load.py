@@ -12,9 +12,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fedlearn.config.names import TABLES, field_of, meaning_of, names_of
+from fedlearn.config.names import field_of, meaning_of, names_of
 from fedlearn.config.schema import RunConfig, Settings
 from fedlearn.plugging.options import allowed_by, as_text
+from fedlearn.plugins import TABLES
 from fedlearn.words.errors import SettingError, UsageError, said
 
 MOST_BYTES = 1 << 22  # of a file of settings

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+from fedlearn import plugins
 from fedlearn.data.base import AnyDataset, Dataset, TableDataset
 from fedlearn.data.folder import no_downloads
 from fedlearn.data.sources.paths import from_path, is_path
@@ -16,17 +17,7 @@ from fedlearn.words.errors import DataNotFound, SettingError
 
 DATASETS = Registry(
     "data.dataset",
-    {
-        "auto": "fedlearn.data.loading:load_auto",
-        "cifar10": "fedlearn.data.cifar10:load",
-        "digits": "fedlearn.data.digits:load",
-        "topics": "fedlearn.data.topics:load",
-        "california": "fedlearn.data.california:load",
-        "diabetes": "fedlearn.data.diabetes:load",
-        "adult": "fedlearn.data.adult:load",
-        "synthetic": "fedlearn.data.synthetic:load",
-        "auto-regression": "fedlearn.data.loading:load_auto_regression",
-    },
+    plugins.DATASETS,
 )
 
 

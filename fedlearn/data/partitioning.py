@@ -50,6 +50,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn import plugins
 from fedlearn.config.schema import DataSettings
 from fedlearn.data.base import QUANTILES, AnyDataset, Examples, Made, TableDataset
 from fedlearn.data.cache import Arrays, cached
@@ -69,23 +70,7 @@ SCHEMES = ("iid", "dirichlet", "pathological", "shard", "natural")  # made here,
 EVEN = ("iid", "natural")  # of them, those of a data set that is made node by node
 PARTITIONS = Registry(
     "data.partition",
-    {
-        "iid": "fedlearn.data.flower_partitioners:partitions",
-        "dirichlet": "fedlearn.data.flower_partitioners:partitions",
-        "pathological": "fedlearn.data.flower_partitioners:partitions",
-        "shard": "fedlearn.data.flower_partitioners:partitions",
-        "natural": "fedlearn.data.flower_partitioners:partitions",
-        "equal-dirichlet": "fedlearn.data.equal_dirichlet:equal_dirichlet",
-        "linear": "flwr_datasets.partitioner:LinearPartitioner",
-        "square": "flwr_datasets.partitioner:SquarePartitioner",
-        "exponential": "flwr_datasets.partitioner:ExponentialPartitioner",
-        "size": "flwr_datasets.partitioner:SizePartitioner",
-        "distribution": "flwr_datasets.partitioner:DistributionPartitioner",
-        "continuous": "flwr_datasets.partitioner:ContinuousPartitioner",
-        "inner-dirichlet": "flwr_datasets.partitioner:InnerDirichletPartitioner",
-        "grouped-natural-id": "flwr_datasets.partitioner:GroupedNaturalIdPartitioner",
-        "id-to-size": "flwr_datasets.partitioner:IdToSizeFncPartitioner",
-    },
+    plugins.PARTITIONS,
 )
 
 WEIGHTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn import plugins
 from fedlearn.config.schema import DeviceSettings
 from fedlearn.devices.files import fleet_from, is_file
 from fedlearn.devices.fleet import Fleet
@@ -17,11 +18,7 @@ from fedlearn.words.errors import SettingError, quoted, said
 
 DEVICES = Registry(
     "devices.name",
-    {
-        "phones": "fedlearn.devices.made:phones",
-        "half-normal": "fedlearn.devices.made:half_normal",
-        "alike": "fedlearn.devices.made:alike",
-    },
+    plugins.DEVICES,
     asks=("__call__",),
 )
 """Functions of (clients, seed, examples, **options) that return a `Fleet`."""

@@ -1,13 +1,10 @@
 """How a run is executed; never what comes out of it."""
 
+from fedlearn import plugins
 from fedlearn.plugging.registry import Registry
 
 ENGINES = Registry(
     "engine.name",
-    {
-        "embedded": "fedlearn.engine.embedded:run",
-        "inline": "fedlearn.engine.inline:run",
-        "ray": "fedlearn.engine.ray_runtime:run",
-    },
+    plugins.ENGINES,
     asks=("__call__",),
 )

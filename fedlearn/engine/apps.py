@@ -16,12 +16,10 @@ from fedlearn.flower import ClientAppCallable
 from fedlearn.plugging.generators import seeded_globals
 from fedlearn.plugging.own_packages import claim
 from fedlearn.plugging.registry import load_reference
+from fedlearn.plugins import CLIENT_AHEAD, CLIENT_APP, SERVER_APP
 from fedlearn.words.errors import UsageError
 from fedlearn.words.seeding import seed_for
 
-SERVER_APP = "server.app:app"
-CLIENT_APP = "client.app:app"
-AHEAD = "client.app:ahead"
 IMPORTING = "import of a foreign app"  # for what its modules draw when they are imported
 
 
@@ -40,7 +38,7 @@ def load_client_app(reference: str = CLIENT_APP) -> ClientApp:
 def load_ahead() -> Callable[[Sequence[tuple[Message, Context]]], None]:
     """Return what trains the nodes of several messages before ``client.app:app`` is called with each."""
     claim()
-    function: Callable[[Sequence[tuple[Message, Context]]], None] = load_reference(AHEAD)
+    function: Callable[[Sequence[tuple[Message, Context]]], None] = load_reference(CLIENT_AHEAD)
     return function
 
 

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from fedlearn import plugins
 from fedlearn.config.schema import Positive
 from fedlearn.folding.plan import FoldStep, StepSpec
 from fedlearn.plugging.options import options_for
@@ -17,7 +18,7 @@ from fedlearn.plugging.registry import Registry, call_plugin
 from fedlearn.words.errors import SettingError
 from fedlearn.words.state import Entries, Update
 
-FOLD_STEPS = Registry("strategy.steps", {"clip": "fedlearn.folding.steps:ClippedTo"}, asks=("needs_change", "__call__"))
+FOLD_STEPS = Registry("strategy.steps", plugins.FOLD_STEPS, asks=("needs_change", "__call__"))
 
 
 def steps_of(text: str) -> tuple[StepSpec, ...]:

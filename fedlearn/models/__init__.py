@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+from fedlearn import plugins
 from fedlearn.data.base import DataSpec
 from fedlearn.models.base import NOTHING, Evaluation, Model
 from fedlearn.models.spec import ModelSpec, torch_module
@@ -33,24 +34,7 @@ class Models(Mapping[str, ModelSpec]):
         return len(self._table)
 
 
-MODELS = Models(
-    {
-        "linear": "fedlearn.models.networks.rows:LINEAR",
-        "mlp": "fedlearn.models.networks.rows:MLP",
-        "cnn": "fedlearn.models.networks.rows:CNN",
-        "cnn-large": "fedlearn.models.networks.rows:CNN_LARGE",
-        "resnet18": "fedlearn.models.networks.rows:RESNET18",
-        "lstm": "fedlearn.models.networks.rows:LSTM",
-        "transformer": "fedlearn.models.networks.rows:TRANSFORMER",
-        "dp-forest": "fedlearn.private_trees.federated.rows:DP_FOREST",
-        "dp-relay": "fedlearn.private_trees.federated.rows:DP_RELAY",
-        "dp-classifier": "fedlearn.private_trees.federated.rows:DP_CLASSIFIER",
-        "dp-random-forest": "fedlearn.private_trees.federated.rows:DP_RANDOM_FOREST",
-        "pf-forest": "fedlearn.private_trees.federated.rows:PF_FOREST",
-        "dp-boosting": "fedlearn.private_trees.federated.rows:DP_BOOSTING",
-        "dp-naive-bayes": "fedlearn.private_trees.federated.rows:DP_NAIVE_BAYES",
-    }
-)
+MODELS = Models(plugins.MODELS)
 
 
 def model_spec(name: str) -> ModelSpec:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fedlearn import plugins
 from fedlearn.data.base import DataSpec
 from fedlearn.models.axes import are_alike, class_axes, learns_images, logits_of, wrong_shape
 from fedlearn.models.base import confusion_of
@@ -298,13 +299,7 @@ def _shaped(outputs: Tensor, targets: Tensor) -> Tensor:
 
 OBJECTIVES = Registry(
     "model.loss",
-    {
-        "cross-entropy": "fedlearn.models.objectives:Classification",
-        "next-token": "fedlearn.models.objectives:NextToken",
-        "mse": "fedlearn.models.objectives:Regression",
-        "mae": "torch.nn.functional:l1_loss",
-        "huber": "torch.nn.functional:huber_loss",
-    },
+    plugins.OBJECTIVES,
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
+from fedlearn import plugins
 from fedlearn.config import RunConfig
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import Registry
@@ -14,11 +15,7 @@ from fedlearn.words.state import Array
 
 SCHEDULES = Registry(
     "rounds.schedule",
-    {
-        "synchronous": "server.schedules.synchronous:Synchronous",
-        "buffered": "server.schedules.buffered:Buffered",
-        "immediate": "server.schedules.immediate:Immediate",
-    },
+    plugins.SCHEDULES,
     asks=("__call__",),
 )
 PREFIX = "schedule/"  # of its arrays in the checkpoint

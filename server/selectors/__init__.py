@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fedlearn import plugins
 from fedlearn.config import RunConfig
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import Registry, call_plugin
@@ -13,12 +14,7 @@ from server.selectors.base import Heard, Selector
 PREFIX = "selector/"  # of its arrays in the checkpoint
 SELECTORS = Registry(
     "rounds.selector",
-    {
-        "uniform": "server.selectors.base:Selector",
-        "power-of-choice": "server.selectors.power_of_choice:PowerOfChoice",
-        "oort": "server.selectors.oort:Oort",
-        "tiers": "server.selectors.tiers:Tiers",
-    },
+    plugins.SELECTORS,
     asks=("draw", "learn", "memory", "remember"),
 )
 

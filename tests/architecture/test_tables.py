@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fedlearn import plugins
 from fedlearn.models import MODELS
 from fedlearn.plugging.registry import Registry, load_reference
 
@@ -33,8 +34,8 @@ TABLES: dict[str, Registry] = {table: load_reference(table) for table in tables(
 
 
 def test_the_tables_are_found():
-    known = {"CODECS", "DATASETS", "ENGINES", "FOLD_STEPS", "LEARNERS", "LISTENERS", "SCHEDULES", "STRATEGIES"}
-    assert known <= {table.partition(":")[2] for table in TABLES}
+    assert {table.setting for table in TABLES.values()} == plugins.TABLES.keys() - {"model.name"}
+    assert all(dict(table) == plugins.TABLES[table.setting] for table in TABLES.values())
     assert all(TABLES.values())
 
 

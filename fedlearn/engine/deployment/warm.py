@@ -16,15 +16,15 @@ from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import Any
 
-from fedlearn.engine.apps import CLIENT_APP, load_client_app
+from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.processes import ONE_THREAD, PRELOAD_TORCH
 from fedlearn.flower.runtime import Input, import_for_server_tasks
 from fedlearn.plugging.registry import load_reference
+from fedlearn.plugins import CLIENT_APP, CLIENT_PREPARE
 
 OURS = ("fedlearn", "server", "client", "strategies")
 ROOT = Path(__file__).resolve().parents[3]
 ABOUT = "pyproject.toml"
-PREPARE = "client.app:prepare"
 WHEN_USED = ("numpy.random", "torch.nested._internal.nested_tensor")  # numpy and torch import these only then
 
 log = logging.getLogger("executor")
@@ -89,7 +89,7 @@ class Learned:
         assert self._run_config is not None
         self._is_warm_for = self._run_config
         try:
-            load_reference(PREPARE)(self._run_config)
+            load_reference(CLIENT_PREPARE)(self._run_config)
         except Exception as error:  # the tasks of this run will say the same, and their node's reply carries it
             log.warning("cannot load the run's data and model ahead: %s", error)
             return False

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fedlearn.engine.apps import CLIENT_APP
 from fedlearn.engine.embedded.node_store import Span
 from fedlearn.engine.embedded.sharing import Directory
 from fedlearn.folding import FoldPlan
+from fedlearn.plugins import CLIENT_APP
 from fedlearn.words.cohort import Member, NodeReport
 from fedlearn.words.errors import FedlearnError
 

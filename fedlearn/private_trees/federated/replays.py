@@ -21,11 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from client.learners import LEARNERS
+from client.learners.base import LocalTask
+from client.memory import NodeMemory
 from fedlearn.config import config_from
 from fedlearn.data.base import Examples, TableDataset, TableSchema
 from fedlearn.models import MODELS, model_spec
 from fedlearn.models.base import Planned
-from fedlearn.plugging.registry import load_reference
 from fedlearn.privacy import largest_loss
 from fedlearn.privacy.audit.replay import Draw, Pair, Record, booked_by_lines, made, public_of
 from fedlearn.private_trees.classes.replays import PAID
@@ -75,10 +77,7 @@ class Node:
         self.config = config_from({"model.name": name, "privacy.noise": "secure"} | dict(settings))
         model = _model(name, schema, options)
         self.model = model.planned(self.config) if isinstance(model, Planned) else model
-        # A client is loaded by name, as the engines do it: the kernel imports none.
-        self.learner = (
-            load_reference("client.learners:LEARNERS").load(self.model.learner).from_settings(self.model, self.config)
-        )
+        self.learner = LEARNERS.load(self.model.learner).from_settings(self.model, self.config)
         self.seed = seed
 
     def examples(self, X: NDArray[np.float64], y: NDArray[np.float64]) -> Examples:
@@ -248,8 +247,8 @@ def _schemas_of(name: str) -> list[TableSchema]:
 
 
 def _task(train: Examples, rows: NDArray[Any], seed: int, round_number: int, partition: int) -> Any:
-    memory = load_reference("client.memory:NodeMemory")()
-    return load_reference("client.learners.base:LocalTask")(train, rows, seed, round_number, partition, {}, memory)
+    memory = NodeMemory()
+    return LocalTask(train, rows, seed, round_number, partition, {}, memory)
 
 
 def _next(state: State, reports: list[State]) -> State:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from fedlearn import plugins
 from fedlearn.config import RunConfig
 from fedlearn.plugging.registry import Registry, call_plugin
 from fedlearn.runs.log import Event, following
@@ -22,10 +23,7 @@ NODES = ("ready", "cohort", *Fate)  # columns that count nodes
 
 LISTENERS = Registry(
     "--log",
-    {
-        "tensorboard": "fedlearn.report.listeners.tensorboard:TensorBoard",
-        "mlflow": "fedlearn.report.listeners.mlflow:MLflow",
-    },
+    plugins.LISTENERS,
     asks=("__call__",),
 )
 

@@ -1,0 +1,185 @@
+"""Every table of plugins, on one page: a short name, and the ``module:attribute`` behind it.
+
+This page is data alone: it imports nothing, and no other file of the kernel names what lies above it. A table is read
+by a `fedlearn.plugging.registry.Registry` where its plugins are used; help and completion read the names here. A new
+plugin is one file and one line. Names of a user's own take the form ``module:attribute``, and need no line.
+"""
+
+from __future__ import annotations
+
+SCHEDULES = {
+    "synchronous": "server.schedules.synchronous:Synchronous",
+    "buffered": "server.schedules.buffered:Buffered",
+    "immediate": "server.schedules.immediate:Immediate",
+}
+"""Orders of the phases of a run: classes called with a `server.run.ServerRun`."""
+
+SELECTORS = {
+    "uniform": "server.selectors.base:Selector",
+    "power-of-choice": "server.selectors.power_of_choice:PowerOfChoice",
+    "oort": "server.selectors.oort:Oort",
+    "tiers": "server.selectors.tiers:Tiers",
+}
+"""Ways to draw a cohort from the ready nodes."""
+
+DATASETS = {
+    "auto": "fedlearn.data.loading:load_auto",
+    "cifar10": "fedlearn.data.cifar10:load",
+    "digits": "fedlearn.data.digits:load",
+    "topics": "fedlearn.data.topics:load",
+    "california": "fedlearn.data.california:load",
+    "diabetes": "fedlearn.data.diabetes:load",
+    "adult": "fedlearn.data.adult:load",
+    "synthetic": "fedlearn.data.synthetic:load",
+    "auto-regression": "fedlearn.data.loading:load_auto_regression",
+}
+"""Functions that load a data set."""
+
+PARTITIONS = {
+    "iid": "fedlearn.data.flower_partitioners:partitions",
+    "dirichlet": "fedlearn.data.flower_partitioners:partitions",
+    "pathological": "fedlearn.data.flower_partitioners:partitions",
+    "shard": "fedlearn.data.flower_partitioners:partitions",
+    "natural": "fedlearn.data.flower_partitioners:partitions",
+    "equal-dirichlet": "fedlearn.data.equal_dirichlet:equal_dirichlet",
+    "linear": "flwr_datasets.partitioner:LinearPartitioner",
+    "square": "flwr_datasets.partitioner:SquarePartitioner",
+    "exponential": "flwr_datasets.partitioner:ExponentialPartitioner",
+    "size": "flwr_datasets.partitioner:SizePartitioner",
+    "distribution": "flwr_datasets.partitioner:DistributionPartitioner",
+    "continuous": "flwr_datasets.partitioner:ContinuousPartitioner",
+    "inner-dirichlet": "flwr_datasets.partitioner:InnerDirichletPartitioner",
+    "grouped-natural-id": "flwr_datasets.partitioner:GroupedNaturalIdPartitioner",
+    "id-to-size": "flwr_datasets.partitioner:IdToSizeFncPartitioner",
+}
+"""Ways to give each node its share of a data set."""
+
+MODELS = {
+    "linear": "fedlearn.models.networks.rows:LINEAR",
+    "mlp": "fedlearn.models.networks.rows:MLP",
+    "cnn": "fedlearn.models.networks.rows:CNN",
+    "cnn-large": "fedlearn.models.networks.rows:CNN_LARGE",
+    "resnet18": "fedlearn.models.networks.rows:RESNET18",
+    "lstm": "fedlearn.models.networks.rows:LSTM",
+    "transformer": "fedlearn.models.networks.rows:TRANSFORMER",
+    "dp-forest": "fedlearn.private_trees.federated.rows:DP_FOREST",
+    "dp-relay": "fedlearn.private_trees.federated.rows:DP_RELAY",
+    "dp-classifier": "fedlearn.private_trees.federated.rows:DP_CLASSIFIER",
+    "dp-random-forest": "fedlearn.private_trees.federated.rows:DP_RANDOM_FOREST",
+    "pf-forest": "fedlearn.private_trees.federated.rows:PF_FOREST",
+    "dp-boosting": "fedlearn.private_trees.federated.rows:DP_BOOSTING",
+    "dp-naive-bayes": "fedlearn.private_trees.federated.rows:DP_NAIVE_BAYES",
+}
+"""Rows of models (`fedlearn.models.ModelSpec`)."""
+
+OBJECTIVES = {
+    "cross-entropy": "fedlearn.models.objectives:Classification",
+    "next-token": "fedlearn.models.objectives:NextToken",
+    "mse": "fedlearn.models.objectives:Regression",
+    "mae": "torch.nn.functional:l1_loss",
+    "huber": "torch.nn.functional:huber_loss",
+}
+"""Losses of torch modules."""
+
+LEARNERS = {
+    "sgd": "client.learners.sgd:SGD",
+    "tree": "fedlearn.private_trees.federated.learners.tree:TreeLearner",
+    "sums": "fedlearn.private_trees.federated.learners.sums:SumsLearner",
+}
+"""What a node does to improve the state."""
+
+LR_SCHEDULES = {
+    "inverse": "client.learners.rates:inverse",
+    "constant": "client.learners.rates:constant",
+    "cosine": "client.learners.rates:cosine",
+}
+"""Learning rates by round."""
+
+OPTIMIZERS = {
+    "sgd": "client.learners.optimizers:sgd",
+    "adam": "torch.optim:Adam",
+    "adamw": "torch.optim:AdamW",
+    "adagrad": "torch.optim:Adagrad",
+    "rmsprop": "torch.optim:RMSprop",
+}
+"""Steps of local training."""
+
+CODECS = {
+    "identity": "fedlearn.compression.identity:Identity",
+    "residual": "fedlearn.compression.residual:Residual",
+    "drop": "fedlearn.compression.drop:Drop",
+    "rand-k": "fedlearn.compression.rand_k:RandK",
+    "top-k": "fedlearn.compression.top_k:TopK",
+    "rotate": "fedlearn.compression.rotate:Rotate",
+    "quantize": "fedlearn.compression.quantize:Quantize",
+    "eden": "fedlearn.compression.eden:Eden",
+    "sign": "fedlearn.compression.sign:Sign",
+    "fp16": "fedlearn.compression.fp16:Fp16",
+    "entropy": "fedlearn.compression.entropy:Entropy",
+}
+"""Codec stages."""
+
+STRATEGIES = {
+    "fedavg": "strategies.fedavg:FedAvg",
+    "fedavgm": "strategies.fedavg:FedAvgM",
+    "fedadam": "strategies.fedavg:FedAdam",
+    "median": "strategies.median:Median",
+    "trimmed-mean": "strategies.median:TrimmedMean",
+    "forest_union": "fedlearn.private_trees.federated.strategies.forest_union:ForestUnion",
+    "relay": "fedlearn.private_trees.federated.strategies.relay:Relay",
+    "sums": "fedlearn.private_trees.federated.strategies.sums:Sums",
+}
+"""How reports become the next state."""
+
+FOLD_STEPS = {
+    "clip": "fedlearn.folding.steps:ClippedTo",
+}
+"""What one node's report goes through before it is added up."""
+
+DEVICES = {
+    "phones": "fedlearn.devices.made:phones",
+    "half-normal": "fedlearn.devices.made:half_normal",
+    "alike": "fedlearn.devices.made:alike",
+}
+"""Fleets of devices in virtual time."""
+
+ENGINES = {
+    "embedded": "fedlearn.engine.embedded:run",
+    "inline": "fedlearn.engine.inline:run",
+    "ray": "fedlearn.engine.ray_runtime:run",
+}
+"""How a run is executed."""
+
+LISTENERS = {
+    "tensorboard": "fedlearn.report.listeners.tensorboard:TensorBoard",
+    "mlflow": "fedlearn.report.listeners.mlflow:MLflow",
+}
+"""Tools to which the events of a run are passed on."""
+
+TABLES = {
+    "rounds.schedule": SCHEDULES,
+    "rounds.selector": SELECTORS,
+    "data.dataset": DATASETS,
+    "data.partition": PARTITIONS,
+    "model.name": MODELS,
+    "model.loss": OBJECTIVES,
+    "training.learner": LEARNERS,
+    "training.lr_schedule": LR_SCHEDULES,
+    "training.optimizer": OPTIMIZERS,
+    "compression.codec": CODECS,
+    "strategy.name": STRATEGIES,
+    "strategy.steps": FOLD_STEPS,
+    "devices.name": DEVICES,
+    "engine.name": ENGINES,
+    "--log": LISTENERS,
+}
+"""Setting -> its table; ``--log`` is a flag alone."""
+
+SERVER_APP = "server.app:app"
+"""The ServerApp that every engine runs, by the name that pyproject.toml gives to Flower."""
+CLIENT_APP = "client.app:app"
+"""The ClientApp that every engine runs."""
+CLIENT_AHEAD = "client.app:ahead"
+"""How a worker trains several nodes in one computation before their messages are answered one by one."""
+CLIENT_PREPARE = "client.app:prepare"
+"""What a process of a deployment imports and loads before it forks."""
