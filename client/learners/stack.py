@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from client.learners.base import LocalFit, LocalTask
+from client.learners.optimizers import Update
 from fedlearn.data.base import Examples
 from fedlearn.models.stacks import CannotStackError, FunctionalNetwork, StackedNetwork, Stream
+from fedlearn.models.torch_model import TorchModel
 from fedlearn.words.errors import said
 from fedlearn.words.state import State
-
-if TYPE_CHECKING:
-    from client.learners.sgd import SGD
 
 TRIED = 2  # examples of each of two nodes
 TOLERANCE = 1e-3  # of the length of a step: by so much the two ways may differ, when one step is tried
@@ -39,6 +38,47 @@ class Progress:
 
     loss_sum: Tensor
     steps: int = 0
+
+
+class TrainsInSteps(Protocol):
+    """The parts of `client.learners.sgd.SGD` by which several nodes are trained together."""
+
+    @property
+    def model(self) -> TorchModel:
+        """Return the model that is trained."""
+        ...
+
+    def fit(self, state: State, task: LocalTask) -> LocalFit:
+        """Return the fit of one node."""
+        ...
+
+    def fitted(self, arrays: State, task: LocalTask, progress: Progress) -> LocalFit:
+        """Return the fit that ends with these arrays."""
+        ...
+
+    def batches(self, task: LocalTask, progress: Progress) -> Iterator[NDArray[np.integer[Any]]]:
+        """Yield the rows of each step."""
+        ...
+
+    def batch(self, train: Examples, rows: NDArray[np.integer[Any]]) -> tuple[Tensor, Tensor]:
+        """Return inputs and targets of rows."""
+        ...
+
+    def torch_seed(self, task: LocalTask) -> int:
+        """Return the seed of a node's random numbers."""
+        ...
+
+    def reads_by_row(self) -> bool:
+        """Return whether a batch is read row by row."""
+        ...
+
+    def changes_alike(self, tasks: Sequence[LocalTask]) -> bool:
+        """Return whether all tasks take the same steps."""
+        ...
+
+    def change_for(self, parameters: list[Tensor], task: LocalTask) -> Update:
+        """Return the function that changes parameters by their gradients."""
+        ...
 
 
 def networks_for(device: torch.device) -> tuple[type[StackedNetwork], ...]:
@@ -59,7 +99,7 @@ class Stack:
         By what their steps are computed.
     """
 
-    def __init__(self, learner: SGD, count: int, network: type[StackedNetwork] = StackedNetwork) -> None:
+    def __init__(self, learner: TrainsInSteps, count: int, network: type[StackedNetwork] = StackedNetwork) -> None:
         self._learner = learner
         learner.model.beside.put_back()
         self._network = network(learner.model.module, learner.model.names, count)
@@ -117,7 +157,7 @@ class Stack:
 class _Node:
     """One node of a stack: what it has of its own."""
 
-    def __init__(self, learner: SGD, task: LocalTask) -> None:
+    def __init__(self, learner: TrainsInSteps, task: LocalTask) -> None:
         self.task = task
         self.progress = Progress(torch.zeros((), device=learner.model.device))
         self.batches = learner.batches(task, self.progress)
@@ -130,7 +170,7 @@ class _Node:
             return self._learner.batch(self.task.train, rows)
 
 
-def why_not_stacked(learner: SGD, examples: Examples, network: type[StackedNetwork]) -> str:
+def why_not_stacked(learner: TrainsInSteps, examples: Examples, network: type[StackedNetwork]) -> str:
     """Return why the model's nodes cannot be trained in one computation by this; empty if they can.
 
     One step of two nodes is tried in both ways: what shares a batch's numbers between nodes, or draws random numbers

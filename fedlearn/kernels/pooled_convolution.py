@@ -114,8 +114,12 @@ def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bo
 
 @cache
 def has_vectors() -> bool:
-    """Return whether the loops have been measured to be fast on this processor, and numba compiles at all."""
-    is_compiling = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+    """Return whether our loops are used: on a processor with AVX2, where numba compiles, unless the user says no.
+
+    ``FEDLEARN_KERNELS=off`` in the environment turns them off: torch's own functions then compute all layers, with
+    other last bits, so a run has another SHA-256.
+    """
+    is_compiling = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and os.environ.get("FEDLEARN_KERNELS", "") != "off"
     return is_compiling and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 
 

@@ -1,5 +1,6 @@
 """Several nodes' copies of one torch module, computed together."""
 
+import fedlearn.models.stacks.rules  # noqa: F401 (it fills the table of `Stacked`)
 from fedlearn.models.stacks.network import FunctionalNetwork, StackedNetwork
 from fedlearn.models.stacks.stacked import CannotStackError, Stacked
 from fedlearn.models.stacks.streams import Stream

@@ -118,3 +118,4 @@ RULES: dict[Callable[..., Any], Callable[..., Any]] = {
     Tensor.flatten: flatten,
 }
 """Of a function of torch, what computes it for all nodes, or says NotImplemented."""
+Stacked.rules.update(RULES)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from enum import Enum
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -46,6 +46,7 @@ class Stacked(Tensor):
         The nodes' random numbers.
     """
 
+    rules: ClassVar[dict[Callable[..., Any], Callable[..., Any]]] = {}  # filled by `rules`, which knows this class
     data_: Any
     layout_: Layout
     streams: Sequence[Stream]
@@ -94,10 +95,8 @@ class Stacked(Tensor):
         named: Mapping[str, Any] | None = None,
     ) -> Any:
         """Compute for all nodes what torch was asked to compute."""
-        from fedlearn.models.stacks.rules import RULES
-
         with torch._C.DisableTorchFunctionSubclass():
-            rule = RULES.get(function)
+            rule = cls.rules.get(function)
             if rule is not None:
                 made = rule(function, *arguments, **(named or {}))
                 if made is not NotImplemented:

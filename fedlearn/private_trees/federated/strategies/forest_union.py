@@ -33,7 +33,7 @@ class ForestUnion(RoundStrategy[Collected]):
     """
 
     accepts = frozenset({UpdateKind.ENSEMBLE})
-    accumulator = "strategies.collected:Collected"
+    accumulator = f"{Collected.__module__}:{Collected.__name__}"
 
     def __init__(self, *, uniform: bool = False) -> None:
         super().__init__(uniform=uniform)
