@@ -1,8 +1,8 @@
 """Our three packages beside `fedlearn`, whatever else is called so: `server`, `client`, `strategies`.
 
-A user's folder may well have a ``client.py`` or ``strategies.py``, and Python looks there first. Whoever loads our apps
-`claim`s the names: the command, workers, Ray's actors. In a user's own process they are `claimed` while a run goes on,
-and theirs again afterwards. For users, ours are ``fedlearn.server``, ``fedlearn.strategies`` and so on.
+A user's folder may well have a ``client.py`` or ``strategies.py``, and Python looks there first. A process that loads
+our apps `claim`s the names: the command, workers, Ray's actors. In a user's own process they are `claimed` while a run
+goes on, and theirs again afterwards. For users, ours are ``fedlearn.server``, ``fedlearn.strategies`` and so on.
 
 Why not move them below `fedlearn`: Flower finds ``server.app:app`` and ``client.app:app`` by these names in a bundle.
 """
