@@ -74,7 +74,7 @@ class FoldingTree:
 
 @dataclass(frozen=True, slots=True)
 class BlockResult:
-    """What a worker sends home of one block: reports of its nodes, and their sum as arrays."""
+    """The result of one block, from its worker: reports of its nodes, and their sum as arrays."""
 
     block: int
     reports: Sequence[NodeReport]
