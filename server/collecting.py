@@ -32,7 +32,7 @@ class NotCommitted:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What selection and reporting have brought.
+    """The results of selection and reporting.
 
     Parameters
     ----------
