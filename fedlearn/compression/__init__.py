@@ -1,4 +1,4 @@
-"""What a node does to an update before it sends it, and the server before it uses it."""
+"""Codecs: a node encodes an update before sending, the server decodes the update before use."""
 
 from fedlearn.compression.base import Codec, Payload
 from fedlearn.compression.parse import SHORT, parse_chain
