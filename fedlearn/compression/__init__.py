@@ -34,7 +34,7 @@ def load_downlink(settings: CompressionSettings) -> Codec:
 
 
 def is_ours(chain: str) -> bool:
-    """Return whether a chain has no stage of somebody else's, ``module:Class``; nothing is loaded.
+    """Return whether a chain has no foreign stage, ``module:Class``, without loading any.
 
     >>> is_ours("drop:0.1, quantize:4"), is_ours("rotate,theirs:Stage")
     (True, False)

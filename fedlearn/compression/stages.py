@@ -106,7 +106,7 @@ class Transform(Protocol):
     """Turns a float32 vector into another one that a quantizer loses less of."""
 
     def lengths(self, before: Lengths) -> Lengths:
-        """Return the segments of what comes out."""
+        """Return the segments of the output of `forward`."""
         ...
 
     def forward(self, values: Array, lengths: Lengths, *, seed: int) -> Array:
