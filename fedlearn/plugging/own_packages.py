@@ -23,7 +23,7 @@ BELOW = "fedlearn."
 
 
 def is_taken(name: str) -> bool:
-    """Return whether a module has the name of one of ours, and is somebody else's."""
+    """Return whether a foreign module has the name of one of ours."""
     root = name.partition(".")[0]
     return root in NAMES and root in sys.modules and not _is_ours(sys.modules[root])
 
