@@ -42,7 +42,7 @@ class Buffer:
         return len(self.staleness) >= self._size
 
     def end(self, member: Member, report: NodeReport, instructed: At, seconds: float | None = None) -> None:
-        """Write down what became of a node; its place here is its position from now on."""
+        """Record the report of a node; its place in the buffer is its position from now on."""
         position = len(self._members)
         self._members.append(member._replace(position=position))
         self._reports.append(report._replace(position=position))

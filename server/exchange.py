@@ -219,7 +219,7 @@ class Exchange:
         return None if self._offers.partitions is None else self._offers.partitions()
 
     def reachable(self) -> NodeIds | None:
-        """Return the ids of those of them that can be written to now: all, where they have no devices."""
+        """Return the ids of the nodes that can be reached now: all, if nodes have no devices."""
         return self.nodes_by_partition() if self.timed is None else self.timed.reachable()
 
     def is_reachable(self, node_id: int) -> bool:

@@ -116,7 +116,7 @@ def check_devices(config: RunConfig, selector: Selector, *, is_virtual: bool, is
 def check_schedule(
     make: partial[Any], config: RunConfig, traits: Traits, strategy: RoundStrategy[Any], exchange: Exchange
 ) -> None:
-    """Have a schedule refuse what it cannot run."""
+    """Have a schedule refuse settings that it cannot run."""
     if check := getattr(make.func, "check", None):
         is_timed = exchange.timed is not None
         kind = traits.update_kind

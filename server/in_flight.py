@@ -72,7 +72,7 @@ class InFlight:
         self._unknown: list[Flight] = []  # those that were sent out when nothing was known of reports
 
     def __len__(self) -> int:
-        """Return how many nodes are in flight; those are, too, whose report waits to be taken in."""
+        """Return how many nodes are in flight, also counting nodes whose report waits to be taken in."""
         return len(self._flights)
 
     def __contains__(self, partition: object) -> bool:

@@ -76,7 +76,7 @@ def write_confusions(run: ServerRun, spec: DataSpec) -> None:
 
 
 def _virtual(run: ServerRun) -> dict[str, object]:
-    """Return how long the run took its devices, and what they were; nothing in real time."""
+    """Return the devices of the run and the time that it took them; empty in real time."""
     timed = run.exchange.timed
     return {} if timed is None else {VIRTUAL_SECONDS.name: run.clock.now(), "devices": dict(timed.described())}
 
