@@ -42,7 +42,7 @@ class Buffer:
         return len(self.staleness) >= self._size
 
     def end(self, member: Member, report: NodeReport, instructed: At, seconds: float | None = None) -> None:
-        """Write down what became of a node; its place here is its position from now on."""
+        """Record the report of a node; its place in the buffer is its position from now on."""
         position = len(self._members)
         self._members.append(member._replace(position=position))
         self._reports.append(report._replace(position=position))
@@ -59,7 +59,7 @@ class Buffer:
             self._sums[name].add([part])
 
     def reporting(self) -> Reporting:
-        """Return what came, as of a cohort."""
+        """Return the buffered reports, as those of a cohort."""
         return Reporting(self._members, self._reports, self._sums, self._seconds)
 
 

@@ -32,7 +32,7 @@ class NotCommitted:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What selection and reporting have brought.
+    """The results of selection and reporting.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Collected:
     virtual: tuple[float, float] = (0.0, 0.0)
 
     def joined(self, later: Collected) -> Collected:
-        """Return both as one; the sums of the first are those of both afterwards."""
+        """Return both results as one; add the second's sums to the first's, in place."""
         return Collected(
             self.ready + later.ready,
             self.reporting.joined(later.reporting),

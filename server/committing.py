@@ -25,14 +25,14 @@ from strategies.base import Step, Turn
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
-    """What a commit leaves under way: nodes that still work on what they were sent before it.
+    """The nodes that still work, after a commit, on an instruction from before it.
 
     Parameters
     ----------
     memory
-        What a resume needs to know of them, under names that no strategy has.
+        The arrays of these nodes that a resume needs, under names that no strategy has.
     versions
-        After which rounds the states were stored that they work on.
+        The rounds whose stored states these nodes work on.
     """
 
     memory: Mapping[str, Array] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class UnderWay:
 
 
 def missing_quorum(run: ServerRun, reporting: Reporting, wanted: int = 0) -> str:
-    """Return what the quorum is missed by, or nothing; it is a share of those that were wanted, or of the cohort."""
+    """Return why the quorum is missed; empty if it is not. It is a share of the wanted nodes, or of the cohort."""
     cohort, reported = len(reporting.reports), reporting.count(Fate.REPORTED)
     rounds = run.config.rounds
     wanted = wanted or (min(cohort, run.config.goal_count) if rounds.over_selection > 1 else cohort)
@@ -99,7 +99,7 @@ def judged_anew(run: ServerRun, reporting: Reporting, at: At, missing: str) -> s
 
 
 def next_step(run: ServerRun, reporting: Reporting, at: At, sends: Sends | None = None) -> Step | None:
-    """Return what the strategy makes of the reports; None, and the strategy as it was, if that is not finite.
+    """Return the strategy's next step; None, with the strategy unchanged, if that step is not finite.
 
     Not finite may be the state, or what the strategy carries to the next round.
 
@@ -198,13 +198,13 @@ def _store(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay)
 
 
 def _typical_after(run: ServerRun, reports: Sequence[NodeReport]) -> Typical:
-    """Return what the next reports are compared with: a strategy that asks for more than the state goes by the past."""
+    """Return the medians for the next reports; a strategy that asks for more than the state goes by the past."""
     asks_for_more = bool(run.answers)
     return typical_after(run.typical, reports, clients=run.config.clients, goes_by_what_nodes_keep=asks_for_more)
 
 
 def _heard(reporting: Reporting) -> list[Heard]:
-    """Return what a selector may learn of a round, in the order of positions."""
+    """Return the facts of a round that a selector may learn, in the order of positions."""
     return [
         Heard(member.partition_id, report.num_examples, report.metrics.get(TRAIN_LOSS.name), seconds)
         for member, report, seconds in zip(reporting.members, reporting.reports, reporting.seconds, strict=True)
@@ -212,7 +212,7 @@ def _heard(reporting: Reporting) -> list[Heard]:
 
 
 def _in_virtual_time(run: ServerRun, collected: Collected) -> Measured:
-    """Return what the devices have made of the round: when it was over, its phases, and whose reports count."""
+    """Return the times of the round on its devices: its end, its phases, and whose reports count."""
     timed, reporting = run.exchange.timed, collected.reporting
     if timed is None:
         return {}

@@ -29,6 +29,6 @@ class Confusions:
             self._of_round[round_number] = counts
 
     def of(self, round_number: int) -> Confusion | None:
-        """Return what was counted after a round, None where that was not in this process, or nothing was."""
+        """Return the counts after a round; None if they were not made, or not in this process."""
         counts = self._of_round.get(round_number)
         return None if counts is None else Confusion.of(round_number, counts)

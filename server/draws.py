@@ -2,7 +2,7 @@
 
 Flower's strategies draw from Python's and NumPy's global generators, or bring their own. In a simulation these begin
 each call where (seed, round, attempt) puts them, so that the same seed gives the same bytes, also after a resume. In a
-deployment only the choice of nodes is seeded: noise that a known seed gives protects nobody.
+deployment only the choice of nodes is seeded: noise from a known seed does not protect.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Draws:
 
     @property
     def notice(self) -> str:
-        """What the result must say; empty if the strategy has drawn nothing."""
+        """The notice for the result; empty if the strategy has drawn no random numbers."""
         if False in self._drew:
             return f"strategy {self._strategy!r} draws random numbers that no seed gives: not reproducible"
         if self._drew:
@@ -82,7 +82,7 @@ class Draws:
         return ""
 
     def memory(self) -> dict[str, Array]:
-        """Return what the checkpoint has to hold for the notice of a run that is gone on with."""
+        """Return the arrays of the checkpoint from which a resumed run makes its notice."""
         return {DREW: np.array(sorted(self._drew), np.uint8)} if self._drew else {}
 
     def remember(self, memory: Mapping[str, Array]) -> dict[str, Array]:

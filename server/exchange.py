@@ -115,7 +115,7 @@ class Pending(Generic[T]):
 
 
 class Exchange:
-    """What the server does to reach the nodes of a run.
+    """The connection of the server to the nodes of a run.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class Exchange:
         book: Book = "protocol",
         begun: Sequence[float] = (),
     ) -> Pending[T]:
-        """Send messages; return what to hear their replies by.
+        """Send messages; return the pending replies.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class Exchange:
         return self._grid.pull_messages(message_ids) if message_ids else ()
 
     def answered(self, open_messages: Mapping[str, T]) -> dict[str, T]:
-        """Return those messages that may have been answered: all, in real time; in virtual time the grid knows.
+        """Return the messages that may have been answered: in real time all; in virtual time the grid knows which.
 
         There each reply has a look of its own: to go through all messages for each would take a cohort's square.
         """
@@ -182,7 +182,7 @@ class Exchange:
         return {key: open_messages[key] for key in self.timed.arrived() if key in open_messages}
 
     def take_traffic(self) -> Traffic:
-        """Return what was counted since the last call."""
+        """Return the traffic counted since the last call."""
         traffic, self.traffic = self.traffic, Traffic()
         return traffic
 
@@ -219,7 +219,7 @@ class Exchange:
         return None if self._offers.partitions is None else self._offers.partitions()
 
     def reachable(self) -> NodeIds | None:
-        """Return the ids of those of them that can be written to now: all, where they have no devices."""
+        """Return the ids of the nodes that can be reached now: all, if nodes have no devices."""
         return self.nodes_by_partition() if self.timed is None else self.timed.reachable()
 
     def is_reachable(self, node_id: int) -> bool:
@@ -235,11 +235,11 @@ class Exchange:
         return CohortGrid(self._grid, list(node_ids))
 
     def node_states(self) -> bytes:
-        """Return what the grid keeps for the nodes; empty where they keep it themselves."""
+        """Return the nodes' memories if the grid keeps them; empty if the nodes do."""
         return b"" if self._offers.keep is None else self._offers.keep.node_states()
 
     def changed_node_states(self, *, settled: bool = True) -> bytes:
-        """Return what of it has changed since the last call; `settled`: when the nodes have read all they were sent."""
+        """Return the memories changed since the last call; `settled`: once nodes have read all sent to them."""
         return b"" if self._offers.keep is None else self._offers.keep.changed_node_states(settled=settled)
 
     def restore_node_states(self, data: bytes) -> None:

@@ -116,7 +116,7 @@ def check_devices(config: RunConfig, selector: Selector, *, is_virtual: bool, is
 def check_schedule(
     make: partial[Any], config: RunConfig, traits: Traits, strategy: RoundStrategy[Any], exchange: Exchange
 ) -> None:
-    """Have a schedule refuse what it cannot run."""
+    """Have a schedule refuse settings that it cannot run."""
     if check := getattr(make.func, "check", None):
         is_timed = exchange.timed is not None
         kind = traits.update_kind
@@ -124,7 +124,7 @@ def check_schedule(
 
 
 def check_stack(config: RunConfig, *, stacks: bool) -> None:
-    """Refuse to train nodes together where nobody has several of them, or who they are depends on the clock."""
+    """Refuse to train nodes together where no worker has several, or where the clock decides which nodes."""
     count = config.training.stack
     if count > 1 and not stacks:
         why = "nodes are trained together by engine.name = 'embedded' and 'inline'; elsewhere each trains alone: use 1"

@@ -1,4 +1,4 @@
-"""What a report must be before it may touch the model.
+"""The checks that a report must pass before it may touch the model.
 
 A node is not trusted: its report may be broken, stale, or hostile. Each check has a word that stands in the event log
 and in the run's table; a refused report leaves the model as it is, and the round goes on without it.
@@ -120,7 +120,7 @@ class ReportGate:
         return Verdict(report, parcels)
 
     def _metrics(self, content: RecordDict) -> tuple[dict[str, float], str]:
-        """Return those of a node's metrics that somebody reads and that can be; and why one cannot."""
+        """Return the metrics of a node that are read and lie in their range; and why one does not."""
         came = wire.only(content, MetricRecord)
         known = self._plan.metrics
         found, why = {}, ""
@@ -177,7 +177,7 @@ class ReportGate:
         return updates
 
     def _update(self, content: RecordDict, sent: RecordDict) -> tuple[Update, float]:
-        """Return what was sent of the state, all of it finite, and the norm of the change that it makes."""
+        """Return the sent entries of the state, all finite, and the L2 norm of the change that they make."""
         update = wire.read_update(content, codec=self._codec, layout=self._plan.layout)
         norm = _norm(update, NOTHING if self._sends is Sends.UPDATE else self.state_in(sent))
         if most := self._limits.max_norm:

@@ -1,4 +1,4 @@
-"""Grids around Flower's grid: one shows a strategy its cohort, one spares a network requests, one waits for nobody."""
+"""Grids around Flower's grid: one shows a strategy its cohort, one spares a network requests, one never waits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PassingGrid(Grid):
 
     @property
     def offers(self) -> Offers:
-        """What the other grid can do."""
+        """The offers of the other grid."""
         return offers_of(self._grid)
 
     @property
@@ -102,7 +102,7 @@ class BoxingGrid(PassingGrid):
         return self._grid.push_messages(copies)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Return what has come; a box that does not open stays closed, and whoever reads it refuses it."""
+        """Return the replies so far; a box that does not open stays closed, and its reader refuses it."""
         replies = list(self._grid.pull_messages(message_ids))
         for reply in replies:
             if reply.has_content():

@@ -54,7 +54,7 @@ class Flight:
 
 
 class Landed(NamedTuple):
-    """What came of a flight, or, `again`, what came after that."""
+    """The reply to one flight; with `again`, a further reply to it."""
 
     flight: Flight
     reply: Message
@@ -72,7 +72,7 @@ class InFlight:
         self._unknown: list[Flight] = []  # those that were sent out when nothing was known of reports
 
     def __len__(self) -> int:
-        """Return how many nodes are in flight; those are, too, whose report waits to be taken in."""
+        """Return how many nodes are in flight, also counting nodes whose report waits to be taken in."""
         return len(self._flights)
 
     def __contains__(self, partition: object) -> bool:
@@ -91,7 +91,7 @@ class InFlight:
 
     @property
     def until(self) -> float | None:
-        """The first reporting deadline of all; None where nobody is in flight."""
+        """The first reporting deadline of all; None if no node is in flight."""
         return next((flight.until for flight in self._flights.values()), None)
 
     @property
@@ -109,7 +109,7 @@ class InFlight:
     # --- out and home -------------------------------------------------------------------------------------------------
 
     def send(self, configuration: Configuration, at: At) -> list[Flight]:
-        """Send instructions now; return those whose node is not connected any more."""
+        """Send instructions now; return the flights whose node is no longer connected."""
         members, messages = configuration.members, configuration.messages
         flights = [self._flight(member, message, at) for member, message in zip(members, messages, strict=True)]
         return self._send(flights, messages)
@@ -184,7 +184,7 @@ class InFlight:
         }
 
     def resume(self, memory: Mapping[str, Array], node_of: Callable[[int], int | None]) -> list[Flight]:
-        """Have in flight again who was; return those whose node cannot be written to any more.
+        """Restore the flights of a stopped run; return the flights whose node can no longer be reached.
 
         On virtual time nothing is counted as sent: it was counted before. On a network it is sent again, and has a
         whole reporting deadline.

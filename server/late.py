@@ -1,4 +1,4 @@
-"""Late reports: what arrives after the reporting deadline is refused, and the node told so."""
+"""Late reports: a report after the reporting deadline is refused, and its node is notified."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fedlearn.config.schema import GateSettings
 from fedlearn.words.cohort import NodeReport, Typical
 
-FEWEST = 3  # reports; of two nobody can say which is unusual
+FEWEST = 3  # reports; of two, neither is the unusual one
 FEWEST_SHARING = 5  # reports; in a smaller cohort an honest node may well hold nearly all examples
 
 LARGER = 10  # times the usual change, for a node of as many times the median of examples
@@ -23,7 +23,7 @@ KEPT = 0.9  # of the usual norm at least, while each node is asked once, where n
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one report of a cohort may be.
+    """The limits of one report of a cohort.
 
     Parameters
     ----------
@@ -70,12 +70,12 @@ class Limits:
 def typical_after(
     before: Typical | None, reports: Sequence[NodeReport], *, clients: int, goes_by_what_nodes_keep: bool
 ) -> Typical:
-    """Return what the next round's reports are compared with, after these.
+    """Return the medians that the next round's reports are compared with.
 
     Parameters
     ----------
     before
-        What these were compared with.
+        The medians that `reports` were compared with.
     clients
         How many nodes there are.
     goes_by_what_nodes_keep

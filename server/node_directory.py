@@ -19,7 +19,7 @@ from server.exchange import Exchange, Pending
 
 
 class NodeDirectory:
-    """What is known of the nodes of a run.
+    """The known nodes of a run.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class NodeDirectory:
         return sorted(connected & self._partitions.keys(), key=lambda node: (self._partitions[node], node))
 
     def holders(self, *, ttl: float) -> Callable[[int], int | None]:
-        """Return what says of a partition which node holds it; None where that cannot be written to now."""
+        """Return a function from partition to the node that holds it; None if that node cannot be reached now."""
         virtual = self._exchange.nodes_by_partition()
         if virtual is not None:
             known = virtual

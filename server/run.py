@@ -1,4 +1,4 @@
-"""What the phases of one run share, on the server."""
+"""The objects that the phases of one run share, on the server."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class ServerRun:
 
     @property
     def spread(self) -> Spread | None:
-        """What of the nodes' measures is put into the table of rounds; None where they are not asked for any."""
+        """The spread of the nodes' measures for the table of rounds; None if nodes do not measure."""
         headline = self.model_metrics.headline if self.config.evaluation.nodes else None
         return Spread(headline) if headline else None
 

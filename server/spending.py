@@ -1,4 +1,4 @@
-"""What a run has cost the nodes' records: by all that has come from them, committed or not."""
+"""The privacy loss of the nodes' records, by all reports of a run, committed or not."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def trust_of(config: RunConfig) -> str:
 
 
 def counted_in(config: RunConfig) -> str:
-    """Return what an epsilon of this run counts in: between which data sets, of whose data, and whose noise it is."""
+    """Return the meaning of an epsilon of this run: between which data sets, of whose data, with whose noise."""
     most = promised(config)
     return f"{most.relation.value}; unit: {most.unit.value}; {trust_of(config)}"
 
 
 def notices_of(config: RunConfig, *, test_is_public: bool) -> list[str]:
-    """Return what must be said beside every epsilon of a private run: of its noise, and of its test rows."""
+    """Return the notices beside every epsilon of a private run: on its noise, and on its test rows."""
     from fedlearn.privacy import seeded_noise
 
     found = [] if promised(config).is_secure else [seeded_noise(0).notice]

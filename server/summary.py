@@ -76,7 +76,7 @@ def write_confusions(run: ServerRun, spec: DataSpec) -> None:
 
 
 def _virtual(run: ServerRun) -> dict[str, object]:
-    """Return how long the run took its devices, and what they were; nothing in real time."""
+    """Return the devices of the run and the time that it took them; empty in real time."""
     timed = run.exchange.timed
     return {} if timed is None else {VIRTUAL_SECONDS.name: run.clock.now(), "devices": dict(timed.described())}
 
@@ -105,7 +105,7 @@ def _on_nodes(history: History) -> dict[str, object]:
 
 
 def _privacy(run: ServerRun) -> dict[str, object]:
-    """Return what a record has lost, of models that count it: by all reports that came, of abandoned attempts, too."""
+    """Return the privacy loss of a record, if the model counts it: by all reports, also of abandoned attempts."""
     loss, rounds = run.store.metrics.privacy_loss, run.store.history.rounds
     if loss is None:
         return {}
@@ -141,7 +141,7 @@ def learning_rate(config: RunConfig) -> str:
 
 
 def noise_notice(run: ServerRun) -> str:
-    """Return what every result must say about a private model, its noise and rows, and what the strategy has drawn."""
+    """Return the notices of every result: on a private model, its noise and rows, and on the strategy's draws."""
     is_private = run.store.metrics.privacy_loss is not None
     of_model = notices_of(run.config, test_is_public=run.test_is_public) if is_private else []
     of_mods = SEEDED_MODS if run.config.privacy.noise == "seeded" else SECURE_MODS

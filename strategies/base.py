@@ -76,12 +76,12 @@ class Turn(Generic[A]):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a strategy makes of a turn.
+    """The result of one turn of a strategy.
 
     Parameters
     ----------
     state
-        The next state; an entry that nobody sent must keep its value.
+        The next state; an entry that no node sent must keep its value.
     measured
         What the strategy has measured on the way, by the names of `RoundStrategy.metrics`.
     """
@@ -125,15 +125,15 @@ class RoundStrategy(Strategy, Generic[A]):
         """Return the state after a committed round; changes nothing but what `memory` returns."""
 
     def parcels(self, state: State) -> Mapping[str, State]:
-        """Return what is sent to every node beside the state: parcel -> named arrays."""
+        """Return the parcels for every node beside the state: parcel -> named arrays."""
         return {}
 
     def answers(self, state: State) -> Mapping[str, ParcelPlan]:
-        """Return what every node is to send beside its state: parcel -> what it must be, and how it is added up."""
+        """Return the parcels that every node must send beside its state: parcel -> its layout, and how it is summed."""
         return {}
 
     def memory(self) -> dict[str, Array]:
-        """Return what the strategy carries from round to round, to be stored with the state."""
+        """Return the arrays that the strategy carries from round to round, to be stored with the state."""
         return {}
 
     def remember(self, memory: Mapping[str, Array]) -> None:
@@ -178,7 +178,7 @@ class RoundStrategy(Strategy, Generic[A]):
         return wire.pack_arrays(step.state), _mean_metrics(answered)
 
     def read(self, content: RecordDict, layout: Layout) -> Update:
-        """Return what a reply sends, under ``Strategy.start``; raises Refused."""
+        """Return the update in a reply, under ``Strategy.start``; raise Refused if it does not decode."""
         return wire.read_update(content, codec=self.codec, layout=layout)
 
     def configure_evaluate(

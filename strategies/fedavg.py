@@ -69,7 +69,7 @@ class FedAvg(RoundStrategy[MaskedSum]):
 
 
 def change_of(name: str, turn: Turn[MaskedSum], decoder: Decoder) -> tuple[Array, Array]:
-    """Return the mean change of one parameter, zero where nobody sent, and where somebody did.
+    """Return the mean change of one parameter, zero where no node sent an entry, and the mask of sent entries.
 
     Both have the parameter's shape; the change has its dtype.
     """
@@ -137,7 +137,7 @@ class ServerOptimizer(RoundStrategy[MaskedSum]):
         """Return the direction of the step, and move this parameter's moments where `sent`."""
 
     def move(self, key: str, value: Float64, *, decay: float, gain: float, sent: Array) -> Float64:
-        """Set the moment to ``decay * moment + gain * value`` where `sent`; return it."""
+        """Set the moment to ``decay * moment + gain * value`` where `sent`; return the moment."""
         before = self.moments.get(key, np.zeros_like(value))
         self.moments[key] = np.where(sent, decay * before + gain * value, before)
         return self.moments[key]

@@ -1,7 +1,7 @@
 """Averaging that counts only what the nodes sent.
 
 A node sends some entries of each parameter and leaves the others null. The average of an entry is taken over the nodes
-that sent it; an entry that nobody sent keeps its previous value.
+that sent it; an entry that no node sent keeps its previous value.
 
 Source: FedAvg, McMahan et al. 2017 (arXiv:1602.05629), algorithm 1, restricted to the sent entries.
 """
@@ -141,7 +141,7 @@ class MaskedSum:
         mean = np.divide(self.totals[name], weights, out=old, where=weights > 0)
         if otherwise.dtype.kind == "f":
             return mean.astype(otherwise.dtype).reshape(otherwise.shape)
-        # Integers beyond 2^53 do not survive float64: where nobody sent, the old array itself is taken.
+        # Integers beyond 2^53 do not survive float64: where no node sent, the old array itself is taken.
         whole = _whole(mean, otherwise.dtype).reshape(otherwise.shape)
         return np.where((weights > 0).reshape(otherwise.shape), whole, otherwise)
 

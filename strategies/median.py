@@ -27,7 +27,7 @@ class SortedColumns(RoundStrategy[Collected]):
     takes_stale = True
 
     def next_state(self, turn: Turn[Collected]) -> Step:
-        """Return what `middle` makes of each entry's values."""
+        """Return the next state: `middle` of each entry's values."""
         return Step({name: self._next(name, array, turn.total, turn.sends) for name, array in turn.state.items()})
 
     def _next(self, name: str, array: Array, reports: Collected, sends: Sends) -> Array:
@@ -55,7 +55,7 @@ class SortedColumns(RoundStrategy[Collected]):
             touched[start : start + COLUMNS] = sent
         if array.dtype.kind in "iub":
             np.rint(after, out=after)
-        # Integers beyond 2^53 do not survive float64: where nobody sent, the old array itself is taken.
+        # Integers beyond 2^53 do not survive float64: where no node sent, the old array itself is taken.
         return np.where(touched, after.astype(array.dtype), flat).reshape(array.shape)
 
     @abstractmethod

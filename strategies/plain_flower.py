@@ -43,7 +43,7 @@ class PlainFlower(RoundStrategy[Collected]):
     strategy
         For instance ``flwr.serverapp.strategy.FedTrimmedAvg()``.
     uniform
-        The strategy is told that every node has one example.
+        The strategy gets 1 as the number of examples of every node.
     """
 
     accepts = frozenset({UpdateKind.DENSE})
@@ -96,7 +96,7 @@ class PlainFlower(RoundStrategy[Collected]):
         return {name: changed_by(state[name], change) for name, change in dense.items()}
 
     def memory(self) -> dict[str, Array]:
-        """Return what of the strategy has changed since it was made, as FedAdam's moments."""
+        """Return the attributes of the strategy that have changed since it was made, as FedAdam's moments."""
         return self._attributes.memory()
 
     def remember(self, memory: Mapping[str, Array]) -> None:
@@ -113,11 +113,11 @@ class PlainFlower(RoundStrategy[Collected]):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Return what the strategy itself makes of the replies."""
+        """Return the strategy's own aggregate of the replies."""
         return self.strategy.aggregate_train(server_round, replies)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """Return what the strategy itself makes of the replies."""
+        """Return the strategy's own aggregate of the replies."""
         with self._named():
             return self.strategy.aggregate_evaluate(server_round, replies)
 
@@ -158,7 +158,7 @@ def _table(given: str | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _hint(error: BaseException) -> str:
-    """Return what to do where a wrapper has nothing to wrap."""
+    """Return advice for a wrapper without a wrapped strategy; empty for other errors."""
     missing = f"argument: '{WRAPPED}'" in str(error) or f"'{WRAPPED}' and" in str(error)
     return f'; name what it wraps: strategy.options.{WRAPPED} = "flwr.serverapp.strategy:FedAvg"' if missing else ""
 

@@ -20,7 +20,7 @@ from strategies.masked_mean import Float64, MaskedSum
 
 
 def spatial_factor(name: str, reports: MaskedSum) -> Float64:
-    """Return what the mean over the senders has to be multiplied with, shape (size,) or (1,)."""
+    """Return the factor of the mean over the senders, shape (size,) or (1,)."""
     nodes, weight = int(reports.reports[0]), float(reports.reports[1])
     share = reports.weights[name] / weight  # of the nodes that sent each entry, by weight
     return unbiased_factor(nodes, float(share.mean())) * share / divisor(nodes, nodes * share)

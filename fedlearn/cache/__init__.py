@@ -1,1 +1,1 @@
-"""What stays on the user's disk between runs, and is used only where no other user can have written it."""
+"""Files kept on the user's disk between runs, and used only if no other user can have written them."""

@@ -75,7 +75,7 @@ class _Locator(UserProvidedCacheLocator):
         self._cache_path = str(folder / f"compiled-{where}")
 
     def ensure_cache_path(self) -> None:
-        """Make the folder, for nobody else to write to."""
+        """Make the folder, writable by its owner alone."""
         Path(self._cache_path).mkdir(0o700, exist_ok=True)
 
     @classmethod
@@ -99,7 +99,7 @@ class _CacheInOurFolder(FunctionCache):
 
 
 def _kept(function: Callable[..., Any]) -> FunctionCache | None:
-    """Return numba's cache of a function, with files that nobody else can write; None where there is no place."""
+    """Return numba's cache of a function, with files that no other user can write; None if there is no place."""
     for kind in (FunctionCache, _CacheInOurFolder):
         try:
             kept: Any = kind(function)  # type: ignore[no-untyped-call]
@@ -137,7 +137,7 @@ class _Files:
         self._folder, self._name, self._texts = folder, name, texts
 
     def load(self, key: Any) -> Any:
-        """Return what is kept under a key of numba's; None where it is not."""
+        """Load the entry of one of numba's keys; None if there is none."""
         try:
             with open_ours(self._folder.parent, self._folder.name, self._file_of(key)) as file:
                 whole = file.read()

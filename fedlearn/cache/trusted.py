@@ -1,7 +1,7 @@
-"""What is asked of files beyond their content: whose they are, where they are kept, locks, syncs.
+"""Checks of files beyond their content: their owner, their place, locks, syncs.
 
-What is run, unpickled or computed on without another look is read from files that nobody else can have written: they
-and the folders above them, up to the cache's own, belong to us or root, and nobody else may write to them.
+What is run, unpickled or computed on without another look is read from files that no other user can have written: they
+and the folders above them, up to the cache's own, belong to us or root, and no other user may write to them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 
 WRITTEN_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.EBADF}
-"""What a disk says that knows no locks; EBADF is NFS, for folders."""
+"""The error numbers of disks without locks; EBADF is NFS, for folders."""
 NO_SYNCS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
-"""What a disk says that syncs no folders."""
+"""The error numbers of disks that cannot sync folders."""
 
 
 class NotOurs(PermissionError):
@@ -29,7 +29,7 @@ class NotOurs(PermissionError):
 
 
 def open_ours(root: Path, *names: str) -> BinaryIO:
-    """Open a file to read it, if nobody but us and root can have written it. Each is looked at as it was opened.
+    """Open a file to read it, if only we or root can have written it. Each is looked at as it was opened.
 
     Parameters
     ----------

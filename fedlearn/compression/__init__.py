@@ -1,4 +1,4 @@
-"""What a node does to an update before it sends it, and the server before it uses it."""
+"""Codecs: a node encodes an update before sending, the server decodes the update before use."""
 
 from fedlearn import plugins
 from fedlearn.compression.base import Codec, Payload
@@ -23,7 +23,7 @@ def load_downlink(settings: CompressionSettings) -> Codec:
 
 
 def is_ours(chain: str) -> bool:
-    """Return whether a chain has no stage of somebody else's, ``module:Class``; nothing is loaded.
+    """Return whether a chain has no foreign stage, ``module:Class``, without loading any.
 
     >>> is_ours("drop:0.1, quantize:4"), is_ours("rotate,theirs:Stage")
     (True, False)

@@ -34,11 +34,11 @@ class Codec(Protocol):
         ...
 
     def emits(self, kind: UpdateKind) -> UpdateKind:
-        """Return what an update of this kind has become when it arrives."""
+        """Return the kind that an update of this kind has after decoding."""
         ...
 
     def encode(self, arrays: State, *, seed: int) -> Payload:
-        """Return what travels.
+        """Return the payload of these arrays.
 
         Parameters
         ----------
@@ -50,7 +50,7 @@ class Codec(Protocol):
         ...
 
     def decode(self, payload: Payload, *, layout: Layout, seed: int) -> Update:
-        """Return what was sent; `seed` is the one that came with the payload.
+        """Return the update in a payload; `seed` is the one that came with the payload.
 
         Raises
         ------

@@ -56,7 +56,7 @@ class Drop:
         return cls(keep_ratio=share_from(argument, settings.keep_ratio), granularity=settings.granularity)
 
     def parts(self, layout: Layout) -> Mapping[str, Part]:
-        """Return nothing: positions are drawn, not sent."""
+        """Return no parts: positions are drawn from the seed, not sent."""
         return {}
 
     def choose(self, arrays: State, *, seed: int) -> tuple[Mapping[str, Positions | None], Payload]:

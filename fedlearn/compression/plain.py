@@ -16,7 +16,7 @@ class Everything:
     allows_residual = False
 
     def parts(self, layout: Layout) -> Mapping[str, Part]:
-        """Return nothing."""
+        """Return no parts."""
         return {}
 
     def choose(self, arrays: State, *, seed: int) -> tuple[Mapping[str, None], Payload]:

@@ -35,7 +35,7 @@ class Residual:
 
 @np.errstate(invalid="ignore", over="ignore")  # of a node that has diverged
 def encode_with_residual(codec: Codec, change: State, residual: State, *, seed: int) -> tuple[Payload, State]:
-    """Return what travels, and the residual that is left.
+    """Return the payload, and the residual that is left.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the stages are that a codec is chained from, and what each has to be able to do; `chain.py` runs them."""
+"""The kinds of stages in a codec chain, and the methods of each; `chain.py` runs them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Sparsifier(Protocol):
     allows_residual: bool
 
     def parts(self, layout: Layout) -> Mapping[str, Part]:
-        """Return what it adds to the payload."""
+        """Return the parts that this stage adds to the payload."""
         ...
 
     def choose(self, arrays: State, *, seed: int) -> tuple[Mapping[str, Positions | None], Payload]:
@@ -94,11 +94,11 @@ class Sparsifier(Protocol):
         ...
 
     def chosen(self, payload: Payload, *, layout: Layout, seed: int) -> Mapping[str, Positions | None]:
-        """Return the same positions at the other end."""
+        """Return, at the receiver, the positions that the sender chose."""
         ...
 
     def restored(self, entries: Entries, spec: ArraySpec) -> Entries:
-        """Return what the sent entries of one parameter stand for."""
+        """Return the restored values of the sent entries of one parameter."""
         ...
 
 
@@ -106,7 +106,7 @@ class Transform(Protocol):
     """Turns a float32 vector into another one that a quantizer loses less of."""
 
     def lengths(self, before: Lengths) -> Lengths:
-        """Return the segments of what comes out."""
+        """Return the segments of the output of `forward`."""
         ...
 
     def forward(self, values: Array, lengths: Lengths, *, seed: int) -> Array:
@@ -114,7 +114,7 @@ class Transform(Protocol):
         ...
 
     def back(self, values: Array, lengths: Lengths, *, seed: int) -> Array:
-        """Return what `forward` was given; `lengths` are those of before."""
+        """Invert `forward`; `lengths` are the lengths before it."""
         ...
 
 
@@ -130,7 +130,7 @@ class Quantizer(Protocol):
     rotates: bool
 
     def parts(self, lengths: Lengths) -> Mapping[str, Part]:
-        """Return what it sends of a vector."""
+        """Return the parts that this stage sends of a vector."""
         ...
 
     def encode(self, values: Array, lengths: Lengths, *, seed: int) -> Payload:

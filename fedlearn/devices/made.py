@@ -56,7 +56,7 @@ def phones(
         optimization" (arXiv:2107.06917), assume. Spread by lognormal(0, link_sd), the same factor both ways; that it
         is as wide as that of speeds is our choice.
     startup
-        Seconds; nobody has published any.
+        Seconds; there are no published values.
     dropout
         6 to 10 % of devices drop out: Bonawitz et al. 2019 (arXiv:1902.01046), section 9.
     available, swing, available_sd

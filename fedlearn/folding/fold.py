@@ -1,4 +1,4 @@
-"""The fold: what a plan has become in one process, and the sums that come out of it."""
+"""The fold: a plan at work in one process, and the sums that it yields."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Fold:
         return sums
 
     def parts(self, verdict: Verdict) -> dict[str, tuple[float, Update]]:
-        """Return what of one accepted report would be added: parcel -> its weight, and what the steps made of it."""
+        """Return the summands of one accepted report: parcel -> its weight, and its update after the fold steps."""
         examples = verdict.report.num_examples
         return {name: parcel.part(examples, verdict.parcels[name]) for name, parcel in self._parcels.items()}
 
@@ -88,7 +88,7 @@ class ParcelFold:
         return self.kind.empty(self.plan.layout)
 
     def part(self, num_examples: int, update: Update) -> tuple[float, Update]:
-        """Return what of one node is added: its weight, and what the steps have made of its parcel."""
+        """Return the summand of one node: its weight, and its parcel after the fold steps."""
         weight: float = 1 if self.plan.uniform else num_examples
         for step in self._steps:
             weight, update = step(weight, update)

@@ -40,7 +40,7 @@ class Folding(Protocol):
         ...
 
     def stop_blocks(self) -> list[BlockResult]:
-        """Give up whatever is still running; return what was done of blocks in which a node hangs."""
+        """Stop all running blocks; return the finished part of blocks in which a node hangs."""
         ...
 
 
@@ -48,7 +48,7 @@ class Keeping(Protocol):
     """A grid that keeps the nodes' memories for them, as simulations do."""
 
     def kept_by(self, node_id: int) -> bytes:
-        """Return what a node keeps now; empty where it keeps nothing."""
+        """Return the memory of a node now; empty if it has none."""
         ...
 
     def keep(self, kept: Mapping[int, bytes]) -> None:
@@ -56,11 +56,11 @@ class Keeping(Protocol):
         ...
 
     def node_states(self) -> bytes:
-        """Return what all nodes keep between rounds."""
+        """Return the memories of all nodes between rounds."""
         ...
 
     def changed_node_states(self, *, settled: bool = True) -> bytes:
-        """Return what those nodes keep, or that they keep nothing, that keep something else than at the last call.
+        """Return the memories, also emptied ones, of the nodes whose memory has changed since the last call.
 
         `settled`: when all nodes have read what was sent to them; else at once.
         """
@@ -104,13 +104,13 @@ class Timed(Protocol):
         ...
 
     def described(self) -> Mapping[str, Any]:
-        """Return what every result says of the devices."""
+        """Return the description of the devices that every result contains."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What one grid can do; what it cannot is None.
+    """The abilities of one grid; None for each that it lacks.
 
     Parameters
     ----------
@@ -140,6 +140,6 @@ class Offers:
 
 
 def offers_of(grid: Grid) -> Offers:
-    """Return what a grid declares; nothing, in real time, for one of Flower's."""
+    """Return the offers of a grid; for one of Flower's, no offers and real time."""
     declared: Offers | None = getattr(grid, "offers", None)
     return Offers() if declared is None else declared

@@ -28,7 +28,7 @@ BLOCK = 2
 
 
 class Accumulator(Protocol):
-    """What a strategy makes of updates while they come in."""
+    """The sum, or collection, that a strategy builds from updates as they arrive."""
 
     @classmethod
     def empty(cls, layout: Layout) -> Self:
@@ -95,7 +95,7 @@ class StepSpec(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ParcelPlan:
-    """What one named parcel of a report must be, and how it is added up.
+    """The layout that one named parcel of a report must have, and how parcels are added up.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class ParcelPlan:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the gate says of one reply: the report, and the parcels that may be added.
+    """The gate's verdict on one reply: the report, and the parcels that may be added.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class FoldPlan:
 
     @property
     def layout(self) -> Layout:
-        """That of the state."""
+        """The layout of the state."""
         return self.parcels[STATE].layout
 
     def build_gate(self) -> Gate:

@@ -1,4 +1,4 @@
-"""What one node's parcel goes through before it is added up: a table of fold steps.
+"""The fold steps, which change one node's parcel before it is added up, as a table.
 
 A strategy names the steps that it needs (`RoundStrategy.steps`), and ``strategy.steps`` puts others before them.
 """

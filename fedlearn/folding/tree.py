@@ -42,7 +42,7 @@ class FoldingTree:
         self.total = fold.empty()
 
     def place(self, position: int, verdict: Verdict | None) -> None:
-        """Take in what came of one position; None where nothing did."""
+        """Take in the verdict of one position; None if there is none."""
         self._verdicts[position] = verdict
         block = position // self._size
         if all(other in self._verdicts for other in self._blocks[block]):
@@ -54,7 +54,7 @@ class FoldingTree:
         return block == self._next
 
     def place_block(self, block: int, total: Sums | None) -> None:
-        """Take in the sum of one block; None where nothing came of it."""
+        """Take in the sum of one block; None if there is none."""
         self._sums[block] = total
         while self._next in self._sums:
             ready = self._sums.pop(self._next)
@@ -63,7 +63,7 @@ class FoldingTree:
             self._next += 1
 
     def close(self) -> Sums:
-        """Return the total; what has not come by now counts as nothing."""
+        """Return the total; positions without a summand by now add nothing."""
         for block in range(self._next, len(self._blocks)):
             if block in self._sums:
                 continue
@@ -74,7 +74,7 @@ class FoldingTree:
 
 @dataclass(frozen=True, slots=True)
 class BlockResult:
-    """What a worker sends home of one block: reports of its nodes, and their sum as arrays."""
+    """The result of one block, from its worker: reports of its nodes, and their sum as arrays."""
 
     block: int
     reports: Sequence[NodeReport]

@@ -1,7 +1,7 @@
-"""Python's, NumPy's and torch's own random generators, lent to code that is not ours.
+"""Python's, NumPy's and torch's own random generators, seeded while foreign code runs.
 
 Ours draws from none of them (`seeding.py`). Flower's strategies, mods and apps do: while they run, these generators
-stand where a seed puts them, and afterwards where they stood before. Whoever runs in between notices nothing.
+stand where a seed puts them, and afterwards where they stood before. The code around that call sees no change.
 
 Without a seed they are set by the operating system's randomness, each time: processes that are forked from one another
 would else draw the same noise, which could be subtracted.
@@ -56,7 +56,7 @@ def seeded_globals(seed: int | None, held: Iterable[object] = ()) -> Iterator[Ca
     Parameters
     ----------
     seed
-        Where they begin; None is another place each time, that nobody knows.
+        Where the generators begin; None: at an unpredictable place, another each time.
     held
         Generators that the foreign code has for itself (`generators_in`). With a seed they begin there, too: so what
         they draw in round 3 is the same after a resume. Without one they go on as they are.
@@ -107,7 +107,7 @@ def _kinds() -> tuple[type[Any], ...]:
 
 
 def _globals() -> list[_Lent]:
-    """Return Python's, NumPy's and, where it has been imported, torch's."""
+    """Return the global generators of Python, NumPy and, where it has been imported, torch."""
     lent = [
         _Lent(random.getstate, random.setstate, random.seed),
         _Lent(np.random.get_state, np.random.set_state, lambda seed: np.random.seed(_words(seed))),

@@ -2,7 +2,7 @@
 
 What other processes can import goes by its name, ``module:Class``, as on the command line. What they cannot, a class
 made in a script or in a cell of a notebook, is pickled by value (cloudpickle) and named ``object:NAME-FINGERPRINT``.
-Its bytes lie in the folder ``objects`` of the run, where every process of the run finds them, and whoever resumes it.
+Its bytes lie in the folder ``objects`` of the run, where every process of the run finds them, and every resumed run.
 
 The fingerprint is that of the code: of what functions do and of the values they stand on, not of file names, line
 numbers or the session. The same cell in another kernel has the same one; a changed cell has another, so that a run
@@ -67,7 +67,7 @@ def is_reference(text: object) -> bool:
 
 
 def name_in(reference: str) -> str:
-    """Return what an object is called, without its fingerprint; of other references, what stands behind the colon.
+    """Return the name of an object without its fingerprint; of other references, the part after the colon.
 
     >>> name_in("object:Net-0123456789abcdef"), name_in("mylab.models:Net")
     ('Net', 'Net')
@@ -82,7 +82,7 @@ def file_of(reference: str) -> str:
 
 
 def content_of(reference: str) -> bytes:
-    """Return what that file holds: a line, then the pickle.
+    """Return the bytes of the file of an object: a line, then the pickle.
 
     The line has the Python version, the SHA-256 of the pickle, and the name with the fingerprint, which older versions
     did not write.
@@ -172,7 +172,7 @@ def _pickled(value: object) -> bytes:
 
 
 def _name_of(value: object) -> str:
-    """Return what to call an object: classes and functions as they are called, others, as constants, in capitals."""
+    """Return a name for an object: its own for classes and functions, else that of its type in capitals."""
     own = getattr(value, "__name__", None)
     return re.sub(r"\W", "", own if isinstance(own, str) else type(value).__name__.upper()) or "unnamed"
 
@@ -273,7 +273,7 @@ def _session_name(kind: type) -> str:
 
 
 def _essence(code: CodeType) -> tuple[Any, ...]:
-    """Return what a function does: its code without file and lines."""
+    """Return the code of a function without file and line numbers."""
     signature = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
     return code.co_name, signature, names, code.co_consts, code.co_code

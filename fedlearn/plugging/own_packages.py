@@ -1,8 +1,8 @@
 """Our three packages beside `fedlearn`, whatever else is called so: `server`, `client`, `strategies`.
 
-A user's folder may well have a ``client.py`` or ``strategies.py``, and Python looks there first. Whoever loads our apps
-`claim`s the names: the command, workers, Ray's actors. In a user's own process they are `claimed` while a run goes on,
-and theirs again afterwards. For users, ours are ``fedlearn.server``, ``fedlearn.strategies`` and so on.
+A user's folder may well have a ``client.py`` or ``strategies.py``, and Python looks there first. A process that loads
+our apps `claim`s the names: the command, workers, Ray's actors. In a user's own process they are `claimed` while a run
+goes on, and theirs again afterwards. For users, ours are ``fedlearn.server``, ``fedlearn.strategies`` and so on.
 
 Why not move them below `fedlearn`: Flower finds ``server.app:app`` and ``client.app:app`` by these names in a bundle.
 """
@@ -23,7 +23,7 @@ BELOW = "fedlearn."
 
 
 def is_taken(name: str) -> bool:
-    """Return whether a module has the name of one of ours, and is somebody else's."""
+    """Return whether a foreign module has the name of one of ours."""
     root = name.partition(".")[0]
     return root in NAMES and root in sys.modules and not _is_ours(sys.modules[root])
 

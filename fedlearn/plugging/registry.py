@@ -25,7 +25,7 @@ ELSEWHERE = {"fedprox": "fedavg with training.proximal_mu above 0"}  # names tha
 
 
 def load_reference(reference: str) -> Any:
-    """Return what ``"module:attribute"``, ``"folder/file.py:attribute"`` or ``"object:..."`` (`objects`) names.
+    """Load the object named by ``"module:attribute"``, ``"folder/file.py:attribute"`` or ``"object:..."`` (`objects`).
 
     >>> load_reference("math:tau")
     6.283185307179586
@@ -61,7 +61,7 @@ def _of_file(path: Path) -> Any:
 
 
 def load_plugin(setting: str, reference: str) -> Any:
-    """Return what the value of a setting refers to; SettingError where that cannot be loaded."""
+    """Load the object that the value of a setting names; raise SettingError if loading fails."""
     try:
         return load_reference(reference)
     except (ImportError, AttributeError, ValueError) as error:
@@ -71,7 +71,7 @@ def load_plugin(setting: str, reference: str) -> Any:
 
 
 def call_plugin(setting: str, reference: str, plugin: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    """Return what a plugin returns; SettingError, in one line with its place, where it raises what is not ours."""
+    """Call a plugin and return its result; turn a foreign exception into a SettingError of one line, with its place."""
     try:
         return plugin(*given, **named)
     except (FedlearnError, OSError):

@@ -1,4 +1,4 @@
-"""Whose code has raised: a terminal is told one line."""
+"""Find the user's line that raised, so that a terminal shows one line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def place_of(error: BaseException) -> str:
 
 
 def told(error: BaseException) -> str:
-    """Return what was raised, and where in the user's code.
+    """Return the exception as text, with its place in the user's code.
 
     >>> told(ValueError("no"))
     'ValueError: no'

@@ -17,13 +17,13 @@ from fedlearn import flower
 from fedlearn.wire.arrays import replace_arrays
 from fedlearn.words.errors import Refused
 
-BOX = "fedlearn.box"  # what the one value of a box is called
+BOX = "fedlearn.box"  # the name of the one value of a box
 SMALL = 2**20  # bytes that a box may hold to be one value
 NONCE = 8  # random bytes that a box begins with
 
 
 def packed(records: Mapping[str, flower.Record]) -> bytes:
-    """Return what a box of these records holds."""
+    """Return the bytes of a box with these records: a nonce, then the serialised records."""
     return os.urandom(NONCE) + flower.to_bytes(records)
 
 

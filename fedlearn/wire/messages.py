@@ -1,4 +1,4 @@
-"""What the server and the nodes say to each other; the only place where record keys are spelled.
+"""The messages between server and nodes; the only place where record keys are spelled.
 
 | message | type | server sends | node answers |
 |---|---|---|---|
@@ -100,7 +100,7 @@ def parcels_of(content: RecordDict) -> dict[str, ArrayRecord]:
 
 
 def put_aside(content: RecordDict) -> dict[str, flower.Record]:
-    """Take out of a message or report what a plain Flower App has not: instruction and parcels; return it."""
+    """Remove, and return, the records that a plain Flower App lacks: instruction and parcels."""
     ours = [key for key in (INSTRUCTION, PARCELS, WORK) if key in content]
     return {key: content.pop(key) for key in (*ours, *parcels_of(content))}
 
@@ -215,7 +215,7 @@ def dense_report(
     num_examples: int,
     parcels: Mapping[str, State] = MappingProxyType({}),
 ) -> Message:
-    """Return what a plain Flower client answers: arrays, metrics with the number of examples; and further parcels."""
+    """Return a plain Flower client's answer: arrays, metrics with the number of examples; and further parcels."""
     measured = MetricRecord({NUM_EXAMPLES: num_examples, **metrics})
     others = {name: pack_arrays(each) for name, each in parcels.items()}
     records = {ARRAYS: pack_arrays(arrays), METRICS: measured, **others}
@@ -223,7 +223,7 @@ def dense_report(
 
 
 def report_record(instruction: Instruction, *, partition_id: int, seed: int, sends: str) -> ConfigRecord:
-    """Return what our server wants to know beside a plain Flower report."""
+    """Return the record that our server needs beside a plain Flower report."""
     return flower.filled(
         ConfigRecord(), instruction._asdict() | {"partition_id": partition_id, "seed": seed, "sends": sends}
     )
@@ -271,7 +271,7 @@ def read_num_examples(content: RecordDict) -> int:
 
 
 def read_update(content: RecordDict, *, codec: Codec, layout: Layout) -> Update:
-    """Return what a node sent of each parameter.
+    """Return the entries that a node sent, by parameter.
 
     Raises
     ------
@@ -303,7 +303,7 @@ def read_members(content: RecordDict) -> State:
 
 
 def read_report(content: RecordDict) -> ConfigRecord:
-    """Return what came with the report: instruction, partition id, what it sends."""
+    """Return the instruction, the partition id and the kind of values that came with the report."""
     record = _config(content, REPORT)
     if record is None:
         raise Refused("undecodable", f"there is no {REPORT!r} record")
@@ -328,6 +328,6 @@ def plain_report(
 
 
 def metrics_report(message: Message, metrics: dict[str, float], num_examples: int) -> Message:
-    """Return what a plain Flower client answers to an evaluation."""
+    """Return a plain Flower client's answer to an evaluation."""
     measured = MetricRecord({NUM_EXAMPLES: num_examples, **metrics})
     return Message(RecordDict({METRICS: measured}), reply_to=message)

@@ -35,7 +35,7 @@ class WallClock:
 
 
 class ManualClock:
-    """A clock that moves only when somebody sleeps on it or moves it: that of tests, and of virtual time.
+    """A clock that moves only by `sleep` or by hand: the clock of tests, and of virtual time.
 
     >>> clock = ManualClock()
     >>> clock.sleep(30.0)

@@ -1,4 +1,4 @@
-"""The nodes of a round: who is ready, who was chosen, what each is told, and what became of it."""
+"""The nodes of a round: ready nodes, the cohort, the instruction of each node, and its fate."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def needed_of(share: float, count: int) -> int:
 
 
 class Instruction(NamedTuple):
-    """What a node is told about its place in a round.
+    """The instruction of a node: its place in a round.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class NodeReport(NamedTuple):
     raised
         Whether the node's own code has raised; `reason` says what.
     norm
-        L2 norm of the change, over the entries that were sent; 0 where nobody has looked.
+        L2 norm of the change, over the entries that were sent; 0 where it was not measured.
     """
 
     position: int
@@ -136,7 +136,7 @@ class Typical:
 
     @classmethod
     def of(cls, reports: Sequence[NodeReport]) -> Self:
-        """Return what was typical of these reports, of which there is at least one.
+        """Return the medians of these reports, of which there is at least one.
 
         >>> Typical.of([NodeReport(i, Fate.REPORTED, n, norm=n / 10) for i, n in enumerate([10, 30, 10**7])])
         Typical(norm=3.0, num_examples=30)
@@ -146,7 +146,7 @@ class Typical:
         return cls(norm if math.isfinite(norm) else 0.0, num_examples)
 
     def faded(self, before: Self, share: float) -> Self:
-        """Return it with a usual norm that has fallen by no more than so much since another cohort.
+        """Return these medians, with a norm of at least `share` of the norm before.
 
         >>> Typical(1.0, 10).faded(Typical(8.0, 20), 0.5), Typical(5.0, 10).faded(Typical(8.0, 20), 0.5)
         (Typical(norm=4.0, num_examples=10), Typical(norm=5.0, num_examples=10))

@@ -18,7 +18,7 @@ LONGEST_SAID = 300  # characters of a stranger's text that are kept
 
 
 def said(text: object) -> str:
-    r"""Return what a stranger says as one short line that a log and a terminal can take.
+    r"""Return a foreign text as one short line that is safe to print in a log or a terminal.
 
     >>> said("no disk\n\x1b]0;title\x07 and more")
     'no disk'

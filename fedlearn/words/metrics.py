@@ -1,7 +1,7 @@
-"""What is measured in a run, declared once: every reader of a metric asks here what it is called and how it is read.
+"""What is measured in a run, declared once: the name of each metric and how to read it.
 
 A model says what its nodes report while they learn and what its evaluation returns (`Metrics`). The declarations travel
-in the event `started` and in summary.json, so that whoever looks at a run knows its columns, those of a model from
+in the event `started` and in summary.json, so that every reader of a run knows its columns, those of a model from
 outside, too. Runs that say nothing are read by the metrics that are known here.
 """
 
@@ -84,7 +84,7 @@ class Metric:
     is_result: bool = False
 
     def __post_init__(self) -> None:
-        """Fill in the title; refuse a headline that nobody could rank."""
+        """Fill in the title; refuse a headline that cannot be ranked."""
         if not self.title:
             object.__setattr__(self, "title", self.name.replace("_", " "))
         if self.headline and not self.better:
@@ -236,7 +236,7 @@ class Metrics:
 
     @property
     def headline(self) -> Metric | None:
-        """What runs are judged by: the first evaluated headline, else the first evaluated one that says what is better.
+        """The metric that ranks runs: the first evaluated headline, else the first evaluated metric with a better side.
 
         None where nothing can be ranked.
         """
@@ -255,7 +255,7 @@ class Metrics:
 
     @property
     def results(self) -> tuple[Metric, ...]:
-        """What a run comes to: evaluations, the headline first, scores on nodes, and what a record has lost."""
+        """The results of a run: evaluations, the headline first, scores on nodes, and the privacy loss."""
         return tuple(m for m in self.by_interest if m.is_privacy_loss or m.is_result or m not in self.reported)
 
     @property
@@ -270,7 +270,7 @@ class Metrics:
 
     @property
     def privacy_loss(self) -> Metric | None:
-        """What tells how much a record has lost; None of models that promise nothing."""
+        """The metric of the privacy loss of a record; None of models without a privacy promise."""
         return next((metric for metric in self.reported if metric.is_privacy_loss), None)
 
     @property
@@ -293,7 +293,7 @@ class Metrics:
         return value if loss is None or loss.name != name else f"{value} ({loss.note})"
 
     def completed(self, means: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what was evaluated with what follows from it.
+        """Return the evaluated means, and the metrics that are computed from them.
 
         >>> Metrics(evaluated=(LOSS, PERPLEXITY)).completed({"loss": 0.0})
         {'loss': 0.0, 'perplexity': 1.0}
@@ -302,7 +302,7 @@ class Metrics:
         return {**means, **{metric.name: float(np.exp(means[metric.exp_of])) for metric in follow}}
 
     def completed_on_nodes(self, reported: Mapping[str, float]) -> dict[str, float]:
-        """Return what follows from what a node reports of the states before and after it has trained."""
+        """Return the metrics that are computed from a node's reports on the states before and after training."""
         found: dict[str, Any] = {}
         for when in (BEFORE, AFTER):
             means = {metric.name: reported.get(f"{metric.name}_{when}") for metric in self.evaluated}
@@ -320,7 +320,7 @@ class Metrics:
         return known.get(name) or known.get(name.removesuffix(f"_{BEFORE}").removesuffix(f"_{AFTER}"), Metric(name))
 
     def combined(self, reports: Sequence[NodeReport], before: Measured) -> dict[str, float | None]:
-        """Return what a cohort has measured; None where nobody did.
+        """Return the metrics of a cohort; None for a metric that no node has measured.
 
         Parameters
         ----------
@@ -335,7 +335,7 @@ class Metrics:
         return replace(self, reported=tuple(limited))
 
     def of_other_loss(self) -> Metrics:
-        """Return the same with a loss of which nobody knows how small it can be."""
+        """Return these metrics with losses that have no known lower bound."""
         losses = (TRAIN_LOSS.name, LOSS.name)
         parts = ((replace(m, low=None) if m.name in losses else m for m in p) for p in (self.reported, self.evaluated))
         return Metrics(*map(tuple, parts))
@@ -349,7 +349,7 @@ class Metrics:
         return replace(self, evaluated=(JUDGING_LOSS,))
 
     def that_hold(self, names: Iterable[str]) -> Metrics:
-        """Return those of some names."""
+        """Return the metrics that have one of these names."""
         kept = set(names)
         return Metrics(*(tuple(m for m in part if m.name in kept) for part in (self.reported, self.evaluated)))
 
@@ -359,7 +359,7 @@ class Metrics:
 
     @classmethod
     def of_columns(cls, names: Iterable[str]) -> Metrics:
-        """Return what the columns of a run mean that declares nothing; one that is not known ranks nothing."""
+        """Return the metrics of a run that declares none, by its columns; an unknown column ranks nothing."""
         columns = list(names)
         known = {m.name: m for m in (*KNOWN.reported, *KNOWN.evaluated)}
         reported = {m.name for m in KNOWN.reported}

@@ -1,6 +1,6 @@
 """Randomness as a function of who needs it and when.
 
-No generator is ever shared or carried along: whoever needs random numbers asks for the generator of (run seed, round,
+No generator is ever shared or carried along: code that needs random numbers asks for the generator of (run seed, round,
 attempt, node, purpose). Round 3 is therefore the same after a resume, on any engine and in any order of work.
 
 The key is a BLAKE2b hash of those values, the generator is Philox 4x64 (Salmon et al. 2011, "Parallel random numbers:

@@ -95,7 +95,7 @@ def layout_of(state: State) -> dict[str, ArraySpec]:
 
 
 def difference(after: Array, before: Array) -> Array:
-    """Return what an array has changed by: its difference; of booleans, as masks are, where they differ."""
+    """Return the change of an array: the difference; of booleans, as masks are, the places that differ."""
     return after ^ before if after.dtype.kind == "b" else after - before
 
 
@@ -111,7 +111,7 @@ def changed_by(before: Array, change: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """What was sent of one parameter.
+    """The sent entries of one parameter.
 
     Parameters
     ----------

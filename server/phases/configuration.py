@@ -89,7 +89,7 @@ def _grid_of(run: ServerRun, cohort: Sequence[Member]) -> Grid:
 
 
 def _downlink(config: RunConfig, at: At) -> Callable[[State], Payload] | None:
-    """Return what makes the states of this round smaller on their way; None where they travel as they are."""
+    """Return the compressor of the states sent in this round; None if states are sent as they are."""
     if config.compression.downlink == "identity":
         return None
     codec = load_downlink(config.compression)

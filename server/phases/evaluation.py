@@ -32,7 +32,7 @@ def is_due(run: ServerRun, round_number: int) -> bool:
 def evaluate(
     run: ServerRun, state: State, reporting: Reporting, names: Sequence[str], *, round_number: int
 ) -> Measured:
-    """Return what `names` are for the state; None for what is not finite or was not measured.
+    """Return the metrics `names` of the state; None for a metric that is not finite or was not measured.
 
     Where nodes measure it, those of the cohort do that have sent a report: one that hangs costs one deadline, not two.
     """
@@ -62,7 +62,7 @@ def measured_by(reply: Message) -> tuple[int, dict[str, float]]:
 
 
 def _on_test_set(run: ServerRun, state: State) -> Evaluation:
-    """Return what the workers measure of a state on the test examples."""
+    """Return the evaluation of a state on the test examples, made by the workers."""
     count = len(dataset_of(run.config).test)
     parts = [(start, min(start + PART, count)) for start in range(0, count, PART)]
     total = NOTHING
@@ -87,7 +87,7 @@ def _through_nodes(run: ServerRun, state: State, reporting: Reporting, round_num
 
 
 def answers_to(run: ServerRun, messages: Sequence[Message], deadline: float) -> dict[int, Message]:
-    """Return what comes within the deadline, by the places of `messages` and in their order.
+    """Return the replies within the deadline, by the places of `messages` and in their order.
 
     A mean depends on the order of its terms.
 

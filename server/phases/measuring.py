@@ -1,4 +1,4 @@
-"""What single nodes say and measure: the rows of nodes.csv, and how the headline is spread over them."""
+"""Reports and measures of single nodes: the rows of nodes.csv, and how the headline is spread over them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from server.run import ServerRun
 
 
 class Measure(NamedTuple):
-    """What a node has measured of the new state, on how many examples of its own."""
+    """The metrics of the new state on one node, and how many of its own examples they are of."""
 
     partition_id: int
     examples: int

@@ -28,7 +28,7 @@ TOGETHER = 64  # reports of a private model that are written down at once, as wh
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """What came of a cohort: one report for each member, in the order of positions, and the sums of their parcels.
+    """The reports of a cohort, one for each member, in the order of positions, and the sums of their parcels.
 
     `seconds` is how long each took from its instruction on, None of those that were late.
     """
@@ -54,7 +54,7 @@ class Reporting:
         return all(r.raised for r in self.reports) and raised_alike([report.reason for report in self.reports])
 
     def joined(self, later: Reporting) -> Reporting:
-        """Return what came of both cohorts; its sums are ours, to which the later ones have been added."""
+        """Return the reports of both cohorts; add the sums of `later` to these sums, in place."""
         merge(self.sums, later.sums)
         seconds = [*self.seconds, *later.seconds]
         return Reporting([*self.members, *later.members], [*self.reports, *later.reports], self.sums, seconds)
@@ -63,7 +63,7 @@ class Reporting:
 def collect_reports(run: ServerRun, configuration: Configuration, at: At) -> Reporting:
     """Send the instructions, collect reports until the deadline, and add up those that pass the gate.
 
-    The late and the refused are told so.
+    Nodes whose report is late or refused are notified.
     """
     plan = fold_plan(run, at, cohort=len(configuration.members))
     fold = Fold(plan)
@@ -151,7 +151,7 @@ class _Intake:
 
     @property
     def has_enough(self) -> bool:
-        """Whether nobody else is waited for: as many count as were wanted, of more that were asked."""
+        """Whether waiting can end: of more nodes than wanted, enough have reports that count."""
         return self._counted >= self._enough
 
     def write(self, report: NodeReport) -> None:
@@ -196,7 +196,7 @@ class _Intake:
         self._run.events.write(Fate.REFUSED, **self._at.where, **where, reason=reason)
 
     def closed(self) -> Reporting:
-        """Return what came; members of whom nothing came are late."""
+        """Return all reports; a member without one is late."""
         self._write_out()
         for member in self._members:
             if member.position not in self._reports:

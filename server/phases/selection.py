@@ -20,7 +20,7 @@ from server.run import ServerRun
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What came of one selection window.
+    """The result of one selection window.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Selection:
 def select_cohort(run: ServerRun, at: At) -> Selection:
     """Ask nodes whether they are ready, draw the cohort of those that are, and reject the rest.
 
-    Where too few are ready the selection is cancelled, and all that were are told so.
+    If too few nodes are ready, the selection is cancelled, and the ready ones are notified.
     """
     goal = run.config.goal_count
     needed = needed_of(run.config.rounds.minimum_ready, goal)
@@ -85,7 +85,7 @@ class _Window:
 
     @property
     def why_not(self) -> str:
-        """What the first node that was not ready said, or else why too few were."""
+        """The reason of the first node that was not ready, or else why too few were."""
         return self._why_not or next(iter(self._run.directory.unknown.values()), "") or self._of_devices()
 
     @property

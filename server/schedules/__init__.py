@@ -40,7 +40,7 @@ class Schedule(Protocol):
 
 
 def load_schedule(config: RunConfig) -> partial[Any]:
-    """Return what makes the schedule of a run, with its options: to be called with the `ServerRun`."""
+    """Return the factory of a run's schedule, with its options; call it with the `ServerRun`."""
     make: Callable[..., Any] = SCHEDULES.load(config.rounds.schedule)
     given = config.rounds.schedule_options
     options = options_for(make, given, setting="rounds.schedule_options", reserved=("run",)) if given else {}
@@ -53,10 +53,10 @@ def metrics_of(make: partial[Any]) -> tuple[Metric, ...]:
 
 
 def schedule_memory(memory: Mapping[str, Array]) -> dict[str, Array]:
-    """Return a schedule's arrays of those that a checkpoint holds."""
+    """Return the schedule's arrays in a checkpoint."""
     return {name.removeprefix(PREFIX): array for name, array in memory.items() if name.startswith(PREFIX)}
 
 
 def rest_of(memory: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the others."""
+    """Return the arrays of a checkpoint that are not the schedule's."""
     return {name: array for name, array in memory.items() if not name.startswith(PREFIX)}

@@ -1,10 +1,10 @@
 """Asynchronous rounds: as many nodes as are wanted work all the time, each on the state that was the latest for it.
 
 A round is one commit. It is made of the reports that come until a buffer is full, whatever state each was made of; who
-has reported is replaced at once by another node, which is sent the latest state. Nobody waits for the slowest.
+has reported is replaced at once by another node, which is sent the latest state. No node waits for the slowest.
 
-Within one attempt at a round no node is asked twice, as it would send the same again. Where nobody is in flight any
-more, nobody is left to be asked, and the buffer is not full, it is committed if it holds the quorum; otherwise the
+Within one attempt at a round no node is asked twice, as it would send the same again. If no node is in flight any
+more, no node is left to be asked, and the buffer is not full, it is committed if it holds the quorum; otherwise the
 attempt is abandoned, and all may be asked again.
 
 What must be the same after a resume is a function of what a commit stores: the clock, who is in flight, on which
@@ -50,7 +50,7 @@ RECENTLY = "recently"  # of the arrays in the checkpoint
 
 
 class Asynchronous(Synchronous):
-    """What the asynchronous schedules have in common.
+    """The common base of the asynchronous schedules.
 
     Parameters
     ----------
@@ -129,11 +129,11 @@ class Asynchronous(Synchronous):
     # --- what the schedules differ in ---------------------------------------------------------------------------------
 
     def factor(self, staleness: int) -> float:
-        """Return what a change of this staleness is multiplied with."""
+        """Return the factor by which a change of this staleness is multiplied."""
         return self.staleness(staleness)
 
     def offset(self, sent: State) -> State | None:
-        """Return what is added to what a node has sent, so that it is a change; None where it is one.
+        """Return the summand that makes a node's values a change of the state; None if they are one.
 
         Parameters
         ----------
@@ -144,13 +144,13 @@ class Asynchronous(Synchronous):
 
     @property
     def sends(self) -> Sends:
-        """What nodes send."""
+        """The kind of values that nodes send."""
         return Sends(self.server.config.compression.send)
 
     # --- a round ------------------------------------------------------------------------------------------------------
 
     def attempt(self, at: At) -> NotCommitted | None:
-        """Take in reports until the buffer is full, or nobody is left; commit them, or return why not."""
+        """Take in reports until the buffer is full, or no node is left; commit them, or return why not."""
         run = self.server
         begin, virtual_begin = run.wall.now(), run.clock.now()
         run.late.refuse()
@@ -185,7 +185,7 @@ class Asynchronous(Synchronous):
             self._unconnected(self.flights.resume(stored, node_of), buffer)
 
     def _has_landed(self, at: At, buffer: Buffer) -> bool:
-        """Wait until a report has come; return whether one has, or nobody is left of whom one could come."""
+        """Wait for a report; return False if no node is left that could send one."""
         run = self.server
         while True:
             until = self.flights.until
@@ -351,7 +351,7 @@ class Asynchronous(Synchronous):
     def _abandon(self, reporting: Reporting, instructed: Sequence[At], at: At, reason: str) -> None:
         """Leave the state as it is; tell those whose reports were sound, unless they are at work again.
 
-        Each is told of the attempt that its instruction was of, which may be an earlier one.
+        Each notice names the attempt of the node's instruction, which may be an earlier one.
         """
         run = self.server
         run.events.write("abandoned", **at.where, reason=reason)

@@ -56,5 +56,5 @@ class Buffered(Asynchronous):
         )
 
     def offset(self, sent: State) -> State | None:
-        """Return nothing for changes; for weights, what makes them the change of the state that was sent."""
+        """Return None for changes; for weights, the negated state that was sent, which makes them a change."""
         return None if self.sends is Sends.UPDATE else {name: -wide(array) for name, array in sent.items()}

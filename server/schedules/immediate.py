@@ -49,7 +49,7 @@ class Immediate(Asynchronous):
         return self.mixing * super().factor(staleness)
 
     def offset(self, sent: State) -> State | None:
-        """Return what makes of weights, or of the change of the state that was sent, the way from the latest state."""
+        """Return the summand that turns weights, or the change of the sent state, into a change of the latest state."""
         latest = self.server.state
         if self.sends is Sends.WEIGHTS:
             return {name: -wide(array) for name, array in latest.items()}

@@ -31,7 +31,7 @@ def load_selector(config: RunConfig) -> Selector:
 
 
 def selector_memory(selector: Selector) -> dict[str, Array]:
-    """Return what a selector has learned, under names that no strategy has."""
+    """Return the memory of a selector, under names that no strategy has."""
     return {f"{PREFIX}{name}": array for name, array in selector.memory().items()}
 
 

@@ -1,4 +1,4 @@
-"""What a selector is: by default, it draws at random and learns nothing."""
+"""The base of selectors, which draws at random and does not learn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Partitions = NDArray[np.int64]
 
 
 class Heard(NamedTuple):
-    """What a committed round says of one node.
+    """The facts of one node in a committed round.
 
     Parameters
     ----------
@@ -58,10 +58,10 @@ class Selector:
         return drawn
 
     def learn(self, heard: Sequence[Heard], round_number: int) -> None:
-        """Learn what came of a committed round, in the order of positions."""
+        """Learn from a committed round, whose facts are in the order of positions."""
 
     def memory(self) -> Mapping[str, Array]:
-        """Return what was learned, to be stored with the state."""
+        """Return the learned arrays, to be stored with the state."""
         return {}
 
     def remember(self, memory: Mapping[str, Array]) -> None:
@@ -69,7 +69,7 @@ class Selector:
 
 
 class LearningSelector(Selector):
-    """Knows of each node what was last heard, in arrays by partition.
+    """Keeps the last report of each node, in arrays by partition.
 
     Attributes
     ----------

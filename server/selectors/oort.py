@@ -1,4 +1,4 @@
-"""Oort: nodes whose data matter most, unless they are slow; and some that nobody knows yet."""
+"""Oort: nodes whose data matter most, unless they are slow; and some that have not been tried yet."""
 
 from __future__ import annotations
 
