@@ -1,33 +1,23 @@
-"""Differentially private trees, used like scikit-learn estimators, alone: without Flower, without torch."""
+"""Differentially private trees, used like scikit-learn estimators, alone: without Flower, without torch.
 
-from fedlearn.private_trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
-from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
-from fedlearn.private_trees.domain import Domain, NotPrivateWarning
-from fedlearn.private_trees.nodes import MalformedTree, NodeTable, union
-from fedlearn.private_trees.numbers.regression import DPEnsembleTree, DPRegressionForest, DPRegressionTree
-from fedlearn.private_trees.numbers.relay import DPRelayForest, RelayTurn
-from fedlearn.private_trees.numbers.voted import DPVotedForest
-from fedlearn.private_trees.searching import PrivateSearch
-from fedlearn.private_trees.sums.boosted import DPBoostingClassifier, DPBoostingRegressor
-from fedlearn.private_trees.sums.naive_bayes import DPNaiveBayes
+Estimators are imported when the first of them is asked for, as they bring numba and scikit-learn, more than a second:
+processes that only read the rows of models (`federated.rows`) do without.
+"""
 
-__all__ = [
-    "DPBoostingClassifier",
-    "DPBoostingRegressor",
-    "DPClassificationTree",
-    "DPEnsembleTree",
-    "DPNaiveBayes",
-    "DPRandomForestClassifier",
-    "DPRegressionForest",
-    "DPRegressionTree",
-    "DPRelayForest",
-    "DPVotedForest",
-    "Domain",
-    "MalformedTree",
-    "NodeTable",
-    "NotPrivateWarning",
-    "PermuteAndFlipForest",
-    "PrivateSearch",
-    "RelayTurn",
-    "union",
-]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedlearn.private_trees.estimators import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("fedlearn.private_trees.estimators"), name)
+
+
+def __dir__() -> list[str]:
+    return list(__getattr__("__all__"))

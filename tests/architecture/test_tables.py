@@ -82,3 +82,19 @@ def imported_by(modules):
 )
 def test_import_is_cheap(modules, unwanted):
     assert not imported_by(modules) & unwanted
+
+
+def test_reading_the_rows_of_models_imports_nothing_that_trains():
+    found = imported_by("fedlearn.models\nlist(fedlearn.models.MODELS.values())")
+    assert "fedlearn.private_trees.federated.rows" in found
+    assert not found & {"torch", "numba", "sklearn", "scipy", "fedlearn.private_trees.estimators"}
+
+
+@pytest.mark.parametrize("name", [name for name, row in MODELS.items() if not row.trains_in_steps])
+def test_what_a_row_has_imported_before_workers_are_forked_is_what_its_model_needs(name):
+    row = MODELS[name]
+    assert row.trains_in_steps or imported_by(", ".join(row.imports)) >= {
+        "numba",
+        "sklearn",
+        row.build.partition(":")[0],
+    }

@@ -40,6 +40,6 @@ def test_readme_example_of_the_trees_has_ten_lines_or_so():
 
 
 def test_import_alone_loads_neither_flower_nor_torch_nor_opendp():
-    _, modules = python("import fedlearn.privacy, fedlearn.private_trees")
-    assert {"fedlearn.privacy", "fedlearn.private_trees"} <= modules
+    _, modules = python("import fedlearn.privacy\nfrom fedlearn.private_trees import *")
+    assert {"fedlearn.privacy", "fedlearn.private_trees", "fedlearn.private_trees.estimators"} <= modules
     assert not modules & (UNWANTED | {"opendp"})

@@ -3,4 +3,6 @@
 from fedlearn.engine.processes import importing
 
 with importing():
-    pass
+    import fedlearn.private_trees.estimators
+    import fedlearn.private_trees.federated.models.relay
+    import fedlearn.private_trees.federated.models.sums  # noqa: F401
