@@ -11,7 +11,7 @@ from typing import Any
 
 from fedlearn.config import RunConfig, config_from
 from fedlearn.models import model_spec
-from fedlearn.plugging.registry import load_reference
+from fedlearn.plugging.registry import call_plugin, load_plugin
 
 DEFAULTS = RunConfig()
 MOST_NODES = 0.95  # of those wanted, and of these, that must report where their noise is one
@@ -38,7 +38,7 @@ def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
             # Every node gives what it has: a second round would find all budgets spent.
             preset |= {"rounds.total": 1, "rounds.cohort": 0}
         elif row.is_planned:
-            preset |= {"rounds.total": load_reference(row.rounds)(flat, DEFAULTS), "rounds.cohort": 0}
+            preset |= {"rounds.total": _rounds_by(row.rounds, flat), "rounds.cohort": 0}
         elif row.rounds == "turns":
             # All are asked, as most have spent their budget: asking them two at a time takes longer.
             clients = flat.get("clients", DEFAULTS.clients)
@@ -47,3 +47,8 @@ def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
         # Noise is calibrated to the fewest that may report; a round that is run again costs them nothing.
         preset |= {"rounds.minimum_ready": MOST_NODES, "rounds.quorum": MOST_NODES}
     return preset | dict(flat)
+
+
+def _rounds_by(reference: str, flat: Mapping[str, Any]) -> Any:
+    """Return the rounds that a row's function names; `config_from` refuses what is no number of rounds."""
+    return call_plugin("model.name", reference, load_plugin("model.name", reference), flat, DEFAULTS)

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from fedlearn.config import RunConfig, config_from, to_flower
 from fedlearn.models.presets import settings_from
+from fedlearn.models.spec import ModelSpec
+from fedlearn.words.errors import SettingError
 
 
 def test_nothing_given_gives_the_defaults():
@@ -28,3 +32,23 @@ def test_what_is_given_wins():
 def test_resolved_settings_are_read_back_as_they_are():
     config = settings_from({"model.name": "dp-relay", "rounds.total": 3})
     assert config_from(to_flower(config)) == config
+
+
+def by_words(flat, defaults):
+    raise KeyError("no such words")
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        ("no_such_module:rounds", "model.name = 'no_such_module:rounds': it cannot be loaded"),
+        (f"{__name__}:no_such_function", "it cannot be loaded"),
+        (f"{__name__}:by_words", "it cannot be used here: .*no such words"),
+        ("builtins:dict", "rounds.total|it cannot be used here"),
+    ],
+)
+def test_a_row_whose_function_of_rounds_fails_is_one_line(monkeypatch, function, why):
+    monkeypatch.setattr(f"{__name__}.ROW", ModelSpec("x:build", rounds=function), raising=False)
+    with pytest.raises(SettingError, match=why) as refused:
+        settings_from({"model.name": f"{__name__}:ROW"})
+    assert "\n" not in str(refused.value)
