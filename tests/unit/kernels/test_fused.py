@@ -58,6 +58,19 @@ def test_only_what_the_loops_know_is_replaced():
     assert type(layers[6]) is nn.Conv2d
 
 
+class OnlyTheFirst(nn.Sequential):
+    """A Sequential that does not run its layers in a row."""
+
+    def forward(self, x):
+        return self[0](x)
+
+
+def hooked():
+    module = nn.Sequential(nn.Conv2d(1, 1, 3), nn.MaxPool2d(2))
+    module[0].register_forward_hook(lambda layer, given, out: out + 1)
+    return module
+
+
 @pytest.mark.parametrize(
     "module",
     [
@@ -66,8 +79,11 @@ def test_only_what_the_loops_know_is_replaced():
         nn.Sequential(nn.Conv2d(1, 1, 3), nn.BatchNorm2d(1), nn.MaxPool2d(2)),
         nn.Sequential(nn.Conv2d(2, 2, 3, groups=2), nn.MaxPool2d(2)),
         nn.Sequential(nn.Conv2d(1, 1, 3), nn.MaxPool2d(2, ceil_mode=True)),
+        OnlyTheFirst(nn.Conv2d(1, 1, 3), nn.MaxPool2d(2)),
+        hooked(),
+        nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv2d(1, 1, 3)), nn.MaxPool2d(2)),
     ],
-    ids=["no sequence", "pool of three", "norm between", "groups", "ceil"],
+    ids=["no sequence", "pool of three", "norm between", "groups", "ceil", "forward of its own", "hook", "weight norm"],
 )
 def test_a_module_without_such_layers_is_refused_in_one_line(module):
     with pytest.raises(ValueError, match=r"no nn\.Sequential in this module has Conv2d"):
