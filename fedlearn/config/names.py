@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -11,7 +10,6 @@ from fedlearn.config.schema import RunConfig, Settings
 from fedlearn.plugins import TABLES
 
 
-@cache
 def names_of(setting: str) -> tuple[str, ...]:
     """Return the names that a setting takes, in the order of their table; none of a setting that takes any value.
 
@@ -26,7 +24,12 @@ def names_of(setting: str) -> tuple[str, ...]:
 
 def field_of(setting: str) -> FieldInfo:
     """Return the declaration of a setting; KeyError if there is none."""
-    settings, key = _table_of(setting)
+    settings: type[Settings] = RunConfig
+    *tables, key = setting.split(".")
+    for table in tables:
+        kind = settings.model_fields[table].annotation
+        assert isinstance(kind, type)
+        settings = kind
     return settings.model_fields[key]
 
 
@@ -37,14 +40,3 @@ def meaning_of(setting: str) -> str:
     'Examples in one SGD step.'
     """
     return field_of(setting).description or ""
-
-
-def _table_of(setting: str) -> tuple[type[Settings], str]:
-    """Return the table that has a setting, and the setting's name in it."""
-    settings: type[Settings] = RunConfig
-    *tables, key = setting.split(".")
-    for table in tables:
-        kind = settings.model_fields[table].annotation
-        assert isinstance(kind, type)
-        settings = kind
-    return settings, key
