@@ -22,12 +22,13 @@ from fedlearn.cli import main
 from fedlearn.engine import ENGINES
 from fedlearn.engine.embedded import forkserver
 from fedlearn.models.presets import settings_from
+from tests.waiting import PATIENCE as PATIENCE
+from tests.waiting import wait_until as wait_until
 
 ROOT = Path(__file__).parents[2]
 PLUGINS = Path(__file__).parent / "plugins"
 collect_ignore = ["plugins"]  # one of them ends the process that imports it
 
-PATIENCE = 60.0  # seconds that a loaded machine may take for what should take one or two
 
 CHEAP = {
     "clients": 12, "rounds.total": 2, "rounds.cohort": 5, "rounds.backoff": 0.0, "rounds.max_attempts": 2,
@@ -39,13 +40,6 @@ def some_slow(variants: dict[str, Any], quick: Collection[str]) -> list[Any]:
     """Return parameters of a test of which those that are not quick are `slow`."""
     marks = {name: () if name in quick else pytest.mark.slow for name in variants}
     return [pytest.param(each, id=name, marks=marks[name]) for name, each in variants.items()]
-
-
-def wait_until(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"waited {seconds:g} s for {what}"
-        time.sleep(0.01)
 
 
 @dataclass

@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.waiting import wait_until
+
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'fedlearn[ray]'")
 
 pytestmark = pytest.mark.network
@@ -34,13 +36,6 @@ def nothing_is_left(started, place) -> bool:
     """Whether all processes have gone, with their files; Ray's own are named after the process that started it."""
     gone = not started.alive() and not list(place.iterdir())
     return gone and not list(Path("/tmp/ray").glob(f"session_*_{started.process.pid}"))
-
-
-def wait_until(condition, seconds):
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.1)
-    assert condition()
 
 
 def listening(process: psutil.Process) -> set[str]:
@@ -84,7 +79,7 @@ def hanging(command, tmp_path, faults, environment, **how):
     mark = tmp_path / "mark"
     mark.unlink(missing_ok=True)
     started = command(ON_RAY, env={**environment, "FAULTS": faults, "MARK": str(mark)}, **how)
-    wait_until(lambda: mark.exists() or started.process.poll() is not None, SLOW)
+    wait_until(lambda: mark.exists() or started.process.poll() is not None, "Ray", SLOW)
     assert started.process.poll() is None, started.process.communicate()
     return started
 
@@ -98,11 +93,11 @@ def test_interrupted_or_killed_it_leaves_nothing_and_resumes_to_the_same_bytes(
     said = interrupted.process.stderr.read()
     assert said.splitlines() == [f"interrupted; go on by --resume {interrupted.run.folder}"]
     assert interrupted.run.summary["status"] == "interrupted"
-    wait_until(lambda: nothing_is_left(interrupted, place), SOON)
+    wait_until(lambda: nothing_is_left(interrupted, place), "Ray", SOON)
 
     killed = hanging(command, tmp_path, "hang:3:2", environment, resume=interrupted.run.folder)
     killed.signal(signal.SIGKILL)
-    wait_until(lambda: nothing_is_left(killed, place), SOON)
+    wait_until(lambda: nothing_is_left(killed, place), "Ray", SOON)
     assert killed.run.committed == 1
 
     resumed = execute(ON_RAY, engine="embedded", out=killed.run.folder)
@@ -135,13 +130,13 @@ def test_a_running_cluster_is_joined_and_left_as_it_was(command, undisturbed, en
     ]  # fmt: skip
     cluster = subprocess.Popen(head, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
-        wait_until(lambda: "raylet" in names_of(below(cluster)), SLOW)
+        wait_until(lambda: "raylet" in names_of(below(cluster)), "Ray", SLOW)
         started = command({"engine.name": "ray", "engine.address": address, "engine.workers": 1}, env=environment)
         assert started.process.wait(SLOW) == 0, started.process.stderr.read()
         assert not started.alive()
         assert [path.name for path in place.iterdir()] == ["its"]
         assert started.run.sha == undisturbed().sha
-        wait_until(lambda: "ray::ClientAppA" not in "".join(names_of(below(cluster))), SOON)
+        wait_until(lambda: "ray::ClientAppA" not in "".join(names_of(below(cluster))), "Ray", SOON)
         assert {"gcs_server", "raylet"} <= names_of(below(cluster))
     finally:
         for process in [*below(cluster), psutil.Process(cluster.pid)]:

@@ -12,6 +12,7 @@ import pytest
 
 from fedlearn.__main__ import main
 from fedlearn.engine.embedded import forkserver, preload
+from tests.waiting import wait_until
 
 PATIENCE = 20.0  # seconds; an import takes less than one on an idle machine
 
@@ -52,13 +53,6 @@ def begun(tmp_path):
         )
 
 
-def wait_until(condition, what):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
-
-
 def gone(pid):
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
@@ -71,8 +65,8 @@ def test_it_ends_with_whoever_began_it_even_if_killed(begun, tmp_path, after):
     assert psutil.pid_exists(pid)
     engine.send_signal(signal.SIGKILL)
     engine.wait()
-    wait_until(lambda: gone(pid), "it goes on")
-    wait_until(lambda: not list(tmp_path.glob("pymp-*")), f"it has left {list(tmp_path.rglob('*'))}")
+    wait_until(lambda: gone(pid), "it goes on", PATIENCE)
+    wait_until(lambda: not list(tmp_path.glob("pymp-*")), f"it has left {list(tmp_path.rglob('*'))}", PATIENCE)
 
 
 @pytest.mark.parametrize("code", ["", "forkserver.end()", "forkserver.begin(); forkserver.end(); forkserver.end()"])

@@ -10,6 +10,7 @@ from flwr.app import Message, RecordDict
 
 from fedlearn.engine.ray_runtime.grid import RunnerGrid
 from fedlearn.engine.virtual_nodes import error_reply
+from tests.waiting import wait_until
 
 
 class Gate:
@@ -51,27 +52,20 @@ def errors(replies):
     }
 
 
-def until(condition):
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
-
-
 def test_sending_does_not_wait_for_the_nodes(grid_of):
     gate = Gate()
     grid = grid_of(gate)
     (message_id,) = grid.push_messages([query(4)])
     assert list(grid.pull_messages([message_id])) == []
     gate.open.set()
-    until(lambda: errors(grid.pull_messages([message_id])) == {4: (2, "done")})
+    wait_until(lambda: errors(grid.pull_messages([message_id])) == {4: (2, "done")}, "the nodes", 10)
 
 
 def test_a_node_reads_its_messages_in_turn_and_others_do_not_wait_for_it(grid_of):
     gate = Gate()
     grid = grid_of(gate, gate, gate)
     ids = list(grid.push_messages([query(4), query(4), query(4), query(9)]))
-    until(lambda: len(gate.running) == 2)
+    wait_until(lambda: len(gate.running) == 2, "the nodes", 10)
     time.sleep(0.05)  # a third one would have begun
     assert sorted(gate.running) == [4, 9]
     gate.open.set()
@@ -121,7 +115,7 @@ def test_closing_ends_the_threads_and_forgets_what_waits(grid_of):
     gate = Gate()
     grid = grid_of(gate)
     grid.push_messages([query(4), query(5)])
-    until(lambda: gate.running)
+    wait_until(lambda: gate.running, "the nodes", 10)
     grid.close()
     assert gate.running == [4]
     assert threading.active_count() == before
