@@ -59,7 +59,7 @@ class Buffer:
             self._sums[name].add([part])
 
     def reporting(self) -> Reporting:
-        """Return the buffered reports, as those of a cohort."""
+        """Return the buffered reports in the form in which a cohort reports."""
         return Reporting(self._members, self._reports, self._sums, self._seconds)
 
 

@@ -29,7 +29,7 @@ class PassingGrid(Grid):
 
     @property
     def offers(self) -> Offers:
-        """The offers of the other grid."""
+        """Return what the wrapped grid offers."""
         return offers_of(self._grid)
 
     @property

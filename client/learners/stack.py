@@ -73,7 +73,7 @@ class TrainsInSteps(Protocol):
         ...
 
     def changes_alike(self, tasks: Sequence[LocalTask]) -> bool:
-        """Return whether all tasks take the same steps."""
+        """Return whether one optimizer step can change the parameters of all tasks at once."""
         ...
 
     def change_for(self, parameters: list[Tensor], task: LocalTask) -> Update:

@@ -63,7 +63,7 @@ class FoldingTree:
             self._next += 1
 
     def close(self) -> Sums:
-        """Return the total; positions without a summand by now add nothing."""
+        """Return the total; a position that has no summand yet is left out."""
         for block in range(self._next, len(self._blocks)):
             if block in self._sums:
                 continue

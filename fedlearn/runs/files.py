@@ -1,4 +1,4 @@
-"""Writing files so that a crash at any moment loses nothing that was stored.
+"""Write files so that a crash at any moment loses nothing that was stored.
 
 A file is written aside, synced, and renamed into place; its folder is synced afterwards.
 """

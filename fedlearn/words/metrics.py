@@ -359,7 +359,7 @@ class Metrics:
 
     @classmethod
     def of_columns(cls, names: Iterable[str]) -> Metrics:
-        """Return the metrics of a run that declares none, by its columns; an unknown column ranks nothing."""
+        """Return metrics for the columns of a run that declares none; an unknown column ranks no run."""
         columns = list(names)
         known = {m.name: m for m in (*KNOWN.reported, *KNOWN.evaluated)}
         reported = {m.name for m in KNOWN.reported}

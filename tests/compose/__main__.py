@@ -20,7 +20,7 @@ Variables = Annotated[list[str] | None, typer.Option("--set", help="A variable o
 
 
 def variables(sets: list[str] | None) -> dict[str, str]:
-    """Return the variables of the file: those of the environment, and NAME=VALUE arguments over them."""
+    """Return the environment's variables, replaced or joined by the NAME=VALUE arguments."""
     return {**os.environ, **dict(one.partition("=")[::2] for one in sets or [])}
 
 

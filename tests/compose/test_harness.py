@@ -1,4 +1,4 @@
-"""Containers that are plain processes leave nothing behind, neither stopped nor with their parent killed."""
+"""Containers end with all their processes, when they are stopped and when their parent is killed."""
 
 from __future__ import annotations
 
