@@ -267,7 +267,7 @@ MENDS = (
         f"{POOL}::test_a_call_that_hangs_is_made_again_by_another_worker",
     ),
     Mend(
-        "D3", "fedlearn/engine/embedded/pool.py",
+        "D3", "fedlearn/engine/embedded/worker_process.py",
         "        _give_up_after(PATIENCE, self.pipe)\n", "",
         f"{POOL}::test_a_stopped_worker_that_is_sent_more_than_a_pipe_takes_is_replaced",
     ),

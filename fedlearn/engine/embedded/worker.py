@@ -22,6 +22,8 @@ from fedlearn import flower
 from fedlearn.engine.apps import load_ahead, load_client_app, load_seeded_client
 from fedlearn.engine.embedded.sharing import Directory, NewSharedMemory, SharedMemory, SharedSlots, hand_over
 from fedlearn.engine.embedded.tasks import (
+    NOBODY,
+    TOGETHER,
     Answer,
     Begin,
     BlockDone,
@@ -44,8 +46,6 @@ from fedlearn.plugging import objects
 from fedlearn.plugging.registry import load_reference
 from fedlearn.words.state import Array
 
-NOBODY = -1  # no node is running
-TOGETHER = -2  # all nodes of a task are trained at once
 LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU)
 
 log = logging.getLogger(__name__)
