@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -42,6 +43,7 @@ RULES = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """The best of a random number of private fits, with parameters drawn from a grid, under one budget for all of it.
 
@@ -100,35 +102,22 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0, 10, (4000, 2))
     >>> tree = DPRegressionTree(bounds=(0, 10), target_bounds=(0, 1))
-    >>> search = PrivateSearch(tree, {"depth": [0, 4]}, epsilon=2.0, noise="seeded", random_state=1)
+    >>> search = PrivateSearch(estimator=tree, grid={"depth": [0, 4]}, epsilon=2.0, noise="seeded", random_state=1)
     >>> search.fit(X, X[:, 0] / 10).best_params_
     {'depth': 4}
     >>> print(search.privacy_spent_)
     epsilon = 2 (add or remove one record; unit: record; not secure: protects nobody)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
-        *,
-        epsilon: float = 1.0,
-        mean_runs: float = 10.0,
-        eta: int = 1,
-        folds: int = 5,
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.grid = grid
-        self.epsilon = epsilon
-        self.mean_runs = mean_runs
-        self.eta = eta
-        self.folds = folds
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
+    estimator: Any
+    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+    epsilon: float = 1.0
+    mean_runs: float = 10.0
+    eta: int = 1
+    folds: int = 5
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike, **not_taken: Any) -> Self:
         """Search; the accountant is asked before the data is touched.

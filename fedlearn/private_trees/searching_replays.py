@@ -34,7 +34,9 @@ def of_one_run(rng: np.random.Generator) -> Pair:
     tree = TREES[rng.integers(len(TREES))]
 
     def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> dict[str, Any]:
-        search = PrivateSearch(tree, {"missing": [tree.missing]}, epsilon=epsilon, mean_runs=ONE_RUN, eta=eta, folds=2)
+        search = PrivateSearch(
+            estimator=tree, grid={"missing": [tree.missing]}, epsilon=epsilon, mean_runs=ONE_RUN, eta=eta, folds=2
+        )
         search.fit(X, y)
         best = {name: value for name, value in public_of(search.best_estimator_).items() if name != "random_state"}
         return public_of(search) | {"estimator": None, "best_estimator_": best}  # its seed is drawn in secret

@@ -15,7 +15,7 @@ B / (2 c) over all trees. It is paid *for each predicted row*: 2 c rows spend B,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +35,7 @@ REASON = "NOT PRIVATE: the printed forest asks its exact counts again for every 
 LEAST = 1e-9  # records that each class has in each leaf, so that votes of nothing but noise below 0 are even
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrintedRandomForest(PrivateClassifier):
     """Random decision trees with the printed accounting. *Not private for its epsilon*: for comparison only.
 
@@ -97,7 +98,7 @@ class PrintedRandomForest(PrivateClassifier):
     >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
     >>> y = np.where(X[:, 0] == "red", "stop", "go")
     >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
-    >>> forest = PrintedRandomForest(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> forest = PrintedRandomForest(epsilon=1.0, **declared, noise="seeded", random_state=0).fit(X, y)
     >>> forest.privacy_spent_.epsilon
     inf
     >>> forest.predict([["red", "m"], ["green", None]])
@@ -106,6 +107,20 @@ class PrintedRandomForest(PrivateClassifier):
     0.5
     """
 
+    epsilon: float = 1.0
+    n_estimators: int = 10
+    max_depth: int = 3
+    mechanism: str = "exponential"
+    categories: Any = None
+    bins: Any = None
+    classes: Sequence[object] | None = None
+    class_weight: Mapping[object, float] | None = None
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
+
     rules: ClassVar[dict[str, Rule]] = {
         **PrivateClassifier.rules,
         "mechanism": one_of("exponential", "laplace"),
@@ -113,41 +128,10 @@ class PrintedRandomForest(PrivateClassifier):
         "max_depth": at_least(0),
     }
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        n_estimators: int = 10,
-        max_depth: int = 3,
-        mechanism: str = "exponential",
-        categories: Any = None,
-        bins: Any = None,
-        classes: Sequence[object] | None = None,
-        class_weight: Mapping[object, float] | None = None,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.mechanism = mechanism
-        self.categories = categories
-        self.bins = bins
-        self.classes = classes
-        self.class_weight = class_weight
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
-
     def loss_of(self, rows: int) -> float:
         """Return the epsilon that the predictions of so many rows give away; of noisy counts: whatever their number.
 
-        >>> PrintedRandomForest(0.1, classes=["no", "yes"]).loss_of(3700)
+        >>> PrintedRandomForest(epsilon=0.1, classes=["no", "yes"]).loss_of(3700)
         92.5
         """
         return self._counts_cost() * (1 if self.mechanism == "laplace" else rows / 2)

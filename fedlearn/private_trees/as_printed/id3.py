@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +41,7 @@ REASON = "NOT PRIVATE: printed ID3 uses counts of missing values without noise; 
 SLIDE = 0.04  # share by which a choice costs more, as its sensitivity is read from the data; times log2 of the classes
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrintedID3(PrivateClassifier):
     """ID3 on incomplete data with the printed accounting. *Not private for its epsilon*: for comparison only.
 
@@ -102,47 +104,31 @@ class PrintedID3(PrivateClassifier):
     >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
     >>> y = np.where(X[:, 0] == "red", "stop", "go")
     >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
-    >>> tree = PrintedID3(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> tree = PrintedID3(epsilon=1.0, **declared, noise="seeded", random_state=0).fit(X, y)
     >>> round(tree.privacy_spent_.epsilon, 3)
     1.027
     >>> tree.predict([["red", "m"], ["green", None]])
     array(['stop', 'go'], dtype='<U4')
     """
 
+    epsilon: float = 1.0
+    max_depth: int = 2
+    mechanism: str = "permute_and_flip"
+    categories: Any = None
+    bins: Any = None
+    classes: Sequence[object] | None = None
+    class_weight: Mapping[object, float] | None = None
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
+
     rules: ClassVar[dict[str, Rule]] = {
         **PrivateClassifier.rules,
         "mechanism": one_of(*MECHANISMS),
         "max_depth": at_least(0),
     }
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        max_depth: int = 2,
-        mechanism: str = "permute_and_flip",
-        categories: Any = None,
-        bins: Any = None,
-        classes: Sequence[object] | None = None,
-        class_weight: Mapping[object, float] | None = None,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.max_depth = max_depth
-        self.mechanism = mechanism
-        self.categories = categories
-        self.bins = bins
-        self.classes = classes
-        self.class_weight = class_weight
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
 
     def _num_parts(self) -> int:
         return 1

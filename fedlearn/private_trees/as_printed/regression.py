@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -71,6 +71,7 @@ class PrintedRegressor(PrivateRegressor):
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrintedRegressionTree(PrintedRegressor):
     """The printed tree, one over all rows. *Not private for its epsilon*: for comparison only.
 
@@ -141,36 +142,19 @@ class PrintedRegressionTree(PrintedRegressor):
     (1.0, 2.14)
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        depth: int = 15,
-        min_split: int = 20,
-        min_leaf: int = 10,
-        leaf: Leaf = "mean",
-        reading: Reading = "fitted",
-        candidates: int = 40,
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.depth = depth
-        self.min_split = min_split
-        self.min_leaf = min_leaf
-        self.leaf = leaf
-        self.reading = reading
-        self.candidates = candidates
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
+    epsilon: float = 1.0
+    bounds: Any = None
+    target_bounds: Any = None
+    depth: int = 15
+    min_split: int = 20
+    min_leaf: int = 10
+    leaf: Leaf = "mean"
+    reading: Reading = "fitted"
+    candidates: int = 40
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
     def _grow(
         self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
@@ -179,6 +163,7 @@ class PrintedRegressionTree(PrintedRegressor):
         return self._trees_on(training, np.zeros(len(training.y), np.int64), 1, noise)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrintedRegressionForest(PrintedRegressor):
     """Printed trees on disjoint parts of the rows. *Not private for its epsilon*: for comparison only.
 
@@ -251,40 +236,22 @@ class PrintedRegressionForest(PrintedRegressor):
     (1.0, 1.91)
     """
 
-    rules: ClassVar[dict[str, Rule]] = {**PrintedRegressor.rules, "n_trees": at_least(1)}
+    n_trees: int = 25
+    epsilon: float = 1.0
+    bounds: Any = None
+    target_bounds: Any = None
+    depth: int = 5
+    min_split: int = 20
+    min_leaf: int = 10
+    leaf: Leaf = "mean"
+    reading: Reading = "fitted"
+    candidates: int = 40
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
-    def __init__(
-        self,
-        *,
-        n_trees: int = 25,
-        epsilon: float = 1.0,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        depth: int = 5,
-        min_split: int = 20,
-        min_leaf: int = 10,
-        leaf: Leaf = "mean",
-        reading: Reading = "fitted",
-        candidates: int = 40,
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.n_trees = n_trees
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.depth = depth
-        self.min_split = min_split
-        self.min_leaf = min_leaf
-        self.leaf = leaf
-        self.reading = reading
-        self.candidates = candidates
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
+    rules: ClassVar[dict[str, Rule]] = {**PrintedRegressor.rules, "n_trees": at_least(1)}
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None, **not_taken: Any) -> Self:
         """Grow the trees on disjoint parts.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +36,7 @@ SHAPE_OF_LABELS = 10, 3  # trees and depth of random trees with labels, where no
 MECHANISMS = ("laplace", *growing.SELECTIONS)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPClassificationTree(WeightedClassifier):
     """One ID3 tree: a node has a child for each category of its feature, and no path uses a feature twice.
 
@@ -119,12 +121,31 @@ class DPClassificationTree(WeightedClassifier):
     >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
     >>> y = np.where(X[:, 0] == "red", "stop", "go")
     >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
-    >>> tree = DPClassificationTree(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> tree = DPClassificationTree(epsilon=1.0, **declared, noise="seeded", random_state=0).fit(X, y)
     >>> print(tree.privacy_spent_)
     epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
     >>> tree.predict([["red", "m"], ["green", None]])
     array(['stop', 'go'], dtype='<U4')
     """
+
+    epsilon: float = 1.0
+    max_depth: int | None = None
+    mechanism: str = "permute_and_flip"
+    criterion: str = "max"
+    leaf: str = "counts"
+    max_records: int | None = None
+    categories: Any = None
+    bins: Any = None
+    bounds: Any = None
+    classes: Sequence[object] | None = None
+    class_weight: Mapping[object, float] | None = None
+    n_declared: float | None = None
+    max_weight: float | None = None
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
     rules: ClassVar[dict[str, Rule]] = {
         **WeightedClassifier.rules,
@@ -135,47 +156,6 @@ class DPClassificationTree(WeightedClassifier):
         "leaf": one_of(*growing.LEAVES),
         "max_records": none_or(at_least(1)),
     }
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        max_depth: int | None = None,
-        mechanism: str = "permute_and_flip",
-        criterion: str = "max",
-        leaf: str = "counts",
-        max_records: int | None = None,
-        categories: Any = None,
-        bins: Any = None,
-        bounds: Any = None,
-        classes: Sequence[object] | None = None,
-        class_weight: Mapping[object, float] | None = None,
-        n_declared: float | None = None,
-        max_weight: float | None = None,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.max_depth = max_depth
-        self.mechanism = mechanism
-        self.criterion = criterion
-        self.leaf = leaf
-        self.max_records = max_records
-        self.categories = categories
-        self.bins = bins
-        self.bounds = bounds
-        self.classes = classes
-        self.class_weight = class_weight
-        self.n_declared = n_declared
-        self.max_weight = max_weight
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -232,6 +212,7 @@ class DPClassificationTree(WeightedClassifier):
         return growth, growing.smooth_downwards(growth, counts, strength=math.sqrt(2) * scale)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPRandomForestClassifier(WeightedClassifier):
     """Random decision trees: structure drawn without data, so that the whole budget goes to the leaves.
 
@@ -314,12 +295,30 @@ class DPRandomForestClassifier(WeightedClassifier):
     >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
     >>> y = np.where(X[:, 0] == "red", "stop", "go")
     >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
-    >>> forest = DPRandomForestClassifier(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> forest = DPRandomForestClassifier(epsilon=1.0, **declared, noise="seeded", random_state=0).fit(X, y)
     >>> print(forest.privacy_spent_)
     epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
     >>> forest.predict([["red", "m"], ["green", None]])
     array(['stop', 'go'], dtype='<U4')
     """
+
+    epsilon: float = 1.0
+    n_estimators: int | None = None
+    sampling: str = "disjoint"
+    max_depth: int | None = None
+    mechanism: str = "laplace"
+    categories: Any = None
+    bins: Any = None
+    bounds: Any = None
+    classes: Sequence[object] | None = None
+    class_weight: Mapping[object, float] | None = None
+    n_declared: float | None = None
+    max_weight: float | None = None
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
     rules: ClassVar[dict[str, Rule]] = {
         **WeightedClassifier.rules,
@@ -329,45 +328,6 @@ class DPRandomForestClassifier(WeightedClassifier):
         "max_depth": none_or(at_least(0)),
         "n_declared": none_or(at_least(0)),
     }
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        n_estimators: int | None = None,
-        sampling: str = "disjoint",
-        max_depth: int | None = None,
-        mechanism: str = "laplace",
-        categories: Any = None,
-        bins: Any = None,
-        bounds: Any = None,
-        classes: Sequence[object] | None = None,
-        class_weight: Mapping[object, float] | None = None,
-        n_declared: float | None = None,
-        max_weight: float | None = None,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.n_estimators = n_estimators
-        self.sampling = sampling
-        self.max_depth = max_depth
-        self.mechanism = mechanism
-        self.categories = categories
-        self.bins = bins
-        self.bounds = bounds
-        self.classes = classes
-        self.class_weight = class_weight
-        self.n_declared = n_declared
-        self.max_weight = max_weight
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -9,6 +9,7 @@ and the proofs, in `counting` (composition with missing values), `utilities` and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, none_or, one_of
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PermuteAndFlipForest(WeightedClassifier):
     """A forest whose splits and labels are chosen by permute-and-flip, with harmonic budgets (eDPRF).
 
@@ -113,12 +115,32 @@ class PermuteAndFlipForest(WeightedClassifier):
     >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
     >>> y = np.where(X[:, 0] == "red", "stop", "go")
     >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
-    >>> forest = PermuteAndFlipForest(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> forest = PermuteAndFlipForest(epsilon=1.0, **declared, noise="seeded", random_state=0).fit(X, y)
     >>> print(forest.privacy_spent_)
     epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
     >>> forest.predict([["red", "m"], ["green", None]])
     array(['stop', 'go'], dtype='<U4')
     """
+
+    epsilon: float = 1.0
+    n_estimators: int | None = None
+    sampling: str = "disjoint"
+    max_depth: int | None = None
+    max_features: int | None = None
+    penalty: float = 0.2
+    leaf: str = "counts"
+    categories: Any = None
+    bins: Any = None
+    bounds: Any = None
+    classes: Sequence[object] | None = None
+    class_weight: Mapping[object, float] | None = None
+    n_declared: float | None = None
+    max_weight: float | None = None
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
     rules: ClassVar[dict[str, Rule]] = {
         **WeightedClassifier.rules,
@@ -130,49 +152,6 @@ class PermuteAndFlipForest(WeightedClassifier):
         "penalty": at_least(0),
         "leaf": one_of(*growing.LEAVES),
     }
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        n_estimators: int | None = None,
-        sampling: str = "disjoint",
-        max_depth: int | None = None,
-        max_features: int | None = None,
-        penalty: float = 0.2,
-        leaf: str = "counts",
-        categories: Any = None,
-        bins: Any = None,
-        bounds: Any = None,
-        classes: Sequence[object] | None = None,
-        class_weight: Mapping[object, float] | None = None,
-        n_declared: float | None = None,
-        max_weight: float | None = None,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.n_estimators = n_estimators
-        self.sampling = sampling
-        self.max_depth = max_depth
-        self.max_features = max_features
-        self.penalty = penalty
-        self.leaf = leaf
-        self.categories = categories
-        self.bins = bins
-        self.bounds = bounds
-        self.classes = classes
-        self.class_weight = class_weight
-        self.n_declared = n_declared
-        self.max_weight = max_weight
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
 
     def _num_parts(self) -> int:
         return self.n_estimators_ if self.sampling == "disjoint" else 1

@@ -35,7 +35,7 @@ def of(estimator: Callable[..., Any], options: Options) -> Draw:
         most = len(y) + int(rng.choice([0, 20]))
         if "max_records" in given:
             given["max_records"] = int(rng.choice([most + 1, max(len(y), 1), 1]))  # as tight as can be, or too small
-        made_of = partial(estimator, epsilon, **given, random_state=int(rng.integers(2**31)))
+        made_of = partial(estimator, epsilon=epsilon, **given, random_state=int(rng.integers(2**31)))
         at_front = bool(rng.random() < 0.5)
 
         def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:

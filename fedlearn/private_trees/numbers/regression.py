@@ -8,7 +8,7 @@ sums or histograms, smoothed down the tree; `growing` has the accounting, `plan`
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -37,8 +37,28 @@ RANDOM_LEVELS = 2  # below the greedy ones; smoothing makes up for the smaller l
 FEWEST = 8.0  # records of a leaf, on average, of a tree that stands alone; those of a forest are averaged anyway
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PlannedRegressor(PrivateRegressor):
     """Base of the trees that grow after a plan, which says how deep and what each level spends. Grows one tree."""
+
+    epsilon: float = 1.0
+    bounds: Any = None
+    target_bounds: Any = None
+    categories: Any = None
+    criterion: str = "vote"
+    leaf: str = "median"
+    depth: int | None = None
+    leaf_share: float = LEAF_SHARE
+    smoothing: bool = True
+    n_declared: float | None = None
+    candidates: int = 40
+    category_order: str | None = None
+    max_weight: float | None = None
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
     own_order: ClassVar[str] = "declared"  # of categories, where none is given
 
@@ -51,47 +71,6 @@ class PlannedRegressor(PrivateRegressor):
         "max_weight": MAX_WEIGHT,
         "depth": none_or(Rule("in 0 .. 20", lambda depth: 0 <= depth <= 20)),
     }
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        categories: Any = None,
-        criterion: str = "vote",
-        leaf: str = "median",
-        depth: int | None = None,
-        leaf_share: float = LEAF_SHARE,
-        smoothing: bool = True,
-        n_declared: float | None = None,
-        candidates: int = 40,
-        category_order: str | None = None,
-        max_weight: float | None = None,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.categories = categories
-        self.criterion = criterion
-        self.leaf = leaf
-        self.depth = depth
-        self.leaf_share = leaf_share
-        self.smoothing = smoothing
-        self.n_declared = n_declared
-        self.candidates = candidates
-        self.category_order = category_order
-        self.max_weight = max_weight
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
 
     def fit(  # type: ignore[override]
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -390,6 +369,7 @@ class DPEnsembleTree(PlannedRegressor):
     rules: ClassVar[dict[str, Rule]] = {**PlannedRegressor.rules, "category_order": none_or(one_of("declared"))}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPRegressionForest(PlannedRegressor):
     """Private trees on disjoint parts of the rows, each with the whole epsilon.
 
@@ -398,8 +378,6 @@ class DPRegressionForest(PlannedRegressor):
 
     Parameters
     ----------
-    n_trees : int, default=25
-        Number of trees, 1 or more.
     epsilon : float, default=1.0
         What the fit spends, in nats; above 0. ``math.inf``: no noise.
     bounds : tuple, sequence of tuples or mapping, default=None
@@ -445,6 +423,8 @@ class DPRegressionForest(PlannedRegressor):
         Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
     bounds_from_data : bool, default=False
         Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+    n_trees : int, default=25
+        Number of trees, 1 or more.
 
     Attributes
     ----------
@@ -487,53 +467,10 @@ class DPRegressionForest(PlannedRegressor):
     array([0.1, 0.9])
     """
 
+    n_trees: int = 25
+
     own_order: ClassVar[str] = "target"
     rules: ClassVar[dict[str, Rule]] = {**PlannedRegressor.rules, "n_trees": at_least(1)}
-
-    def __init__(
-        self,
-        *,
-        n_trees: int = 25,
-        epsilon: float = 1.0,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        categories: Any = None,
-        criterion: str = "vote",
-        leaf: str = "median",
-        depth: int | None = None,
-        leaf_share: float = LEAF_SHARE,
-        smoothing: bool = True,
-        n_declared: float | None = None,
-        candidates: int = 40,
-        category_order: str | None = None,
-        max_weight: float | None = None,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon,
-            bounds=bounds,
-            target_bounds=target_bounds,
-            categories=categories,
-            criterion=criterion,
-            leaf=leaf,
-            depth=depth,
-            leaf_share=leaf_share,
-            smoothing=smoothing,
-            n_declared=n_declared,
-            candidates=candidates,
-            category_order=category_order,
-            max_weight=max_weight,
-            missing=missing,
-            noise=noise,
-            random_state=random_state,
-            accountant=accountant,
-            bounds_from_data=bounds_from_data,
-        )
-        self.n_trees = n_trees
 
     def fit(  # type: ignore[override]
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, parts: ArrayLike | None = None

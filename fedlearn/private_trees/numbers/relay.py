@@ -16,6 +16,7 @@ Gradient boosting: Friedman 2001 (doi:10.1214/aos/1013203451). Sequential rounds
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -125,6 +126,7 @@ def center_of(domain: Domain) -> float:
     return sum(domain.target_bounds) / 2
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPRelayForest(PrivateRegressor):
     """Relay boosting on one machine: rows are given to nodes, which take their turns in order.
 
@@ -197,36 +199,20 @@ class DPRelayForest(PrivateRegressor):
     array([0.1, 0.9])
     """
 
-    rules: ClassVar[dict[str, Rule]] = {**PrivateRegressor.rules, "n_nodes": at_least(1)}
+    n_nodes: int = 25
+    epsilon: float = 1.0
+    bounds: Any = None
+    target_bounds: Any = None
+    categories: Any = None
+    n_declared: float | None = None
+    candidates: int = 40
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
-    def __init__(
-        self,
-        *,
-        n_nodes: int = 25,
-        epsilon: float = 1.0,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        categories: Any = None,
-        n_declared: float | None = None,
-        candidates: int = 40,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.n_nodes = n_nodes
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.categories = categories
-        self.n_declared = n_declared
-        self.candidates = candidates
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
+    rules: ClassVar[dict[str, Rule]] = {**PrivateRegressor.rules, "n_nodes": at_least(1)}
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None, **not_taken: Any) -> Self:
         """Let the nodes take their turns; the accountant is asked before the data is touched.
@@ -290,6 +276,7 @@ class DPRelayForest(PrivateRegressor):
         return ensemble
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class RelayTurn(PrivateRegressor):
     """The tree of one node's turn in a relay; `DPRelayForest` takes all turns in one place.
 
@@ -362,34 +349,18 @@ class RelayTurn(PrivateRegressor):
     array([0.1, 0.9])
     """
 
-    def __init__(
-        self,
-        *,
-        ensemble: NodeTable | None = None,
-        epsilon: float = 1.0,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        categories: Any = None,
-        n_declared: float | None = None,
-        candidates: int = 40,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.ensemble = ensemble
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.categories = categories
-        self.n_declared = n_declared
-        self.candidates = candidates
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
+    ensemble: NodeTable | None = None
+    epsilon: float = 1.0
+    bounds: Any = None
+    target_bounds: Any = None
+    categories: Any = None
+    n_declared: float | None = None
+    candidates: int = 40
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
     def _grow(
         self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator

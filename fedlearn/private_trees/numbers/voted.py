@@ -8,6 +8,7 @@ disjoint, so a record loses what its own node spends along its path: epsilon.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -107,6 +108,7 @@ def _by_slot(votes: NDArray[Any], groups: int, nodes: int) -> NDArray[Any]:
     return by_group.transpose(0, 2, 1).reshape(-1, nodes)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPVotedForest(PrivateRegressor):
     """One tree for each group of nodes, grown by vote; prediction = mean over the trees.
 
@@ -181,38 +183,21 @@ class DPVotedForest(PrivateRegressor):
     array([0.1, 0.9])
     """
 
-    rules: ClassVar[dict[str, Rule]] = {**PrivateRegressor.rules, "n_nodes": at_least(1), "n_groups": at_least(1)}
+    n_nodes: int = 25
+    n_groups: int = 5
+    epsilon: float = 1.0
+    bounds: Any = None
+    target_bounds: Any = None
+    categories: Any = None
+    n_declared: float | None = None
+    candidates: int = 40
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
-    def __init__(
-        self,
-        *,
-        n_nodes: int = 25,
-        n_groups: int = 5,
-        epsilon: float = 1.0,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        categories: Any = None,
-        n_declared: float | None = None,
-        candidates: int = 40,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.n_nodes = n_nodes
-        self.n_groups = n_groups
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.categories = categories
-        self.n_declared = n_declared
-        self.candidates = candidates
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
+    rules: ClassVar[dict[str, Rule]] = {**PrivateRegressor.rules, "n_nodes": at_least(1), "n_groups": at_least(1)}
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None, **not_taken: Any) -> Self:
         """Grow the trees; the accountant is asked before the data is touched.

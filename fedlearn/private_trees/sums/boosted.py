@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,6 +62,7 @@ class _Boosting(PrivateSums):
         return self._declared(X, one_each=True).of_numbers
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
     """Logistic regression on sums of functions of one or two features, learned by private boosting.
 
@@ -127,39 +129,24 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
     >>> X = rng.uniform(0, 10, (5000, 2))
     >>> y = np.where(X[:, 0] + rng.normal(size=5000) > 5, "high", "low")
     >>> declared = {"bounds": (0, 10), "classes": ["low", "high"]}
-    >>> model = DPBoostingClassifier(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> model = DPBoostingClassifier(epsilon=1.0, **declared, noise="seeded", random_state=0).fit(X, y)
     >>> print(model.privacy_spent_)
     epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
     >>> model.predict([[1.0, 5.0], [9.0, np.nan]])
     array(['low', 'high'], dtype='<U4')
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        n_rounds: int | None = None,
-        interactions: bool = True,
-        bounds: Any = None,
-        categories: Any = None,
-        classes: Sequence[object] | None = None,
-        max_weight: float | None = None,
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.n_rounds = n_rounds
-        self.interactions = interactions
-        self.bounds = bounds
-        self.categories = categories
-        self.classes = classes
-        self.max_weight = max_weight
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
+    epsilon: float = 1.0
+    n_rounds: int | None = None
+    interactions: bool = True
+    bounds: Any = None
+    categories: Any = None
+    classes: Sequence[object] | None = None
+    max_weight: float | None = None
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
     def _learn(
         self,
@@ -176,6 +163,7 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
         return Logistic(len(self.classes_)).shares(self.model_.score(codes, self.partitions_))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
     """A sum of functions of one or two features, learned by private boosting of the log-cosh of the error.
 
@@ -241,41 +229,26 @@ class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0, 10, (5000, 2))
     >>> declared = {"bounds": (0, 10), "target_bounds": (-1, 1)}
-    >>> model = DPBoostingRegressor(4.0, **declared, noise="seeded", random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> model = DPBoostingRegressor(epsilon=4.0, **declared, noise="seeded", random_state=0).fit(X, np.sin(X[:, 0]))
     >>> print(model.privacy_spent_)
     epsilon = 4 (add or remove one record; unit: record; not secure: protects nobody)
     >>> bool(model.predict([[1.6, 5.0]]) > model.predict([[4.7, 5.0]]))
     True
     """
 
-    rules: ClassVar[dict[str, Rule]] = _Boosting.rules
+    epsilon: float = 1.0
+    n_rounds: int | None = None
+    interactions: bool = True
+    bounds: Any = None
+    categories: Any = None
+    target_bounds: Any = None
+    max_weight: float | None = None
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        n_rounds: int | None = None,
-        interactions: bool = True,
-        bounds: Any = None,
-        categories: Any = None,
-        target_bounds: Any = None,
-        max_weight: float | None = None,
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.n_rounds = n_rounds
-        self.interactions = interactions
-        self.bounds = bounds
-        self.categories = categories
-        self.target_bounds = target_bounds
-        self.max_weight = max_weight
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
+    rules: ClassVar[dict[str, Rule]] = _Boosting.rules
 
     def predict(self, X: Any) -> FloatArray:
         """Return (rows,) predictions, inside the target bounds.

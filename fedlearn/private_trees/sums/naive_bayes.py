@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedlearn.private_trees.sums.views import Codes
 from fedlearn.private_trees.weights import UNIT, Whole
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPNaiveBayes(PrivateSumsClassifier):
     """Naive Bayes on noisy counts of classes by the bins of each feature.
 
@@ -74,37 +76,24 @@ class DPNaiveBayes(PrivateSumsClassifier):
     >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
     >>> y = np.where(X[:, 0] == "red", "stop", "go")
     >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
-    >>> model = DPNaiveBayes(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> model = DPNaiveBayes(epsilon=1.0, **declared, noise="seeded", random_state=0).fit(X, y)
     >>> print(model.privacy_spent_)
     epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
     >>> model.predict([["red", "m"], ["green", None]])
     array(['stop', 'go'], dtype='<U4')
     """
 
-    one_each: ClassVar[bool] = True
+    epsilon: float = 1.0
+    bounds: Any = None
+    categories: Any = None
+    classes: Sequence[object] | None = None
+    max_weight: float | None = None
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        bounds: Any = None,
-        categories: Any = None,
-        classes: Sequence[object] | None = None,
-        max_weight: float | None = None,
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.categories = categories
-        self.classes = classes
-        self.max_weight = max_weight
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
+    one_each: ClassVar[bool] = True
 
     def _learn(
         self,

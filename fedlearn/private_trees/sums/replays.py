@@ -36,7 +36,7 @@ def of(estimator: Callable[..., Any], options: Options) -> Draw:
         X, y = made(rng, columns, targets)
         record = np.array([rng.choice(column) for column in columns]), float(rng.choice(targets))
         epsilon = float(rng.choice([0.5, 1.0, 2.0, 8.0]))
-        made_of = partial(estimator, epsilon, **given, random_state=int(rng.integers(2**31)))
+        made_of = partial(estimator, epsilon=epsilon, **given, random_state=int(rng.integers(2**31)))
 
         def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
             more = {"sample_weight": weights_of(X, y)} if "max_weight" in given else {}
@@ -86,7 +86,7 @@ def _crowd_and_stranger(rng: np.random.Generator) -> Pair:
     The record pulls one utility up and the other down by nearly 1, which is what a choice loses the most by.
     """
     estimator = partial(
-        DPBoostingClassifier, 8.0, n_rounds=1, interactions=False, bounds=None, categories=[2, 2], classes=CLASSES[:2],
+        DPBoostingClassifier, epsilon=8.0, n_rounds=1, interactions=False, categories=[2, 2], classes=CLASSES[:2],
         random_state=int(rng.integers(2**31)),
     )  # fmt: skip
 
@@ -103,8 +103,8 @@ def _with_bins(estimator: Callable[..., Any], **declared: Any) -> Draw:
 
     def draw(rng: np.random.Generator) -> Pair:
         made_of = partial(
-            estimator, 8.0, n_rounds=1, bounds={0: (0.0, 1.0), 1: (0.0, 1.0)}, random_state=int(rng.integers(2**31)),
-            **declared,
+            estimator, epsilon=8.0, n_rounds=1, bounds={0: (0.0, 1.0), 1: (0.0, 1.0)},
+            random_state=int(rng.integers(2**31)), **declared,
         )  # fmt: skip
         crowd = int(rng.choice([500, 900]))
         X, y = rng.random((crowd, 2)), rng.integers(2, size=crowd).astype(float)

@@ -21,7 +21,9 @@ GRID = {"depth": [0, 3], "leaf": ["mean", "median"]}
 
 
 def search(estimator=TREE, grid=GRID, **changes):
-    return PrivateSearch(estimator, grid, **{"epsilon": 3.0, "noise": "seeded", "random_state": 1} | changes)
+    return PrivateSearch(
+        estimator=estimator, grid=grid, **{"epsilon": 3.0, "noise": "seeded", "random_state": 1} | changes
+    )
 
 
 def rows(count=3000):

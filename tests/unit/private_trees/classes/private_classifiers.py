@@ -29,7 +29,7 @@ def made(name, epsilon=1.0, **changes):
     """Return the named classifier, with reproducible noise."""
     kind, settings = MAKERS[name]
     declared = {"categories": SIZES, "classes": ["no", "yes"], "noise": "seeded", "random_state": 3}
-    return kind(epsilon, **{**declared, **settings, **changes})
+    return kind(epsilon=epsilon, **{**declared, **settings, **changes})
 
 
 def examples(n=400, *, missing=0.0, seed=0):
