@@ -42,8 +42,9 @@ from pyarrow import parquet
 
 from experiments.private_trees.stored_rows import StoredRows
 from fedlearn.private_trees.as_printed import PrintedID3, PrintedRandomForest
-from fedlearn.private_trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
+from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
+from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 from fedlearn.report.charts.plots import PALETTE, add_bars, drawn, legend_below, log_axis
 from fedlearn.report.points import Spread
 from fedlearn.report.tables import Table

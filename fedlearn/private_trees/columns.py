@@ -12,6 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def names_of(estimator: Any) -> list[str] | None:
+    """Return the names of a fitted estimator's features; None where its data had no names."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
 def columns_of(X: Any) -> list[Any]:
     """Return the columns of a DataFrame or of a two-dimensional array."""
     if hasattr(X, "iloc"):

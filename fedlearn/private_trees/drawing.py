@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from fedlearn.private_trees.columns import names_of
 from fedlearn.private_trees.nodes import NodeTable, children_of
 
 
@@ -140,12 +141,7 @@ class Drawable:
         return self.table_
 
     def _words(self, decimals: int) -> Words:
-        return Words(features=self._names(), decimals=decimals)
-
-    def _names(self) -> list[str] | None:
-        """Return the names of the features, where the data had names."""
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else [str(name) for name in names]
+        return Words(features=names_of(self), decimals=decimals)
 
 
 def _root(table: NodeTable, tree: int) -> int:

@@ -28,10 +28,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedlearn.privacy import Noise, PrivacyAccountant, laplace
-from fedlearn.private_trees.classes.classification import MECHANISMS
 from fedlearn.private_trees.classes.classifier import PrivateClassifier
 from fedlearn.private_trees.classes.counting import CodedRecords, Growth, count_leaves, count_open
-from fedlearn.private_trees.classes.growing import SELECTIONS, choose_labels, count_labels, smooth_downwards, table_of
+from fedlearn.private_trees.classes.growing import (
+    MECHANISMS,
+    SELECTIONS,
+    choose_labels,
+    count_labels,
+    smooth_downwards,
+    table_of,
+)
 from fedlearn.private_trees.classes.shares import Line, even_shares, lines_of_choices, lines_of_counts
 from fedlearn.private_trees.classes.utilities import FloatArray, reach_of_gain, utility
 from fedlearn.private_trees.nodes import NodeTable

@@ -17,23 +17,19 @@ import numpy as np
 from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.private_trees.classes import growing
 from fedlearn.private_trees.classes.classifier import WeightedClassifier
-from fedlearn.private_trees.classes.counting import CodedRecords, Growth, count_leaves
-from fedlearn.private_trees.classes.rule import TREE_OFFSET, TREES, depth_for
+from fedlearn.private_trees.classes.counting import CodedRecords, Growth
+from fedlearn.private_trees.classes.rule import TREE_OFFSET, depth_for
 from fedlearn.private_trees.classes.shares import (
-    SAMPLINGS,
     Line,
     even_shares,
     lines_of_choices,
     lines_of_counts,
-    spread_over_trees,
 )
 from fedlearn.private_trees.classes.utilities import CRITERIA, FloatArray, sensitivity
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, none_or, one_of
 
 DEPTH_OF_COUNTS = 2  # of a tree grown from noisy counts, where none is given
-SHAPE_OF_LABELS = 10, 3  # trees and depth of random trees with labels, where none is given
-MECHANISMS = ("laplace", *growing.SELECTIONS)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -149,7 +145,7 @@ class DPClassificationTree(WeightedClassifier):
 
     rules: ClassVar[dict[str, Rule]] = {
         **WeightedClassifier.rules,
-        "mechanism": one_of(*MECHANISMS),
+        "mechanism": one_of(*growing.MECHANISMS),
         "criterion": one_of(*CRITERIA),
         "max_depth": none_or(at_least(0)),
         "n_declared": none_or(at_least(0)),
@@ -210,152 +206,3 @@ class DPClassificationTree(WeightedClassifier):
         )
         scale = depth * (len(records.sizes) - depth + 1) / self._epsilon_  # of the noise on the last level
         return growth, growing.smooth_downwards(growth, counts, strength=math.sqrt(2) * scale)
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class DPRandomForestClassifier(WeightedClassifier):
-    """Random decision trees: structure drawn without data, so that the whole budget goes to the leaves.
-
-    Pure epsilon, add or remove one record.
-
-    Parameters
-    ----------
-    epsilon : float, default=1.0
-        What the fit spends, in nats; above 0. ``math.inf``: no noise.
-    n_estimators : int or None, default=None
-        Number of trees, 1 or more. None: 3; of labels 10.
-    sampling : {"disjoint", "same"}, default="disjoint"
-        ``"disjoint"``: each record draws its tree, by itself, and every tree has the whole epsilon (parallel
-        composition). ``"same"``: every tree sees all records, with epsilon / n_estimators (sequential composition).
-    max_depth : int or None, default=None
-        Split levels, 0 or more; never more than there are features. None: by the rule in `rule`, from epsilon, records
-        and columns; of labels 3.
-    mechanism : {"laplace", "exponential", "permute_and_flip"}, default="laplace"
-        ``"laplace"``: noisy class counts at the leaves, smoothed; the trees' shares of the classes are averaged. The
-        others: one label for each leaf; the trees vote.
-    categories : mapping or sequence, default=None
-        For each feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name or position,
-        or one for each feature. Never learned from the data.
-    bins : mapping, default=None
-        For numeric features instead: ascending edges, by name or position.
-    bounds : tuple, sequence of tuples or mapping, default=None
-        Of numeric features without `bins` the declared range, as ``(low, high)`` for all of them, one pair for each, or
-        by name or position; a third member, ``"log"``, spaces bins evenly in the logarithm. Eight even bins, and, where
-        it is not logarithmic, five more at the lower end, where heavy tails begin.
-    classes : sequence, default=None
-        The labels that can occur.
-    class_weight : mapping or None, default=None
-        Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
-    n_declared : float or None, default=None
-        Number of records, where it is public. None: 2 % of epsilon release it, if the rule is asked.
-    max_weight : float or None, default=None
-        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
-        record counts as its weight over this one. None: no weights.
-    missing : {"wp", "drop"}, default="wp"
-        ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
-        ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
-    noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
-    random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
-    accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own.
-    bounds_from_data : bool, default=False
-        Take undeclared categories, bins and classes from the data, with a warning: *not private*, and
-        ``privacy_spent_`` says an infinite epsilon.
-
-    Attributes
-    ----------
-    table_ : NodeTable
-        The trees; values are shares of the classes. All of it may be published.
-    n_estimators_ : int
-        Number of trees, as given or by the rule.
-    max_depth_ : int
-        Split levels, likewise.
-    privacy_spent_ : PrivacySpent
-        What this fit has spent, line by line; epsilon is infinite if it must not be called private.
-    notice_ : str
-        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
-    classes_ : ndarray of shape (classes,)
-        The labels, sorted.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, where X had names.
-
-    References
-    ----------
-    .. [1] Fan, Wang, Yu, Ma 2003: random decision trees.
-    .. [2] Jagannathan, Pillaipakkamnatt, Wright 2009: random decision trees with private leaves.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
-    >>> y = np.where(X[:, 0] == "red", "stop", "go")
-    >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
-    >>> forest = DPRandomForestClassifier(epsilon=1.0, **declared, noise="seeded", random_state=0).fit(X, y)
-    >>> print(forest.privacy_spent_)
-    epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
-    >>> forest.predict([["red", "m"], ["green", None]])
-    array(['stop', 'go'], dtype='<U4')
-    """
-
-    epsilon: float = 1.0
-    n_estimators: int | None = None
-    sampling: str = "disjoint"
-    max_depth: int | None = None
-    mechanism: str = "laplace"
-    categories: Any = None
-    bins: Any = None
-    bounds: Any = None
-    classes: Sequence[object] | None = None
-    class_weight: Mapping[object, float] | None = None
-    n_declared: float | None = None
-    max_weight: float | None = None
-    missing: str = "wp"
-    noise: str = "secure"
-    random_state: Any = None
-    accountant: PrivacyAccountant | None = None
-    bounds_from_data: bool = False
-
-    rules: ClassVar[dict[str, Rule]] = {
-        **WeightedClassifier.rules,
-        "mechanism": one_of(*MECHANISMS),
-        "sampling": one_of(*SAMPLINGS),
-        "n_estimators": none_or(at_least(1)),
-        "max_depth": none_or(at_least(0)),
-        "n_declared": none_or(at_least(0)),
-    }
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        trees, depth = (TREES, 0) if self.mechanism == "laplace" else SHAPE_OF_LABELS
-        self.n_estimators_ = trees if self.n_estimators is None else self.n_estimators
-        self.max_depth_ = depth if self.max_depth is None else self.max_depth  # unless the rule decides
-
-    def _has_rule(self) -> bool:
-        return self.max_depth is None and self.mechanism == "laplace"
-
-    def _follow_rule(self, records: float, columns: int) -> None:
-        self.max_depth_ = depth_for(self._epsilon_, records, columns)
-
-    def _num_parts(self) -> int:
-        return int(self.n_estimators_) if self.sampling == "disjoint" else 1
-
-    def _lines(self, num_features: int) -> list[Line]:
-        what = "class counts of the leaves" if self.mechanism == "laplace" else "labels of the leaves"
-        return spread_over_trees([(what, self._epsilon_, None)], num_trees=self.n_estimators_, sampling=self.sampling)
-
-    def _grow(self, records: CodedRecords, noise: Noise, rng: np.random.Generator) -> NodeTable:
-        allowed = np.ones((self.n_estimators_, len(records.sizes)), np.bool_)
-        growth = growing.grow_at_random(records, allowed, depth=self.max_depth_, rng=rng)
-        epsilon = self._epsilon_ if self.sampling == "disjoint" else self._epsilon_ / self.n_estimators_
-        if self.mechanism == "laplace":
-            counts = growing.count_labels(growth, records, epsilon=epsilon, noise=noise)
-            value = growing.smooth_downwards(growth, counts, strength=math.sqrt(2) / epsilon)
-        else:
-            _, counts = count_leaves(growth, records)
-            value = growing.choose_labels(growth, counts, epsilon=epsilon, mechanism=self.mechanism, noise=noise)
-        return growing.table_of(growth, value)

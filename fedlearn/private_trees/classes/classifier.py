@@ -14,10 +14,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fedlearn.privacy import (
     NeighboringRelation,
@@ -31,10 +30,11 @@ from fedlearn.privacy import (
 )
 from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.classes.counting import ONE, CodedRecords, IntArray
-from fedlearn.private_trees.classes.encoding import Encoding, positions
+from fedlearn.private_trees.classes.encoding import Encoding
 from fedlearn.private_trees.classes.rule import NUMBER_SHARE
 from fedlearn.private_trees.classes.shares import Line
-from fedlearn.private_trees.columns import without_imaginary
+from fedlearn.private_trees.columns import names_of
+from fedlearn.private_trees.declared import DeclaredInput, check_classes, classes_of
 from fedlearn.private_trees.drawing import Drawable, Words
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import COMMON, Rule, check_parameters
@@ -45,7 +45,7 @@ from fedlearn.words.errors import BudgetExceeded
 FloatArray = NDArray[np.float64]
 
 
-class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: ignore[misc]
     """A classifier over categorical features, private for each record: add or remove one record, pure epsilon."""
 
     n_declared: float | None = None  # of those that have a rule a parameter
@@ -93,10 +93,10 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         self._check_parameters()
         check_declared(sample_weight, max_weight=self.max_weight, owner=type(self).__name__)
         self._ask_accountant()
-        X, y = self._checked_input(X, y)
+        X, y = self._checked_pair(X, y)
         whole = shares_of(sample_weight, rows=len(y), max_weight=self.max_weight)
         encoding = self._encoding(X)
-        self.classes_, labels = self._classes(y)
+        self.classes_, labels = classes_of(self.classes, y)
         seeds = np.random.SeedSequence(int(check_random_state(self.random_state).randint(2**31))).spawn(3)
         is_secure = self.noise == "secure"
         # The parts of real data are drawn afresh and forgotten (`disjoint_parts`); structure drawn without data may be
@@ -155,7 +155,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         return np.asarray(self.classes_[likeliest])
 
     def _words(self, decimals: int) -> Words:
-        names = self._names() or [f"feature {feature}" for feature in range(self.n_features_in_)]
+        names = names_of(self) or [f"feature {feature}" for feature in range(self.n_features_in_)]
         codes = [self._encoding_.words(feature, name) for feature, name in enumerate(names)]
         return Words(names, codes, [str(each) for each in self.classes_], decimals)
 
@@ -167,11 +167,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
 
     def _check_parameters(self) -> None:
         check_parameters(self, self.rules)
-        if self.classes is None and not self.bounds_from_data:
-            raise ValueError(
-                "classes is not declared: name the labels that can occur, from public knowledge, or pass "
-                "bounds_from_data=True, which is not private"
-            )
+        check_classes(self.classes, bounds_from_data=self.bounds_from_data)
 
     def _costs(self, reasons: Sequence[str]) -> float:
         return math.inf if reasons else float(self.epsilon)
@@ -220,43 +216,12 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
     def _follow_rule(self, records: float, columns: int) -> None:
         """Decide what was left to the rule, from a public number of records."""
 
-    def _checked_input(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        """Return X and y if their form is right."""
-        if y is None:
-            raise ValueError("y is None: this classifier requires y to be passed, but the target y is None")
-        X = self._checked(X, reset=True)
-        y = column_or_1d(without_imaginary(y), warn=True)
-        if self.classes is None:
-            check_classification_targets(y)
-        if len(X) != len(y):
-            raise ValueError(f"X has {len(X)} rows and y {len(y)} labels: they must be as many")
-        return X, np.asarray(y)
-
-    def _checked(self, X: Any, *, reset: bool) -> Any:
-        """Return X if it is a DataFrame, else as an array; its values are not looked at."""
-        if hasattr(X, "iloc"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
-        fewest = 1 if self.bounds_from_data else 0
-        X = without_imaginary(X)
-        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=fewest)
-
     def _encoding(self, X: Any) -> Encoding:
         if self.categories is None and self.bins is None and self.bounds is None and self.bounds_from_data:
             return Encoding.from_data(X)
         return Encoding.declare(
-            self.n_features_in_, categories=self.categories, bins=self.bins, bounds=self.bounds, names=self._names()
+            self.n_features_in_, categories=self.categories, bins=self.bins, bounds=self.bounds, names=names_of(self)
         )
-
-    def _classes(self, y: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
-        """Return the classes in order, and (n,) the position of each label, -1 where it is none of them."""
-        if self.classes is None:
-            classes, labels = np.unique(y, return_inverse=True)
-        else:
-            classes = np.unique(np.asarray(list(self.classes)))
-            labels = positions(y, tuple(classes.tolist())).astype(np.int64)
-            labels[labels == MISSING] = -1
-        return classes, labels
 
     def _records(
         self, X: Any, labels: IntArray, whole: Whole, encoding: Encoding, parts: np.random.Generator
@@ -286,13 +251,9 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         return np.asarray(np.floor(weights / weights.max() * ONE), np.int64)
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: missing values and strings are welcome; noise makes scores poor on tiny data."""
+        """Return scikit-learn's tags: noise makes scores poor on tiny data."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
         tags.classifier_tags.poor_score = True
-        tags.non_deterministic = self.noise == "secure"
         return tags
 
 

@@ -21,6 +21,7 @@ from fedlearn.private_trees.nodes import LEAF, NodeTable
 Selection = Callable[..., IntArray]
 LEAVES = ("label", "counts")  # what leaves publish
 SELECTIONS: dict[str, Selection] = {"exponential": exponential, "permute_and_flip": permute_and_flip}
+MECHANISMS = ("laplace", *SELECTIONS)  # of splits and leaves: noisy counts, or private choices
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.privacy.audit.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
-from fedlearn.private_trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
+from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
+from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 
 Options = Callable[[np.random.Generator], dict[str, Any]]
 # A split that a record makes likelier leads to a label that it makes less likely, and the other way round: choices and

@@ -17,7 +17,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_
 
 from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, PrivacyUnit, geometric
 from fedlearn.private_trees.binning import Grid
-from fedlearn.private_trees.columns import numbers_of, table_of, without_imaginary
+from fedlearn.private_trees.columns import names_of, numbers_of, table_of, without_imaginary
 from fedlearn.private_trees.domain import Domain
 from fedlearn.private_trees.drawing import Drawable
 from fedlearn.private_trees.nodes import NodeTable
@@ -178,7 +178,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         return bool(self.__sklearn_tags__().input_tags.allow_nan)
 
     def _domain(self, X: FloatArray, y: FloatArray) -> Domain:
-        names = self._names()
+        names = names_of(self)
         if self.bounds_from_data:
             return Domain.from_data(X, y, categories=self.categories, feature_names=names)
         return Domain.declare(

@@ -13,8 +13,9 @@ import numpy as np
 
 from fedlearn.privacy.audit.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
 from fedlearn.private_trees.nodes import NodeTable
-from fedlearn.private_trees.numbers.regression import DPEnsembleTree, DPRegressionForest, DPRegressionTree
-from fedlearn.private_trees.numbers.relay import DPRelayForest, RelayTurn
+from fedlearn.private_trees.numbers.regression import DPEnsembleTree, DPRegressionTree
+from fedlearn.private_trees.numbers.regression_forest import DPRegressionForest
+from fedlearn.private_trees.numbers.relay_forest import DPRelayForest, DPRelayTree
 from fedlearn.private_trees.numbers.voted import DPVotedForest
 
 Options = Callable[[np.random.Generator], dict[str, Any]]
@@ -62,7 +63,7 @@ def of(estimator: Callable[..., Any], options: Options, *, parts: str = "") -> D
         epsilon = float(rng.choice([0.5, 1.0, 2.0, 8.0]))
         is_declared = rng.random() < 0.2
         given = domain | options(rng) | {"epsilon": epsilon, "n_declared": len(y) + 1 if is_declared else None}
-        if estimator is RelayTurn:
+        if estimator is DPRelayTree:
             given["ensemble"] = _received(domain, columns, rng)
         made_of = partial(estimator, **given, random_state=int(rng.integers(2**31)))
         count = given[parts] if parts and rng.random() < 0.5 else 0
@@ -93,7 +94,7 @@ def _received(domain: dict[str, Any], columns: list[Any], rng: np.random.Generat
     if rng.random() < 0.3:
         return None
     X, y = made(rng, columns, TARGETS)
-    first = RelayTurn(**domain, epsilon=5.0, noise="seeded", random_state=int(rng.integers(2**31)))
+    first = DPRelayTree(**domain, epsilon=5.0, noise="seeded", random_state=int(rng.integers(2**31)))
     return first.fit(X, y).table_
 
 
@@ -130,7 +131,7 @@ REPLAYS: dict[str, Draw] = {
     "DPEnsembleTree": of(DPEnsembleTree, _planned),
     "DPRegressionForest": of(DPRegressionForest, _in_parts, parts="n_trees"),
     "DPRelayForest": of(DPRelayForest, _in_turns, parts="n_nodes"),
-    "RelayTurn": of(RelayTurn, lambda rng: {}),
+    "DPRelayTree": of(DPRelayTree, lambda rng: {}),
     "DPVotedForest": of(DPVotedForest, _in_groups, parts="n_nodes"),
 }
 """Of each estimator, what draws a pair; a new estimator is replayed as soon as it stands here."""

@@ -12,11 +12,10 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import column_or_1d, validate_data
 
 from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, PrivacyUnit
-from fedlearn.private_trees.columns import without_imaginary
+from fedlearn.private_trees.columns import names_of
+from fedlearn.private_trees.declared import DeclaredInput
 from fedlearn.private_trees.numbers.randomness import sources
 from fedlearn.private_trees.parameters import COMMON, Rule, check_parameters
 from fedlearn.private_trees.sums.additive import FloatArray
@@ -28,7 +27,7 @@ NOT_DECLARED = "bounds were read from the data: not private"
 RULES = {**{name: COMMON[name] for name in ("epsilon", "noise")}, "max_weight": MAX_WEIGHT}
 
 
-class PrivateSums(BaseEstimator):  # type: ignore[misc]
+class PrivateSums(DeclaredInput):
     """Base of the estimators that are made of noisy sums over declared cells."""
 
     epsilon: float
@@ -127,42 +126,11 @@ class PrivateSums(BaseEstimator):  # type: ignore[misc]
 
     def _declared(self, X: Any, *, one_each: bool) -> Views:
         if self.bounds_from_data and self.bounds is None:
-            return Views.from_data(X, categories=self.categories, names=self._names(), one_each=one_each)
+            return Views.from_data(X, categories=self.categories, names=names_of(self), one_each=one_each)
         return Views.declare(
             self.n_features_in_,
             bounds=self.bounds,
             categories=self.categories,
-            names=self._names(),
+            names=names_of(self),
             one_each=one_each,
         )
-
-    def _names(self) -> list[str] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else [str(name) for name in names]
-
-    def _checked_pair(self, X: Any, y: Any) -> tuple[Any, Any]:
-        if y is None:
-            raise ValueError("y is None: this estimator requires y to be passed, but the target y is None")
-        X = self._checked(X, reset=True)
-        y = np.asarray(column_or_1d(without_imaginary(y), warn=True))
-        if len(X) != len(y):
-            raise ValueError(f"X has {len(X)} rows and y {len(y)} targets: they must be as many")
-        return X, y
-
-    def _checked(self, X: Any, *, reset: bool) -> Any:
-        """Return X if it is a DataFrame, else as an array; its values are not looked at."""
-        if hasattr(X, "iloc"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
-        fewest = 1 if self.bounds_from_data else 0
-        X = without_imaginary(X)
-        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=fewest)
-
-    def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: missing values and strings are welcome; noise makes scores poor on tiny data."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.non_deterministic = self.noise == "secure"
-        return tags

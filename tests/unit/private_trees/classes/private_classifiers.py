@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.private_trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
+from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
+from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 
 SIZES = (2, 3, 4)
 MAKERS = {

@@ -11,7 +11,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit
-from fedlearn.private_trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
+from fedlearn.private_trees.classes.classification import DPClassificationTree
+from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 from fedlearn.private_trees.domain import NotPrivateWarning
 from fedlearn.private_trees.nodes import level_of_nodes
 from fedlearn.words.errors import BudgetExceeded

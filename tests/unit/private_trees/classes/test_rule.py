@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from fedlearn.privacy import PrivacyAccountant
-from fedlearn.private_trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
+from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.encoding import edges_between
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
+from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 from fedlearn.private_trees.classes.rule import NUMBER_SHARE, TREES, depth_for, trees_for
 from tests.unit.private_trees.classes.private_classifiers import SIZES, examples, made
 

@@ -1,0 +1,82 @@
+"""What estimators over categories and bins share: input whose form alone is looked at, and declared classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from fedlearn.private_trees.binning import MISSING
+from fedlearn.private_trees.classes.encoding import positions
+from fedlearn.private_trees.columns import without_imaginary
+
+
+class DeclaredInput(BaseEstimator):  # type: ignore[misc]
+    """Base of the estimators that take numbers, categories and missing values."""
+
+    noise: str
+    bounds_from_data: bool
+
+    def _checked_pair(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        """Return X and y if their form is right: an error about a value would tell of a record."""
+        if y is None:
+            raise ValueError("y is None: this estimator requires y to be passed, but the target y is None")
+        X = self._checked(X, reset=True)
+        y = np.asarray(column_or_1d(without_imaginary(y), warn=True))
+        if len(X) != len(y):
+            raise ValueError(f"X has {len(X)} rows and y {len(y)} targets: they must be as many")
+        return X, y
+
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        """Return X if it is a DataFrame, else as an array; its values are not looked at."""
+        if hasattr(X, "iloc"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        fewest = 1 if self.bounds_from_data else 0
+        X = without_imaginary(X)
+        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=fewest)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags: missing values and strings are welcome; secure noise is never the same twice."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.non_deterministic = self.noise == "secure"
+        return tags
+
+
+def check_classes(declared: Sequence[object] | None, *, bounds_from_data: bool) -> None:
+    """Raise ValueError unless the classes are declared, or may be taken from the data."""
+    if declared is None and not bounds_from_data:
+        raise ValueError(
+            "classes is not declared: name the labels that can occur, from public knowledge, or pass "
+            "bounds_from_data=True, which is not private"
+        )
+
+
+def classes_of(declared: Sequence[object] | None, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the classes, sorted, and (rows,) the position of each label among them; -1 where it is no class.
+
+    Parameters
+    ----------
+    declared
+        The classes; None: the distinct labels.
+    y
+        (rows,) labels.
+
+    >>> classes_of(["yes", "no"], np.array(["no", "yes", "perhaps"], object))
+    (array(['no', 'yes'], dtype='<U3'), array([ 0,  1, -1]))
+    """
+    if declared is None:
+        check_classification_targets(y)
+        return np.unique(y, return_inverse=True)
+    classes = np.unique(np.asarray(list(declared)))
+    labels = positions(y, tuple(classes.tolist())).astype(np.int64)
+    labels[labels == MISSING] = -1
+    return classes, labels

@@ -1,0 +1,278 @@
+"""Relay boosting as estimators: all nodes in one place, and the tree of one node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedlearn.privacy import Noise, PrivacyAccountant
+from fedlearn.private_trees.nodes import NodeTable
+from fedlearn.private_trees.numbers.randomness import part_sources
+from fedlearn.private_trees.numbers.regressor import PrivateRegressor, released_number
+from fedlearn.private_trees.numbers.relay import add_tree, check_received, grow_relay_tree, relay_plan, relay_predict
+from fedlearn.private_trees.numbers.training_set import TrainingSet
+from fedlearn.private_trees.parameters import Rule, at_least
+from fedlearn.private_trees.weights import refuse_weights
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPRelayForest(PrivateRegressor):
+    """Relay boosting on one machine: rows are given to nodes, which take their turns in order.
+
+    Pure epsilon, add or remove one record: each record is used in one turn.
+
+    Parameters
+    ----------
+    n_nodes : int, default=25
+        Number of nodes, and of turns; 1 or more.
+    epsilon : float, default=1.0
+        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+    bounds : tuple, sequence of tuples or mapping, default=None
+        Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
+        for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
+        thresholds evenly in the logarithm. Values outside are clipped.
+    target_bounds : tuple of two floats, default=None
+        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
+    categories : mapping or sequence of int, default=None
+        Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
+        codes 0 .. k - 1 and are split in that order.
+    n_declared : float or None, default=None
+        Number of records, where it is public. None: 2 % of epsilon release it.
+    candidates : int, default=40
+        Thresholds of each numeric feature, 1 to 254.
+    missing : {"wp", "drop"}, default="wp"
+        ``"wp"``: a record that lacks a value goes to both children, with half its weight each. ``"drop"``: it is left
+        out.
+    noise : {"secure", "seeded"}, default="secure"
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+    random_state : int, Generator, SeedSequence, RandomState or None, default=None
+        Seed of seeded noise, and of all that needs no protection.
+    accountant : PrivacyAccountant or None, default=None
+        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+    bounds_from_data : bool, default=False
+        Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+
+    Attributes
+    ----------
+    table_ : NodeTable
+        The trees, one of each turn; a prediction is the sum over them; all of it may be published.
+    plan_ : TreePlan
+        Levels of each tree and what each of them spent.
+    domain_ : Domain
+        What was declared.
+    privacy_spent_ : PrivacySpent
+        What the account has spent, line by line.
+    notice_ : str
+        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Their names, where X had names.
+
+    References
+    ----------
+    .. [1] Friedman 2001, doi:10.1214/aos/1013203451: gradient boosting; turns and privacy are ours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (2000, 2))
+    >>> y = X[:, 0] / 10
+    >>> relay = DPRelayForest(
+    ...     n_nodes=4, epsilon=4.0, bounds=(0, 10), target_bounds=(0, 1), noise="seeded", random_state=0
+    ... ).fit(X, y)
+    >>> round(relay.privacy_spent_.epsilon, 9), relay.table_.num_trees
+    (4.0, 4)
+    >>> relay.predict([[1.0, 5.0], [9.0, 5.0]]).round(1)
+    array([0.1, 0.9])
+    """
+
+    n_nodes: int = 25
+    epsilon: float = 1.0
+    bounds: Any = None
+    target_bounds: Any = None
+    categories: Any = None
+    n_declared: float | None = None
+    candidates: int = 40
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
+
+    rules: ClassVar[dict[str, Rule]] = {**PrivateRegressor.rules, "n_nodes": at_least(1)}
+
+    def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None, **not_taken: Any) -> Self:
+        """Let the nodes take their turns; the accountant is asked before the data is touched.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (rows, features)
+            NaN = missing; categorical features hold their codes 0 .. k - 1.
+        y : array-like of shape (rows,)
+            Values outside the target bounds are clipped.
+        parts : array-like of shape (rows,) or None, default=None
+            The node 0 .. n_nodes - 1 that holds each row; turns are in the nodes' order; a row of no such node is left
+            out. A record's node must not depend on other records. None: at random, each row independently of all
+            others.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        BudgetExceeded
+            If the account does not cover epsilon; nothing is booked and no data touched.
+        ValueError
+            If a parameter is out of its range, or X, y and parts are not as they were declared.
+        """
+        refuse_weights(not_taken, owner=type(self).__name__)
+        return self._fit(X, y, parts)
+
+    def _num_parts(self) -> int:
+        return int(self.n_nodes)
+
+    def _predict(self, X: FloatArray) -> FloatArray:
+        return relay_predict(self.table_, X, self.domain_)
+
+    def _grow(
+        self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
+    ) -> NodeTable:
+        node_of_row = training.parts(self.n_nodes, rng, is_secure=noise.is_secure)
+        n, epsilon = released_number(
+            training, epsilon=self.epsilon, declared=self.n_declared, accountant=accountant, noise=noise
+        )
+        self.plan_ = relay_plan(epsilon, n / self.n_nodes)
+        self.plan_.spend_from(accountant, is_secure=noise.is_secure)  # once: the turns use disjoint records
+        ensemble: NodeTable | None = None
+        for turn in range(self.n_nodes):
+            here = node_of_row == turn
+            own_noise, own_rng = part_sources(self.noise, self.random_state, turn)
+            tree = grow_relay_tree(
+                ensemble,
+                training.X[here],
+                training.y[here],
+                domain=training.domain,
+                plan=self.plan_,
+                noise=own_noise,
+                rng=own_rng,
+                candidates=self.candidates,
+            )
+            ensemble = add_tree(ensemble, tree)
+        assert ensemble is not None
+        return ensemble
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DPRelayTree(PrivateRegressor):
+    """The tree of one node's turn in a relay; `DPRelayForest` takes all turns in one place.
+
+    Pure epsilon, add or remove one of this node's records. Predictions are those of this one tree, a step on what the
+    ensemble still gets wrong; those of the ensemble are `relay_predict`'s.
+
+    Parameters
+    ----------
+    ensemble : NodeTable or None, default=None
+        The sum of trees that was received; None: this is the first turn.
+    epsilon : float, default=1.0
+        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+    bounds : tuple, sequence of tuples or mapping, default=None
+        Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
+        for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
+        thresholds evenly in the logarithm. Values outside are clipped.
+    target_bounds : tuple of two floats, default=None
+        Declared range of the target; values outside are clipped. Needed, like `bounds`, unless `bounds_from_data`.
+    categories : mapping or sequence of int, default=None
+        Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
+        codes 0 .. k - 1 and are split in that order.
+    n_declared : float or None, default=None
+        Number of records, where it is public. None: 2 % of epsilon release it.
+    candidates : int, default=40
+        Thresholds of each numeric feature, 1 to 254.
+    missing : {"wp", "drop"}, default="wp"
+        ``"wp"``: a record that lacks a value goes to both children, with half its weight each. ``"drop"``: it is left
+        out.
+    noise : {"secure", "seeded"}, default="secure"
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+    random_state : int, Generator, SeedSequence, RandomState or None, default=None
+        Seed of seeded noise, and of all that needs no protection.
+    accountant : PrivacyAccountant or None, default=None
+        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+    bounds_from_data : bool, default=False
+        Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+
+    Attributes
+    ----------
+    table_ : NodeTable
+        The tree; all of it may be published.
+    plan_ : TreePlan
+        Levels of the tree and what each of them spent.
+    domain_ : Domain
+        What was declared.
+    privacy_spent_ : PrivacySpent
+        What the account has spent, line by line.
+    notice_ : str
+        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of str
+        Their names, where X had names.
+
+    References
+    ----------
+    .. [1] Friedman 2001, doi:10.1214/aos/1013203451: gradient boosting; turns and privacy are ours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (2000, 2))
+    >>> y = X[:, 0] / 10
+    >>> declared = {"bounds": (0, 10), "target_bounds": (0, 1), "noise": "seeded", "random_state": 0}
+    >>> first = DPRelayTree(**declared).fit(X[::2], y[::2])
+    >>> second = DPRelayTree(ensemble=first.table_, **declared).fit(X[1::2], y[1::2])
+    >>> both = add_tree(first.table_, second.table_)
+    >>> relay_predict(both, np.array([[1.0, 5.0], [9.0, 5.0]]), first.domain_).round(1)
+    array([0.1, 0.9])
+    """
+
+    ensemble: NodeTable | None = None
+    epsilon: float = 1.0
+    bounds: Any = None
+    target_bounds: Any = None
+    categories: Any = None
+    n_declared: float | None = None
+    candidates: int = 40
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
+
+    def _grow(
+        self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
+    ) -> NodeTable:
+        if self.ensemble is not None:
+            check_received(self.ensemble, training.domain)
+        n, epsilon = released_number(
+            training, epsilon=self.epsilon, declared=self.n_declared, accountant=accountant, noise=noise
+        )
+        self.plan_ = relay_plan(epsilon, n)
+        self.plan_.spend_from(accountant, is_secure=noise.is_secure)
+        return grow_relay_tree(
+            self.ensemble,
+            training.X,
+            training.y,
+            domain=training.domain,
+            plan=self.plan_,
+            noise=noise,
+            rng=rng,
+            candidates=self.candidates,
+        )
