@@ -72,11 +72,11 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     folds : int, default=5
         One record of so many is scored on; 2 or more.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int or None, default=None
         Seed of seeded noise.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     best_score_ : float
         Its noisy score, in records.
     privacy_spent_ : PrivacySpent
-        What the account has spent, line by line.
+        Spending of the account, line by line.
     notice_ : str
         What every result must say about this search, as that its noise protects nobody; empty if there is nothing.
 
@@ -136,7 +136,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         BudgetExceeded
-            If the account does not cover epsilon; nothing is booked and no data touched.
+            If the account does not cover epsilon; nothing is booked and no data is read.
         ValueError
             If a parameter is out of its range or one of the grid is not the estimator's.
         """

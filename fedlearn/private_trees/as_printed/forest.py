@@ -42,44 +42,45 @@ class PrintedRandomForest(PrivateClassifier):
     Parameters
     ----------
     epsilon : float, default=1.0
-        What the paper claims that a fit spends, in nats; above 0. ``math.inf``: no noise.
+        Privacy loss that the paper claims for a fit, in nats; above 0. ``math.inf``: no noise.
     n_estimators : int, default=10
         Number of trees, 1 or more, all on the same records.
     max_depth : int, default=3
-        Split levels, 0 or more; never more than there are features.
+        Levels of splits, 0 or more; at most the number of features.
     mechanism : {"exponential", "laplace"}, default="exponential"
         ``"exponential"``: a label is drawn whenever a row is predicted; ``privacy_spent_`` says an infinite epsilon.
         ``"laplace"``: noisy counts; it says epsilon over the number of classes, which is what they cost.
     categories : mapping or sequence, default=None
-        For each feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name or position,
-        or one for each feature. Never learned from the data.
+        Categories of each feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or position, or
+        one entry for each feature. Never learned from the data.
     bins : mapping, default=None
-        For numeric features instead: ascending edges, by name or position.
+        Ascending bin edges of numeric features, by name or position.
     classes : sequence, default=None
         The labels that can occur.
     class_weight : mapping or None, default=None
-        Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
+        Declared weight of each label, above 0; records of the heaviest label weigh 1. None: all labels weigh the same.
     missing : {"wp", "drop"}, default="wp"
-        ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
-        ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
+        ``"wp"`` (weight partition): a record without the value is divided over all children of the node, in training
+        and in prediction. ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path
+        needs a missing value.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own.
+        Account that pays; it is checked before the data is read. None: a new account.
     bounds_from_data : bool, default=False
-        Take undeclared categories, bins and classes from the data, with a warning: *not private*, and
-        ``privacy_spent_`` says an infinite epsilon.
+        Whether to take undeclared categories, bins and classes from the data, with a warning: *not private*;
+        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
         The trees; values are noisy counts of the classes, or, where labels are drawn, nothing but even shares.
     privacy_spent_ : PrivacySpent
-        What this fit has spent, line by line; epsilon is infinite if it must not be called private.
+        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
     notice_ : str
-        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     classes_ : ndarray of shape (classes,)
         The labels, sorted.
     n_features_in_ : int

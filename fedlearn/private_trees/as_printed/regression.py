@@ -78,8 +78,8 @@ class PrintedRegressionTree(PrintedRegressor):
     Parameters
     ----------
     epsilon : float, default=1.0
-        What the paper claims that a fit spends, in nats; above 0. ``privacy_spent_`` says what it does. ``math.inf``:
-        no noise.
+        Privacy loss that the paper claims for a fit, in nats; above 0. ``privacy_spent_`` has the true one.
+        ``math.inf``: no noise.
     bounds : tuple, sequence of tuples or mapping, default=None
         Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
@@ -99,24 +99,25 @@ class PrintedRegressionTree(PrintedRegressor):
     candidates : int, default=40
         Thresholds of each numeric feature, 1 to 254.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, Generator, SeedSequence, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
     bounds_from_data : bool, default=False
-        Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+        Whether to read all bounds from the data, with a warning: *not private*; ``privacy_spent_`` has an infinite
+        epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
         The tree.
     domain_ : Domain
-        What was declared.
+        The declared domain.
     privacy_spent_ : PrintedLoss
-        What was claimed, and what was really spent.
+        The claimed privacy loss, and the true one.
     notice_ : str
-        What every result must say about this fit; empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
@@ -172,8 +173,8 @@ class PrintedRegressionForest(PrintedRegressor):
     n_trees : int, default=25
         Number of trees, 1 or more.
     epsilon : float, default=1.0
-        What the paper claims that a fit spends, in nats; above 0. ``privacy_spent_`` says what it does. ``math.inf``:
-        no noise.
+        Privacy loss that the paper claims for a fit, in nats; above 0. ``privacy_spent_`` has the true one.
+        ``math.inf``: no noise.
     bounds : tuple, sequence of tuples or mapping, default=None
         Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
@@ -193,24 +194,25 @@ class PrintedRegressionForest(PrintedRegressor):
     candidates : int, default=40
         Thresholds of each numeric feature, 1 to 254.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, Generator, SeedSequence, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
     bounds_from_data : bool, default=False
-        Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+        Whether to read all bounds from the data, with a warning: *not private*; ``privacy_spent_`` has an infinite
+        epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
         The trees.
     domain_ : Domain
-        What was declared.
+        The declared domain.
     privacy_spent_ : PrintedLoss
-        What was claimed, and what was really spent.
+        The claimed privacy loss, and the true one.
     notice_ : str
-        What every result must say about this fit; empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
@@ -261,7 +263,7 @@ class PrintedRegressionForest(PrintedRegressor):
         X : array-like or DataFrame of shape (rows, features)
             Numbers, none missing.
         y : array-like of shape (rows,)
-            Values outside the target bounds are clipped.
+            Targets. Values outside the target bounds are clipped.
         parts : array-like of shape (rows,) or None, default=None
             The tree 0 .. n_trees - 1 of each row; a row of no such tree is left out. None: at random, each row
             independently of all others.
@@ -273,7 +275,7 @@ class PrintedRegressionForest(PrintedRegressor):
         Raises
         ------
         BudgetExceeded
-            If the account does not cover what the fit really spends; nothing is booked and no data touched.
+            If the account does not cover the true privacy loss; nothing is booked and no data is read.
         """
         refuse_weights(not_taken, owner=type(self).__name__)
         return self._fit(X, y, parts)

@@ -65,15 +65,15 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
     rules: ClassVar[dict[str, Rule]] = {**COMMON, "max_weight": MAX_WEIGHT}
 
     def fit(self, X: Any, y: Any, **not_taken: Any) -> Self:
-        """Grow the trees; the accountant is asked before the data is touched.
+        """Grow the trees; the account is checked before the data is read.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n, features)
-            Declared categories, or numbers with declared bins; None, NaN and what was not declared = missing. No row at
-            all is allowed.
+            Declared categories, or numbers with declared bins. None, NaN and undeclared categories are missing. X may
+            have no rows.
         y : array-like of shape (n,)
-            Labels; a row whose label is none of the declared classes is left out.
+            Labels; rows whose label is not a declared class are left out.
 
         Returns
         -------
@@ -82,7 +82,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
         Raises
         ------
         BudgetExceeded
-            If the account does not cover epsilon; nothing is booked and no data touched.
+            If the account does not cover epsilon; nothing is booked and no data is read.
         ValueError
             If a parameter is out of its range, or X and y are not as they were declared.
         """
@@ -263,18 +263,18 @@ class WeightedClassifier(PrivateClassifier):
     def fit(  # type: ignore[override]
         self, X: Any, y: Any, sample_weight: Any = None
     ) -> Self:
-        """Grow the trees; the accountant is asked before the data is touched.
+        """Grow the trees; the account is checked before the data is read.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n, features)
-            Declared categories, or numbers with declared bins; None, NaN and what was not declared = missing. No row at
-            all is allowed.
+            Declared categories, or numbers with declared bins. None, NaN and undeclared categories are missing. X may
+            have no rows.
         y : array-like of shape (n,)
-            Labels; a row whose label is none of the declared classes is left out.
+            Labels; rows whose label is not a declared class are left out.
         sample_weight : array-like of shape (n,) or None, default=None
-            Weights from 0 to `max_weight`, which must be declared; what is beyond is clipped, what is no number counts
-            as 0. None: all are 1.
+            Weights from 0 to `max_weight`, which must be declared. Larger weights are clipped; negative ones, and cells
+            that are not numbers, count as 0. None: all weights are 1.
 
         Returns
         -------
@@ -283,7 +283,7 @@ class WeightedClassifier(PrivateClassifier):
         Raises
         ------
         BudgetExceeded
-            If the account does not cover epsilon; nothing is booked and no data touched.
+            If the account does not cover epsilon; nothing is booked and no data is read.
         ValueError
             If a parameter is out of its range, or X, y and weights are not as they were declared.
         """

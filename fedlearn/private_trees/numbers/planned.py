@@ -70,18 +70,18 @@ class PlannedRegressor(PrivateRegressor):
     def fit(  # type: ignore[override]
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Grow the trees; the accountant is asked before the data is touched.
+        """Grow the trees; the account is checked before the data is read.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (rows, features)
-            NaN, and what is no number, = missing; categorical features hold their codes 0 .. k - 1. Values outside the
-            bounds are clipped. No row at all is allowed.
+            Records. NaN and cells that are not numbers are missing; categorical features hold codes 0 .. k - 1. Values
+            outside the bounds are clipped. X may have no rows.
         y : array-like of shape (rows,)
-            Values outside the target bounds are clipped; a row whose target is no number is left out.
+            Targets. Values outside the target bounds are clipped; rows whose target is not a number are left out.
         sample_weight : array-like of shape (rows,) or None, default=None
-            Weights from 0 to `max_weight`, which must be declared; what is beyond is clipped, what is no number counts
-            as 0. None: all are 1.
+            Weights from 0 to `max_weight`, which must be declared. Larger weights are clipped; negative ones, and cells
+            that are not numbers, count as 0. None: all weights are 1.
 
         Returns
         -------
@@ -90,7 +90,7 @@ class PlannedRegressor(PrivateRegressor):
         Raises
         ------
         BudgetExceeded
-            If the account does not cover epsilon; nothing is booked and no data touched.
+            If the account does not cover epsilon; nothing is booked and no data is read.
         ValueError
             If a parameter is out of its range, or X, y and weights are not as they were declared.
         """

@@ -26,7 +26,7 @@ class DPRegressionForest(PlannedRegressor):
     Parameters
     ----------
     epsilon : float, default=1.0
-        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     bounds : tuple, sequence of tuples or mapping, default=None
         Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
@@ -37,39 +37,40 @@ class DPRegressionForest(PlannedRegressor):
         Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
         codes 0 .. k - 1; `category_order` says how they are split.
     criterion : {"vote", "squared", "absolute", "random"}, default="vote"
-        What makes a split good: labels around a private center of the node, squared or absolute errors. ``"random"``:
-        splits that do not look at the data, and the whole budget for the leaves.
+        Criterion of the splits. ``"vote"``: targets above and below a private center of the node; the next two: squared
+        or absolute errors. ``"random"``: splits do not look at the data, and the leaves get the whole budget.
     leaf : {"median", "mean"}, default="median"
-        ``"median"``: leaves hold distributions on 11 knots of the target bounds, a prediction is the median of the
-        trees' pooled distributions.
+        ``"median"``: leaves hold distributions on 11 knots of the target bounds; a prediction is the median of the
+        trees' pooled distributions. ``"mean"``: leaves hold means.
     depth : int or None, default=None
         Levels of splits, 0 to 20. None: a rule of epsilon and the number of records.
     leaf_share : float, default=0.45
         Share of epsilon for the leaves, in (0, 1).
     smoothing : bool, default=True
-        Whether leaves lean on their parents: post-processing, free of charge.
+        Whether the values of leaves are shrunk towards their parents' values: post-processing, which costs no epsilon.
     n_declared : float or None, default=None
-        Number of records, where it is public. None: 2 % of epsilon release it.
+        Number of records, if it is public. None: a noisy number is released for 2 % of epsilon.
     candidates : int, default=40
         Thresholds of each numeric feature, 1 to 254.
     category_order : {"target", "declared"} or None, default=None
-        In which order the categories of a feature of three or more are split. ``"target"``: in that of their noisy mean
-        targets, for a tenth of epsilon, so that splits are of the best kinds of them. ``"declared"``: in that of codes.
-        None: by target, but as declared where parts are given.
+        Order in which the categories of a feature with three or more are split. ``"target"``: by their noisy mean
+        targets, which cost a tenth of epsilon. ``"declared"``: by their codes. None: target, or declared if `fit` is
+        given parts.
     max_weight : float or None, default=None
-        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
-        record counts as its weight over this one. None: no weights.
+        Declared largest weight of a record, above 0; required if `fit` is given weights. A record counts as its weight
+        divided by `max_weight`, while the noise stays the same. None: no weights.
     missing : {"wp", "drop"}, default="wp"
-        ``"wp"``: a record that lacks a value goes to both children, with half its weight each. ``"drop"``: it is left
-        out.
+        ``"wp"`` (weight partition): a record without the value goes to both children, with half its weight each.
+        ``"drop"``: incomplete records are left out.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, Generator, SeedSequence, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
     bounds_from_data : bool, default=False
-        Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+        Whether to read all bounds from the data, with a warning: *not private*; ``privacy_spent_`` has an infinite
+        epsilon.
     n_trees : int, default=25
         Number of trees, 1 or more.
 
@@ -78,16 +79,16 @@ class DPRegressionForest(PlannedRegressor):
     table_ : NodeTable
         The trees; all of it may be published.
     plan_ : TreePlan
-        Levels of each tree and what each of them spent.
+        Levels of each tree, and the epsilon of each level.
     domain_ : Domain
-        What was declared.
+        The declared domain.
     category_order_ : dict of ndarray
-        Of each feature that is split by target its categories, from the smallest mean on; thresholds of the table are
-        between their ranks. It may be published.
+        Categories of each feature that is split by target, in ascending order of their mean targets; thresholds of the
+        table divide their ranks. It may be published.
     privacy_spent_ : PrivacySpent
-        What the account has spent, line by line.
+        Spending of the account, line by line.
     notice_ : str
-        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
@@ -122,17 +123,17 @@ class DPRegressionForest(PlannedRegressor):
     def fit(  # type: ignore[override]
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, *, parts: ArrayLike | None = None
     ) -> Self:
-        """Grow the trees on disjoint parts; the accountant is asked before the data is touched.
+        """Grow the trees on disjoint parts; the account is checked before the data is read.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (rows, features)
-            NaN = missing; categorical features hold their codes 0 .. k - 1.
+            Records. NaN is a missing value; categorical features hold codes 0 .. k - 1.
         y : array-like of shape (rows,)
-            Values outside the target bounds are clipped.
+            Targets. Values outside the target bounds are clipped.
         sample_weight : array-like of shape (rows,) or None, default=None
-            Weights from 0 to `max_weight`, which must be declared; what is beyond is clipped, what is no number counts
-            as 0. None: all are 1.
+            Weights from 0 to `max_weight`, which must be declared. Larger weights are clipped; negative ones, and cells
+            that are not numbers, count as 0. None: all weights are 1.
         parts : array-like of shape (rows,) or None, default=None
             The tree 0 .. n_trees - 1 of each row, if the parts are given from outside, as by the nodes that hold the
             rows; a row of no such tree is left out. A record's part must not depend on other records. None: at random.
@@ -144,7 +145,7 @@ class DPRegressionForest(PlannedRegressor):
         Raises
         ------
         BudgetExceeded
-            If the account does not cover epsilon; nothing is booked and no data touched.
+            If the account does not cover epsilon; nothing is booked and no data is read.
         ValueError
             If a parameter is out of its range, or X, y, weights and parts are not as they were declared.
         """

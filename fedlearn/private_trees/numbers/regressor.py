@@ -50,15 +50,15 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
     rules: ClassVar[dict[str, Rule]] = COMMON
 
     def fit(self, X: ArrayLike, y: ArrayLike, **not_taken: Any) -> Self:
-        """Grow the trees; the accountant is asked before the data is touched.
+        """Grow the trees; the account is checked before the data is read.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (rows, features)
-            NaN, and what is no number, = missing; categorical features hold their codes 0 .. k - 1. Values outside the
-            bounds are clipped. No row at all is allowed.
+            Records. NaN and cells that are not numbers are missing; categorical features hold codes 0 .. k - 1. Values
+            outside the bounds are clipped. X may have no rows.
         y : array-like of shape (rows,)
-            Values outside the target bounds are clipped; a row whose target is no number is left out.
+            Targets. Values outside the target bounds are clipped; rows whose target is not a number are left out.
 
         Returns
         -------
@@ -67,7 +67,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         Raises
         ------
         BudgetExceeded
-            If the account does not cover epsilon; nothing is booked and no data touched.
+            If the account does not cover epsilon; nothing is booked and no data is read.
         ValueError
             If a parameter is out of its range, or X and y are not as they were declared.
         """

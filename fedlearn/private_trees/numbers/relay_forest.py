@@ -31,7 +31,7 @@ class DPRelayForest(PrivateRegressor):
     n_nodes : int, default=25
         Number of nodes, and of turns; 1 or more.
     epsilon : float, default=1.0
-        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     bounds : tuple, sequence of tuples or mapping, default=None
         Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
@@ -42,33 +42,34 @@ class DPRelayForest(PrivateRegressor):
         Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
         codes 0 .. k - 1 and are split in that order.
     n_declared : float or None, default=None
-        Number of records, where it is public. None: 2 % of epsilon release it.
+        Number of records, if it is public. None: a noisy number is released for 2 % of epsilon.
     candidates : int, default=40
         Thresholds of each numeric feature, 1 to 254.
     missing : {"wp", "drop"}, default="wp"
-        ``"wp"``: a record that lacks a value goes to both children, with half its weight each. ``"drop"``: it is left
-        out.
+        ``"wp"`` (weight partition): a record without the value goes to both children, with half its weight each.
+        ``"drop"``: incomplete records are left out.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, Generator, SeedSequence, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
     bounds_from_data : bool, default=False
-        Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+        Whether to read all bounds from the data, with a warning: *not private*; ``privacy_spent_`` has an infinite
+        epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
-        The trees, one of each turn; a prediction is the sum over them; all of it may be published.
+        The trees, one of each round; a prediction is the sum over them; all of it may be published.
     plan_ : TreePlan
-        Levels of each tree and what each of them spent.
+        Levels of each tree, and the epsilon of each level.
     domain_ : Domain
-        What was declared.
+        The declared domain.
     privacy_spent_ : PrivacySpent
-        What the account has spent, line by line.
+        Spending of the account, line by line.
     notice_ : str
-        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
@@ -114,9 +115,9 @@ class DPRelayForest(PrivateRegressor):
         Parameters
         ----------
         X : array-like or DataFrame of shape (rows, features)
-            NaN = missing; categorical features hold their codes 0 .. k - 1.
+            Records. NaN is a missing value; categorical features hold codes 0 .. k - 1.
         y : array-like of shape (rows,)
-            Values outside the target bounds are clipped.
+            Targets. Values outside the target bounds are clipped.
         parts : array-like of shape (rows,) or None, default=None
             The node 0 .. n_nodes - 1 that holds each row; turns are in the nodes' order; a row of no such node is left
             out. A record's node must not depend on other records. None: at random, each row independently of all
@@ -129,7 +130,7 @@ class DPRelayForest(PrivateRegressor):
         Raises
         ------
         BudgetExceeded
-            If the account does not cover epsilon; nothing is booked and no data touched.
+            If the account does not cover epsilon; nothing is booked and no data is read.
         ValueError
             If a parameter is out of its range, or X, y and parts are not as they were declared.
         """
@@ -182,7 +183,7 @@ class DPRelayTree(PrivateRegressor):
     ensemble : NodeTable or None, default=None
         The sum of trees that was received; None: this is the first turn.
     epsilon : float, default=1.0
-        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     bounds : tuple, sequence of tuples or mapping, default=None
         Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
@@ -193,33 +194,34 @@ class DPRelayTree(PrivateRegressor):
         Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
         codes 0 .. k - 1 and are split in that order.
     n_declared : float or None, default=None
-        Number of records, where it is public. None: 2 % of epsilon release it.
+        Number of records, if it is public. None: a noisy number is released for 2 % of epsilon.
     candidates : int, default=40
         Thresholds of each numeric feature, 1 to 254.
     missing : {"wp", "drop"}, default="wp"
-        ``"wp"``: a record that lacks a value goes to both children, with half its weight each. ``"drop"``: it is left
-        out.
+        ``"wp"`` (weight partition): a record without the value goes to both children, with half its weight each.
+        ``"drop"``: incomplete records are left out.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, Generator, SeedSequence, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
     bounds_from_data : bool, default=False
-        Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+        Whether to read all bounds from the data, with a warning: *not private*; ``privacy_spent_`` has an infinite
+        epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
         The tree; all of it may be published.
     plan_ : TreePlan
-        Levels of the tree and what each of them spent.
+        Levels of the tree, and the epsilon of each.
     domain_ : Domain
-        What was declared.
+        The declared domain.
     privacy_spent_ : PrivacySpent
-        What the account has spent, line by line.
+        Spending of the account, line by line.
     notice_ : str
-        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str

@@ -72,43 +72,43 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
     Parameters
     ----------
     epsilon : float, default=1.0
-        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     n_rounds : int or None, default=None
         Rounds, 1 or more. None: by epsilon and the number of records, which is released with 2 % of epsilon.
     interactions : bool, default=True
-        Whether two features may be divided by together.
+        Whether a round may divide the records by two features together.
     bounds : tuple, sequence or mapping, default=None
-        (low, high) of all numeric features, or one for each, or by name or position; a third member ``"log"`` spaces
-        bins evenly in the logarithm. Others get bins on an even grid and on one that grows from the lower bound on, so
-        heavy tails need no care. Never learned from the data.
+        Declared range of the numeric features: ``(low, high)`` for all of them, one pair for each, or a mapping from
+        name or position. A third member, ``"log"``, spaces bins evenly in the logarithm. A linear range has an even
+        grid of bins and one that grows from the lower bound, which suits heavy tails. Never learned from the data.
     categories : mapping or sequence, default=None
-        For each categorical feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name
-        or position, or one for each (None = numeric). Never learned from the data.
+        Categories of each categorical feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or
+        position, or one entry for each feature (None = numeric). Never learned from the data.
     classes : sequence, default=None
         The labels that can occur, two or more.
     max_weight : float or None, default=None
-        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
-        record counts as its weight over this one. None: no weights.
+        Declared largest weight of a record, above 0; required if `fit` is given weights. A record counts as its weight
+        divided by `max_weight`, while the noise stays the same. None: no weights.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own.
+        Account that pays; it is checked before the data is read. None: a new account.
     bounds_from_data : bool, default=False
-        Take undeclared bounds, categories and classes from the data, with a warning: *not private*, and
-        ``privacy_spent_`` says an infinite epsilon.
+        Whether to take undeclared bounds, categories and classes from the data, with a warning: *not private*;
+        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     model_ : AdditiveModel
         Start, chosen partitions and their steps. All of it may be published.
     partitions_ : Partitions
-        Those that could be chosen; they follow from the declaration.
+        Partitions that a round may choose from; they follow from the declaration.
     privacy_spent_ : PrivacySpent
-        What was spent, line by line; epsilon is infinite if the fit must not be called private.
+        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
     notice_ : str
-        What every result must say, empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     classes_ : ndarray of shape (classes,)
         The labels, sorted.
     n_features_in_ : int
@@ -173,45 +173,45 @@ class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
     Parameters
     ----------
     epsilon : float, default=1.0
-        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     n_rounds : int or None, default=None
         Rounds, 1 or more. None: by epsilon and the number of records, which is released with 2 % of epsilon.
     interactions : bool, default=True
-        Whether two features may be divided by together.
+        Whether a round may divide the records by two features together.
     bounds : tuple, sequence or mapping, default=None
-        (low, high) of all numeric features, or one for each, or by name or position; a third member ``"log"`` spaces
-        bins evenly in the logarithm. Others get bins on an even grid and on one that grows from the lower bound on, so
-        heavy tails need no care. Never learned from the data.
+        Declared range of the numeric features: ``(low, high)`` for all of them, one pair for each, or a mapping from
+        name or position. A third member, ``"log"``, spaces bins evenly in the logarithm. A linear range has an even
+        grid of bins and one that grows from the lower bound, which suits heavy tails. Never learned from the data.
     categories : mapping or sequence, default=None
-        For each categorical feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name
-        or position, or one for each (None = numeric). Never learned from the data.
+        Categories of each categorical feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or
+        position, or one entry for each feature (None = numeric). Never learned from the data.
     target_bounds : tuple, default=None
         (low, high) of the target; targets outside are clipped, predictions lie inside. Never learned from the data.
     max_weight : float or None, default=None
-        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
-        record counts as its weight over this one. None: no weights.
+        Declared largest weight of a record, above 0; required if `fit` is given weights. A record counts as its weight
+        divided by `max_weight`, while the noise stays the same. None: no weights.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own.
+        Account that pays; it is checked before the data is read. None: a new account.
     bounds_from_data : bool, default=False
-        Take undeclared bounds, categories and classes from the data, with a warning: *not private*, and
-        ``privacy_spent_`` says an infinite epsilon.
+        Whether to take undeclared bounds, categories and classes from the data, with a warning: *not private*;
+        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     model_ : AdditiveModel
         Start, chosen partitions and their steps, in widths of the target's bounds. All of it may be published.
     partitions_ : Partitions
-        Those that could be chosen; they follow from the declaration.
+        Partitions that a round may choose from; they follow from the declaration.
     target_bounds_ : tuple
         (low, high) of the target.
     privacy_spent_ : PrivacySpent
-        What was spent, line by line; epsilon is infinite if the fit must not be called private.
+        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
     notice_ : str
-        What every result must say, empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str

@@ -43,18 +43,18 @@ class PrivateSums(DeclaredInput):
     one_each: ClassVar[bool] = False  # whether a numeric column has one view
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from X and y; the accountant is asked before the data is touched.
+        """Learn from X and y; the account is checked before the data is read.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (rows, features)
-            Numbers within declared bounds, clipped to them, and declared categories; None, NaN and what was not
-            declared = missing, which is a bin of its own. No row at all is allowed.
+            Numbers, clipped to their declared bounds, and declared categories. None, NaN and undeclared categories are
+            missing, which is a bin of its own. X may have no rows.
         y : array-like of shape (rows,)
-            Targets; a row whose target is NaN, or none of the declared classes, is left out.
+            Targets; rows whose target is NaN, or not a declared class, are left out.
         sample_weight : array-like of shape (rows,) or None, default=None
-            Weights from 0 to `max_weight`, which must be declared; what is beyond is clipped, what is no number counts
-            as 0. None: all are 1.
+            Weights from 0 to `max_weight`, which must be declared. Larger weights are clipped; negative ones, and cells
+            that are not numbers, count as 0. None: all weights are 1.
 
         Returns
         -------
@@ -63,7 +63,7 @@ class PrivateSums(DeclaredInput):
         Raises
         ------
         BudgetExceeded
-            If the account does not cover epsilon; nothing is booked and no data touched.
+            If the account does not cover epsilon; nothing is booked and no data is read.
         ValueError
             If a parameter is out of its range, or X, y and weights are not as they were declared.
         """
