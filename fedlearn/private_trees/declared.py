@@ -1,4 +1,4 @@
-"""What estimators over categories and bins share: input whose form alone is looked at, and declared classes."""
+"""Input and declared classes, shared by the estimators over categories and bins."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from fedlearn.private_trees.columns import without_imaginary
 
 
 class DeclaredInput(BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators that take numbers, categories and missing values."""
+    """Base of the estimators that take numbers, categories and missing values; checks the form of their input."""
 
     noise: str
     bounds_from_data: bool
 
     def _checked_pair(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        """Return X and y if their form is right: an error about a value would tell of a record."""
+        """Return X and y after a check of their form alone: an error about a value would reveal a record."""
         if y is None:
             raise ValueError("y is None: this estimator requires y to be passed, but the target y is None")
         X = self._checked(X, reset=True)
         y = np.asarray(column_or_1d(without_imaginary(y), warn=True))
         if len(X) != len(y):
-            raise ValueError(f"X has {len(X)} rows and y {len(y)} targets: they must be as many")
+            raise ValueError(f"X has {len(X)} rows and y {len(y)} targets: the numbers must be equal")
         return X, y
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        """Return X if it is a DataFrame, else as an array; its values are not looked at."""
+        """Return X, a DataFrame or an array, after a check of its form; its values are not read."""
         if hasattr(X, "iloc"):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
@@ -61,7 +61,7 @@ def check_classes(declared: Sequence[object] | None, *, bounds_from_data: bool) 
 
 
 def classes_of(declared: Sequence[object] | None, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the classes, sorted, and (rows,) the position of each label among them; -1 where it is no class.
+    """Return the sorted classes, and (rows,) the position of each label among them; -1 if it is not a class.
 
     Parameters
     ----------

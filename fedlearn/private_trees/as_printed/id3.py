@@ -1,21 +1,20 @@
-"""ID3 on incomplete data with the printed accounting. It is here to be compared with and shown wrong.
+"""ID3 on incomplete data with the printed accounting, and why it is wrong; for comparison only.
 
 As printed: the gain of a feature is taken over its complete part and multiplied by the share of the records that are
 complete in it. Laplace: each count of (category, class) has noise of scale d a / B, but *the counts of missing values
 are used without noise*. Exponential mechanism: B / (d + 1) for each choice, with the sensitivity log2(n + 1) + 1 / ln
 2 taken from the *true number of records*.
 
-What it really gives (add or remove one record). *Laplace*: nothing that a number could say. Take two features, both
-missing in all records: every gain is exactly 0 and the first feature is chosen, always. Add one record that has the
-second feature: its share is above 0 and so, with noise, is its gain: it is chosen with positive probability. An event
-that was impossible becomes possible: no epsilon bounds that.
-``tests/unit/private_trees/as_printed/test_id3.py`` shows it.
+True privacy loss (add or remove one record). *Laplace*: infinite. Take two features, both missing in all records: every
+gain is exactly 0, and the first feature is always chosen. Add one record that has the second feature: the feature's
+share is above 0, so with noise its gain is positive with positive probability, and then it is chosen. An impossible
+event becomes possible, and no epsilon bounds that. ``tests/unit/private_trees/as_printed/test_id3.py`` shows it.
 
-*Selection*: a little more than is claimed. With S_n = log2(n + 1) + 1 / ln 2, n the records and c the classes, a choice
-reads u / S_n, where n changes, too. A record that is added moves the gains of a level by at most S_(n + 1), up or down
-(in all its nodes together: see `utilities`), and what they are divided by moves gains of at most n log2 c in all by n
-log2 c (1 / S_n - 1 / S_(n + 1)) more. The latter is largest at n = 2, 0.0797 log2 c, half of it (the mechanisms' factor
-2, as gains are not monotone) a share of 0.04 log2 c: what choices are booked for grows by that share (`SLIDE`).
+*Selection*: a little more than the claim. With S_n = log2(n + 1) + 1 / ln 2, n the records and c the classes, a choice
+reads u / S_n, where n changes, too. An added record moves the gains of a level by at most S_(n + 1), up or down (in all
+its nodes together: see `utilities`). The change of the divisor S_n moves gains of at most n log2 c in all by n log2 c
+(1 / S_n - 1 / S_(n + 1)) more. This term is largest at n = 2, 0.0797 log2 c; half of it (the mechanisms' factor 2, as
+gains are not monotone) is a share of 0.04 log2 c. The booked loss of choices grows by that share (`SLIDE`).
 """
 
 from __future__ import annotations
@@ -44,15 +43,15 @@ from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, one_of
 
 REASON = "NOT PRIVATE: printed ID3 uses counts of missing values without noise; no epsilon covers that"
-SLIDE = 0.04  # share by which a choice costs more, as its sensitivity is read from the data; times log2 of the classes
+SLIDE = 0.04  # extra share of a choice's cost, times log2 of the classes, as its sensitivity is read from the data
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrintedID3(PrivateClassifier):
     """ID3 on incomplete data with the printed accounting. *Not private for its epsilon*: for comparison only.
 
-    ``privacy_spent_`` says what it gives: with Laplace counts an infinite epsilon, and why; a finite account refuses to
-    pay for that. With private choices up to 4 % more than is claimed, for two classes.
+    ``privacy_spent_`` has the true privacy loss. With Laplace counts it is infinite, so a finite account refuses the
+    fit; with private choices it is up to 4 % above the claim, for two classes.
 
     Parameters
     ----------
@@ -61,7 +60,7 @@ class PrintedID3(PrivateClassifier):
     max_depth : int, default=2
         Levels of splits, 0 or more; at most the number of features.
     mechanism : {"permute_and_flip", "exponential", "laplace"}, default="permute_and_flip"
-        How splits and labels are chosen; ``"laplace"``: from noisy counts.
+        Mechanism of splits and labels; ``"laplace"``: noisy counts.
     categories : mapping or sequence, default=None
         Categories of each feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or position, or
         one entry for each feature. Never learned from the data.
@@ -147,7 +146,7 @@ class PrintedID3(PrivateClassifier):
         return super()._costs(reasons) * (1 if reasons else self._dearer())
 
     def _dearer(self) -> float:
-        """Return by how much a choice costs more than the paper books."""
+        """Return the factor by which a choice costs more than the paper books."""
         classes = self.classes_ if self.classes is None else self.classes
         return 1 + SLIDE * math.log2(max(len({*classes}), 2))
 
@@ -191,7 +190,7 @@ def grow_as_printed(
 def _noisy_gains(growth: Growth, records: CodedRecords, epsilon: float, mechanism: str, noise: Noise) -> FloatArray:
     """Return (nodes, features) the gain over the complete part, times the number of records that are complete."""
     counts = count_open(growth, records, spread=False)
-    complete = np.add.reduceat(counts.sum(axis=2), records.offsets, axis=1)  # exact: this is what is wrong
+    complete = np.add.reduceat(counts.sum(axis=2), records.offsets, axis=1)  # exact: the error of the printed algorithm
     if mechanism == "laplace":
         counts = np.maximum(laplace(counts, sensitivity=1.0, epsilon=epsilon, noise=noise), 0)
     by_class = np.add.reduceat(counts, records.offsets, axis=1)  # (nodes, features, classes)

@@ -1,4 +1,4 @@
-"""The printed regression tree and forest as estimators, which say what they really spend."""
+"""Estimators of the printed regression tree and forest, which report their true privacy loss."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from fedlearn.private_trees.weights import refuse_weights
 
 
 class PrintedRegressor(PrivateRegressor):
-    """Base of the printed regressors: they book what they really lose, and warn."""
+    """Base of the printed regressors: they book their true privacy loss, and warn."""
 
     categories = None  # features are numbers
-    missing = "wp"  # no value is missing: such rows are refused
+    missing = "wp"  # unused: rows with missing values are refused
 
     depth: int
     min_split: int
@@ -91,11 +91,12 @@ class PrintedRegressionTree(PrintedRegressor):
     min_split : int, default=20
         N_split, compared with a noisy count; 1 or more.
     min_leaf : int, default=10
-        N_leaf, likewise.
+        N_leaf, compared with a noisy count; 1 or more.
     leaf : {"mean", "median"}, default="mean"
-        Noisy means with squared errors, or private medians with absolute ones.
+        Noisy means with squared errors, or private medians with absolute errors.
     reading : {"fitted", "literal"}, default="fitted"
-        How the text is read where it leaves room, see `growing`: so that the printed table comes out, or word by word.
+        Reading of the paper's text where it is ambiguous (see `growing`): the one that reproduces the printed table, or
+        the literal one.
     candidates : int, default=40
         Thresholds of each numeric feature, 1 to 254.
     noise : {"secure", "seeded"}, default="secure"
@@ -137,7 +138,7 @@ class PrintedRegressionTree(PrintedRegressor):
     >>> declared = {"bounds": (0, 10), "target_bounds": (0, 1), "noise": "seeded", "random_state": 0}
     >>> tree = PrintedRegressionTree(depth=3, **declared)
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")  # it says that it is not private
+    ...     warnings.simplefilter("ignore")  # the warning that it is not private
     ...     spent = tree.fit(X, y).privacy_spent_
     >>> spent.claimed, round(spent.epsilon, 2)
     (1.0, 2.14)
@@ -186,11 +187,12 @@ class PrintedRegressionForest(PrintedRegressor):
     min_split : int, default=20
         N_split, compared with a noisy count; 1 or more.
     min_leaf : int, default=10
-        N_leaf, likewise.
+        N_leaf, compared with a noisy count; 1 or more.
     leaf : {"mean", "median"}, default="mean"
-        Noisy means with squared errors, or private medians with absolute ones.
+        Noisy means with squared errors, or private medians with absolute errors.
     reading : {"fitted", "literal"}, default="fitted"
-        How the text is read where it leaves room, see `growing`: so that the printed table comes out, or word by word.
+        Reading of the paper's text where it is ambiguous (see `growing`): the one that reproduces the printed table, or
+        the literal one.
     candidates : int, default=40
         Thresholds of each numeric feature, 1 to 254.
     noise : {"secure", "seeded"}, default="secure"
@@ -232,7 +234,7 @@ class PrintedRegressionForest(PrintedRegressor):
     >>> declared = {"bounds": (0, 10), "target_bounds": (0, 1), "noise": "seeded", "random_state": 0}
     >>> forest = PrintedRegressionForest(n_trees=4, **declared)
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")  # it says that it is not private
+    ...     warnings.simplefilter("ignore")  # the warning that it is not private
     ...     spent = forest.fit(X, y).privacy_spent_
     >>> spent.claimed, round(spent.epsilon, 2)
     (1.0, 1.91)
@@ -265,7 +267,7 @@ class PrintedRegressionForest(PrintedRegressor):
         y : array-like of shape (rows,)
             Targets. Values outside the target bounds are clipped.
         parts : array-like of shape (rows,) or None, default=None
-            The tree 0 .. n_trees - 1 of each row; a row of no such tree is left out. None: at random, each row
+            The tree 0 .. n_trees - 1 of each row; rows of other trees are left out. None: random trees, each row
             independently of all others.
 
         Returns

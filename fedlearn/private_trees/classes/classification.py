@@ -29,12 +29,12 @@ from fedlearn.private_trees.classes.utilities import CRITERIA, FloatArray, sensi
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, none_or, one_of
 
-DEPTH_OF_COUNTS = 2  # of a tree grown from noisy counts, where none is given
+DEPTH_OF_COUNTS = 2  # of a tree grown from noisy counts, if `max_depth` is None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPClassificationTree(WeightedClassifier):
-    """One ID3 tree: a node has a child for each category of its feature, and no path uses a feature twice.
+    """An ID3 tree: a node has a child for each category of its feature, and no path uses a feature twice.
 
     Pure epsilon, add or remove one record. Proofs: counts and composition in `counting`, utilities in `utilities`.
 
@@ -46,17 +46,17 @@ class DPClassificationTree(WeightedClassifier):
         Levels of splits, 0 or more; at most the number of features. None: by the rule in `rule`, from epsilon, records
         and columns; with ``"laplace"`` 2.
     mechanism : {"permute_and_flip", "exponential", "laplace"}, default="permute_and_flip"
-        ``"laplace"``: noisy counts of every feature that is left on the path, from which all else follows. The others:
-        one private choice per node and one label per leaf, epsilon / (depth + 1) each along a path.
+        ``"laplace"``: noisy counts of every unused feature of the path, from which the tree follows. The others: one
+        private choice per node and one release per leaf, epsilon / (depth + 1) each along a path.
     criterion : {"max", "gini", "information_gain"}, default="max"
         Criterion of the splits: records that the branches' majorities get right, Gini impurity, or entropy.
     leaf : {"counts", "label"}, default="counts"
         Release of a leaf under private selection, at the same price: smoothed noisy counts of all classes, from which
         probabilities follow; or its likeliest class alone.
     max_records : int or None, default=None
-        Declared largest number of records that the data should have, 1 or more; needed by ``"information_gain"`` under
-        selection, where the sensitivity grows with it. More records are no error, which would tell of one: utilities
-        are made smaller so that the proof holds (`utilities`), and choices are worse.
+        Declared largest number of records, 1 or more; required by ``"information_gain"`` under private choices, whose
+        sensitivity grows with it. More records raise no error, which would reveal one: utilities are scaled down so
+        that the proof holds (`utilities`), and choices are worse.
     categories : mapping or sequence, default=None
         Categories of each feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or position, or
         one entry for each feature. Never learned from the data.
@@ -161,7 +161,7 @@ class DPClassificationTree(WeightedClassifier):
             sensitivity(self.criterion, max_records=self.max_records)
             if self.criterion == "information_gain" and self.max_weight is not None:
                 raise ValueError("max_weight: criterion 'information_gain' takes no weights; 'max' and 'gini' do")
-        self.max_depth_ = DEPTH_OF_COUNTS if self.max_depth is None else self.max_depth  # unless the rule decides
+        self.max_depth_ = DEPTH_OF_COUNTS if self.max_depth is None else self.max_depth  # the rule may replace it
 
     def _has_rule(self) -> bool:
         return self.max_depth is None and self.mechanism != "laplace"
@@ -206,5 +206,5 @@ class DPClassificationTree(WeightedClassifier):
         growth, counts = growing.grow_by_counts(
             records, depth=depth, epsilon=self._epsilon_, criterion=self.criterion, noise=noise
         )
-        scale = depth * (len(records.sizes) - depth + 1) / self._epsilon_  # of the noise on the last level
+        scale = depth * (len(records.sizes) - depth + 1) / self._epsilon_  # scale of the noise on the last level
         return growth, growing.smooth_downwards(growth, counts, strength=math.sqrt(2) * scale)

@@ -1,8 +1,8 @@
-"""What all private classifiers share: the declaration, the budget, the order of things, prediction.
+"""Base of all private classifiers over categories: declaration, budget, order of a fit, prediction.
 
-The order is the point of this file. The accountant is asked before anything looks at X or y; then the form of the
-input is checked; then the budget is booked, line by line; only then are records counted. Whatever happens after that,
-the budget stays booked.
+A fit follows a fixed order. The account is checked before X or y is read; then the form of the input is checked; then
+the budget is booked, line by line; only then are records counted. The budget stays booked even if the fit fails
+afterwards.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ FloatArray = NDArray[np.float64]
 class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: ignore[misc]
     """A classifier over categorical features, private for each record: add or remove one record, pure epsilon."""
 
-    n_declared: float | None = None  # of those that have a rule a parameter
-    bounds: Any = None  # likewise
+    n_declared: float | None = None  # a parameter of the classifiers that follow a rule
+    bounds: Any = None  # a parameter of the classifiers that follow a rule
     epsilon: float
     categories: Any
     bins: Any
@@ -60,7 +60,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
     random_state: Any
     accountant: PrivacyAccountant | None
     bounds_from_data: bool
-    max_weight: float | None = None  # of those that take weights a parameter
+    max_weight: float | None = None  # a parameter of the classifiers that take weights
 
     rules: ClassVar[dict[str, Rule]] = {**COMMON, "max_weight": MAX_WEIGHT}
 
@@ -99,8 +99,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
         self.classes_, labels = classes_of(self.classes, y)
         seeds = np.random.SeedSequence(int(check_random_state(self.random_state).randint(2**31))).spawn(3)
         is_secure = self.noise == "secure"
-        # The parts of real data are drawn afresh and forgotten (`disjoint_parts`); structure drawn without data may be
-        # known.
+        # Parts of the data are drawn afresh and not kept (`disjoint_parts`); structure drawn without data may be known.
         parts = np.random.default_rng() if is_secure else np.random.default_rng(seeds[2])
         noise = secure_noise() if is_secure else seeded_noise(seeds[0])
         self._book(self._reasons_against(), labels, whole, len(encoding.sizes), noise)
@@ -112,21 +111,21 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
 
     @abstractmethod
     def _grow(self, records: CodedRecords, noise: Noise, rng: np.random.Generator) -> NodeTable:
-        """Return the trees; `rng` is for what needs no protection."""
+        """Return the trees; `rng` is for draws that need no protection."""
 
     @abstractmethod
     def _lines(self, num_features: int) -> list[Line]:
-        """Return what is paid for: (what, epsilon, level); sums to ``epsilon``."""
+        """Return the lines of the account, (purpose, epsilon, level); their sum is ``epsilon``."""
 
     @abstractmethod
     def _num_parts(self) -> int:
-        """Return into how many disjoint parts the records are divided."""
+        """Return the number of disjoint parts of the records."""
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return (n, classes) the mean over the trees of what the leaves say; a missing value as ``missing`` has it.
+        """Return (n, classes) probabilities: the mean over the trees' leaves; ``missing`` decides about missing values.
 
         ``"wp"``: the row goes to all children of a node whose feature it lacks, divided evenly. ``"drop"``: the tree
-        does not vote; if none does, the row gets the mean over all leaves.
+        does not vote; if no tree votes, the row gets the mean over all leaves.
 
         Parameters
         ----------
@@ -144,7 +143,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
         return np.where(codes == MISSING, np.nan, codes)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return (n,) the likeliest class.
+        """Return (n,) the likeliest class of each row.
 
         Parameters
         ----------
@@ -160,7 +159,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
         return Words(names, codes, [str(each) for each in self.classes_], decimals)
 
     def _vote_where_complete(self, coded: FloatArray) -> FloatArray:
-        leaves = leaf_of_rows(self.table_, coded)  # (n, trees), -1 = a value was missing on the way
+        leaves = leaf_of_rows(self.table_, coded)  # (n, trees), -1 = a value is missing on the path
         votes = np.where((leaves >= 0)[:, :, None], self.table_.value[leaves], 0.0).sum(axis=1)
         votes[(leaves < 0).all(axis=1)] = self.table_.value[self.table_.root].mean(axis=0)
         return np.asarray(votes)
@@ -173,7 +172,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
         return math.inf if reasons else float(self.epsilon)
 
     def _ask_accountant(self) -> None:
-        """Refuse before the data is touched if the account does not cover this fit."""
+        """Raise BudgetExceeded, before the data is read, if the account does not cover this fit."""
         cost = self._costs(self._reasons_against())
         if self.accountant is None:
             return
@@ -182,11 +181,11 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
             raise BudgetExceeded(type(self).__name__, epsilon=cost, remaining=self.accountant.remaining)
 
     def _reasons_against(self) -> list[str]:
-        """Return why this fit must not be called private; empty if it may."""
+        """Return the reasons why this fit is not private; empty if it is private."""
         return ["NOT PRIVATE: categories, bins or classes are taken from the data"] if self.bounds_from_data else []
 
     def _book(self, reasons: list[str], labels: IntArray, whole: Whole, num_features: int, noise: Noise) -> None:
-        """Book all that the fit will publish; where a rule asks for it, the number of records is published first."""
+        """Book every release of the fit; if the rule needs the number of records, release it first."""
         own = PrivacyAccountant(math.inf)
 
         def spend(lines: Sequence[Line]) -> None:
@@ -195,7 +194,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
                     account.spend(epsilon, what=what, level=level, is_secure=self.noise == "secure" and not reasons)
 
         spend([(reason, math.inf, None) for reason in reasons])
-        self._epsilon_ = float(self.epsilon)  # what trees may spend
+        self._epsilon_ = float(self.epsilon)  # budget of the trees
         if self._has_rule():
             unit = 1 if whole is None else UNIT
             counted = int(np.count_nonzero(labels >= 0) if whole is None else whole[labels >= 0].sum())
@@ -210,11 +209,11 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
         self.privacy_spent_ = own.spent
 
     def _has_rule(self) -> bool:
-        """Return whether something is to follow from the number of records."""
+        """Return whether a parameter follows from the number of records."""
         return False
 
     def _follow_rule(self, records: float, columns: int) -> None:
-        """Decide what was left to the rule, from a public number of records."""
+        """Set the parameters that follow from the public number of records."""
 
     def _encoding(self, X: Any) -> Encoding:
         if self.categories is None and self.bins is None and self.bounds is None and self.bounds_from_data:
@@ -242,7 +241,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
         return CodedRecords(codes, labels, weights, tree, encoding.sizes, len(self.classes_))
 
     def _class_weights(self) -> IntArray:
-        """Return (classes,) declared weights in units; the heaviest record weighs 1, as the proofs want."""
+        """Return (classes,) declared weights in units; the heaviest record weighs 1, as the proofs require."""
         if self.class_weight is None:
             return np.full(len(self.classes_), ONE)
         weights = np.array([float(self.class_weight[label]) for label in self.classes_])

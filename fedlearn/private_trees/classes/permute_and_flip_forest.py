@@ -1,7 +1,7 @@
-"""A forest in which every choice is permute-and-flip, with harmonic budgets (eDPRF).
+"""Forests whose splits and labels are chosen by permute-and-flip, with harmonic budgets (eDPRF).
 
 Source: eDPRF, J. Software (China) 2025 no. 7, p. 2935: the split feature and the leaf's label by permute-and-flip,
-the budget of a path in shares 1 / (d + 1 - level), a leaf higher up getting all that is left of its path.
+the budget of a path in shares 1 / (d + 1 - level); a leaf gets the whole rest of its path.
 Permute-and-flip: McKenna, Sheldon 2020 (arXiv:2010.12603). Ours: that a node may choose to stay a leaf (``penalty``),
 and the proofs, in `counting` (composition with missing values), `utilities` and `shares`.
 """
@@ -42,14 +42,14 @@ class PermuteAndFlipForest(WeightedClassifier):
         ``"disjoint"``: each record draws its tree independently, and every tree has the whole epsilon (parallel
         composition). ``"same"``: every tree sees all records, with epsilon / n_estimators (sequential composition).
     max_depth : int or None, default=None
-        Levels of splits, 0 or more; at most the number of features. None: by that rule.
+        Levels of splits, 0 or more; at most the number of features. None: by the same rule.
     max_features : int or None, default=None
-        Features that a tree may use, 1 or more, drawn for each tree without looking at the data. None: all.
+        Number of features of a tree, 1 or more, drawn for each tree without data. None: all.
     penalty : float, default=0.2
-        Records, times the epsilon that is left, that one more child must gain for a node to split rather than to stay a
-        leaf; 0: nodes always split. Public, so it costs no privacy. The default is about what a noisy label costs at
-        most: with two classes and a lead of g records it is wrong with probability exp(-epsilon g) / 2, which loses g;
-        1 / (2 e epsilon) records at the worst g.
+        Gain that a split needs for each further child, in records times the epsilon left; else the node stays a leaf.
+        0: nodes always split. The penalty is public, so it costs no privacy. The default is about the largest expected
+        loss by a noisy label: with two classes and a lead of g records, the label is wrong with probability
+        exp(-epsilon g) / 2 and then loses g records; at the worst g this is 1 / (2 e epsilon) records.
     leaf : {"counts", "label"}, default="counts"
         Release of a leaf, at the same price: smoothed noisy counts of all classes, from which probabilities follow; or
         its likeliest class alone.
@@ -160,7 +160,7 @@ class PermuteAndFlipForest(WeightedClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        # What is given; what is not is decided by the rule.
+        # The rule replaces the ones that are not given.
         self.max_depth_, self.n_estimators_ = self.max_depth or 0, self.n_estimators or 1
 
     def _has_rule(self) -> bool:
@@ -198,7 +198,7 @@ class PermuteAndFlipForest(WeightedClassifier):
         return growing.table_of(growth, value)
 
     def _allowed(self, num_features: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Return (trees, features) which features each tree may use."""
+        """Return (trees, features) whether each tree may use each feature."""
         allowed = np.ones((self.n_estimators_, num_features), np.bool_)
         if self.max_features is not None and self.max_features < num_features:
             rank = rng.random(allowed.shape).argsort(axis=1).argsort(axis=1)

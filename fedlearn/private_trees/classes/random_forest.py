@@ -1,4 +1,4 @@
-"""Random decision trees with private leaves: the structure looks at no data."""
+"""Random decision trees with private leaves; their structure is drawn without data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fedlearn.private_trees.classes.shares import (
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, none_or, one_of
 
-SHAPE_OF_LABELS = 10, 3  # trees and depth of random trees with labels, where none is given
+SHAPE_OF_LABELS = 10, 3  # trees and depth of random trees with labels, if the parameters are None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -36,16 +36,16 @@ class DPRandomForestClassifier(WeightedClassifier):
     epsilon : float, default=1.0
         Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     n_estimators : int or None, default=None
-        Number of trees, 1 or more. None: 3; of labels 10.
+        Number of trees, 1 or more. None: 3, or 10 for labels.
     sampling : {"disjoint", "same"}, default="disjoint"
         ``"disjoint"``: each record draws its tree independently, and every tree has the whole epsilon (parallel
         composition). ``"same"``: every tree sees all records, with epsilon / n_estimators (sequential composition).
     max_depth : int or None, default=None
         Levels of splits, 0 or more; at most the number of features. None: by the rule in `rule`, from epsilon, records
-        and columns; of labels 3.
+        and columns; 3 for labels.
     mechanism : {"laplace", "exponential", "permute_and_flip"}, default="laplace"
-        ``"laplace"``: noisy class counts at the leaves, smoothed; the trees' shares of the classes are averaged. The
-        others: one label for each leaf; the trees vote.
+        ``"laplace"``: smoothed noisy class counts at the leaves; the trees' shares of the classes are averaged. The
+        others: one privately chosen label for each leaf; the trees vote.
     categories : mapping or sequence, default=None
         Categories of each feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or position, or
         one entry for each feature. Never learned from the data.
@@ -148,7 +148,7 @@ class DPRandomForestClassifier(WeightedClassifier):
         super()._check_parameters()
         trees, depth = (TREES, 0) if self.mechanism == "laplace" else SHAPE_OF_LABELS
         self.n_estimators_ = trees if self.n_estimators is None else self.n_estimators
-        self.max_depth_ = depth if self.max_depth is None else self.max_depth  # unless the rule decides
+        self.max_depth_ = depth if self.max_depth is None else self.max_depth  # the rule may replace it
 
     def _has_rule(self) -> bool:
         return self.max_depth is None and self.mechanism == "laplace"

@@ -1,8 +1,8 @@
-"""Differentially private regression trees and partitioned forests.
+"""Base of the private regression trees and partitioned forests that follow a plan.
 
 Pure epsilon, add or remove one record. Splits by permute-and-flip on a criterion of sensitivity 1, leaves from noisy
-sums or histograms, smoothed down the tree; `growing` has the accounting, `plan` the budget, and the depth follows from
-(epsilon, public number of records) by the rule in `plan.greedy_levels_for`.
+sums or histograms, smoothed down the tree. `growing` has the accounting, `plan` the budget; the depth follows from
+epsilon and the public number of records by the rule in `plan.greedy_levels_for`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from fedlearn.private_trees.numbers.trees import grow_trees, predict_target, tar
 from fedlearn.private_trees.parameters import Rule, none_or, one_of
 from fedlearn.private_trees.weights import MAX_WEIGHT
 
-OFFSET = 6.2  # doublings of epsilon * records that the first greedy level of a tree needs
+OFFSET = 6.2  # doublings of epsilon * records before the first greedy level; see plan.greedy_levels_for
 SMALLEST = 2.0  # records of a node, on average, below which no split looks at the data
-RANDOM_LEVELS = 2  # below the greedy ones; smoothing makes up for the smaller leaves
+RANDOM_LEVELS = 2  # below the greedy ones; smoothing compensates the smaller leaves
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PlannedRegressor(PrivateRegressor):
-    """Base of the trees that grow after a plan, which says how deep and what each level spends. Grows one tree."""
+    """Base of the trees that follow a plan: their depth, and the budget of each level. Grows one tree."""
 
     epsilon: float = 1.0
     bounds: Any = None
@@ -55,7 +55,7 @@ class PlannedRegressor(PrivateRegressor):
     accountant: PrivacyAccountant | None = None
     bounds_from_data: bool = False
 
-    own_order: ClassVar[str] = "declared"  # of categories, where none is given
+    own_order: ClassVar[str] = "declared"  # of categories, if `category_order` is None
 
     rules: ClassVar[dict[str, Rule]] = {
         **PrivateRegressor.rules,
@@ -104,7 +104,7 @@ class PlannedRegressor(PrivateRegressor):
         return self._trees_on(training, np.zeros(len(training.y), np.int64), 1, noise, rng)
 
     def _ordered(self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise) -> tuple[TrainingSet, float]:
-        """Return the records, ranks of categories in place of codes, and what is left of epsilon; see `ordering`."""
+        """Return the records, with ranks of categories in place of codes, and the rest of epsilon; see `ordering`."""
         self.category_order_: Orders = {}
         wanted = (self.category_order or self.own_order) == "target" and training.given_parts is None
         if not wanted or not len(features_to_order(training.domain)):
@@ -118,7 +118,7 @@ class PlannedRegressor(PrivateRegressor):
     def _book(
         self, training: TrainingSet, epsilon: float, accountant: PrivacyAccountant, noise: Noise, *, trees: int
     ) -> None:
-        """Fix the plan of each of so many trees, and book it: once, as the trees' rows are disjoint."""
+        """Set the plan of each tree and book it: once for all `trees`, as their rows are disjoint."""
         n, epsilon = released_number(
             training, epsilon=epsilon, declared=self.n_declared, accountant=accountant, noise=noise
         )
@@ -138,7 +138,7 @@ class PlannedRegressor(PrivateRegressor):
         )
 
     def _plan(self, epsilon: float, n: float) -> TreePlan:
-        """Return the plan for a tree of n records: a rule of public numbers."""
+        """Return the plan for a tree of n records, from public numbers alone."""
         greedy, random = self._levels(epsilon, n)
         return plan_for(
             epsilon,
@@ -150,7 +150,7 @@ class PlannedRegressor(PrivateRegressor):
         )
 
     def _levels(self, epsilon: float, n: float) -> tuple[int, int]:
-        """Return how many levels look at the data, and how many below them do not."""
+        """Return the number of levels that look at the data, and of the random levels below them."""
         greedy = greedy_levels_for(epsilon, n, offset=OFFSET, smallest=SMALLEST)
         if self.criterion == "random":
             greedy, random = 0, greedy + RANDOM_LEVELS

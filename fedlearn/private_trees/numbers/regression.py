@@ -8,7 +8,7 @@ from typing import ClassVar
 from fedlearn.private_trees.numbers.planned import PlannedRegressor
 from fedlearn.private_trees.parameters import Rule, none_or, one_of
 
-FEWEST = 8.0  # records of a leaf, on average, of a tree that stands alone; those of a forest are averaged anyway
+FEWEST = 8.0  # records of a leaf, on average, in a tree that stands alone; a forest averages its trees
 
 
 class DPRegressionTree(PlannedRegressor):

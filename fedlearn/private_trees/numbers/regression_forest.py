@@ -1,4 +1,4 @@
-"""A forest of differentially private regression trees on disjoint parts of the records."""
+"""Forests of differentially private regression trees on disjoint parts of the records."""
 
 from __future__ import annotations
 
@@ -135,8 +135,8 @@ class DPRegressionForest(PlannedRegressor):
             Weights from 0 to `max_weight`, which must be declared. Larger weights are clipped; negative ones, and cells
             that are not numbers, count as 0. None: all weights are 1.
         parts : array-like of shape (rows,) or None, default=None
-            The tree 0 .. n_trees - 1 of each row, if the parts are given from outside, as by the nodes that hold the
-            rows; a row of no such tree is left out. A record's part must not depend on other records. None: at random.
+            The tree 0 .. n_trees - 1 of each row, for example the node that holds it; rows of other trees are left out.
+            A record's part must not depend on other records. None: random parts.
 
         Returns
         -------
@@ -150,9 +150,7 @@ class DPRegressionForest(PlannedRegressor):
             If a parameter is out of its range, or X, y, weights and parts are not as they were declared.
         """
         if parts is not None and self.category_order == "target":
-            raise ValueError(
-                "category_order = 'target': records must be in one place; leave it out where parts are given"
-            )
+            raise ValueError("category_order = 'target': records must be in one place; leave it out if parts are given")
         return self._fit(X, y, parts, sample_weight)
 
     def _num_parts(self) -> int:
@@ -169,6 +167,6 @@ class DPRegressionForest(PlannedRegressor):
         return union([self._tree_of_part(training.where(tree_of_row == part), part) for part in range(self.n_trees)])
 
     def _tree_of_part(self, training: TrainingSet, part: int) -> NodeTable:
-        """Return the tree of one given part, with randomness of its own: what the node that holds it would grow."""
+        """Return the tree of one given part, with randomness of its own, as the node of that part would grow it."""
         noise, rng = part_sources(self.noise, self.random_state, part)
         return self._trees_on(training, np.zeros(len(training.y), np.int64), 1, noise, rng)

@@ -1,4 +1,4 @@
-"""Relay boosting as estimators: all nodes in one place, and the tree of one node."""
+"""Estimators of relay boosting: all nodes in one place, and the tree of a single node."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPRelayForest(PrivateRegressor):
-    """Relay boosting on one machine: rows are given to nodes, which take their turns in order.
+    """Relay boosting on one machine: rows are divided over nodes, which add a tree each, one node a round.
 
-    Pure epsilon, add or remove one record: each record is used in one turn.
+    Pure epsilon, add or remove one record: each record is used in one round.
 
     Parameters
     ----------
     n_nodes : int, default=25
-        Number of nodes, and of turns; 1 or more.
+        Number of nodes, and of rounds; 1 or more.
     epsilon : float, default=1.0
         Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     bounds : tuple, sequence of tuples or mapping, default=None
@@ -77,7 +77,7 @@ class DPRelayForest(PrivateRegressor):
 
     References
     ----------
-    .. [1] Friedman 2001, doi:10.1214/aos/1013203451: gradient boosting; turns and privacy are ours.
+    .. [1] Friedman 2001, doi:10.1214/aos/1013203451: gradient boosting; rounds of nodes and privacy are ours.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class DPRelayForest(PrivateRegressor):
     rules: ClassVar[dict[str, Rule]] = {**PrivateRegressor.rules, "n_nodes": at_least(1)}
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None, **not_taken: Any) -> Self:
-        """Let the nodes take their turns; the accountant is asked before the data is touched.
+        """Grow one tree a round, node after node; the account is checked before the data is read.
 
         Parameters
         ----------
@@ -119,9 +119,8 @@ class DPRelayForest(PrivateRegressor):
         y : array-like of shape (rows,)
             Targets. Values outside the target bounds are clipped.
         parts : array-like of shape (rows,) or None, default=None
-            The node 0 .. n_nodes - 1 that holds each row; turns are in the nodes' order; a row of no such node is left
-            out. A record's node must not depend on other records. None: at random, each row independently of all
-            others.
+            The node 0 .. n_nodes - 1 of each row; round r is that of node r - 1. Rows of other nodes are left out. A
+            record's node must not depend on other records. None: random nodes, each row independently of all others.
 
         Returns
         -------
@@ -151,11 +150,11 @@ class DPRelayForest(PrivateRegressor):
             training, epsilon=self.epsilon, declared=self.n_declared, accountant=accountant, noise=noise
         )
         self.plan_ = relay_plan(epsilon, n / self.n_nodes)
-        self.plan_.spend_from(accountant, is_secure=noise.is_secure)  # once: the turns use disjoint records
+        self.plan_.spend_from(accountant, is_secure=noise.is_secure)  # once, as the rounds use disjoint records
         ensemble: NodeTable | None = None
-        for turn in range(self.n_nodes):
-            here = node_of_row == turn
-            own_noise, own_rng = part_sources(self.noise, self.random_state, turn)
+        for node in range(self.n_nodes):
+            here = node_of_row == node
+            own_noise, own_rng = part_sources(self.noise, self.random_state, node)
             tree = grow_relay_tree(
                 ensemble,
                 training.X[here],
@@ -173,15 +172,15 @@ class DPRelayForest(PrivateRegressor):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPRelayTree(PrivateRegressor):
-    """The tree of one node's turn in a relay; `DPRelayForest` takes all turns in one place.
+    """The tree of one node in a relay, grown in its round; `DPRelayForest` does all rounds in one place.
 
-    Pure epsilon, add or remove one of this node's records. Predictions are those of this one tree, a step on what the
-    ensemble still gets wrong; those of the ensemble are `relay_predict`'s.
+    Pure epsilon, add or remove one of this node's records. `predict` returns the values of this tree alone, a step on
+    the residuals of the ensemble; `relay_predict` returns the ensemble's predictions.
 
     Parameters
     ----------
     ensemble : NodeTable or None, default=None
-        The sum of trees that was received; None: this is the first turn.
+        Received sum of trees; None in round 1.
     epsilon : float, default=1.0
         Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     bounds : tuple, sequence of tuples or mapping, default=None
@@ -229,7 +228,7 @@ class DPRelayTree(PrivateRegressor):
 
     References
     ----------
-    .. [1] Friedman 2001, doi:10.1214/aos/1013203451: gradient boosting; turns and privacy are ours.
+    .. [1] Friedman 2001, doi:10.1214/aos/1013203451: gradient boosting; rounds of nodes and privacy are ours.
 
     Examples
     --------

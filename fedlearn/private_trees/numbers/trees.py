@@ -1,4 +1,4 @@
-"""Grow planned regression trees, and read predictions off their values."""
+"""Growth of planned regression trees, and predictions from their values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def grow_trees(
     rng: np.random.Generator,
     smoothing: bool = True,
 ) -> NodeTable:
-    """Return trees on disjoint rows, all grown at once; the accountant has been asked for ``plan.epsilon``.
+    """Return trees on disjoint rows, all grown at once; the caller has booked ``plan.epsilon``.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ def grow_trees(
     tree_of_row
         (rows,) in 0 .. trees - 1.
     plan
-        As of `plan_for`.
+        Levels and budgets, from `plan_for`.
     noise, rng
-        The randomness that protects, and the one that does not.
+        Randomness that protects the records, and randomness that needs no protection.
     """
     rows = training.rows(training.unit_target, tree_of_row, trees)
     grown = grow(rows, training.grid, plan, noise=noise, rng=rng)
@@ -46,8 +46,8 @@ def grow_trees(
 def values_of(grown: Grown, plan: TreePlan, domain: Domain, *, smoothing: bool = True) -> list[NDArray[np.float64]]:
     """Return the values of every node of every level, root first.
 
-    (slots,) means in the target's unit; of median leaves (slots, knots) the distribution over even knots of the target
-    bounds, which sums to 1.
+    The values of a level are (slots,) means in the target's unit; for median leaves (slots, knots) distributions over
+    even knots of the target bounds, each with sum 1.
     """
     if grown.hats is not None:
         return smoothed_shares(grown.hats, plan.depth, smoothing=smoothing)
@@ -56,13 +56,13 @@ def values_of(grown: Grown, plan: TreePlan, domain: Domain, *, smoothing: bool =
 
 
 def predict_target(table: NodeTable, X: NDArray[np.float64], domain: Domain) -> NDArray[np.float64]:
-    """Return (rows,) predictions inside the target bounds: of means the mean, of distributions the pooled median."""
+    """Return (rows,) predictions inside the target bounds: means, or medians of the pooled distributions."""
     values = predict(table, X)
     return target_of_values(values, domain)
 
 
 def target_of_values(values: NDArray[np.float64], domain: Domain) -> NDArray[np.float64]:
-    """Return (rows,) what (rows, 1) means or (rows, knots) distributions say of the target, in its unit."""
+    """Return (rows,) predictions in the target's unit from (rows, 1) means or (rows, knots) distributions."""
     if values.shape[1] > 1:
         return domain.target_of_unit(median_of_shares(values))
     return np.clip(values[:, 0], *domain.target_bounds)

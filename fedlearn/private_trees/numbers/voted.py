@@ -1,9 +1,9 @@
-"""Voted structure: the nodes of a group share one tree; each votes on every split, and their leaf sums are added.
+"""Trees by vote: the nodes of a group share one tree, vote on every split, and add up their leaves' sums.
 
-Per level, each node publishes the noisy sums of every tree node (the server adds them and sends back the centers),
-then one permute-and-flip vote for each tree node on its own rows. The server takes the feature with most votes and
-the median of its voters' thresholds: post-processing. Leaves: the nodes' noisy sums, added. The nodes' records are
-disjoint, so a record loses what its own node spends along its path: epsilon.
+On each level, every node publishes the noisy sums of each tree node; the server adds them and returns the centers. Then
+every node publishes one permute-and-flip vote for each tree node, from its own rows. The server takes the feature with
+most votes, and the median of its voters' thresholds: post-processing. At the leaves the nodes' noisy sums are added.
+The nodes' records are disjoint, so a record loses what its own node spends along its path: epsilon.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from fedlearn.private_trees.numbers.training_set import TrainingSet
 from fedlearn.private_trees.parameters import Rule, at_least
 from fedlearn.private_trees.weights import refuse_weights
 
-OFFSET = 6.0  # see plan.greedy_levels_for, of the records of one node: votes of a group add up to a better choice
+OFFSET = 6.0  # see plan.greedy_levels_for, for the records of one node; the votes of a group make a better choice
 SMALLEST = 4.0
 RANDOM_LEVELS = 1
 
 
 def grow_voted(rows: Rows, grid: Grid, plan: TreePlan, *, groups: int, noise: Noise, rng: np.random.Generator) -> Grown:
-    """Return one tree for each group.
+    """Return one tree for each group of nodes.
 
     Parameters
     ----------
@@ -72,13 +72,13 @@ def grow_voted(rows: Rows, grid: Grid, plan: TreePlan, *, groups: int, noise: No
 
 
 def added(published: NoisySums, groups: int, nodes: int) -> NoisySums:
-    """Return the sums of each tree node over the nodes of its group; their noise adds up."""
+    """Return the sums of each tree node over the nodes of its group; their variances add up."""
     sums = published.sums.reshape(groups, nodes, -1, 2).sum(axis=1).reshape(-1, 2)
     return NoisySums(sums, nodes * published.variance)
 
 
 def elected(feature: NDArray[np.integer], cut: NDArray[np.integer]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the feature with most votes (ties: the first) and the lower median of its voters' cuts.
+    """Return (slots,) the feature with most votes (ties: the first), and the lower median of its voters' cuts.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def elected(feature: NDArray[np.integer], cut: NDArray[np.integer]) -> tuple[NDA
 
 
 def _to_nodes(array: NDArray[Any], groups: int, nodes: int) -> NDArray[Any]:
-    """Return what every tree node has, at every node of its group: (groups * nodes * slots of a tree, ...)."""
+    """Return values of tree nodes, repeated for every node of their group: (groups * nodes * slots of a tree, ...)."""
     by_group = array.reshape(groups, 1, -1, *array.shape[1:])
     return np.repeat(by_group, nodes, axis=1).reshape(-1, *array.shape[1:])
 
@@ -110,7 +110,7 @@ def _by_slot(votes: NDArray[Any], groups: int, nodes: int) -> NDArray[Any]:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DPVotedForest(PrivateRegressor):
-    """One tree for each group of nodes, grown by vote; prediction = mean over the trees.
+    """One tree for each group of nodes, grown by their votes; a prediction is the mean over the trees.
 
     Pure epsilon, add or remove one record: the nodes hold disjoint records.
 
@@ -167,7 +167,7 @@ class DPVotedForest(PrivateRegressor):
 
     References
     ----------
-    .. [1] McKenna, Sheldon 2020, arXiv:2010.12603: permute-and-flip, by which nodes vote; the election is ours.
+    .. [1] McKenna, Sheldon 2020, arXiv:2010.12603: permute-and-flip, the mechanism of a vote; the election is ours.
 
     Examples
     --------
@@ -210,8 +210,8 @@ class DPVotedForest(PrivateRegressor):
         y : array-like of shape (rows,)
             Targets. Values outside the target bounds are clipped.
         parts : array-like of shape (rows,) or None, default=None
-            The node 0 .. n_nodes - 1 that holds each row; a row of no such node is left out. A record's node must not
-            depend on other records. None: at random, each row independently of all others.
+            The node 0 .. n_nodes - 1 of each row; rows of other nodes are left out. A record's node must not depend on
+            other records. None: random nodes, each row independently of all others.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The boosting estimators. Algorithm and proof: `boosting` and `losses`."""
+"""The estimators of boosting; `boosting` and `losses` have the algorithm and its proof."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fedlearn.private_trees.sums.partitions import Partitions
 from fedlearn.private_trees.sums.views import Codes, Views
 from fedlearn.private_trees.weights import Whole
 
-WIDTH = 0.1  # of the loss of regression, in widths of the target's bounds
+WIDTH = 0.1  # of the log-cosh loss, as a share of the width of the target bounds
 
 
 class _Boosting(PrivateSums):
@@ -66,7 +66,7 @@ class _Boosting(PrivateSums):
 class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
     """Logistic regression on sums of functions of one or two features, learned by private boosting.
 
-    Pure epsilon, add or remove one record. Each round chooses a way of dividing the records by one feature or by two
+    Pure epsilon, add or remove one record. Each round chooses a partition of the records by one or two features
     (permute-and-flip), releases a noisy gradient and curvature of each cell, and takes a shrunk Newton step.
 
     Parameters
@@ -74,7 +74,8 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
     epsilon : float, default=1.0
         Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     n_rounds : int or None, default=None
-        Rounds, 1 or more. None: by epsilon and the number of records, which is released with 2 % of epsilon.
+        Number of rounds, 1 or more. None: by a rule of epsilon and the number of records, which is released for 2 % of
+        epsilon.
     interactions : bool, default=True
         Whether a round may divide the records by two features together.
     bounds : tuple, sequence or mapping, default=None
@@ -167,15 +168,16 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
 class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
     """A sum of functions of one or two features, learned by private boosting of the log-cosh of the error.
 
-    Pure epsilon, add or remove one record. As `DPBoostingClassifier`; the loss is squared error near 0 and absolute
-    error far from it.
+    Pure epsilon, add or remove one record. The algorithm is that of `DPBoostingClassifier`; the loss is squared error
+    near 0 and absolute error far from it.
 
     Parameters
     ----------
     epsilon : float, default=1.0
         Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     n_rounds : int or None, default=None
-        Rounds, 1 or more. None: by epsilon and the number of records, which is released with 2 % of epsilon.
+        Number of rounds, 1 or more. None: by a rule of epsilon and the number of records, which is released for 2 % of
+        epsilon.
     interactions : bool, default=True
         Whether a round may divide the records by two features together.
     bounds : tuple, sequence or mapping, default=None
@@ -247,8 +249,6 @@ class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
     random_state: Any = None
     accountant: PrivacyAccountant | None = None
     bounds_from_data: bool = False
-
-    rules: ClassVar[dict[str, Rule]] = _Boosting.rules
 
     def predict(self, X: Any) -> FloatArray:
         """Return (rows,) predictions, inside the target bounds.

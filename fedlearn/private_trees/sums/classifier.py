@@ -1,4 +1,4 @@
-"""What both classifiers share: the declared classes, and prediction."""
+"""Base of both classifiers of sums: declared classes and prediction."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fedlearn.private_trees.sums.views import Codes
 
 
 class PrivateSumsClassifier(ClassifierMixin, PrivateSums):  # type: ignore[misc]
-    """A classifier that is made of noisy sums."""
+    """A classifier made of noisy sums."""
 
     classes: Sequence[object] | None
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return (rows,) the likeliest class.
+        """Return (rows,) the likeliest class of each row.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
-"""What estimators of this folder share: parameters, the account, the declaration, the order of a fit.
+"""Base of the estimators of this folder: parameters, account, declaration, order of a fit.
 
-Parameters are checked, the accountant is asked, and only then are the data looked at. Of these nothing is refused that
-depends on a single record: an infinite number is clipped, text where a number belongs is missing, a row without a valid
-target is left out, and no row at all is allowed.
+A fit follows a fixed order: parameters are checked, then the account, and only then is the data read. No error depends
+on a single record: an infinite number is clipped, text in a numeric column is missing, a row without a valid target is
+left out, and the data may have no rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RULES = {**{name: COMMON[name] for name in ("epsilon", "noise")}, "max_weight": 
 
 
 class PrivateSums(DeclaredInput):
-    """Base of the estimators that are made of noisy sums over declared cells."""
+    """Base of the estimators made of noisy sums over declared cells."""
 
     epsilon: float
     bounds: Any
@@ -40,7 +40,7 @@ class PrivateSums(DeclaredInput):
     max_weight: float | None
 
     rules: ClassVar[dict[str, Rule]] = RULES
-    one_each: ClassVar[bool] = False  # whether a numeric column has one view
+    one_each: ClassVar[bool] = False  # whether a numeric column has a single view
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from X and y; the account is checked before the data is read.
@@ -93,14 +93,14 @@ class PrivateSums(DeclaredInput):
         noise: Noise,
         rng: np.random.Generator,
     ) -> None:
-        """Keep what is learned of X (rows, features) and targets (rows,), and book what it costs, before.
+        """Book the privacy loss, then learn from X (rows, features) and targets (rows,), and store the model.
 
-        `whole` is (rows,) the weight of each record in UNITs; None: one record each.
+        `whole` is (rows,) the weight of each record in UNITs; None: no weights.
         """
 
     @abstractmethod
     def _target(self, y: Any) -> tuple[FloatArray, Any]:
-        """Return (rows,) targets as the model takes them, and which rows are to be kept."""
+        """Return (rows,) targets in the model's unit, and (rows,) whether each row is kept."""
 
     def _codes(self, X: Any) -> Codes:
         return self._views_.encode(self._checked(X, reset=False))
@@ -114,7 +114,7 @@ class PrivateSums(DeclaredInput):
             )
 
     def _account(self) -> PrivacyAccountant:
-        """Return the account to spend from, if it covers the fit."""
+        """Return the account that pays; raises BudgetExceeded if it does not cover the fit."""
         cost = math.inf if self.bounds_from_data else float(self.epsilon)
         accountant = PrivacyAccountant(cost) if self.accountant is None else self.accountant
         accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a sum over records")

@@ -1,4 +1,4 @@
-"""The naive Bayes estimator. Release and proof: `bayes`."""
+"""The estimator of naive Bayes; `bayes` has the release and its proof."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from fedlearn.private_trees.weights import UNIT, Whole
 class DPNaiveBayes(PrivateSumsClassifier):
     """Naive Bayes on noisy counts of classes by the bins of each feature.
 
-    Pure epsilon, add or remove one record. One release, the whole budget: counts of which a record changes one for each
-    feature. Quick and simple; `DPBoostingClassifier` is nearly always better, as it does not count twice what two
-    features say alike.
+    Pure epsilon, add or remove one record. The whole budget pays for one release: counts, of which a record changes one
+    for each feature. Fast and simple; `DPBoostingClassifier` is nearly always better, as it does not count correlated
+    features twice.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ def test_an_account_that_does_not_cover_it_is_asked_before_the_data_is_touched(a
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"grid": {"epsilon": [1.0]}}, "decided by the search"),
+        ({"grid": {"epsilon": [1.0]}}, "set by the search"),
         ({"grid": {"nothing_like_it": [1]}}, "nothing_like_it"),
         ({"grid": []}, "no candidate"),
         ({"epsilon": math.inf}, "finite"),
