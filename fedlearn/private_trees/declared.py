@@ -1,8 +1,8 @@
-"""Input and declared classes, shared by the estimators over categories and bins."""
+"""Declared categories and classes, and checks of the form of input, for estimators over categories and bins."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from fedlearn.private_trees.binning import MISSING
-from fedlearn.private_trees.classes.encoding import positions
-from fedlearn.private_trees.columns import without_imaginary
+from fedlearn.private_trees.columns import is_missing, without_imaginary
+
+Features = Mapping[str | int, Any] | Sequence[Any]
 
 
 class DeclaredInput(BaseEstimator):  # type: ignore[misc]
@@ -80,3 +81,46 @@ def classes_of(declared: Sequence[object] | None, y: NDArray[Any]) -> tuple[NDAr
     labels = positions(y, tuple(classes.tolist())).astype(np.int64)
     labels[labels == MISSING] = -1
     return classes, labels
+
+
+def positions(column: Any, categories: tuple[object, ...]) -> NDArray[np.uint8]:
+    """Return (rows,) the position of each value among the categories; `MISSING` for any other value."""
+    if hasattr(column, "cat") or hasattr(column, "factorize"):  # a pandas Series
+        try:
+            codes, distinct = column.factorize()  # missing values have the code -1
+        except Exception:  # a cell that cannot be hashed or compared, such as a list: convert one by one
+            return positions(np.array([*column, None], object)[:-1], categories)
+        table = np.append(positions(np.asarray(distinct, object), categories), np.uint8(MISSING))
+        return np.asarray(table[codes])
+    if column.dtype != object:
+        distinct, codes = np.unique(column, return_inverse=True)
+        return np.asarray(positions(distinct.astype(object), categories)[codes])
+    position = {category: code for code, category in enumerate(categories)}
+    return np.array([_position(value, position) for value in column.tolist()], np.uint8)
+
+
+def _position(value: object, position: Mapping[object, int]) -> int:
+    try:
+        return MISSING if is_missing(value) else position.get(value, MISSING)
+    except Exception:  # a value that cannot be hashed was not declared
+        return MISSING
+
+
+def by_position(declared: Features | None, num_features: int, names: Sequence[str] | None, what: str) -> list[Any]:
+    """Return the declaration of each feature, given by name, position or in order; None for a feature without one."""
+    found: list[Any] = [None] * num_features
+    if declared is None:
+        return found
+    if not isinstance(declared, Mapping):
+        if len(declared) != num_features:
+            raise ValueError(f"{what}: {len(declared)} entries for {num_features} features; declare one for each")
+        return list(declared)
+    known: list[Any] = list(range(num_features)) if names is None else list(names)
+    for key, value in declared.items():
+        if key in known:
+            found[known.index(key)] = value
+        elif isinstance(key, int | np.integer) and 0 <= key < num_features:
+            found[int(key)] = value
+        else:
+            raise ValueError(f"{what}: {key!r} is not a feature; features are {known}")
+    return found

@@ -25,8 +25,8 @@ from fedlearn.privacy import (
 )
 from fedlearn.privacy.searching import ETAS, best_of, continuation, cost_of_search, number_of_runs
 from fedlearn.private_trees.binning import MISSING
-from fedlearn.private_trees.classes.encoding import positions
 from fedlearn.private_trees.columns import numbers_of
+from fedlearn.private_trees.declared import positions
 from fedlearn.private_trees.parameters import COMMON, Rule, at_least, check_parameters
 from fedlearn.private_trees.weights import refuse_weights
 from fedlearn.words.errors import BudgetExceeded

@@ -19,11 +19,11 @@ from fedlearn.cache.compiled import compiled
 from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.classes.counting import IntArray
 from fedlearn.private_trees.columns import columns_of, is_missing, is_numeric, numbers_of
+from fedlearn.private_trees.declared import Features, by_position, positions
 from fedlearn.private_trees.domain import Bounds, NotPrivateWarning, bound_of_features, checked_bound
 
 Feature = int | Sequence[object]
 """Number of categories, coded 0 .. k - 1, or the list of the categories."""
-Features = Mapping[str | int, Any] | Sequence[Any]
 EVEN_BINS = 8  # between declared bounds; a linear range has more at its lower end
 QUANTILE_BINS = 8  # of a numeric column whose bins are read from the data, which is not private
 
@@ -166,49 +166,6 @@ def edges_between(low: float, high: float, scale: str = "linear") -> list[float]
     even = np.linspace(low, high, EVEN_BINS + 1)[1:-1]
     tail = low + (high - low) / 4.0 ** np.arange(6, 1, -1)
     return [float(edge) for edge in np.union1d(even, tail)]
-
-
-def positions(column: Any, categories: tuple[object, ...]) -> NDArray[np.uint8]:
-    """Return (rows,) the position of each value among the categories; `MISSING` for any other value."""
-    if hasattr(column, "cat") or hasattr(column, "factorize"):  # a pandas Series
-        try:
-            codes, distinct = column.factorize()  # missing values have the code -1
-        except Exception:  # a cell that cannot be hashed or compared, such as a list: convert one by one
-            return positions(np.array([*column, None], object)[:-1], categories)
-        table = np.append(positions(np.asarray(distinct, object), categories), np.uint8(MISSING))
-        return np.asarray(table[codes])
-    if column.dtype != object:
-        distinct, codes = np.unique(column, return_inverse=True)
-        return np.asarray(positions(distinct.astype(object), categories)[codes])
-    position = {category: code for code, category in enumerate(categories)}
-    return np.array([_position(value, position) for value in column.tolist()], np.uint8)
-
-
-def _position(value: object, position: Mapping[object, int]) -> int:
-    try:
-        return MISSING if is_missing(value) else position.get(value, MISSING)
-    except Exception:  # a value that cannot be hashed was not declared
-        return MISSING
-
-
-def by_position(declared: Features | None, num_features: int, names: Sequence[str] | None, what: str) -> list[Any]:
-    """Return the declaration of each feature, given by name, position or in order; None for a feature without one."""
-    found: list[Any] = [None] * num_features
-    if declared is None:
-        return found
-    if not isinstance(declared, Mapping):
-        if len(declared) != num_features:
-            raise ValueError(f"{what}: {len(declared)} entries for {num_features} features; declare one for each")
-        return list(declared)
-    known: list[Any] = list(range(num_features)) if names is None else list(names)
-    for key, value in declared.items():
-        if key in known:
-            found[known.index(key)] = value
-        elif isinstance(key, int | np.integer) and 0 <= key < num_features:
-            found[int(key)] = value
-        else:
-            raise ValueError(f"{what}: {key!r} is not a feature; features are {known}")
-    return found
 
 
 def _size(categories: Any, edges: Any) -> int:
