@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from functools import cached_property
 from math import isfinite
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from fedlearn.api.guest import guest
 from fedlearn.config import RunConfig, config_from
 from fedlearn.plugging import objects
-from fedlearn.runs.checkpoint import TIED
 from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.names import BEST, MODEL
 from fedlearn.runs.reading import open_regular
 from fedlearn.words.errors import UsageError, said
 from fedlearn.words.state import State
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from fedlearn.data.base import AnyDataset, DataSpec, Examples
     from fedlearn.models.base import Model
 
-LATEST, BEST = "model.safetensors", "best.safetensors"
 MOST_STATE_BYTES = 1 << 33  # of a state that is read as a whole
 MOST_TABLE_BYTES = 1 << 28  # of metrics.csv and nodes.csv, a row of which takes about a hundred
 
@@ -84,7 +82,7 @@ class Run:
     @property
     def state(self) -> State:
         """The final model as named arrays; a parameter with several names has them all."""
-        return self._state(LATEST)
+        return self._state(MODEL)
 
     @property
     def best_state(self) -> State:
@@ -152,16 +150,13 @@ class Run:
 
     def _state(self, name: str) -> State:
         from safetensors import SafetensorError
-        from safetensors.numpy import load
+
+        from fedlearn.runs.state_files import unpack_with_tied
 
         path = self.folder / name
         try:
             with open_regular(path, most=MOST_STATE_BYTES) as file:
-                data = file.read()
-            state: dict[str, Any] = load(data)
-            head = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])  # as the format has it
-            tied = json.loads(head.get("__metadata__", {}).get(TIED, "{}"))
-            return state | {name: state[first] for name, first in tied.items()}
+                return unpack_with_tied(file.read())
         except FileNotFoundError:
             raise UsageError(f"{path}: it is not there: no round was committed, or none evaluated") from None
         except OSError as error:

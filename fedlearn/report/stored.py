@@ -14,18 +14,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from fedlearn.config.load import flat_from_toml
-from fedlearn.runs.classes import CLASSES
-from fedlearn.runs.folder import DATA, ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import Event, EventTail, RunView
-from fedlearn.runs.nodes import NODES
+from fedlearn.runs.names import CLASSES, DATA, ENVIRONMENT, EVENTS, NODES, SETTINGS, SUMMARY, TABLE
 from fedlearn.runs.reading import check_path, cleaned, open_regular, read_small
 from fedlearn.words.errors import UsageError, printable, said
 from fedlearn.words.metrics import COUNTS_IN, Metrics
 
-METRICS = "metrics.csv"
 NOTES = "notes.txt"  # of the user's own
-MARKS = (SETTINGS, EVENTS, METRICS, SUMMARY)  # one of them makes a folder a run folder
+MARKS = (SETTINGS, EVENTS, TABLE, SUMMARY)  # one of them makes a folder a run folder
 RAW_FILES = (
     *MARKS,
     NODES,
@@ -239,7 +236,7 @@ def read_run(name: str, folder: Path, log: LogRead | None = None) -> StoredRun:
         settings=_settings(folder / SETTINGS, problems),
         environment=_table(folder / ENVIRONMENT, problems),
         summary=_table(folder / SUMMARY, problems) if os.path.lexists(folder / SUMMARY) else {},
-        rounds=tuple(_rows(folder / METRICS, problems)),
+        rounds=tuple(_rows(folder / TABLE, problems)),
         log=log,
         notes=_notes(folder / NOTES, problems),
         problems=tuple(printable(f"{name}: {problem}") for problem in problems),

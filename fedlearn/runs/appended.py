@@ -10,7 +10,9 @@ again.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +20,15 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fedlearn.runs.names import EVENTS, NODES
 from fedlearn.runs.reading import open_regular
 from fedlearn.words.errors import UsageError
 
+APPENDED = (EVENTS, NODES)  # written by log.py and nodes.py
 PIECE = 1 << 20  # bytes that are read at a time
 MOST_BEHIND = 1 << 32  # bytes behind what was stored; what a run writes between two commits is far less
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +102,46 @@ class Appended:
 
     def _forget(self) -> None:
         self._size, self._sha256, self._inode = 0, hashlib.sha256(), None
+
+
+class AppendedFiles:
+    """All files of a run folder that a run only appends to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files = {name: Appended(folder / name) for name in APPENDED}
+
+    def synced(self) -> dict[str, Written]:
+        """Return what each file holds, by name, and have it outlast a power failure: a commit will name it."""
+        written = {name: file.synced() for name, file in self._files.items()}
+        return {name: each for name, each in written.items() if each is not None}
+
+    def sound(self, stored: Mapping[str, Written], rounds: int) -> dict[str, Written]:
+        """Return what of `stored` the files still begin with; each file that was changed is named in a warning.
+
+        No byte of the model depends on these files: the run may go on.
+
+        Parameters
+        ----------
+        stored
+            What the checkpoint says of each file, by name.
+        rounds
+            After how many rounds it was stored.
+
+        Raises
+        ------
+        UsageError
+            If a file is far longer than any that a run writes.
+        """
+        sound = {}
+        for name, file in self._files.items():
+            written = stored.get(name)
+            file.check_size(written)
+            if written is not None and file.begins_with(written):
+                sound[name] = written
+            elif written is not None:
+                log.warning(
+                    "%s is not what was written up to round %d: it was changed by hand, or lost in part; it is gone on "
+                    "with as it is, and what it says of these rounds may be wrong",
+                    file.path, rounds,
+                )  # fmt: skip
+        return sound

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
 
 from fedlearn.runs.files import storing, write_atomically
+from fedlearn.runs.names import CLASSES
 from fedlearn.runs.reading import read_small
 from fedlearn.words.errors import printable
 
-CLASSES = "classes.json"
 LONGEST_NAME = 100  # letters of a class's name that are shown
 
 Count = Annotated[int, Field(ge=0, le=2**53)]

@@ -6,6 +6,7 @@ A file is written aside, synced, and renamed into place; its folder is synced af
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,6 +15,11 @@ from pathlib import Path
 from fedlearn.cache import trusted
 from fedlearn.runs.reading import open_within
 from fedlearn.words.errors import RunFailed
+
+
+def sha256(data: bytes) -> str:
+    """Return the SHA-256 of some bytes, in hexadecimal: what ``sha256sum FILE`` prints."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def write_atomically(path: Path, data: bytes) -> None:

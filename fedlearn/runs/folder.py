@@ -6,13 +6,10 @@ import fcntl
 import itertools
 import json
 import os
-import platform
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,75 +18,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedlearn.cache.trusted import lock, say_once
 from fedlearn.config import RunConfig, config_from, flat_from_file, to_flower
-from fedlearn.config.schema import DEVICE_SETTING, kind_of_device
 from fedlearn.data.base import DataSpec
-from fedlearn.data.partitioning import is_map
-from fedlearn.data.sources.paths import HUB, is_path
-from fedlearn.devices.files import is_file
-from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, fingerprint_of
 from fedlearn.plugging.objects import is_reference
-from fedlearn.runs.checkpoint import CHECKPOINT
+from fedlearn.runs.environment import environment
 from fedlearn.runs.files import storing, write_atomically
-from fedlearn.runs.manifest import Manifest, Setting
-from fedlearn.runs.origin import command_line, commit_of
+from fedlearn.runs.manifest import Manifest
+from fedlearn.runs.names import CHECKPOINT, DATA, ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
 from fedlearn.runs.reading import open_regular, read_small
+from fedlearn.runs.settings import free_to_change, is_place, kept
 from fedlearn.words.errors import SettingError, UsageError, said
-
-SETTINGS = "settings.toml"
-ENVIRONMENT = "environment.json"
-EVENTS = "events.jsonl"
-SUMMARY = "summary.json"
-DATA = "data.json"
-
-SOURCE = Path(__file__).parents[2]  # of fedlearn: a checkout, or what is installed, which may lie in somebody else's
-
-FREE_TO_CHANGE = (
-    "engine.name", "engine.workers", "engine.address", "engine.client_", "out", "data.dir", "data.notice",
-    "rounds.total", "rounds.store_every", "evaluation.",
-)  # fmt: skip
-"""Settings that a resumed run may have other values of: none of them changes the bytes of a committed round."""
-
-REPORTED_PACKAGES = (
-    "fedlearn", "flwr", "flwr-datasets", "torch", "torchvision", "numpy", "numba", "opendp", "scikit-learn",
-)  # fmt: skip
-
-
-def kept_settings(config: RunConfig) -> dict[str, Setting]:
-    """Return the settings that a run has to keep: all that are not free to change, and that are not places of files.
-
-    A study may be moved or copied: what its files hold is told by the fingerprint of the data and ``devices.sha256``.
-    """
-    free = free_to_change(config)
-    return {
-        name: _kept(name, value)
-        for name, value in to_flower(config).items()
-        if not name.startswith(free) and not _is_place(name, value)
-    }
-
-
-def _is_place(name: str, value: Setting) -> bool:
-    """Return whether a setting says where a file or folder lies that a run reads."""
-    if name == "data.dataset":
-        return is_path(str(value)) and not str(value).startswith(HUB)
-    return (name == "data.partition" and is_map(str(value))) or (name == "devices.name" and is_file(str(value)))
-
-
-def _kept(name: str, value: Setting) -> Setting:
-    """Return what a run keeps of a setting: of a device its kind."""
-    return kind_of_device(str(value)) if name == DEVICE_SETTING else value
-
-
-def _is_there(place: str) -> bool:
-    with suppress(OSError, ValueError):  # as of names that no file can have
-        return Path(place).exists()
-    return False
-
-
-def free_to_change(config: RunConfig) -> tuple[str, ...]:
-    """Return the settings that a resumed run may have other values of: rounds are none where they divide a budget."""
-    divides = model_spec(config.model.name).is_planned
-    return tuple(name for name in FREE_TO_CHANGE if not (divides and name == "rounds.total"))
 
 
 def new_folder(runs: Path = Path("runs")) -> Path:
@@ -111,6 +49,12 @@ def new_folder(runs: Path = Path("runs")) -> Path:
         except OSError as error:
             raise UsageError(f"{folder}: {error.strerror}: name a folder that can be written to by --out") from None
     raise AssertionError("counting has no end")
+
+
+def _is_there(place: str) -> bool:
+    with suppress(OSError, ValueError):  # as of names that no file can have
+        return Path(place).exists()
+    return False
 
 
 class RunFolder:
@@ -213,7 +157,7 @@ class RunFolder:
 
         So a study that was moved or copied with its data goes on without a word.
         """
-        places = {name: str(value) for name, value in settings.items() if _is_place(name, value)}
+        places = {name: str(value) for name, value in settings.items() if is_place(name, value)}
         missing = {name: place for name, place in places.items() if Path(place).is_absolute() and not _is_there(place)}
         first = self._first_place() if missing else ""
         if not first:
@@ -234,8 +178,8 @@ class RunFolder:
         stored = to_flower(config_from(self.read_settings(), source=str(self.path / SETTINGS)))
         free = free_to_change(config)
         for name, value in to_flower(config).items():
-            if _kept(name, value) != _kept(name, stored[name]) and not name.startswith(free):
-                if _is_place(name, value) and _is_place(name, stored[name]) and self._holds_data_of(config):
+            if kept(name, value) != kept(name, stored[name]) and not name.startswith(free):
+                if is_place(name, value) and is_place(name, stored[name]) and self._holds_data_of(config):
                     continue
                 other = "other code: " if is_reference(stored[name]) and is_reference(value) else ""
                 raise SettingError(name, value, f"the run in {self.path} was begun with {other}{stored[name]!r}")
@@ -273,32 +217,3 @@ class RunFolder:
         if not isinstance(summary, dict) or "model_sha256" not in summary:
             raise UsageError(f"{path}: it is not what was written: it names no model")
         return summary
-
-
-def environment() -> dict[str, Any]:
-    """Return what a reader needs to know to repeat the run: versions, machine, command line, commits."""
-    return {
-        "python": sys.version.split()[0],
-        "platform": platform.platform(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "packages": {name: _version(name) for name in REPORTED_PACKAGES},
-        "command": command_line(),
-        "commit": commit_of(Path.cwd()),
-        "fedlearn_commit": commit_of(SOURCE) if (SOURCE / ".git").exists() else None,
-    }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None  # fedlearn itself is not installed when it runs as a Flower App
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()

@@ -87,6 +87,11 @@ class History:
         return History((*self.rounds, record), self.metrics, _better(self.best, record, self.metrics))
 
     @property
+    def best_round(self) -> int:
+        """The number of the best round; -1 where none is best."""
+        return -1 if self.best is None else self.best.round_number
+
+    @property
     def evaluated(self) -> RoundRecord | None:
         """The latest round that was evaluated, or None."""
         names = [self.metrics.best_by] if self.metrics.best_by else [each.name for each in self.metrics.evaluated]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.plugging import objects
-from fedlearn.runs.checkpoint import CHECKPOINT, sha256
-from fedlearn.runs.files import storing, write_atomically
+from fedlearn.runs.files import sha256, storing, write_atomically
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.manifest import Manifest
+from fedlearn.runs.names import CHECKPOINT
 from fedlearn.words.errors import SettingError
 
 

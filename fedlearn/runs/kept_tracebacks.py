@@ -6,7 +6,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from fedlearn.runs.folder import EVENTS
+from fedlearn.runs.names import EVENTS
 from fedlearn.runs.reading import open_to_append
 
 FILE = "tracebacks.txt"  # in the run folder

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -20,9 +20,11 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from fedlearn.runs.appended import Written
+from fedlearn.runs.files import sha256
 from fedlearn.runs.memories import MemoryFile
+from fedlearn.runs.names import BEST
 from fedlearn.words.cohort import Typical
-from fedlearn.words.errors import CheckpointError
+from fedlearn.words.errors import CheckpointError, SettingError, UsageError
 
 FORMAT = 2
 LARGEST = 1 << 26  # bytes; the names of 100,000 parameters take a tenth
@@ -80,6 +82,49 @@ class Manifest:
     appended: dict[str, Written] = field(default_factory=dict)
     nodes_whole: Annotated[int, Field(ge=0)] = 0
 
+    @classmethod
+    def empty(cls) -> Manifest:
+        """Return the manifest of a folder in which nothing was stored."""
+        return cls(0, 0, hashlib.sha256().hexdigest(), {}, [], 0.0, {})
+
+    def followed_by(
+        self,
+        parts: Mapping[str, bytes],
+        *,
+        rounds: int,
+        kept: Sequence[str],
+        code: Mapping[str, str],
+        parameters: list[str],
+        best: str,
+    ) -> Manifest:
+        """Return the manifest of the next stored round, but for the files that are appended to.
+
+        Parameters
+        ----------
+        parts
+            Name -> content of the new files.
+        kept
+            The files of older states that stay.
+        code
+            Name -> SHA-256 of the files of code that was given as objects.
+        best
+            The new file whose content becomes that of best.safetensors; empty if the best state stays what it is.
+        """
+        files = {**code, **{name: sha256(data) for name, data in parts.items()}}
+        sizes = {name: len(data) for name, data in parts.items()}
+        files |= {name: self.files[name] for name in kept}
+        sizes |= {name: self.sizes[name] for name in kept if name in self.sizes}
+        best_size = sizes[best] if best else self.sizes.get(BEST)
+        return replace(
+            self,
+            rounds=rounds,
+            files=files,
+            sizes=sizes if best_size is None else {**sizes, BEST: best_size},
+            parameters=parameters,
+            best_sha256=files[best] if best else self.best_sha256,
+            nodes_whole=0,
+        )
+
     def with_memories(self, memories: MemoryFile) -> Manifest:
         """Return the manifest that names this file of what nodes keep, too."""
         if not memories.name:
@@ -90,6 +135,24 @@ class Manifest:
             sizes={**self.sizes, memories.name: memories.size},
             nodes_whole=memories.whole,
         )
+
+    def check_settings(self, settings: Mapping[str, Setting], folder: Path) -> None:
+        """Refuse, by a SettingError, settings that differ from those that the run in `folder` was begun with."""
+        name = next((name for name, value in settings.items() if self.settings.get(name, value) != value), None)
+        if name is not None:
+            begun = self.settings[name]
+            raise SettingError(
+                name, settings[name], f"the run in {folder} was begun with {begun!r}, and settings.toml was "
+                "changed since: put that value back, or begin another run",
+            )  # fmt: skip
+
+    def check_data(self, fingerprint: str, folder: Path) -> None:
+        """Refuse, by a UsageError, another data set than the run in `folder` was begun with, if both are known."""
+        if self.data and fingerprint and self.data != fingerprint:
+            raise UsageError(
+                f"data.dir, or FEDLEARN_DATA, leads to other data than those that the run in {folder} was begun "
+                f"with (fingerprint {fingerprint}, not {self.data}): lead it to the same, or begin another run"
+            )
 
     def packed(self) -> bytes:
         """Return the file's content."""
@@ -143,8 +206,3 @@ def _parsed(path: Path, data: bytes) -> Manifest:
     if manifest.format != FORMAT:
         raise CheckpointError(f"{path} has format {manifest.format}, this version reads {FORMAT}")
     return manifest
-
-
-def first_difference(stored: Mapping[str, Setting], now: Mapping[str, Setting]) -> str:
-    """Return the name of the first setting that both have and that is not the same; empty if there is none."""
-    return next((name for name, value in now.items() if name in stored and stored[name] != value), "")

@@ -8,12 +8,14 @@ under the name of that round.
 from __future__ import annotations
 
 import hashlib
-import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-NAME = re.compile(r"checkpoint/round-\d{6,}\.nodes")
+from fedlearn.runs.files import write_atomically, write_from
+from fedlearn.runs.names import nodes_name
+
 FEWEST = 1 << 20  # bytes that are always appended
 _ENTRY = struct.Struct("<QI")  # node id, length of what it keeps; 0: it has forgotten all
 
@@ -87,3 +89,38 @@ class MemoryFile:
         content = self.content.copy()
         content.update(changed)
         return replace(self, size=self.size + len(changed), content=content)
+
+
+def written(
+    folder: Path, before: MemoryFile, round_number: int, changed: bytes, all_nodes: Callable[[], bytes]
+) -> MemoryFile:
+    """Write what the nodes keep after a round, beside or behind what the checkpoint names; return its file.
+
+    Parameters
+    ----------
+    before
+        The file that the checkpoint names.
+    changed
+        The memories that have changed since; empty if none has.
+    all_nodes
+        Returns the memories of all nodes; asked only if the file is written as a whole.
+    """
+    if not changed:
+        return before
+    if before.takes(changed):
+        return appended(folder, before, changed)
+    data = all_nodes()
+    return begun(folder, round_number, data) if data else MemoryFile()
+
+
+def appended(folder: Path, before: MemoryFile, changed: bytes) -> MemoryFile:
+    """Append memories that have changed to a file; return it with them."""
+    write_from(folder / before.name, before.size, changed)
+    return before.plus(changed)
+
+
+def begun(folder: Path, round_number: int, data: bytes) -> MemoryFile:
+    """Write a file of what the nodes keep, under the name of a round; return it."""
+    name = nodes_name(round_number)
+    write_atomically(folder / name, data)
+    return MemoryFile.of(name, data, whole=len(data))

@@ -23,9 +23,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedlearn.runs.files import storing, write_atomically, write_from
+from fedlearn.runs.names import NODES
 from fedlearn.runs.reading import open_regular, open_to_append
 
-NODES = "nodes.csv"
 MOST_BYTES = 1 << 28  # that are read; a row takes about a hundred
 ROUND, PARTITION, EXAMPLES = "round", "partition", "examples"
 

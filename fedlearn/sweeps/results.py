@@ -16,7 +16,7 @@ from fedlearn.report.points import Point, Spread
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Column, Table
 from fedlearn.runs.files import write_atomically
-from fedlearn.runs.folder import SUMMARY
+from fedlearn.runs.names import SUMMARY
 from fedlearn.sweeps.plan import Run
 
 FIRST = ("status", "rounds")

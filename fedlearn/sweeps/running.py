@@ -14,9 +14,9 @@ from fedlearn.config import RunConfig
 from fedlearn.engine import ENGINES
 from fedlearn.engine.embedded.engine import WarmEngine
 from fedlearn.engine.prepare import prepared
-from fedlearn.runs.checkpoint import CHECKPOINT
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.names import CHECKPOINT
 from fedlearn.sweeps.plan import Plan, Run
 from fedlearn.sweeps.results import Result, write_tables
 from fedlearn.words.errors import RunFailed, UsageError
