@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,8 @@ from fedlearn.api.given import flat_settings
 from fedlearn.api.guest import guest
 from fedlearn.api.progress import shown
 from fedlearn.api.result import Run
-from fedlearn.commands.shared import Interrupted, resumable, run_settings
-from fedlearn.config import RunConfig
-from fedlearn.plugging.own_packages import claimed
-from fedlearn.runs.folder import RunFolder
-from fedlearn.runs.kept_objects import objects_kept
+from fedlearn.commands.shared import Interrupted, run_settings
+from fedlearn.runs.names import CHECKPOINT
 
 
 def run(
@@ -81,27 +78,17 @@ def run(
     given = flat_settings({"clients": clients, "data": data, "model": model, **keywords}, settings or {})
     folder = resume.folder if isinstance(resume, Run) else Path(resume) if resume is not None else None
     config = run_settings(given, None, folder)
-    listeners = (log,) if isinstance(log, str) else log
-    with guest(), _python_says_how_to_go_on(Path(config.out)), resumable(Path(config.out)):
-        _run(config, progress=progress, dashboard=dashboard, listeners=listeners)
+    with guest(), _python_says_how_to_go_on(Path(config.out)):
+        from fedlearn.commands.once import run_once
+
+        run_once(
+            config,
+            is_new=folder is None,
+            log=(log,) if isinstance(log, str) else log,
+            dashboard=dashboard,
+            show=shown if progress else None,
+        )
     return Run(Path(config.out))
-
-
-def _run(config: RunConfig, *, progress: bool, dashboard: str | None, listeners: tuple[str, ...]) -> None:
-    from fedlearn.engine import ENGINES
-    from fedlearn.report.dashboard import beside
-    from fedlearn.report.listeners import listened
-
-    folder = RunFolder(Path(config.out))
-    engine = ENGINES.load(config.engine.name)
-    with objects_kept(config), ExitStack() as around:
-        around.enter_context(listened(list(listeners), folder.events, config))
-        url = around.enter_context(beside(folder.path, dashboard))
-        if url:
-            print(f"live page: {url}")
-        around.enter_context(shown(folder.events) if progress else nullcontext())
-        with claimed():
-            engine(config)
 
 
 @contextmanager
@@ -110,7 +97,7 @@ def _python_says_how_to_go_on(folder: Path) -> Iterator[None]:
     try:
         yield
     except Interrupted:
-        if (folder / "checkpoint.json").exists():
+        if (folder / CHECKPOINT).exists():
             raise KeyboardInterrupt(
                 f"what was committed is stored; go on by fedlearn.run(resume={str(folder)!r})"
             ) from None
