@@ -29,11 +29,10 @@ from fedlearn.runs.manifest import Manifest, Setting
 from fedlearn.runs.memories import MemoryFile, appended, begun, written
 from fedlearn.runs.names import CHECKPOINT, HISTORY, memory_name, state_name
 from fedlearn.runs.published import Published, best_to_publish, check_best
-from fedlearn.runs.remains import clear, without_a_checkpoint
+from fedlearn.runs.remains import check_not_lost, clear
 from fedlearn.runs.state_files import pack_state
 from fedlearn.runs.stored import Stored, found_code, read_code, read_state, read_stored
 from fedlearn.words.cohort import Typical
-from fedlearn.words.errors import CheckpointError, UsageError
 from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.words.state import Array, State
 
@@ -129,11 +128,7 @@ class RunStore:
             If rounds were stored here whose checkpoint is gone: they are not run again unasked, as what secure noise
             has spent on them stays spent.
         """
-        if lost := without_a_checkpoint(self.folder):
-            raise CheckpointError(
-                f"{self.folder / CHECKPOINT} is missing, though {lost} was stored with it: put it back, or begin "
-                "another run in another folder (privacy that was spent on these rounds stays spent)"
-            )
+        check_not_lost(self.folder)
         self._appended.sound({}, 0)
         self._stored = Stored.nothing(self.metrics, found_code(self.folder))
         with storing(self.folder):
@@ -234,8 +229,7 @@ class RunStore:
         manifest = Manifest.read(self.folder / CHECKPOINT)
         manifest.check_settings(self._settings, self.folder)
         manifest.check_data(self._data, self.folder)
-        stored, packed = read_stored(self.folder, manifest, self.metrics)
-        self._check_tied(stored.state)
+        stored, packed = read_stored(self.folder, manifest, self.metrics, self._tied)
         check_best(self.folder, stored)
         code = read_code(self.folder, manifest)
         sound = self._appended.sound(manifest.appended, manifest.rounds)
@@ -245,13 +239,6 @@ class RunStore:
             sync_folder(self.folder)  # a kill may have come before it: until then the files of the round before count
             clear(self.folder, manifest.files)
             self._published.write(packed, best_to_publish(self.folder, stored), stored.history, [], self.metrics)
-
-    def _check_tied(self, state: State) -> None:
-        if twice := sorted(state.keys() & self._tied.keys()):
-            raise UsageError(
-                f"the run in {self.folder} was begun by a version of fedlearn that stored {twice[0]} apart from "
-                f"{self._tied[twice[0]]}, though they are one parameter: begin another run"
-            )
 
     def _store(
         self,
@@ -265,33 +252,20 @@ class RunStore:
     ) -> None:
         """Store a round with the rounds that were put off before it, then publish it; parameters as those of `save`."""
         history, new = committed.history, committed.put_off
-        number, best = len(history.rounds), state_name(history.best_round)
-        parts = self._packed_states(committed, versions)
+        number, best = len(history.rounds), state_name(history.best_round) if new else ""
+        parts = committed.packed_states(versions, self._tied)
         if memory:
             parts[memory_name(number)] = pack_state(memory)
         kept = [state_name(version) for version in sorted(versions) if version < number]
-        manifest = self._stored.manifest.followed_by(
-            parts,
-            rounds=number,
-            kept=[name for name in kept if name not in parts],
-            code=self._stored.objects,
-            parameters=list(committed.state),
-            best=best if new and best in parts else "",
-        )
         manifest = replace(
-            manifest, seconds=round(seconds, 3), typical=typical, settings=self._settings, data=self._data
-        )
+            self._stored.manifest.with_parts(parts, kept=kept, code=self._stored.objects, best=best),
+            rounds=number, parameters=list(committed.state), seconds=round(seconds, 3), typical=typical,
+            settings=self._settings, data=self._data,
+        )  # fmt: skip
         self._stored = self._write(manifest, parts, committed, memory, memories)
         self._committed = Committed(committed.state, history)
         clear(self.folder, self._stored.manifest.files)
-        self._published.write(parts[state_name(number)], parts.get(best) if new else None, history, new, self.metrics)
-
-    def _packed_states(self, committed: Committed, versions: Collection[int]) -> dict[str, bytes]:
-        """Return the files of states that are not stored yet: those that nodes work on, the best, and the latest."""
-        number = len(committed.history.rounds)
-        states = {**committed.states, number: committed.state}
-        wanted = {*versions, committed.history.best_round, number} & states.keys()
-        return {state_name(version): pack_state(states[version], self._tied) for version in sorted(wanted)}
+        self._published.write(parts[state_name(number)], parts.get(best), history, new, self.metrics)
 
     def _write(
         self,
@@ -301,14 +275,10 @@ class RunStore:
         memory: Mapping[str, Array],
         memories: MemoryFile,
     ) -> Stored:
-        """Write a round and return it as it is stored: from the moment that `checkpoint.json` names it, it counts.
+        """Write the files `parts` and the lines of new rounds, then the manifest; return what is stored from then on.
 
-        Parameters
-        ----------
-        manifest
-            The manifest, but for the files that are appended to.
-        parts
-            Name -> content of the new files.
+        A round counts from the moment that `checkpoint.json` is in its place. `manifest` names all but the files that
+        are appended to.
         """
         before, new = self._stored, committed.put_off
         write_together(self.folder, parts)

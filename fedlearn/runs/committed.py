@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from fedlearn.runs.history import History, RoundRecord
+from fedlearn.runs.names import state_name
+from fedlearn.runs.state_files import pack_state
 from fedlearn.words.state import State
 
 
@@ -36,3 +38,14 @@ class Committed:
         if is_worked_on or record is history.best:
             states = {**states, record.round_number: state}
         return Committed(state, history, (*self.put_off, record), states)
+
+    def packed_states(self, versions: Collection[int], tied: Mapping[str, str]) -> dict[str, bytes]:
+        """Return name -> content of the files of states that a store has to write.
+
+        These are the latest state, the best one, and those after the rounds `versions`, on which nodes still work, as
+        far as they are not stored yet.
+        """
+        number = len(self.history.rounds)
+        states = {**self.states, number: self.state}
+        wanted = {*versions, self.history.best_round, number} & states.keys()
+        return {state_name(version): pack_state(states[version], tied) for version in sorted(wanted)}

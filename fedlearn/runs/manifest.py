@@ -87,41 +87,34 @@ class Manifest:
         """Return the manifest of a folder in which nothing was stored."""
         return cls(0, 0, hashlib.sha256().hexdigest(), {}, [], 0.0, {})
 
-    def followed_by(
-        self,
-        parts: Mapping[str, bytes],
-        *,
-        rounds: int,
-        kept: Sequence[str],
-        code: Mapping[str, str],
-        parameters: list[str],
-        best: str,
+    def with_parts(
+        self, parts: Mapping[str, bytes], *, kept: Sequence[str], code: Mapping[str, str], best: str
     ) -> Manifest:
-        """Return the manifest of the next stored round, but for the files that are appended to.
+        """Return the manifest that names the files of the next stored round, but for those that are appended to.
 
         Parameters
         ----------
         parts
             Name -> content of the new files.
         kept
-            The files of older states that stay.
+            Files that stay, unless they are among the new ones.
         code
             Name -> SHA-256 of the files of code that was given as objects.
         best
-            The new file whose content becomes that of best.safetensors; empty if the best state stays what it is.
+            The file whose content is that of best.safetensors, if it is a new one; else best.safetensors stays.
         """
+        is_better = best in parts
+        stay = [name for name in kept if name not in parts]
         files = {**code, **{name: sha256(data) for name, data in parts.items()}}
         sizes = {name: len(data) for name, data in parts.items()}
-        files |= {name: self.files[name] for name in kept}
-        sizes |= {name: self.sizes[name] for name in kept if name in self.sizes}
-        best_size = sizes[best] if best else self.sizes.get(BEST)
+        files |= {name: self.files[name] for name in stay}
+        sizes |= {name: self.sizes[name] for name in stay if name in self.sizes}
+        best_size = sizes[best] if is_better else self.sizes.get(BEST)
         return replace(
             self,
-            rounds=rounds,
             files=files,
             sizes=sizes if best_size is None else {**sizes, BEST: best_size},
-            parameters=parameters,
-            best_sha256=files[best] if best else self.best_sha256,
+            best_sha256=files[best] if is_better else self.best_sha256,
             nodes_whole=0,
         )
 

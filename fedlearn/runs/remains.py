@@ -6,16 +6,19 @@ from collections.abc import Collection
 from pathlib import Path
 
 from fedlearn.runs.names import BEST, CHECKPOINT, HISTORY, MODEL, PARTS, TABLE, memory_name, state_name
+from fedlearn.words.errors import CheckpointError
 
 
-def without_a_checkpoint(folder: Path) -> str:
-    """Return the name of a file that shows that rounds were committed; empty if there is none."""
+def check_not_lost(folder: Path) -> None:
+    """Refuse, by a CheckpointError, a folder without a checkpoint in which rounds were stored."""
     begun = {state_name(0), memory_name(0)}
     for path in sorted((folder / PARTS).glob("[!.]*")):
         name = f"{PARTS}/{path.name}"
         if name not in begun and (name != HISTORY or path.stat().st_size):
-            return name
-    return ""
+            raise CheckpointError(
+                f"{folder / CHECKPOINT} is missing, though {name} was stored with it: put it back, or begin another "
+                "run in another folder (privacy that was spent on these rounds stays spent)"
+            )
 
 
 def clear(folder: Path, named: Collection[str]) -> None:

@@ -21,7 +21,7 @@ from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.memories import MemoryFile
 from fedlearn.runs.names import CHECKPOINT, HISTORY, NODE_STATES, STATE, memory_name, state_name
 from fedlearn.runs.state_files import unpack_state
-from fedlearn.words.errors import CheckpointError
+from fedlearn.words.errors import CheckpointError, UsageError
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.state import Array, State
 
@@ -82,13 +82,20 @@ class Stored:
         return state_name(round_number) in self.manifest.files
 
 
-def read_stored(folder: Path, manifest: Manifest, metrics: Metrics) -> tuple[Stored, bytes]:
+def read_stored(folder: Path, manifest: Manifest, metrics: Metrics, tied: Mapping[str, str]) -> tuple[Stored, bytes]:
     """Return the round that a manifest names, and the content of the file of its state.
+
+    Parameters
+    ----------
+    tied
+        Further names of parameters -> the name by which each is stored.
 
     Raises
     ------
     CheckpointError
         If a file is missing or its bytes are not those that were written.
+    UsageError
+        If an older version has stored one parameter under two names.
     """
     number, files = manifest.rounds, manifest.files
     state_file, memory_file = state_name(number), memory_name(number)
@@ -106,6 +113,11 @@ def read_stored(folder: Path, manifest: Manifest, metrics: Metrics) -> tuple[Sto
     state = unpack_part(folder, state_file, packed)
     if sorted(state) != sorted(manifest.parameters):
         raise CheckpointError(f"{folder / CHECKPOINT} names other parameters than {state_file} holds")
+    if twice := sorted(state.keys() & tied.keys()):
+        raise UsageError(
+            f"the run in {folder} was begun by a version of fedlearn that stored {twice[0]} apart from "
+            f"{tied[twice[0]]}, though they are one parameter: begin another run"
+        )
     nodes = b""
     if nodes_file:
         nodes = read_part(folder, nodes_file, files[nodes_file], first=manifest.sizes.get(nodes_file))

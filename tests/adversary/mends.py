@@ -238,7 +238,7 @@ MENDS = (
     ),
     Mend(
         "C6", "fedlearn/runs/checkpoint.py",
-        "if lost := without_a_checkpoint(self.folder):", 'if lost := "":',
+        "        check_not_lost(self.folder)\n", "",
         f"{STORED}::test_c6_run_without_its_checkpoint_is_not_begun_again_unasked",
     ),
     Mend(
