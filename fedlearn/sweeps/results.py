@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedlearn.report.numbers import plain
-from fedlearn.report.points import Point, Spread
+from fedlearn.report.numbers import Spread, plain
+from fedlearn.report.points import Point
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Column, Table
 from fedlearn.runs.files import write_atomically

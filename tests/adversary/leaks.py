@@ -268,7 +268,7 @@ LEAKS = (
         f"{SAID}::test_two_runs_are_compared_with_what_each_epsilon_counts_in",
     ),
     Mend(
-        "19", "fedlearn/report/tables.py",
+        "19", "fedlearn/report/run_tables.py",
         "if loss else []", "if not loss else []",
         f"{SAID}::test_every_table_with_an_epsilon_has_a_column_for_what_it_counts_in",
     ),

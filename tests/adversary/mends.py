@@ -312,7 +312,7 @@ MENDS = (
         f"{COUNTS}::test_E3_a_node_that_hangs_or_fails_is_not_asked_to_evaluate",
     ),
     Mend(
-        "F1", "fedlearn/report/stored.py",
+        "F1", "fedlearn/report/rows.py",
         "    if not abs(value) < LARGEST:  # nor is NaN\n        return None\n", "",
         f"{PAGES}::test_f1_number_in_the_table_costs_no_page",
     ),
