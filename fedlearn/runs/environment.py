@@ -1,4 +1,4 @@
-"""environment.json: what a reader needs to know to repeat a run."""
+"""Describe the environment of a run (environment.json), so that a reader can repeat the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from fedlearn.runs.origin import command_line, commit_of
 
-SOURCE = Path(__file__).parents[2]  # of fedlearn: a checkout, or what is installed, which may lie in somebody else's
+SOURCE = Path(__file__).parents[2]  # fedlearn's own: a checkout, or site-packages, which may lie in another repository
 
 REPORTED_PACKAGES = (
     "fedlearn", "flwr", "flwr-datasets", "torch", "torchvision", "numpy", "numba", "opendp", "scikit-learn",
@@ -19,7 +19,7 @@ REPORTED_PACKAGES = (
 
 
 def environment() -> dict[str, Any]:
-    """Return what a reader needs to know to repeat the run: versions, machine, command line, commits."""
+    """Return versions, machine, command line and commits of the process."""
     return {
         "python": sys.version.split()[0],
         "platform": platform.platform(),

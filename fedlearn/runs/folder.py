@@ -31,7 +31,7 @@ from fedlearn.words.errors import SettingError, UsageError, said
 
 
 def new_folder(runs: Path = Path("runs")) -> Path:
-    """Make a folder named after the time of day, and return it; nobody else gets the same one.
+    """Make a folder named after the date and time, and return it; two calls never get the same one.
 
     Raises
     ------
@@ -45,25 +45,25 @@ def new_folder(runs: Path = Path("runs")) -> Path:
             folder.mkdir(parents=True, exist_ok=False)
             return folder
         except FileExistsError:
-            continue  # of another run that was begun in this second
+            continue  # another run was begun in this second
         except OSError as error:
             raise UsageError(f"{folder}: {error.strerror}: name a folder that can be written to by --out") from None
     raise AssertionError("counting has no end")
 
 
 def _is_there(place: str) -> bool:
-    with suppress(OSError, ValueError):  # as of names that no file can have
+    with suppress(OSError, ValueError):  # as for names that no file can have
         return Path(place).exists()
     return False
 
 
 class RunFolder:
-    """Where a run writes.
+    """The folder of a run, and the small files in it.
 
     Parameters
     ----------
     path
-        Is made if it does not exist.
+        The folder; `locked` makes it if it does not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -72,12 +72,12 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from running in this folder meanwhile.
+        """Keep other processes from running in this folder as long as the block lasts.
 
         Raises
         ------
         UsageError
-            If one is, or the folder cannot be made or written to.
+            If another process is running in it, or the folder cannot be made or written to.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -96,11 +96,11 @@ class RunFolder:
 
     @property
     def has_settings(self) -> bool:
-        """Whether a run was begun here."""
+        """Whether a run was begun in this folder."""
         return (self.path / SETTINGS).exists()
 
     def write_settings(self, config: RunConfig) -> None:
-        """Store the resolved settings, and what the run was begun with."""
+        """Store the resolved settings and, when the run begins, its environment."""
         anywhere = config.model_copy(update={"out": ""})  # so that --config can read it for another run
         with storing(self.path):
             write_atomically(self.path / SETTINGS, tomli_w.dumps(anywhere.model_dump()).encode())
@@ -109,7 +109,7 @@ class RunFolder:
                 write_atomically(self.path / ENVIRONMENT, json.dumps(about, indent=2).encode())
 
     def write_spec(self, spec: DataSpec) -> None:
-        """Store what is public of the data: with it and the settings the model can be made again without them."""
+        """Store what is public of the data: the model can be made again from it and the settings, without the data."""
         with storing(self.path):
             write_atomically(self.path / DATA, json.dumps(asdict(spec), indent=2).encode())
 
@@ -119,7 +119,7 @@ class RunFolder:
         Raises
         ------
         UsageError
-            If that was not stored, or cannot be read.
+            If the file was not stored, or cannot be read.
         """
         path = self.path / DATA
         try:
@@ -130,12 +130,12 @@ class RunFolder:
             raise UsageError(f"{path}: it is not what was written: {error.errors()[0]['msg']}") from None
 
     def read_settings(self) -> dict[str, Any]:
-        """Return the stored settings as a flat table.
+        """Return the stored settings: dotted name -> value.
 
         Raises
         ------
         UsageError
-            If there are none, or they cannot be read.
+            If no settings were stored, or they cannot be read.
         """
         path = self.path / SETTINGS
         if not self.has_settings:
@@ -153,9 +153,9 @@ class RunFolder:
             raise UsageError(f"{path}: not valid TOML: {what}; put back what was written") from None
 
     def _found_again(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Return settings whose files, where they are gone, are those that lie to this folder as they lay to the first.
+        """Return the settings with new paths for files that are missing, where the same relative path leads to a file.
 
-        So a study that was moved or copied with its data goes on without a word.
+        A study that was moved or copied together with its data goes on without a change of settings.
         """
         places = {name: str(value) for name, value in settings.items() if is_place(name, value)}
         missing = {name: place for name, place in places.items() if Path(place).is_absolute() and not _is_there(place)}
@@ -174,7 +174,7 @@ class RunFolder:
         return ""
 
     def check_settings(self, config: RunConfig) -> None:
-        """Refuse other settings than the run was begun with; the same files of data may lie elsewhere."""
+        """Refuse settings that differ from those that the run was begun with; the same data may lie elsewhere."""
         stored = to_flower(config_from(self.read_settings(), source=str(self.path / SETTINGS)))
         free = free_to_change(config)
         for name, value in to_flower(config).items():
@@ -185,27 +185,27 @@ class RunFolder:
                 raise SettingError(name, value, f"the run in {self.path} was begun with {other}{stored[name]!r}")
 
     def _holds_data_of(self, config: RunConfig) -> bool:
-        """Return whether the run was begun with the data that the settings name, wherever they lay then."""
+        """Return whether the run was begun with the same data, by its fingerprint, that the settings name now."""
         data = Manifest.read(self.path / CHECKPOINT).data
         return data in ("", fingerprint_of(config, dataset_of(config)))
 
     def write_summary(self, summary: dict[str, Any]) -> None:
-        """Store the results."""
+        """Store the results of the run (summary.json)."""
         with storing(self.path):
             write_atomically(self.path / SUMMARY, json.dumps(summary, indent=2).encode())
 
     @property
     def has_summary(self) -> bool:
-        """Whether a run has ended here."""
+        """Whether the run has ended and left its results."""
         return (self.path / SUMMARY).is_file()
 
     def read_summary(self) -> dict[str, Any]:
-        """Return the stored results.
+        """Return the stored results of the run.
 
         Raises
         ------
         UsageError
-            If there are none, or they cannot be read.
+            If no results were stored, or they cannot be read.
         """
         path = self.path / SUMMARY
         try:

@@ -1,6 +1,6 @@
-"""checkpoint.json: what a stored round is made of, under a checksum of its own.
+"""Read and write checkpoint.json: the parts of a stored round with their checksums, and a checksum of the file itself.
 
-The first line holds the SHA-256 of all that follows it::
+The first line holds the SHA-256 of all bytes that follow it::
 
     {"sha256": "9f2c...",
     "format": 2, "rounds": 3, ...}
@@ -36,35 +36,36 @@ Setting = bool | int | float | str
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What `checkpoint.json` says.
+    """The content of `checkpoint.json`.
 
     Parameters
     ----------
     rounds
         How many rounds are committed.
     history_bytes, history_sha256
-        How much of the history's file belongs to them, and its SHA-256; what follows is of a round that never was.
+        How many bytes of the history's file belong to these rounds, and their SHA-256; bytes behind them are of a round
+        that was never committed.
     files
-        Name -> SHA-256 of the files that hold the state, the strategy's memory, what the nodes keep and code that was
-        given as objects, which older versions did not name.
+        Name -> SHA-256 of the files that hold the state, the strategy's memory, what the nodes keep, and code that was
+        given as objects; older versions did not name the code.
     parameters
-        The model's order of its parameters, in which codecs lay out what is sent; safetensors forgets it.
+        Names of the parameters in the model's order, by which codecs lay out a message; safetensors forgets the order.
     seconds
         How long the run has taken so far.
     settings
-        Those that the run was begun with and has to keep.
+        The settings that the run was begun with and has to keep.
     typical
-        What reports of the next round are compared with; None where nothing is known, as in a file of an older version.
+        What reports of the next round are compared with; None if it is not known, as in a file of an older version.
     sizes
-        How many bytes each of the files has, and best.safetensors: more of none is read.
+        Name -> number of bytes of each file, and of best.safetensors: no more of them is read.
     best_sha256
-        That of best.safetensors; empty where no round is best yet.
+        The SHA-256 of best.safetensors; empty if no round is best yet.
     data
-        The fingerprint of the data set; empty where nobody said.
+        The fingerprint of the data set; empty if it was not given.
     appended
-        How much of the files that others append to had been written, by name.
+        Name -> content so far of each file that is only appended to.
     nodes_whole
-        How long the file of what nodes keep was when it was last written as a whole.
+        How many bytes the file of what nodes keep had when it was last written as a whole.
     """
 
     rounds: Annotated[int, Field(ge=0)]
@@ -119,7 +120,7 @@ class Manifest:
         )
 
     def with_memories(self, memories: MemoryFile) -> Manifest:
-        """Return the manifest that names this file of what nodes keep, too."""
+        """Return the manifest that also names the file of what nodes keep."""
         if not memories.name:
             return self
         return replace(
@@ -148,19 +149,19 @@ class Manifest:
             )
 
     def packed(self) -> bytes:
-        """Return the file's content."""
+        """Return the content of the file."""
         entries = {each.name: getattr(self, each.name) for each in fields(self)}  # asdict would copy each of them
         rest = json.dumps(entries, default=asdict).encode()[1:]
         return b'{"sha256": "%s",\n%s' % (hashlib.sha256(rest).hexdigest().encode(), rest)
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
-        """Return what a file says.
+        """Return the manifest in a file.
 
         Raises
         ------
         CheckpointError
-            If it is not what was written.
+            If the file cannot be read, or its content is not what was written.
         """
         try:
             if not path.is_file() or path.stat().st_size > LARGEST:

@@ -1,8 +1,8 @@
-"""What the nodes of a simulation keep, as a checkpoint holds it: a file to which the memories that change are appended.
+"""Store the memories of a simulation's nodes in one file, to which the memories that change are appended.
 
-A commit writes those of the nodes that it was about, not of all that ever took part. Of two entries of one node the
-later one counts. When the file would be twice as long as when it was last written as a whole, it is written so again,
-under the name of that round.
+A commit writes the memories of the nodes that took part in its round, not of all nodes. Of two entries of one node the
+later one counts. When the file would become twice as long as it was when last written as a whole, it is written as a
+whole again, under the name of that round.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from fedlearn.runs.files import write_atomically, write_from
 from fedlearn.runs.names import nodes_name
 
 FEWEST = 1 << 20  # bytes that are always appended
-_ENTRY = struct.Struct("<QI")  # node id, length of what it keeps; 0: it has forgotten all
+_ENTRY = struct.Struct("<QI")  # node id, length of its memory; 0: the memory is empty
 
 
 def packed(memories: Iterable[tuple[int, bytes]]) -> bytes:
-    """Return nodes' memories as entries of the file, in the order given."""
+    """Return memories (node id, bytes) as entries of the file, in the order given."""
     return b"".join(_ENTRY.pack(node, len(data)) + data for node, data in memories)
 
 
 def unpacked(data: bytes) -> dict[int, bytes]:
-    """Return what each node keeps after all entries.
+    """Return node id -> memory after all entries, without empty memories.
 
     Raises
     ------
@@ -51,18 +51,18 @@ def unpacked(data: bytes) -> dict[int, bytes]:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """The file, as far as a commit has written it.
+    """The file of memories as the latest store has left it.
 
     Parameters
     ----------
     name
-        Within the run folder; empty where no node keeps anything.
+        The file's name in the run folder; empty if no node keeps anything.
     size
-        How many bytes count; what a kill has left lies behind them.
+        How many bytes count; the remains of a killed write lie behind them.
     whole
-        How many there were when it was last written as a whole.
+        How many bytes the file had when it was last written as a whole.
     content
-        The running SHA-256 of those that count.
+        The running SHA-256 of the bytes that count.
     """
 
     name: str = ""
@@ -77,15 +77,15 @@ class MemoryFile:
 
     @property
     def sha256(self) -> str:
-        """That of the bytes that count."""
+        """The SHA-256 of the bytes that count."""
         return self.content.hexdigest()
 
     def takes(self, changed: bytes) -> bool:
-        """Return whether what has changed is appended; else all is to be written anew."""
+        """Return whether changed memories are appended; if not, the file is to be written as a whole."""
         return bool(self.name) and self.size + len(changed) <= max(2 * self.whole, FEWEST)
 
     def plus(self, changed: bytes) -> MemoryFile:
-        """Return the file to which that has been appended."""
+        """Return the file after changed memories were appended."""
         content = self.content.copy()
         content.update(changed)
         return replace(self, size=self.size + len(changed), content=content)
@@ -94,7 +94,7 @@ class MemoryFile:
 def written(
     folder: Path, before: MemoryFile, round_number: int, changed: bytes, all_nodes: Callable[[], bytes]
 ) -> MemoryFile:
-    """Write what the nodes keep after a round, beside or behind what the checkpoint names; return its file.
+    """Write what the nodes keep after a round without touching the bytes that the checkpoint names; return the file.
 
     Parameters
     ----------

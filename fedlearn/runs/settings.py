@@ -14,13 +14,14 @@ FREE_TO_CHANGE = (
     "engine.name", "engine.workers", "engine.address", "engine.client_", "out", "data.dir", "data.notice",
     "rounds.total", "rounds.store_every", "evaluation.",
 )  # fmt: skip
-"""Settings that a resumed run may have other values of: none of them changes the bytes of a committed round."""
+"""Settings that a resumed run may change: none of them changes the bytes of a committed round."""
 
 
 def kept_settings(config: RunConfig) -> dict[str, Setting]:
-    """Return the settings that a run has to keep: all that are not free to change, and that are not places of files.
+    """Return the settings that a run has to keep: all but those that are free to change and places of files.
 
-    A study may be moved or copied: what its files hold is told by the fingerprint of the data and ``devices.sha256``.
+    A study may be moved or copied: the content of its files is identified by the fingerprint of the data and by
+    ``devices.sha256``.
     """
     free = free_to_change(config)
     return {
@@ -31,18 +32,18 @@ def kept_settings(config: RunConfig) -> dict[str, Setting]:
 
 
 def is_place(name: str, value: Setting) -> bool:
-    """Return whether a setting says where a file or folder lies that a run reads."""
+    """Return whether a setting is the path of a file or folder that a run reads."""
     if name == "data.dataset":
         return is_path(str(value)) and not str(value).startswith(HUB)
     return (name == "data.partition" and is_map(str(value))) or (name == "devices.name" and is_file(str(value)))
 
 
 def kept(name: str, value: Setting) -> Setting:
-    """Return what a run keeps of a setting: of a device its kind."""
+    """Return the part of a setting that a run keeps: the kind of a device (``cuda:1`` -> ``cuda``), else the value."""
     return kind_of_device(str(value)) if name == DEVICE_SETTING else value
 
 
 def free_to_change(config: RunConfig) -> tuple[str, ...]:
-    """Return the settings that a resumed run may have other values of: rounds are none where they divide a budget."""
+    """Return the settings that a resumed run may change; not its number of rounds if they divide a privacy budget."""
     divides = model_spec(config.model.name).is_planned
     return tuple(name for name in FREE_TO_CHANGE if not (divides and name == "rounds.total"))
