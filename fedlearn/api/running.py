@@ -27,10 +27,10 @@ def run(
     log: str | tuple[str, ...] = (),
     **keywords: Any,
 ) -> Run:
-    """Run a federation on this machine, and return what came of it.
+    """Run a federation on this machine, and return the run with its results.
 
-    It is the run that ``fedlearn simulate`` makes of the same settings, with the same SHA-256. Whatever is not given
-    has the default of the command.
+    The run is the one that ``fedlearn simulate`` makes of the same settings, with the same SHA-256. Settings that are
+    not given have the defaults of the command.
 
     Parameters
     ----------
@@ -43,17 +43,17 @@ def run(
     settings : mapping, optional
         Any settings by their dotted names, as ``{"training.momentum": 0.5}``; ``fedlearn settings`` lists them.
     resume : path or Run, optional
-        The folder of a run to go on with; it has its settings, and code that is given again must be the same.
+        A run to go on with, or its folder. The run keeps its settings, and code that is given again must be the same.
     progress : bool, default=True
         Show rounds as they are committed: live in a terminal or a notebook, else as lines.
     dashboard : str, optional
-        Serve a live page meanwhile: ``"8765"``, or ``"HOST:PORT"``.
+        Serve a live page as long as the run goes on: ``"8765"``, or ``"HOST:PORT"``.
     log : str or tuple of str, default=()
         Also log to ``"tensorboard"`` or ``"mlflow"``.
     **keywords : any
         The flags of the command by their names, as ``rounds=5``, ``lr=0.1``, ``strategy="fedadam"``, and ``learner``;
-        or any setting by its dotted name. What a setting names can be given as an object: a strategy, a learner, a
-        codec or a list of its stages. What other processes can import goes by its name, other code by value.
+        or any setting by its dotted name. A plugin can be given by its name or as an object: a strategy, a learner, a
+        codec or a list of its stages. Objects that other processes can import are passed by name, others by value.
 
     Returns
     -------
@@ -63,9 +63,9 @@ def run(
     Raises
     ------
     UsageError
-        If it was asked for wrongly; nothing was started.
+        If a setting is wrong; no run was started.
     RunFailed
-        If it could not go on; all that it had reached is stored.
+        If the run could not go on; all rounds that were committed are stored.
     KeyboardInterrupt
         After Ctrl-C, or the stop button of a notebook: all committed rounds are stored, and `resume` goes on.
 
@@ -93,7 +93,7 @@ def run(
 
 @contextmanager
 def _python_says_how_to_go_on(folder: Path) -> Iterator[None]:
-    """Raise, after Ctrl-C, what Python users expect, with the line that goes on."""
+    """Raise KeyboardInterrupt after Ctrl-C, with the call that goes on with the run."""
     try:
         yield
     except Interrupted:
