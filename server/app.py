@@ -19,8 +19,9 @@ from fedlearn.models.loaded import traits as traits_of
 from fedlearn.plugging.registry import call_plugin
 from fedlearn.plugins import CLIENT_ABOUT, CLIENT_TRIAL
 from fedlearn.runs.checkpoint import RunStore
-from fedlearn.runs.folder import RunFolder, kept_settings, new_folder
+from fedlearn.runs.folder import RunFolder, new_folder
 from fedlearn.runs.log import EventLog
+from fedlearn.runs.settings import kept_settings
 from fedlearn.words.errors import RunFailed, SettingError
 from fedlearn.words.metrics import WORK_DONE, Metric, Metrics, Spread, declared, virtual_time
 from fedlearn.words.node import NodeTraits, NodeTrial

@@ -11,8 +11,9 @@ from fedlearn.config import RunConfig
 from fedlearn.data.base import DataSpec
 from fedlearn.models import model_spec
 from fedlearn.runs.classes import ClassResults, write_classes
-from fedlearn.runs.folder import EVENTS, RunFolder
+from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
+from fedlearn.runs.names import EVENTS
 from fedlearn.runs.usage import memory_bytes
 from fedlearn.words.metrics import COUNTS_IN, VIRTUAL_SECONDS
 from fedlearn.words.state import Layout, State

@@ -46,7 +46,7 @@ from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 from fedlearn.report.charts.plots import PALETTE, add_bars, drawn, legend_below, log_axis
-from fedlearn.report.points import Spread
+from fedlearn.report.numbers import Spread
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 

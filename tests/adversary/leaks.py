@@ -268,12 +268,12 @@ LEAKS = (
         f"{SAID}::test_two_runs_are_compared_with_what_each_epsilon_counts_in",
     ),
     Mend(
-        "19", "fedlearn/report/tables.py",
+        "19", "fedlearn/report/run_tables.py",
         "if loss else []", "if not loss else []",
         f"{SAID}::test_every_table_with_an_epsilon_has_a_column_for_what_it_counts_in",
     ),
     Mend(
-        "19", "fedlearn/runs/checkpoint.py",
+        "19", "fedlearn/runs/published.py",
         "        writer.writerow({**row, **said})\n", "        writer.writerow(row)\n",
         f"{SUMS}::test_a_result_says_whose_noise_protects_wherever_it_says_epsilon",
     ),
