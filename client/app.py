@@ -38,7 +38,7 @@ from fedlearn.models.loaded import loaded
 from fedlearn.plugging.generators import seeded_globals
 from fedlearn.plugging.registry import call_plugin
 from fedlearn.words.errors import UsageError
-from fedlearn.words.metrics import AFTER, BEFORE, EPSILON, TEST_EXAMPLES
+from fedlearn.words.metric import AFTER, BEFORE, EPSILON, TEST_EXAMPLES
 from fedlearn.words.seeding import seed_for
 from fedlearn.words.state import State
 

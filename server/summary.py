@@ -14,7 +14,7 @@ from fedlearn.runs.classes import ClassResults, write_classes
 from fedlearn.runs.folder import EVENTS, RunFolder
 from fedlearn.runs.history import History
 from fedlearn.runs.usage import memory_bytes
-from fedlearn.words.metrics import VIRTUAL_SECONDS
+from fedlearn.words.metric import VIRTUAL_SECONDS
 from fedlearn.words.state import Layout, State
 from server.run import ServerRun
 from server.spending import notices_of, promised, spent_by_partition, trust_of

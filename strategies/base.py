@@ -28,7 +28,7 @@ from fedlearn.folding import STATE, Accumulator, ParcelFold, ParcelPlan, StepSpe
 from fedlearn.privacy.noise import Noise, secure_noise
 from fedlearn.words.cohort import At, Member, NodeReport
 from fedlearn.words.errors import Refused
-from fedlearn.words.metrics import Metric
+from fedlearn.words.metric import Metric
 from fedlearn.words.seeding import parcel_seed
 from fedlearn.words.state import Array, Layout, Sends, State, Update, UpdateKind, layout_of
 

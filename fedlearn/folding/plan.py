@@ -17,7 +17,7 @@ from flwr.app import Message, RecordDict
 
 from fedlearn.plugging.registry import load_reference
 from fedlearn.words.cohort import At, Member, NodeReport, Typical
-from fedlearn.words.metrics import Metric
+from fedlearn.words.metric import Metric
 from fedlearn.words.state import Array, Layout, Update, UpdateKind
 
 STATE = "state"

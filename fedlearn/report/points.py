@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fedlearn.report.stored import StoredRun, finite
-from fedlearn.words.metrics import Metric, Metrics
+from fedlearn.words.metric import Metric
+from fedlearn.words.metrics import Metrics
 
 PHASES = ("selection", "training", "evaluation")
 NO_DIFFERENCE = ("out", "data.dir", "data.notice", "engine.")  # where and how a run was executed

@@ -24,7 +24,7 @@ from fedlearn.wire.records import (
 )
 from fedlearn.words.cohort import Instruction
 from fedlearn.words.errors import Refused
-from fedlearn.words.metrics import TRAIN_LOSS
+from fedlearn.words.metric import TRAIN_LOSS
 from fedlearn.words.state import Layout, State, Update
 
 

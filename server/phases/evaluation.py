@@ -13,7 +13,7 @@ from fedlearn.models import NOTHING, Evaluation
 from fedlearn.models.loaded import dataset_of, evaluate_part
 from fedlearn.words.cohort import At, Fate, NodeReport
 from fedlearn.words.errors import Refused, said
-from fedlearn.words.metrics import Measured, Metric
+from fedlearn.words.metric import Measured, Metric
 from fedlearn.words.state import State
 from server.limits import too_far
 from server.phases.configuration import evaluation_messages

@@ -343,7 +343,7 @@ MENDS = (
         f"{PAGES}::test_f4_page_answers_to_the_addresses_that_it_prints_and_no_other",
     ),
     Mend(
-        "U1", "fedlearn/words/metrics.py",
+        "U1", "fedlearn/words/metric.py",
         "        if self.headline and not self.better:", "        if self.headline is None:",
         "unit/words/test_metrics.py::test_a_headline_must_say_what_is_better",
     ),

@@ -32,7 +32,8 @@ from fedlearn.runs.log import EventLog, EventTail
 from fedlearn.runs.memories import unpacked
 from fedlearn.words.cohort import At
 from fedlearn.words.errors import RunFailed
-from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics, virtual_time
+from fedlearn.words.metric import virtual_time
+from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.words.state import State
 from server.app import with_columns
 from server.draws import Draws
