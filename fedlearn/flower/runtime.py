@@ -1,26 +1,23 @@
-"""The private names of Flower that only a deployment needs; with `flower.py` the one place where such names stand.
+"""The tasks of Flower's SuperNodes and SuperLinks: taken, run in this process, reported where the process has died.
 
-Written for flwr 1.41. `available` says whether they are all where they were; who needs them falls back to Flower's own
-commands otherwise.
+Written for flwr 1.41. `available` says whether all private names are where they were; if not, Flower's own commands
+are run.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
 
 from fedlearn import flower  # first: it sets Flower's switches before anything of it is imported
-from fedlearn.flower.unary import answer_in_one_piece
+from fedlearn.flower.pulling import missing as missing_to_pull
 
 try:
     import flwr.supernode.runtime.run_clientapp as clientapp
-    import flwr.supernode.start_client_internal as supernode
     import httpx
     from flwr.app import Context, Error, Message, RecordDict
     from flwr.app.message import remove_content_from_message
@@ -28,25 +25,19 @@ try:
     from flwr.proto.message_pb2 import Message as ProtoMessage
     from flwr.proto.runtime_pb2 import AcquireTaskRequest
     from flwr.supercore.heartbeat import HeartbeatSender
-    from flwr.supercore.inflatable import inflatable_utils
     from flwr.supercore.interceptors import (
         RuntimeTokenHttpInterceptor,
         RuntimeVersionHttpInterceptor,
         SuperExecAuthHttpInterceptor,
     )
     from flwr.supercore.runtime import RuntimeHttpClient
-    from flwr.supernode.cli.flower_supernode import flower_supernode
 
-    missing = ""
+    missing = missing_to_pull
 except (ImportError, AttributeError) as error:  # Flower has moved something
     missing = str(error)
 
 CLIENT_TASK, SERVER_TASK = "flwr-clientapp", "flwr-serverapp"
 ACQUIRE = frozenset({"/flwr.proto.Runtime/AcquireTask"})
-BUSY_POLL = 0.05  # seconds between a SuperNode's looks for the answer of its client; Flower: 0.5
-SHORTEST_IDLE_POLL, LONGEST_IDLE_POLL = 0.1, 1.0  # seconds between its questions for messages; Flower: 3
-PULLS = ("pull_objects", "pull_and_inflate_object_from_tree")
-FIRST_PULL, LONGEST_PULL = 0.02, 0.5  # seconds until a part of a message that is not there yet is asked for again
 FIRST_SIGN = 5.0  # seconds until a task says that it lives; Flower: at once, then every 20
 
 
@@ -59,19 +50,7 @@ def available() -> str:
         (clientapp, name)
         for name in ("run_clientapp", "pull_task_input", "install_from_fab", "push_message", "push_task_output", "log")
     ]
-    wanted += [(inflatable_utils, name) for name in PULLS]
     return next((name for place, name in wanted if not hasattr(place, name)), "")
-
-
-def pull_impatiently() -> None:
-    """Have parts of messages that are still on their way asked for again soon; Flower waits 1 s, then 2, 4, 8.
-
-    A message is announced before its parts have come, so that nearly every one is asked for too early.
-    """
-    shorter = {"initial_backoff": FIRST_PULL, "backoff_cap": LONGEST_PULL, "max_tries_per_object": None}
-    for name in PULLS:
-        function = getattr(inflatable_utils, name)
-        function.__kwdefaults__ = {**function.__kwdefaults__, **shorter}
 
 
 def give_signs_of_life_later() -> None:
@@ -266,61 +245,3 @@ def report_server_death(endpoint: Endpoint, token: str, reason: str) -> None:
     client = endpoint.connect(RuntimeTokenHttpInterceptor(token))
     clientapp.push_task_output(client, context=None, sub_status="failed", details=reason)
     client.close()
-
-
-class Impatient:
-    """Stands for the module `time` in Flower's SuperNode loop, whose pauses are written into the code.
-
-    The loop sleeps 3 s when there was no message, and 0.5 s between looks for its client's answer. Here it sleeps the
-    shorter the less time has passed since it was last busy: a round's messages come soon after one another. What a
-    SuperLink has held its question back for (`engine/deployment/held.py`) is waited for already.
-    """
-
-    def __init__(self) -> None:
-        self._idle = SHORTEST_IDLE_POLL
-        self._asked_at = 0.0  # monotonic seconds
-
-    def __getattr__(self, name: str) -> Any:
-        """Return everything else of `time`."""
-        return getattr(time, name)
-
-    def sleep(self, seconds: float) -> None:
-        """Sleep at most `seconds`."""
-        if seconds < 1:  # busy
-            self._idle = SHORTEST_IDLE_POLL
-            time.sleep(min(seconds, BUSY_POLL))
-            self._asked_at = time.monotonic()
-            return
-        time.sleep(max(min(seconds, self._idle) - (time.monotonic() - self._asked_at), 0.0))
-        self._idle = min(self._idle * 1.2, LONGEST_IDLE_POLL)
-        self._asked_at = time.monotonic()
-
-
-def run_supernode(bell: int | None) -> None:
-    """Run Flower's SuperNode with short pauses; arguments are those of ``flower-supernode``, in `sys.argv`.
-
-    Parameters
-    ----------
-    bell
-        File descriptor of a pipe into which a byte is written when a message has come; None: nobody waits for it.
-    """
-    if hasattr(supernode, "time"):
-        supernode.time = Impatient()
-    if bell is not None and hasattr(supernode, "_pull_and_store_message"):
-        supernode._pull_and_store_message = _ringing(supernode._pull_and_store_message, bell)
-    pull_impatiently()
-    answer_in_one_piece()
-    flower_supernode()
-
-
-def _ringing(pull: Callable[..., int | None], bell: int) -> Callable[..., int | None]:
-    os.set_blocking(bell, False)  # whoever does not listen does not stop us
-
-    def pull_and_ring(**given: Any) -> int | None:
-        run_id = pull(**given)
-        if run_id is not None:
-            with suppress(BlockingIOError):
-                os.write(bell, b"!")
-        return run_id
-
-    return pull_and_ring
