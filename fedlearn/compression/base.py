@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from fedlearn.words.errors import Refused
 from fedlearn.words.state import Array, Layout, State, Update, UpdateKind
 
 Payload = Mapping[str, Array]
@@ -58,3 +59,17 @@ class Codec(Protocol):
             If the payload has the wrong names, lengths or dtypes.
         """
         ...
+
+
+def check_names(payload: Payload, *, expected: Mapping[str, object]) -> None:
+    """Refuse a payload whose names are not exactly the expected ones."""
+    if payload.keys() != expected.keys():
+        unknown = sorted(payload.keys() - expected.keys())
+        missing = sorted(expected.keys() - payload.keys())
+        raise Refused("wrong-names", f"unknown: {unknown or 'none'}; missing: {missing or 'none'}")
+
+
+def check_dtype(name: str, array: Array, *, expected: str) -> None:
+    """Refuse an array of another dtype."""
+    if array.dtype != expected:
+        raise Refused("wrong-dtype", f"{name} has dtype {array.dtype}, expected {expected}")

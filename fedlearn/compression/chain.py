@@ -17,16 +17,64 @@ from typing import TypeVar
 
 import numpy as np
 
-from fedlearn.compression.base import Payload
-from fedlearn.compression.identity import check_dtype, check_names
-from fedlearn.compression.plain import Everything, Plain
+from fedlearn.compression.base import Payload, check_dtype, check_names
 from fedlearn.compression.stages import Entropy, Lengths, Part, Quantizer, Sparsifier, Transform
 from fedlearn.words.errors import Refused
 from fedlearn.words.seeding import seed_for
-from fedlearn.words.state import Array, Entries, Layout, Positions, State, Update, UpdateKind, layout_of
+from fedlearn.words.state import Array, ArraySpec, Entries, Layout, Positions, State, Update, UpdateKind, layout_of
 
 T = TypeVar("T")
 Chosen = Mapping[str, Positions | None]
+
+
+class Everything:
+    """The sparsifier of a chain without one: every entry is sent."""
+
+    leaves_null = False
+    allows_residual = False
+
+    def parts(self, layout: Layout) -> Mapping[str, Part]:
+        """Return no parts."""
+        return {}
+
+    def choose(self, arrays: State, *, seed: int) -> tuple[Mapping[str, None], Payload]:
+        """Return all entries of all parameters."""
+        return dict.fromkeys(sorted(arrays)), {}
+
+    def chosen(self, payload: Payload, *, layout: Layout, seed: int) -> Mapping[str, None]:
+        """Return all entries of all parameters."""
+        return dict.fromkeys(sorted(layout))
+
+    def restored(self, entries: Entries, spec: ArraySpec) -> Entries:
+        """Return the entries."""
+        return entries
+
+
+class Plain:
+    """The quantizer of a chain without one: values travel as they are.
+
+    Parameters
+    ----------
+    dtype
+        The dtype of the values.
+    """
+
+    rotates = False
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+
+    def parts(self, lengths: Lengths) -> Mapping[str, Part]:
+        """Return one array of values."""
+        return {"": Part(self.dtype, sum(lengths))}
+
+    def encode(self, values: Array, lengths: Lengths, *, seed: int) -> Payload:
+        """Return the values."""
+        return {"": values}
+
+    def decode(self, payload: Payload, lengths: Lengths, *, seed: int) -> Array:
+        """Return the values."""
+        return payload[""]
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self
 
 from fedlearn.compression.base import Payload
-from fedlearn.config.schema import CompressionSettings
 from fedlearn.words.state import Array, ArraySpec, Entries, Layout, Positions, State
+
+if TYPE_CHECKING:
+    from fedlearn.config.schema import CompressionSettings
 
 
 class Role(IntEnum):

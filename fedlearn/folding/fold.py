@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fedlearn.folding.plan import Accumulator, FoldPlan, FoldStep, ParcelPlan, Verdict
+from fedlearn.folding.plan import Accumulator, FoldPlan, FoldStep, Gate, ParcelPlan, Verdict
 from fedlearn.folding.steps import load_step
 from fedlearn.plugging.registry import load_reference
 from fedlearn.words.state import Array, Update
@@ -24,7 +24,7 @@ class Fold:
 
     def __init__(self, plan: FoldPlan) -> None:
         self.plan = plan
-        self.gate = plan.build_gate()
+        self.gate: Gate = load_reference(plan.gate)(plan)
         self._parcels = {name: ParcelFold(parcel) for name, parcel in plan.parcels.items()}
 
     def empty(self) -> Sums:

@@ -15,7 +15,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedlearn.folding import BlockResult, FoldPlan
+from fedlearn.folding.plan import BlockResult, FoldPlan
 from fedlearn.words.clock import Clock, WallClock
 from fedlearn.words.cohort import Member
 

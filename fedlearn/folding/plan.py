@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from flwr.app import Message, RecordDict
 
-from fedlearn.plugging.registry import load_reference
 from fedlearn.words.cohort import At, Member, NodeReport, Typical
 from fedlearn.words.metric import Metric
 from fedlearn.words.state import Array, Layout, Update, UpdateKind
@@ -182,7 +181,11 @@ class FoldPlan:
         """The layout of the state."""
         return self.parcels[STATE].layout
 
-    def build_gate(self) -> Gate:
-        """Return the gate of this attempt."""
-        gate: Gate = load_reference(self.gate)(self)
-        return gate
+
+@dataclass(frozen=True, slots=True)
+class BlockResult:
+    """The result of one block, from its worker: reports of its nodes, and their sum as arrays."""
+
+    block: int
+    reports: Sequence[NodeReport]
+    arrays: Mapping[str, Array]

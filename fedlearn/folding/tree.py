@@ -8,13 +8,8 @@ process does all of it or each worker its own blocks, in whatever order they end
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
 from fedlearn.folding.fold import Fold, Sums, merge
 from fedlearn.folding.plan import BLOCK, Verdict
-from fedlearn.words.cohort import NodeReport
-from fedlearn.words.state import Array
 
 
 def blocks_of(cohort_size: int, size: int = BLOCK) -> list[range]:
@@ -70,12 +65,3 @@ class FoldingTree:
             verdicts = [self._verdicts.pop(position, None) for position in self._blocks[block]]
             self.place_block(block, self._fold.of(v for v in verdicts if v is not None))
         return self.total
-
-
-@dataclass(frozen=True, slots=True)
-class BlockResult:
-    """The result of one block, from its worker: reports of its nodes, and their sum as arrays."""
-
-    block: int
-    reports: Sequence[NodeReport]
-    arrays: Mapping[str, Array]
