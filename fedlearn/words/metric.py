@@ -1,4 +1,4 @@
-"""One thing that is measured: its name, how it is read, which values it can have; and those that are known here."""
+"""One metric: its name, title, range, and how nodes' values are combined; and the metrics that fedlearn knows."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from enum import StrEnum
 from math import inf, isclose
 from typing import Literal
 
-ROUNDING = 1e-9  # by which sums and means may miss a bound
+ROUNDING = 1e-9  # relative and absolute distance by which rounded sums and means may miss a bound
 
 Measured = Mapping[str, float | None]
-"""Column -> value; None where it was not measured."""
+"""Column -> value; None where the column was not measured."""
 
 
 class Combine(StrEnum):
-    """How one number is made of what the nodes of a cohort report."""
+    """How the values that the nodes of a cohort report become one number."""
 
     MEAN = "mean"  # weighted by examples
     LARGEST = "largest"
@@ -23,32 +23,32 @@ class Combine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One thing that is measured.
+    """The declaration of one metric.
 
     Parameters
     ----------
     name
         The column of metrics.csv, the key of events and of the summary.
     title
-        For people; the name with spaces unless given.
+        The name that people read; by default the name with spaces.
     better
-        Whether larger values are better, smaller ones, or neither.
+        "up" where larger values are better, "down" where smaller ones are, "" where neither is.
     combine
-        What becomes of the nodes' values.
+        How the nodes' values become one number.
     headline
-        Runs are judged by it, and the best round is found by it; it must say what is better.
+        Whether runs are ranked, and the best round is found, by this metric; `better` must be given.
     unit
-        Stands beside the title on an axis.
+        The unit beside the title on an axis.
     note
-        A few words under its value.
+        A few words under the value.
     exp_of
-        The metric that it is e to the power of, as the perplexity of a mean cross-entropy: it need not be measured.
+        The metric whose exponential this one is, as perplexity of the mean cross-entropy: it need not be measured.
     is_privacy_loss
-        An upper bound on what a record has lost so far: it never falls from round to round, and every result says it.
+        Whether it bounds a record's privacy loss so far: it never falls from round to round, and every result says it.
     low, high
-        The smallest and the largest value that it can have; a node that says another is not counted. None: no bound.
+        The smallest and the largest possible value; a value outside is not counted. None: no bound.
     is_result
-        It stands in the result of a run though the state was not evaluated for it, but measured by nodes.
+        Whether it is a result of the run although nodes measure it and not the evaluation.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Metric:
     is_result: bool = False
 
     def __post_init__(self) -> None:
-        """Fill in the title; refuse a headline that cannot be ranked."""
+        """Fill in the title; raise ValueError for a headline that cannot be ranked."""
         if not self.title:
             object.__setattr__(self, "title", self.name.replace("_", " "))
         if self.headline and not self.better:
@@ -82,7 +82,7 @@ class Metric:
         return f"{self.title} ({self.unit})" if self.unit else self.title
 
     def in_range(self, value: float) -> float | None:
-        """Return a finite value, or the bound that it misses by rounding; None where it cannot be.
+        """Return a value within the bounds, or the bound that it misses by rounding; None for any other value.
 
         >>> [ACCURACY.in_range(value) for value in (0.5, 1.0 + 1e-15, 7.0)]
         [0.5, 1.0, None]
@@ -96,16 +96,16 @@ class Metric:
         return " ".join(f"{word} {b:g}" for word, b in (("from", self.low), ("to", self.high)) if b is not None)
 
     def is_better(self, value: float, than: float) -> bool:
-        """Return whether one value beats another."""
+        """Return whether a value is better than another."""
         return value < than if self.better == "down" else value > than
 
 
 TRAIN_LOSS = Metric("train_loss", better="down", low=0)
 WORK_DONE = Metric("work_done", "share of the work done", note="steps taken, of those asked for", low=0, high=1)
-"""Of runs with ``training.partial``."""
+"""Measured in runs with ``training.partial``."""
 LOSS = Metric("loss", better="down", note="on held-out examples", low=0)
 JUDGING_LOSS = replace(LOSS, headline=True, low=None)
-"""Of a user's own, where it alone says how good a model is."""
+"""The loss of a user's own objective, where no other metric says how good a model is."""
 ACCURACY = Metric("accuracy", better="up", headline=True, low=0, high=1)
 ALL_RIGHT = Metric("all_right", "all labels right", better="up", note="share of examples", low=0, high=1)
 MAE = Metric("mae", "MAE", better="down", headline=True, low=0)
@@ -113,18 +113,18 @@ MSE = Metric("mse", "MSE", better="down", low=0)
 PERPLEXITY = Metric("perplexity", better="down", headline=True, exp_of="loss", note="of the next token", low=1)
 MAE_SCALED = Metric("mae_scaled", "MAE scaled", better="down", note="of the declared bounds", low=0)
 EPSILON = Metric("epsilon", combine=Combine.LARGEST, note="spent per record", is_privacy_loss=True, low=0)
-"""The largest that any node has reported, as every record lies on one node."""
+"""The largest epsilon of all nodes, as every record lies on one node."""
 
 
 TEST_EXAMPLES, BEFORE, AFTER = "test_examples", "before", "after"
-"""On how many examples a node has measured a state; and which state: the one it was sent, or what it made of it."""
+"""Keys of a node's own measurements: number of examples; of the state before, and after, the node's training."""
 
 
 VIRTUAL_SECONDS = Metric("virtual_seconds", "virtual time", unit="s", note="since the run began", low=0)
 
 
 def virtual_time(groups: Iterable[str]) -> tuple[Metric, ...]:
-    """Return the columns of a run whose nodes have devices of these kinds.
+    """Return the metrics of a run on virtual time, whose nodes have devices of these kinds.
 
     >>> [metric.name for metric in virtual_time(["fast"])][2:]
     ['virtual_training_seconds', 'reports_fast']
@@ -140,4 +140,4 @@ def virtual_time(groups: Iterable[str]) -> tuple[Metric, ...]:
 STALE = "commits between a state and its report"
 STALENESS_MEAN = Metric("staleness_mean", "mean staleness", note=STALE, low=0)
 STALENESS_LARGEST = Metric("staleness_largest", "largest staleness", note=STALE, low=0)
-"""Of asynchronous runs: over the reports that were counted."""
+"""Measured in asynchronous runs, over the reports that were counted."""

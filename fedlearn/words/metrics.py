@@ -1,8 +1,8 @@
-"""What is measured in a run, declared once: the name of each metric and how to read it.
+"""The metrics of a kind of model: what its nodes report while they learn, and what its evaluation returns.
 
-A model says what its nodes report while they learn and what its evaluation returns (`Metrics`). The declarations travel
-in the event `started` and in summary.json, so that every reader of a run knows its columns, those of a model from
-outside, too. Runs that say nothing are read by the metrics that are known here.
+A model declares them (`Metrics`). The declarations travel
+in the event `started` and in summary.json, so that every reader of a run knows its columns, also those of a model
+from outside. Runs without declarations are read by the metrics that are known here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from fedlearn.words.metric import (
 )
 
 COUNTS_IN = "_counts_in"
-"""Ends the name of the column of words that stands beside a privacy loss."""
+"""Suffix of the column that says, in words, what a privacy loss counts in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class Metrics:
     Parameters
     ----------
     reported
-        Measured by the nodes of a cohort while they learn.
+        Metrics that the nodes of a cohort measure while they learn.
     evaluated
-        Measured by `Model.evaluate`, means over examples.
+        Metrics that `Model.evaluate` measures, means over examples.
 
     Examples
     --------
@@ -61,20 +61,20 @@ class Metrics:
     evaluated: tuple[Metric, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse two metrics of one name."""
+        """Raise ValueError for two metrics of one name."""
         if len({*self.columns}) < len(self.columns):
             raise ValueError(f"two metrics have one name: {', '.join(self.columns)}")
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All names, in the order of the table."""
+        """The names of all metrics, in the order of the table."""
         return tuple(metric.name for metric in (*self.reported, *self.evaluated))
 
     @property
     def headline(self) -> Metric | None:
         """The metric that ranks runs: the first evaluated headline, else the first evaluated metric with a better side.
 
-        None where nothing can be ranked.
+        None where no metric can be ranked.
         """
         ranked = [metric for metric in self.evaluated if metric.better]
         return next((metric for metric in ranked if metric.headline), ranked[0] if ranked else None)
@@ -86,17 +86,17 @@ class Metrics:
 
     @property
     def by_interest(self) -> tuple[Metric, ...]:
-        """All of them: evaluations, the headline first, then what was reported."""
+        """All metrics: those of the evaluation, the headline first, then those that nodes report."""
         return (*sorted(self.evaluated, key=self._place), *self.reported)
 
     @property
     def results(self) -> tuple[Metric, ...]:
-        """The results of a run: evaluations, the headline first, scores on nodes, and the privacy loss."""
+        """The metrics in a run's result: evaluations, the headline first, scores on nodes, and the privacy loss."""
         return tuple(m for m in self.by_interest if m.is_privacy_loss or m.is_result or m not in self.reported)
 
     @property
     def on_nodes(self) -> tuple[str, ...]:
-        """What a node reports of the states before and after it has trained, beside what it measures on its way.
+        """The keys of a node's measurements of the states before and after its training.
 
         >>> Metrics(evaluated=(ACCURACY,)).on_nodes
         ('test_examples', 'accuracy_before', 'accuracy_after')
@@ -111,7 +111,7 @@ class Metrics:
 
     @property
     def counts_in(self) -> dict[str, str]:
-        """What a table says beside a privacy loss, as the name of a column and its words; nothing without one.
+        """The column that says, in words, what the privacy loss counts in; empty without a privacy loss.
 
         >>> Metrics((EPSILON,)).counts_in
         {'epsilon_counts_in': 'spent per record'}
@@ -120,7 +120,7 @@ class Metrics:
         return {} if loss is None else {f"{loss.name}{COUNTS_IN}": loss.note}
 
     def in_words(self, name: str, value: str) -> str:
-        """Return a value as a line says it: what a privacy loss counts in stands behind it.
+        """Return a value for a line of text; behind a privacy loss stands what it counts in.
 
         >>> Metrics((EPSILON,)).in_words("epsilon", "1.0000")
         '1.0000 (spent per record)'
@@ -129,7 +129,7 @@ class Metrics:
         return value if loss is None or loss.name != name else f"{value} ({loss.note})"
 
     def completed(self, means: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the evaluated means, and the metrics that are computed from them.
+        """Return the evaluated means, together with the metrics that are computed from means.
 
         >>> Metrics(evaluated=(LOSS, PERPLEXITY)).completed({"loss": 0.0})
         {'loss': 0.0, 'perplexity': 1.0}
@@ -138,7 +138,7 @@ class Metrics:
         return {**means, **{metric.name: float(np.exp(means[metric.exp_of])) for metric in follow}}
 
     def completed_on_nodes(self, reported: Mapping[str, float]) -> dict[str, float]:
-        """Return the metrics that are computed from a node's reports on the states before and after training."""
+        """Return the metrics that are computed from a node's measurements of the states before and after training."""
         found: dict[str, Any] = {}
         for when in (BEFORE, AFTER):
             means = {metric.name: reported.get(f"{metric.name}_{when}") for metric in self.evaluated}
@@ -147,11 +147,11 @@ class Metrics:
         return {name: value for name, value in found.items() if value is not None}
 
     def of(self, name: str) -> Metric:
-        """Return the metric of a name; of a column that is none, one that has nothing but this name."""
+        """Return the metric of a name; for an unknown name, a metric that declares no more than this name."""
         return next((m for m in (*self.reported, *self.evaluated) if m.name == name), Metric(name))
 
     def of_node(self, name: str) -> Metric:
-        """Return the metric whose range holds for what a node reports: for accuracy_before that of accuracy."""
+        """Return the metric whose range holds for a node's measurement: for accuracy_before, that of accuracy."""
         known = {metric.name: metric for metric in (*self.reported, *self.evaluated)}
         return known.get(name) or known.get(name.removesuffix(f"_{BEFORE}").removesuffix(f"_{AFTER}"), Metric(name))
 
@@ -161,41 +161,41 @@ class Metrics:
         Parameters
         ----------
         before
-            The row of the round before; a privacy loss is never less than it was there.
+            The row of the round before; a privacy loss is never less than in that row.
         """
         return {metric.name: _combined(metric, reports, before) for metric in self.reported}
 
     def within(self, budget: float, *, note: str = "") -> Metrics:
-        """Return the same, of which no node can report a privacy loss above a budget; `note` says what it counts in."""
+        """Return these metrics, with a budget as the upper bound of the privacy loss; `note` says what it counts in."""
         limited = (replace(m, high=budget, note=note or m.note) if m.is_privacy_loss else m for m in self.reported)
         return replace(self, reported=tuple(limited))
 
     def of_other_loss(self) -> Metrics:
-        """Return these metrics with losses that have no known lower bound."""
+        """Return these metrics, without a lower bound of the losses, for losses other than fedlearn's."""
         losses = (TRAIN_LOSS.name, LOSS.name)
         parts = ((replace(m, low=None) if m.name in losses else m for m in p) for p in (self.reported, self.evaluated))
         return Metrics(*map(tuple, parts))
 
     def judged_by_loss(self) -> Metrics:
-        """Return the same with the loss before all others: runs are judged by it."""
+        """Return these metrics, with the loss as the headline, before all other evaluated metrics."""
         return replace(self, evaluated=(JUDGING_LOSS, *(m for m in self.evaluated if m.name != LOSS.name)))
 
     def of_loss_alone(self) -> Metrics:
-        """Return the same with nothing evaluated but the loss, by which runs are then judged."""
+        """Return these metrics, with the loss as the headline and the only evaluated metric."""
         return replace(self, evaluated=(JUDGING_LOSS,))
 
     def that_hold(self, names: Iterable[str]) -> Metrics:
-        """Return the metrics that have one of these names."""
+        """Return these metrics without those whose names are not given."""
         kept = set(names)
         return Metrics(*(tuple(m for m in part if m.name in kept) for part in (self.reported, self.evaluated)))
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the declarations as plain tables and lists, for JSON."""
+        """Return the declarations as plain dictionaries and lists, for JSON."""
         return asdict(self)
 
     @classmethod
     def of_columns(cls, names: Iterable[str]) -> Metrics:
-        """Return metrics for the columns of a run that declares none; an unknown column ranks no run."""
+        """Return metrics for the columns of a run without declarations; an unknown column ranks no run."""
         columns = list(names)
         known = {m.name: m for m in (*KNOWN.reported, *KNOWN.evaluated)}
         reported = {m.name for m in KNOWN.reported}
@@ -206,7 +206,7 @@ class Metrics:
 
     @classmethod
     def of_all(cls, several: Iterable[Metrics]) -> Metrics:
-        """Return the metrics of several runs beside each other; of two with one name, the first that was seen."""
+        """Return the metrics of several runs together; of two metrics with one name, the first."""
         evaluated: dict[str, Metric] = {}
         reported: dict[str, Metric] = {}
         for metrics in several:
@@ -232,7 +232,7 @@ def _combined(metric: Metric, reports: Sequence[NodeReport], before: Measured) -
 
 
 def declared(plain: object) -> Metrics | None:
-    """Return the metrics that `Metrics.to_plain` described; None of anything else, as in an older log."""
+    """Return the metrics that `Metrics.to_plain` described; None for anything else, as an older log has."""
     try:
         return _plain().validate_python(plain)
     except (ValidationError, RecursionError):

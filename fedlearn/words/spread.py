@@ -12,12 +12,12 @@ from fedlearn.words.metric import Metric
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How one metric is spread over nodes, each of which has measured it on examples of its own.
+    """The spread of one metric over nodes, each of which has measured the metric on its own examples.
 
     Parameters
     ----------
     metric
-        What was measured.
+        The metric that the nodes measure.
 
     References
     ----------
@@ -35,7 +35,7 @@ class Spread:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """The columns, in the order of `of`: mean by examples, mean, worst tenth, deviation, Jain's index."""
+        """The columns of `of`: mean weighted by examples, mean, mean of the worst tenth, deviation, Jain's index."""
         name, title, better, unit = self.metric.name, self.metric.title, self.metric.better, self.metric.unit
         return (
             Metric(f"{name}_nodes", f"{title} on nodes", better, unit=unit, note="mean by examples", is_result=True),
@@ -46,7 +46,7 @@ class Spread:
         )
 
     def of(self, measured: Sequence[tuple[int, float]]) -> dict[str, float | None]:
-        """Return the columns of (number of examples, value) of each node; None where there is none."""
+        """Return the columns, from (number of examples, value) of each node; all None without nodes."""
         names = [metric.name for metric in self.metrics]
         if not measured:
             return dict.fromkeys(names)
