@@ -1,8 +1,9 @@
-"""What a codec is: the law that every one of them keeps.
+"""The interface of a codec, and the law that every codec keeps.
 
-A node calls `Codec.encode`, the server calls `decode` on what arrived. The law: an entry that was sent comes back with
-the value that the codec promises (exactly, for `identity` and `drop`), an entry that was not sent comes back as null
-or, where the codec says so, as zero, and ``decode`` raises `Refused` on a payload that ``encode`` cannot have made.
+A node calls `Codec.encode`, the server calls `decode` on the payload that arrived. The law: an entry that was sent
+comes back with the value that the codec promises (exactly, for `identity` and `drop`), an entry that was not sent comes
+back as null or, where the codec says so, as zero, and ``decode`` raises `Refused` on a payload that ``encode`` cannot
+have made.
 
 Bytes are those of the serialised message (`wire.bytes_of`), so masks, indices, seeds and headers all count.
 """
@@ -26,16 +27,16 @@ class Codec(Protocol):
 
     @property
     def needs_change(self) -> str:
-        """The part of it that makes sense for the change of the weights only; empty where none does."""
+        """The stage that is meaningful for the change of the weights only; empty where the codec has no such stage."""
         ...
 
     @property
     def keeps_residual(self) -> bool:
-        """Whether a node adds what was lost in one round to what it sends in the next."""
+        """Whether a node adds the loss of one round to its update in the next."""
         ...
 
     def emits(self, kind: UpdateKind) -> UpdateKind:
-        """Return the kind that an update of this kind has after decoding."""
+        """Return the kind of a decoded update, from its kind before encoding."""
         ...
 
     def encode(self, arrays: State, *, seed: int) -> Payload:
@@ -51,7 +52,7 @@ class Codec(Protocol):
         ...
 
     def decode(self, payload: Payload, *, layout: Layout, seed: int) -> Update:
-        """Return the update in a payload; `seed` is the one that came with the payload.
+        """Return the update in a payload; `seed` came with the payload.
 
         Raises
         ------
@@ -62,7 +63,7 @@ class Codec(Protocol):
 
 
 def check_names(payload: Payload, *, expected: Mapping[str, object]) -> None:
-    """Refuse a payload whose names are not exactly the expected ones."""
+    """Raise Refused for a payload whose names are not exactly the expected names."""
     if payload.keys() != expected.keys():
         unknown = sorted(payload.keys() - expected.keys())
         missing = sorted(expected.keys() - payload.keys())
@@ -70,6 +71,6 @@ def check_names(payload: Payload, *, expected: Mapping[str, object]) -> None:
 
 
 def check_dtype(name: str, array: Array, *, expected: str) -> None:
-    """Refuse an array of another dtype."""
+    """Raise Refused for an array of another dtype."""
     if array.dtype != expected:
         raise Refused("wrong-dtype", f"{name} has dtype {array.dtype}, expected {expected}")

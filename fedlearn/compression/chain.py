@@ -79,7 +79,7 @@ class Plain:
 
 @dataclass(frozen=True)
 class Chain:
-    """A codec made of stages; any of them may be missing.
+    """A codec made of stages; any stage may be missing.
 
     Parameters
     ----------
@@ -97,11 +97,11 @@ class Chain:
     accepts = frozenset({UpdateKind.DENSE})
 
     def emits(self, kind: UpdateKind) -> UpdateKind:
-        """Return MASKED where entries are left null."""
+        """Return MASKED if the chain leaves entries null, else `kind`."""
         return UpdateKind.MASKED if self._sparsifier.leaves_null else kind
 
     def encode(self, arrays: State, *, seed: int) -> Payload:
-        """Return the parts of every dtype."""
+        """Return the payload: the parts of every dtype."""
         chosen, extra = self._sparsifier.choose(arrays, seed=seed)
         payload = dict(extra)
         for dtype, lengths in _lengths(layout_of(arrays), chosen).items():
@@ -110,9 +110,9 @@ class Chain:
             payload |= _named(dtype, self._quantized(vector, _segments(lengths), seed))
         return self.entropy.encode(payload) if self.entropy else payload
 
-    @np.errstate(over="ignore", invalid="ignore")  # infinity is what the gate refuses
+    @np.errstate(over="ignore", invalid="ignore")  # the gate refuses infinity
     def decode(self, payload: Payload, *, layout: Layout, seed: int) -> Update:
-        """Return the sent entries, where they belong."""
+        """Return the sent entries with their positions, by parameter."""
         own = self._sparsifier.parts(layout)
         found = self._checked({name: payload[name] for name in own if name in payload}, own)
         chosen = self._sparsifier.chosen(found, layout=layout, seed=seed)
@@ -164,7 +164,7 @@ class Chain:
         return vector.astype(dtype, copy=False)
 
     def _checked(self, payload: Payload, parts: Mapping[str, Part]) -> Payload:
-        """Return these arrays without their entropy coding; refuse other names, shapes or dtypes."""
+        """Return these arrays without their entropy coding; raise Refused for other names, shapes or dtypes."""
         check_names(payload, expected=parts)
         if self.entropy:
             payload = self.entropy.decode(payload, parts)
@@ -182,7 +182,7 @@ def _sent(array: Array, positions: Positions | None) -> Array:
 
 
 def _lengths(layout: Layout, chosen: Chosen) -> dict[str, dict[str, int]]:
-    """Return, by dtype, how many entries are sent of each parameter."""
+    """Return the number of sent entries: dtype -> parameter -> number."""
     lengths: dict[str, dict[str, int]] = {}
     for name, positions in chosen.items():
         spec = layout[name]

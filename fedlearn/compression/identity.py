@@ -11,14 +11,14 @@ from fedlearn.words.state import Entries, Layout, State, Update, UpdateKind
 
 
 class Identity:
-    """Every parameter travels whole, under its own name."""
+    """Sends every parameter whole, under its own name."""
 
     accepts = frozenset(UpdateKind)
     needs_change = ""
     keeps_residual = False
 
     def emits(self, kind: UpdateKind) -> UpdateKind:
-        """Return `kind`: nothing is changed."""
+        """Return `kind`, as every entry is sent."""
         return kind
 
     @classmethod
@@ -27,7 +27,7 @@ class Identity:
         return cls()
 
     def encode(self, arrays: State, *, seed: int) -> Payload:
-        """Return the arrays."""
+        """Return the arrays unchanged."""
         return arrays
 
     def decode(self, payload: Payload, *, layout: Layout, seed: int) -> Update:
