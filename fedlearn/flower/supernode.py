@@ -29,11 +29,11 @@ SHORTEST_IDLE_POLL, LONGEST_IDLE_POLL = 0.1, 1.0  # seconds between its question
 
 
 class Impatient:
-    """Stands for the module `time` in Flower's SuperNode loop, whose pauses are written into the code.
+    """Replaces the module `time` in Flower's SuperNode loop, whose pauses are written into the code.
 
-    The loop sleeps 3 s when there was no message, and 0.5 s between looks for its client's answer. Here it sleeps the
-    shorter the less time has passed since it was last busy: a round's messages come soon after one another. What a
-    SuperLink has held its question back for (`engine/deployment/held.py`) is waited for already.
+    The loop sleeps 3 s when there was no message, and 0.5 s between looks for its client's answer. Here a sleep is
+    shorter, the shorter the less time has passed since the loop was last busy: a round's messages follow one another
+    soon. The time for which a SuperLink delays its answer (`engine/deployment/held.py`) counts as slept.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Impatient:
         return getattr(time, name)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep at most `seconds`."""
+        """Sleep for at most `seconds`."""
         if seconds < 1:  # busy
             self._idle = SHORTEST_IDLE_POLL
             time.sleep(min(seconds, BUSY_POLL))
@@ -62,7 +62,7 @@ def run_supernode(bell: int | None) -> None:
     Parameters
     ----------
     bell
-        File descriptor of a pipe into which a byte is written when a message has come; None: nobody waits for it.
+        File descriptor of a pipe into which a byte is written when a message has come; None: no byte is written.
     """
     if hasattr(supernode, "time"):
         supernode.time = Impatient()
@@ -74,7 +74,7 @@ def run_supernode(bell: int | None) -> None:
 
 
 def _ringing(pull: Callable[..., int | None], bell: int) -> Callable[..., int | None]:
-    os.set_blocking(bell, False)  # whoever does not listen does not stop us
+    os.set_blocking(bell, False)  # a full pipe, which is not read, must not stop us
 
     def pull_and_ring(**given: Any) -> int | None:
         run_id = pull(**given)

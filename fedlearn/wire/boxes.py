@@ -2,7 +2,7 @@
 
 Flower sends each record, each array and each part of an array by a request of its own. Here a record of arrays goes
 into a box of its own, which all messages with that record share; all other records of a message go into one box
-together. A small box is one value of a ConfigRecord, one request; a larger box is an array, which Flower sends in parts.
+together. A small box is one value of a ConfigRecord, one request; a larger box is an array, sent in parts by Flower.
 
 A box begins with random bytes. Flower names an object by its SHA-256: without random bytes others could foretell the
 name of a message, or test a guess of its content.

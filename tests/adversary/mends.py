@@ -81,7 +81,7 @@ DOOR, POOL = "unit/engine/deployment/test_door.py", "unit/engine/test_pool.py"
 MENDS = (
     Mend(
         "A1", "fedlearn/flower/replies.py",
-        "except Exception as error:  # whatever reading", "except LookupError as error:  # whatever reading",
+        "except Exception as error:  # any error in reading", "except LookupError as error:  # any error in reading",
         f"{REPLIES}::test_A1_a_reply_that_cannot_be_read_fails_alone",
     ),
     Mend(
