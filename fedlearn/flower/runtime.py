@@ -42,7 +42,7 @@ FIRST_SIGN = 5.0  # seconds until a task says that it lives; Flower: at once, th
 
 
 def available() -> str:
-    """Return nothing if all names are there, else what is missing."""
+    """Return the names that are missing; empty if all are there."""
     if missing:
         return missing
     wanted: list[tuple[object, str]] = [(HeartbeatSender, "_run")]
@@ -54,7 +54,7 @@ def available() -> str:
 
 
 def give_signs_of_life_later() -> None:
-    """Have tasks give their first sign of life after some seconds, when most have ended; a claim is good for 30."""
+    """Make tasks give their first sign of life after 5 s, when most have ended; Flower waits 30 s for a sign."""
     signs = HeartbeatSender._run
 
     def later(task: HeartbeatSender) -> None:
@@ -66,16 +66,16 @@ def give_signs_of_life_later() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where tasks come from: a SuperNode's Runtime API.
+    """The Runtime API of a SuperNode or SuperLink, from which tasks are taken.
 
     Parameters
     ----------
     address
-        As ``supernode:9094``.
+        Host and port, as ``supernode:9094``.
     root_certificates
         The certificate authority, PEM; None for the system's own, or with `insecure`.
     secret
-        What a SuperExec has to know to be given tasks; empty if there is none.
+        The secret with which a SuperExec asks for tasks; empty if there is none.
     """
 
     address: str
@@ -84,7 +84,7 @@ class Endpoint:
     secret: bytes = b""
 
     def connect(self, *interceptors: Any) -> Any:
-        """Return a client that tries every call once."""
+        """Return a client of the API that tries every call once."""
         return RuntimeHttpClient.from_server_address(
             server_address=self.address,
             insecure=self.insecure,
@@ -94,15 +94,15 @@ class Endpoint:
 
 
 class Unreachable(Exception):
-    """The SuperNode does not answer, for the moment."""
+    """The SuperNode or SuperLink does not answer at the moment."""
 
 
 class NotTrusted(Exception):
-    """The SuperNode refuses us."""
+    """The SuperNode or SuperLink refuses this executor."""
 
 
 class Tasks:
-    """The tasks of a kind that a SuperNode has for its client, or a SuperLink for its server app."""
+    """The tasks of one kind: a SuperNode's for its client, or a SuperLink's for its server app."""
 
     def __init__(self, endpoint: Endpoint, kind: str) -> None:
         self._kind = kind
@@ -112,7 +112,7 @@ class Tasks:
         self._client = endpoint.connect(*auth)
 
     def acquire(self) -> str:
-        """Return the token of a task that is now ours, or nothing if there is none."""
+        """Acquire a task and return its token; empty if there is no task."""
         try:
             answer = self._client.AcquireTask(AcquireTaskRequest(supported_task_types=[self._kind]))
         except httpx.HTTPStatusError as error:
@@ -130,18 +130,18 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What a task is about.
+    """The input of a client task.
 
     Parameters
     ----------
     fab
         The app's Flower App Bundle, a zip file.
     fab_hash
-        Its SHA-256.
+        The bundle's SHA-256.
     message
         The message without its content, as `report_death` takes it.
     ttl
-        Seconds after which nobody wants the answer any more.
+        Seconds after which the server no longer waits for the answer.
     """
 
     fab: bytes
@@ -166,9 +166,9 @@ def run_task(
     on_input
         Called before the app is installed.
     installed
-        SHA-256 of a bundle's bytes -> where an earlier task has installed it: that is not done again for each message.
+        SHA-256 of a bundle's bytes -> the folder in which an earlier task has installed it; it is not installed again.
     on_installed
-        Told the same of the task's bundle, before its app is loaded.
+        Called with the SHA-256 and the folder of the task's bundle, before its app is loaded.
     """
     pull = clientapp.pull_task_input
     install = clientapp.install_from_fab  # type: ignore[attr-defined]
@@ -199,12 +199,12 @@ def run_task(
 
 
 def import_for_server_tasks() -> None:
-    """Import what `run_server_task` needs, so that a process forked after it begins at once."""
+    """Import the modules of `run_server_task`, so that a process that is forked later begins at once."""
     import flwr.superlink.runtime.run_serverapp  # noqa: F401
 
 
 def run_server_task(endpoint: Endpoint, token: str) -> NoReturn:
-    """Run a server task to its end in this process, which ends with it; what it prints goes to the run's log, too."""
+    """Run a server task to its end in this process, which ends with it; its output also goes to the run's log."""
     from queue import Queue
 
     from flwr.supercore.logger import mirror_output_to_queue
@@ -224,9 +224,9 @@ def run_server_task(endpoint: Endpoint, token: str) -> NoReturn:
 
 
 def report_death(endpoint: Endpoint, token: str, message: bytes, reason: str) -> None:
-    """Answer a message in place of the process that has died over it.
+    """Answer a message in place of the process that has died over the message.
 
-    Without it, the SuperNode waits a minute for the process, and takes no other message meanwhile.
+    Without an answer, the SuperNode waits a minute for the process, and takes no other message meanwhile.
     """
     client = endpoint.connect(RuntimeTokenHttpInterceptor(token))
     asked = message_from_proto(ProtoMessage.FromString(message))
@@ -241,7 +241,7 @@ def report_death(endpoint: Endpoint, token: str, message: bytes, reason: str) ->
 
 
 def report_server_death(endpoint: Endpoint, token: str, reason: str) -> None:
-    """Say that a server task has ended, in place of its process; else the SuperLink waits a minute for it."""
+    """Report the end of a server task in place of its process; else the SuperLink waits a minute for the process."""
     client = endpoint.connect(RuntimeTokenHttpInterceptor(token))
     clientapp.push_task_output(client, context=None, sub_status="failed", details=reason)
     client.close()

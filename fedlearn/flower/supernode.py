@@ -33,7 +33,7 @@ class Impatient:
 
     The loop sleeps 3 s when there was no message, and 0.5 s between looks for its client's answer. Here a sleep is
     shorter, the shorter the less time has passed since the loop was last busy: a round's messages follow one another
-    soon. The time for which a SuperLink delays its answer (`engine/deployment/held.py`) counts as slept.
+    soon. The time for which a SuperLink delays its answer (`engine/deployment/long_polling.py`) counts as slept.
     """
 
     def __init__(self) -> None:
