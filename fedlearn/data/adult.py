@@ -12,7 +12,8 @@ Source: Kohavi 1996, "Scaling up the accuracy of naive-Bayes classifiers: a deci
 
 from __future__ import annotations
 
-from fedlearn.data.base import TableDataset, TableSchema
+from fedlearn.data.base import TableSchema
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import data_folder, identity
 from fedlearn.data.tables import read_columns, table_dataset
 from fedlearn.words.errors import DataNotFound
@@ -48,7 +49,7 @@ SCHEMA = TableSchema(
 )
 
 
-def load(data_dir: str) -> TableDataset:
+def load(data_dir: str) -> Dataset:
     """Return Adult from the data folder.
 
     Raises

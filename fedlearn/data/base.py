@@ -1,8 +1,8 @@
-"""What a data set is: examples with what is to be learned of them, already split into training and test examples."""
+"""Examples with their targets, and what of a data set is public: a schema of a table, and the spec for models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,115 +89,6 @@ class Examples:
         return Examples(self.inputs[rows], self.targets[rows], None if self.groups is None else self.groups[rows])
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """How a data set comes about that is stored nowhere: node by node, when its examples are asked for.
-
-    Parameters
-    ----------
-    per_node : int
-        Training examples of each node: those of node i begin at ``i * per_node``.
-    again : callable
-        Returns the data set; it can be pickled.
-    """
-
-    per_node: int
-    again: Callable[[], AnyDataset]
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Dataset:
-    """A data set as it was loaded.
-
-    It can be pickled in a few hundred bytes: its arrays are kept in the cache (`fedlearn.data.stored`), and whoever
-    unpickles it on the same machine maps them.
-
-    Parameters
-    ----------
-    name : str
-        What was really loaded, as ``"digits"`` where ``auto`` was asked for.
-    train, test : Examples
-        The examples that are spread over the nodes, and the held-out ones.
-    num_classes : int
-        Labels are 0 to ``num_classes - 1``; 0 in a regression.
-    mean, std : tuple of float
-        Of each channel (the last axis of an example), of bytes as scaled to [0, 1]; constants, never learned from
-        what a node has. Empty: the inputs are taken as they are.
-    fingerprint : str
-        Hash of all examples: the same examples have the same fingerprint on every machine.
-    notice : str, default=""
-        One line that the user must see, or empty.
-    vocabulary : int, default=0
-        Tokens are 0 to ``vocabulary - 1``; 0 where the inputs are no tokens.
-    class_names, group_names : tuple of str, default=()
-        What the classes and groups are called, in their order; empty where they have numbers alone.
-    made : Made, optional
-        How its examples are made, where they are not there before they are asked for.
-    feature_names : tuple of str, default=()
-        What the columns of a table are called, in their order; empty where they have no names.
-
-    Examples
-    --------
-    >>> two = Examples(np.zeros((2, 8, 8, 1), np.uint8), np.array([3, 7]))
-    >>> Dataset("two", two, two, num_classes=10, mean=(0.5,), std=(0.2,), fingerprint="two-1")
-    Dataset('two', 2 + 2 examples of 8 x 8 x 1 uint8, 10 classes)
-    """
-
-    name: str
-    train: Examples
-    test: Examples
-    num_classes: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    fingerprint: str
-    notice: str = ""
-    vocabulary: int = 0
-    class_names: tuple[str, ...] = ()
-    group_names: tuple[str, ...] = ()
-    made: Made | None = None
-    feature_names: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        """Return what it holds, in one line."""
-        return f"Dataset({_in_words(self)})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Return where its arrays lie, and all else as it is; or how it is made."""
-        from fedlearn.data.stored import packed
-
-        return packed(self)
-
-    @property
-    def spec(self) -> DataSpec:
-        """What of it is public."""
-        return DataSpec(
-            self.name,
-            shape=self.train.inputs.shape[1:],
-            dtype=str(self.train.inputs.dtype),
-            classes=self.num_classes,
-            groups=len(self.group_names) or _groups(self.train),
-            mean=self.mean,
-            std=self.std,
-            target_shape=self.train.targets.shape[1:],
-            vocabulary=self.vocabulary,
-            class_names=self.class_names,
-            feature_names=self.feature_names,
-        )
-
-
-def _groups(examples: Examples) -> int:
-    return 0 if examples.groups is None else int(examples.groups.max(initial=-1)) + 1
-
-
-def _in_words(dataset: AnyDataset) -> str:
-    spec = dataset.spec
-    size = " x ".join(str(side) for side in spec.shape)
-    to_learn = f"{spec.classes} classes" if spec.classes else "a regression"
-    groups = f", {spec.groups} groups" if spec.groups else ""
-    sizes = f"{len(dataset.train)} + {len(dataset.test)} examples"
-    return f"{dataset.name!r}, {sizes} of {size} {spec.dtype}, {to_learn}{groups}"
-
-
 Bound = tuple[float, float] | tuple[float, float, str]
 
 
@@ -234,59 +125,6 @@ class TableSchema:
     def features(self) -> tuple[str, ...]:
         """Names of the features, in the order of the columns: numeric ones, then categorical ones."""
         return (*self.bounds, *self.categories)
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TableDataset:
-    """A table as it was loaded; pickled as a `Dataset` is.
-
-    Parameters
-    ----------
-    schema : TableSchema
-        What is declared about it.
-    name, train, test, fingerprint, notice, group_names, made
-        As in `Dataset`; inputs are float64, (n, features), missing values NaN, a category its place among the declared
-        ones; targets float64 in a regression, else int64, the place among the declared classes.
-    said : tuple of str, default=()
-        Lines for the owner of the data alone, as they hold exact counts: what in the table is not as declared.
-    test_is_public : bool, default=False
-        Whether the test rows are public; else they are as private as those that are trained on.
-    """
-
-    name: str
-    train: Examples
-    test: Examples
-    schema: TableSchema
-    fingerprint: str
-    notice: str = ""
-    group_names: tuple[str, ...] = ()
-    made: Made | None = None
-    said: tuple[str, ...] = ()
-    test_is_public: bool = False
-
-    def __repr__(self) -> str:
-        """Return what it holds, in one line."""
-        return f"TableDataset({_in_words(self)})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Return where its arrays lie, and all else as it is; or how it is made."""
-        from fedlearn.data.stored import packed
-
-        return packed(self)
-
-    @property
-    def spec(self) -> DataSpec:
-        """What of it is public."""
-        return DataSpec(
-            self.name,
-            shape=self.train.inputs.shape[1:],
-            dtype=str(self.train.inputs.dtype),
-            classes=len(self.schema.classes),
-            target_bounds=self.schema.target_bounds,
-            groups=len(self.group_names) or _groups(self.train),
-            table=self.schema,
-            class_names=self.schema.classes,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +186,3 @@ class DataSpec:
     def is_image(self) -> bool:
         """Whether an example is an image, (height, width, channels)."""
         return self.table is None and len(self.shape) == 3 and not self.vocabulary
-
-
-AnyDataset = Dataset | TableDataset

@@ -18,8 +18,9 @@ from http.client import HTTPException
 import numpy as np
 
 from fedlearn.cache.trusted import cache_folder
-from fedlearn.data.base import TableDataset, TableSchema
+from fedlearn.data.base import TableSchema
 from fedlearn.data.cache import aside
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
 from fedlearn.data.tables import Columns, read_columns, table_dataset
 from fedlearn.words.errors import DataNotFound
@@ -41,7 +42,7 @@ SCHEMA = TableSchema(
 )
 
 
-def load(data_dir: str) -> TableDataset:
+def load(data_dir: str) -> Dataset:
     """Return California Housing from the data folder, the cache or the network, in this order.
 
     Raises

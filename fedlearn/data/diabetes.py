@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.data.base import TableDataset, TableSchema
+from fedlearn.data.base import TableSchema
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.tables import Columns, table_dataset
 
 SCHEMA = TableSchema(
@@ -31,7 +32,7 @@ SCHEMA = TableSchema(
 )
 
 
-def load(data_dir: str = "") -> TableDataset:
+def load(data_dir: str = "") -> Dataset:
     """Return the patients; `data_dir` is not needed and only there because every data set has it."""
     return table_dataset("diabetes", SCHEMA, "scikit-learn diabetes, not scaled", _read, is_published=True)
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import Dataset, Examples
+from fedlearn.data.base import Examples
 from fedlearn.data.cache import Arrays, cached
+from fedlearn.data.dataset import Dataset
 
 SIDE = 32  # pixels
 TEST_EVERY = 5

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedlearn.config.schema import Positive
-from fedlearn.data.base import AnyDataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.words.errors import SettingError
 
 Size = Annotated[int, Field(ge=0)]
 
 
 def equal_dirichlet(
-    dataset: AnyDataset, clients: int, seed: int, *, alpha: Positive = 0.1, size: Size = 0
+    dataset: Dataset, clients: int, seed: int, *, alpha: Positive = 0.1, size: Size = 0
 ) -> NDArray[np.int64]:
     """Return the node of each training example, -1 where it is left over.
 

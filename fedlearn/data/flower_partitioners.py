@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
+import datasets  # type: ignore[import-untyped, unused-ignore]
 import numpy as np
-from datasets import Dataset  # type: ignore[import-untyped, unused-ignore]
 from datasets.table import InMemoryTable  # type: ignore[import-untyped, unused-ignore]
 from flwr_datasets.partitioner import (  # type: ignore[import-untyped, unused-ignore]
     DirichletPartitioner,
@@ -28,7 +28,7 @@ from flwr_datasets.partitioner import (  # type: ignore[import-untyped, unused-i
 from numpy.typing import NDArray
 
 from fedlearn.config.schema import DataSettings
-from fedlearn.data.base import AnyDataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import load_plugin
 
@@ -39,7 +39,7 @@ class Impossible(Exception):
     """The partitioner cannot make such partitions; the text is its own."""
 
 
-class LabelColumn(Dataset):  # type: ignore[misc, unused-ignore]
+class LabelColumn(datasets.Dataset):  # type: ignore[misc, unused-ignore]
     """Labels, and the row of the training set that each belongs to.
 
     Parameters
@@ -166,7 +166,7 @@ def as_partitioner(build: Any, options: dict[str, Any], *, num_partitions: int, 
 
 
 def parts_of(
-    partitioner: Partitioner, dataset: AnyDataset, order: NDArray[np.int32], num_partitions: int
+    partitioner: Partitioner, dataset: Dataset, order: NDArray[np.int32], num_partitions: int
 ) -> list[NDArray[np.int32]]:
     """Return the rows of each partition; the partitioner sees a table of label, target and group, in this order.
 
@@ -182,7 +182,7 @@ def parts_of(
     if train.groups is not None:
         columns["group"] = train.groups[order]
     with _refusals():
-        partitioner.dataset = Dataset.from_dict(columns)
+        partitioner.dataset = datasets.Dataset.from_dict(columns)
         if (made := partitioner.num_partitions) < num_partitions:
             raise ValueError(f"it makes {made} partitions, and clients = {num_partitions}")
         return [np.asarray(partitioner.load_partition(i)["row"], np.int32) for i in range(num_partitions)]

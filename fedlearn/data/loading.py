@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fedlearn import plugins
-from fedlearn.data.base import AnyDataset, Dataset, TableDataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import no_downloads
 from fedlearn.data.sources.paths import from_path, is_path
 from fedlearn.plugging.options import options_for
@@ -21,15 +21,15 @@ DATASETS = Registry(
 )
 
 
-def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: str = "") -> AnyDataset:
+def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: str = "") -> Dataset:
     """Return a data set.
 
     Parameters
     ----------
     name
         A name in `DATASETS`; the path of a folder or file (see `fedlearn.data.sources.paths`), of a TOML file that
-        describes a table (see `tables.py`); ``hub:NAME`` on the Hugging Face Hub; or ``module:name`` of a `Dataset` or
-        `TableDataset`, or of a callable that takes `data_dir` and returns one.
+        describes a table (see `tables.py`); ``hub:NAME`` on the Hugging Face Hub; or ``module:name`` of a `Dataset`
+        or of a callable that takes `data_dir` and returns one.
     data_dir
         The setting ``data.dir``: the folder of data sets; empty means FEDLEARN_DATA.
     offline
@@ -43,14 +43,14 @@ def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: st
         if name not in DATASETS and is_path(name):
             return from_path(name, data_dir, given)
         loaded = DATASETS.load(name)
-        if isinstance(loaded, Dataset | TableDataset):
+        if isinstance(loaded, Dataset):
             if given:
                 raise SettingError("data.options", given, f"{name} is a data set already: it takes none")
         else:
             needed = options_for(loaded, given, setting="data.options", reserved=("data_dir",))
             loaded = call_plugin("data.dataset", name, loaded, data_dir, **needed)
-    if not isinstance(loaded, Dataset | TableDataset):
-        wanted = "it must be or return a fedlearn.data.Dataset or TableDataset"
+    if not isinstance(loaded, Dataset):
+        wanted = "it must be or return a fedlearn.data.Dataset"
         raise SettingError("data.dataset", name, f"{wanted}, not {type(loaded).__name__}")
     return loaded
 
@@ -69,7 +69,7 @@ def load_auto(data_dir: str) -> Dataset:
         return replace(digits.load(data_dir), notice=f"{instead} {error}")
 
 
-def load_auto_regression(data_dir: str) -> TableDataset:
+def load_auto_regression(data_dir: str) -> Dataset:
     """Return California Housing or, where there is none at all, the diabetes patients with a notice."""
     from fedlearn.data import california, diabetes
 

@@ -52,8 +52,9 @@ from numpy.typing import NDArray
 
 from fedlearn import plugins
 from fedlearn.config.schema import DataSettings
-from fedlearn.data.base import QUANTILES, AnyDataset, Examples, Made, TableDataset
+from fedlearn.data.base import QUANTILES, Examples
 from fedlearn.data.cache import Arrays, cached
+from fedlearn.data.dataset import Dataset, Made
 from fedlearn.data.drawing import drawn
 from fedlearn.data.partition_map import SUFFIXES, by_node, node_of_each, rows_of_each
 from fedlearn.plugging.options import options_for
@@ -163,7 +164,7 @@ def held_out(count: int, share: float) -> int:
     return min(max(1, round(share * count)), count - 1) if share and count > 1 else 0
 
 
-def measured_on(dataset: AnyDataset, table: PartitionTable, partition_id: int) -> Examples:
+def measured_on(dataset: Dataset, table: PartitionTable, partition_id: int) -> Examples:
     """Return the examples on which a node measures a state.
 
     Those that it held out; without a `test_share`, the test examples of its group, where partitions are groups and the
@@ -177,7 +178,7 @@ def measured_on(dataset: AnyDataset, table: PartitionTable, partition_id: int) -
 
 
 def partition_table(
-    dataset: AnyDataset, settings: DataSettings, *, num_partitions: int, seed: int, by_record: bool = False
+    dataset: Dataset, settings: DataSettings, *, num_partitions: int, seed: int, by_record: bool = False
 ) -> PartitionTable:
     """Return who has what: a function of the training examples, the scheme, the number and the seed.
 
@@ -212,7 +213,7 @@ def partition_table(
         raise SettingError("data.node_test_share", settings.node_test_share, allowed)
     if dataset.made is not None:
         return _of_made(dataset, dataset.made, settings, num_partitions)
-    if by_record or (isinstance(dataset, TableDataset) and name in BY_RECORD and not settings.node_test_share):
+    if by_record or (dataset.schema is not None and name in BY_RECORD and not settings.node_test_share):
         return _by_record(dataset, settings, num_partitions, seed)
     if name in SCHEMES or is_map(name):
         rows, offsets = _of_labels(dataset, settings, num_partitions, seed)
@@ -221,7 +222,7 @@ def partition_table(
     return PartitionTable(rows, offsets, settings.node_test_share, by_group=name == "natural")
 
 
-def _of_made(dataset: AnyDataset, made: Made, settings: DataSettings, num_partitions: int) -> PartitionTable:
+def _of_made(dataset: Dataset, made: Made, settings: DataSettings, num_partitions: int) -> PartitionTable:
     """Return the table of a data set that is made node by node, which no number of nodes makes larger."""
     if settings.partition not in EVEN:
         allowed = f"{dataset.name!r} is made node by node: leave it at iid; how nodes differ is said by data.options"
@@ -233,7 +234,7 @@ def _of_made(dataset: AnyDataset, made: Made, settings: DataSettings, num_partit
     return PartitionTable(Consecutive(), offsets, settings.node_test_share)
 
 
-def _by_record(dataset: AnyDataset, settings: DataSettings, num_partitions: int, seed: int) -> PartitionTable:
+def _by_record(dataset: Dataset, settings: DataSettings, num_partitions: int, seed: int) -> PartitionTable:
     """Return the table in which each record has drawn its node, by shares that depend on its class alone."""
     name, train = settings.partition, dataset.train
     if json.loads(settings.partition_options or "{}"):
@@ -256,7 +257,7 @@ def _by_record(dataset: AnyDataset, settings: DataSettings, num_partitions: int,
     )
 
 
-def _declared_classes(dataset: AnyDataset, settings: DataSettings) -> tuple[NDArray[np.int64], int]:
+def _declared_classes(dataset: Dataset, settings: DataSettings) -> tuple[NDArray[np.int64], int]:
     """Return the class of each record, and how many there are, as they are declared; one, where none is looked at."""
     train, name, spec = dataset.train, settings.partition, dataset.spec
     if name not in ("dirichlet", "pathological"):
@@ -298,7 +299,7 @@ def is_map(name: str) -> bool:
     return name.endswith(SUFFIXES)
 
 
-def _of_labels(dataset: AnyDataset, settings: DataSettings, num_partitions: int, seed: int) -> tuple[Rows, Offsets]:
+def _of_labels(dataset: Dataset, settings: DataSettings, num_partitions: int, seed: int) -> tuple[Rows, Offsets]:
     """Return rows and offsets of a scheme that looks at one integer of each example: its label, group or node."""
     labels = dataset.train.labels
     if settings.partition == "natural":
@@ -332,7 +333,7 @@ def _mapped(file: Path, examples: int, num_partitions: int) -> NDArray[np.int64]
     return nodes
 
 
-def _of_plugin(dataset: AnyDataset, settings: DataSettings, num_partitions: int, seed: int) -> tuple[Rows, Offsets]:
+def _of_plugin(dataset: Dataset, settings: DataSettings, num_partitions: int, seed: int) -> tuple[Rows, Offsets]:
     """Return rows and offsets of what a partitioner or function says; not cached, since its code may change."""
     from fedlearn.data.flower_partitioners import Impossible, as_partitioner, parts_of
 
@@ -359,7 +360,7 @@ def _of_plugin(dataset: AnyDataset, settings: DataSettings, num_partitions: int,
     return arrays["rows"].astype(np.int32, copy=False), arrays["offsets"].astype(np.int64, copy=False)
 
 
-def _groups_of(dataset: AnyDataset, num_partitions: int) -> NDArray[np.int64]:
+def _groups_of(dataset: Dataset, num_partitions: int) -> NDArray[np.int64]:
     """Return the group of each training example, in place of its label."""
     found = getattr(dataset.train, "groups", None)
     if found is None:

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedlearn.data.base import AnyDataset, Dataset, Examples, Made, Rows, TableDataset, TableSchema
+from fedlearn.data.base import Examples, Rows, TableSchema
+from fedlearn.data.dataset import Dataset, Made
 from fedlearn.words.errors import SettingError
 from fedlearn.words.seeding import rng_for
 
@@ -61,7 +62,7 @@ def load(
     noise: Annotated[float, Field(ge=0, le=100)] = 1.0,
     alpha: Annotated[float, Field(ge=0.001, le=1e6)] | None = None,
     seed: Annotated[int, Field(ge=0)] = 0,
-) -> AnyDataset:
+) -> Dataset:
     """Return the data set; `data_dir` is not needed and only there because every data set has it.
 
     Parameters
@@ -90,13 +91,13 @@ def load(
 
 
 @lru_cache(maxsize=2)
-def _dataset(recipe: Recipe) -> AnyDataset:
+def _dataset(recipe: Recipe) -> Dataset:
     train = Examples(_rows_of(recipe, "inputs"), _rows_of(recipe, "targets"))
     test = examples_of(recipe, TEST)
     made = Made(recipe.per_node, again=partial(_dataset, recipe))
     common: dict[str, Any] = {"train": train, "test": test, "fingerprint": _fingerprint(recipe), "made": made}
     if recipe.kind == "rows":
-        return TableDataset("synthetic", schema=_schema(recipe), **common)
+        return Dataset.of_table("synthetic", schema=_schema(recipe), **common)
     if recipe.kind == "tokens":
         common |= {"vocabulary": recipe.classes}
     scale = {"mean": (0.5,) * 3, "std": (0.25,) * 3} if recipe.kind == "images" else {"mean": (), "std": ()}

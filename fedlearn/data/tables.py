@@ -15,7 +15,7 @@ job = ["clerk", "farmer", "other"]
 
 Columns that are not named are not used. What is missing, no number, or no declared category, is NaN; a row without a
 target, or with a class that is not declared, is left out. What was lost so is said to the owner of the data
-(`TableDataset.said`), and no cell makes reading fail.
+(`Dataset.owner_notices`), and no cell makes reading fail.
 
 Some fifth of the rows is for testing, whatever the run's seed: each row draws its part by itself (`drawing.py`), so
 that one row more moves no other. The rows for testing are as private as the others, unless ``test = "public.csv"``
@@ -38,8 +38,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from fedlearn.data.base import Examples, TableDataset, TableSchema
+from fedlearn.data.base import Examples, TableSchema
 from fedlearn.data.cache import Arrays, cached
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn, share_held_out
 from fedlearn.data.folder import data_folder, identity, one_line
 from fedlearn.data.reading import check_unpacked, size_of, text_of, through_the_door
@@ -120,7 +121,7 @@ def read_schema(path: Path) -> tuple[Path, Path | None, TableSchema]:
 
 
 @through_the_door
-def load_schema_file(name: str, data_dir: str) -> TableDataset:
+def load_schema_file(name: str, data_dir: str) -> Dataset:
     """Return the table that a TOML file describes; looked for here, then in the data folder."""
     path = Path(name).expanduser()
     if not path.is_absolute() and not path.exists():
@@ -152,7 +153,7 @@ def table_dataset(
     *,
     read_test: Callable[[], Columns] | None = None,
     is_published: bool = False,
-) -> TableDataset:
+) -> Dataset:
     """Return a table from the cache, or from what `read` returns.
 
     Parameters
@@ -183,7 +184,7 @@ def table_dataset(
     more = [f"and {len(lines) - LINES:,} more such lines"] if len(lines) > LINES else []
     said = () if is_published else tuple(f"{name}: {line}" for line in [*lines[:LINES], *more])
     is_public = is_published or read_test is not None
-    return TableDataset(name, train, test, schema, entry.content, said=said, test_is_public=is_public)
+    return Dataset.of_table(name, train, test, schema, entry.content, owner_notices=said, test_is_public=is_public)
 
 
 def _arrays(train: Examples, test: Examples, said: list[str]) -> Arrays:

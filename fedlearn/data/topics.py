@@ -18,8 +18,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import Dataset, Examples
+from fedlearn.data.base import Examples
 from fedlearn.data.cache import Arrays
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.stored import dataset_at, with_facts
 
 LENGTH = 80  # letters of one example, as in the paper

@@ -186,7 +186,7 @@ LEAKS = (
     ),
     Mend(
         "13", "fedlearn/data/partitioning.py",
-        "if by_record or (isinstance(dataset, TableDataset) and", "if num_partitions < 0 or (not by_record and",
+        "if by_record or (dataset.schema is not None and", "if num_partitions < 0 or (not by_record and",
         f"{DRAWING}::test_one_line_less_in_a_file_moves_no_other_between_nodes",
     ),
     Mend(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
 
-from fedlearn.data.base import Dataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.reading import through_the_door
 from fedlearn.data.sources.declared import TEST_SHARE, Channels, Declared
 from fedlearn.data.stored import kept

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedlearn.data.base import Dataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import check_download, one_line
 from fedlearn.data.reading import through_the_door
 from fedlearn.data.sources.arrays import from_arrays

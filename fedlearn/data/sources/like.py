@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import AnyDataset, DataSpec, Examples, TableSchema
+from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.sources.declared import columns_of, in_order
 from fedlearn.data.sources.libraries import by_names
 from fedlearn.words.errors import UsageError
@@ -77,7 +78,7 @@ def _unlike(spec: DataSpec, text: str) -> UsageError:
     return UsageError(f"the run's examples are {spec.dtype} of shape (n{shape}): {text}")
 
 
-def held_out_like(spec: DataSpec, other: AnyDataset) -> Examples:
+def held_out_like(spec: DataSpec, other: Dataset) -> Examples:
     """Return the test examples of another data set, with the numbers that classes and columns have in `spec`.
 
     Raises

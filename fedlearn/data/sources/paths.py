@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.data.base import AnyDataset, Dataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import data_folder
 from fedlearn.data.reading import check_unpacked, opened, size_of, through_the_door
 from fedlearn.data.sources.arrays import from_arrays
@@ -55,7 +55,7 @@ def is_path(name: str) -> bool:
 
 
 @through_the_door
-def from_path(name: str, data_dir: str, options: Options) -> AnyDataset:
+def from_path(name: str, data_dir: str, options: Options) -> Dataset:
     """Return the data set that lies at a path, looked for here, then in the data folder; or that the Hub has.
 
     Raises
@@ -76,7 +76,7 @@ def from_path(name: str, data_dir: str, options: Options) -> AnyDataset:
     return read(path, **_checked(read, options))
 
 
-def _checked(read: Callable[..., AnyDataset], options: Options) -> dict[str, Any]:
+def _checked(read: Callable[..., Dataset], options: Options) -> dict[str, Any]:
     return options_for(read, options, setting="data.options", reserved=RESERVED, whole=True)
 
 
@@ -93,20 +93,20 @@ def _found(name: str, data_dir: str) -> Path:
     return path.absolute()
 
 
-def _reader_of(path: Path) -> Callable[..., AnyDataset] | None:
+def _reader_of(path: Path) -> Callable[..., Dataset] | None:
     if path.is_dir():
         is_leaf = any(next(part.glob("*.json"), None) for part in (path, path / "train"))
         return from_leaf if is_leaf else from_folder
     return READERS.get(path.suffix)
 
 
-def _schema_file(file: Path) -> AnyDataset:
+def _schema_file(file: Path) -> Dataset:
     from fedlearn.data.tables import load_schema_file
 
     return load_schema_file(str(file), "")
 
 
-READERS: dict[str, Callable[..., AnyDataset]] = {
+READERS: dict[str, Callable[..., Dataset]] = {
     ".csv": from_table,
     ".parquet": from_table,
     ".json": from_leaf,

@@ -11,7 +11,8 @@ from client.node import partitions_of
 from fedlearn.config import config_from
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import load_dataset, partition_table
-from fedlearn.data.base import Dataset, Examples
+from fedlearn.data.base import Examples
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn, nothing_held_out
 from fedlearn.data.partitioning import BY_RECORD, PARTITIONS
 from fedlearn.models.loaded import loaded
