@@ -21,7 +21,8 @@ from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.config.schema import DEVICE_SETTING
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import nothing_held_out
-from fedlearn.data.partitioning import PartitionTable, measured_on, partition_table
+from fedlearn.data.partitioning import partition_table
+from fedlearn.data.partitions import PartitionTable, measured_on
 from fedlearn.data.sources.paths import is_path
 from fedlearn.flower import ClientAppCallable
 from fedlearn.models.loaded import dataset_of, loaded
@@ -150,7 +151,7 @@ def examples_of(context: Context) -> NDArray[np.integer[Any]]:
 
 
 def examples_to_test(context: Context) -> Examples:
-    """Return the examples on which the node measures a state; see `fedlearn.data.partitioning.measured_on`."""
+    """Return the examples on which the node measures a state; see `fedlearn.data.partitions.measured_on`."""
     table, place = _holdings(context)
     return measured_on(loaded(from_flower(context.run_config))[0], table, place)
 

@@ -8,7 +8,8 @@ partition table is not in the cache yet.
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
-from fedlearn.data.partitioning import PartitionTable, partition_table
+from fedlearn.data.partitioning import partition_table
+from fedlearn.data.partitions import PartitionTable
 from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.columns import from_table
 from fedlearn.data.sources.image_folder import from_folder

@@ -190,7 +190,7 @@ LEAKS = (
         f"{DRAWING}::test_one_line_less_in_a_file_moves_no_other_between_nodes",
     ),
     Mend(
-        "13", "fedlearn/data/partitioning.py",
+        "13", "fedlearn/data/by_record.py",
         "QUANTILES, 0, QUANTILES - 1)\n", "QUANTILES, 0, QUANTILES - 1)\n    tenth = train.labels\n",
         f"{DRAWING}::test_tenths_of_a_target_are_those_of_its_declared_bounds",
     ),

@@ -19,7 +19,8 @@ from fedlearn.config.load import NOW_OPTIONS
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import DATASETS, Dataset, load_dataset, partition_table
 from fedlearn.data.cache import as_it_is
-from fedlearn.data.partitioning import PARTITIONS, is_map
+from fedlearn.data.partition_map import is_map
+from fedlearn.data.partitioning import PARTITIONS
 from fedlearn.data.sources.paths import HUB, is_path
 from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.stored import StoredRun

@@ -12,9 +12,10 @@ from fedlearn.config import config_from
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.data.base import Examples
+from fedlearn.data.by_record import BY_RECORD
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn, nothing_held_out
-from fedlearn.data.partitioning import BY_RECORD, PARTITIONS
+from fedlearn.data.partitioning import PARTITIONS
 from fedlearn.models.loaded import loaded
 from fedlearn.words.errors import SettingError
 
