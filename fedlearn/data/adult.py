@@ -13,9 +13,10 @@ Source: Kohavi 1996, "Scaling up the accuracy of naive-Bayes classifiers: a deci
 from __future__ import annotations
 
 from fedlearn.data.base import TableSchema
+from fedlearn.data.column_files import read_columns
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import data_folder, identity
-from fedlearn.data.tables import read_columns, table_dataset
+from fedlearn.data.tables import table_dataset
 from fedlearn.words.errors import DataNotFound
 
 FILE = "adult.parquet"

@@ -11,8 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from fedlearn.data.base import TableSchema
+from fedlearn.data.column_files import Columns
 from fedlearn.data.dataset import Dataset
-from fedlearn.data.tables import Columns, table_dataset
+from fedlearn.data.tables import table_dataset
 
 SCHEMA = TableSchema(
     target="progression",

@@ -195,12 +195,12 @@ LEAKS = (
         f"{DRAWING}::test_tenths_of_a_target_are_those_of_its_declared_bounds",
     ),
     Mend(
-        "14", "fedlearn/data/tables.py",
+        "14", "fedlearn/data/column_files.py",
         "pc.if_else(is_number, cells, None)", "cells",
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),
     Mend(
-        "14", "fedlearn/data/tables.py",
+        "14", "fedlearn/data/column_files.py",
         "line if _cells(line) == len(found) else empty", "line",
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),

@@ -836,7 +836,7 @@ MENDS = (
         "unit/models/test_states.py::test_arrays_that_must_not_be_written_to_are_copied",
     ),
     Mend(
-        "I1", "fedlearn/data/tables.py",
+        "I1", "fedlearn/data/schema_file.py",
         "tomllib.loads(text_of(path))",
         "tomllib.loads(path.read_text(encoding=\"utf-8\"))",
         "unit/data/sources/test_files.py::test_what_is_no_regular_file_is_one_line_at_once",
