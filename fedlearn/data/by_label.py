@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from fedlearn.config.schema import DataSettings
 from fedlearn.data.by_record import LARGEST_ALPHA
-from fedlearn.data.cache import Arrays, cached
+from fedlearn.data.cache import cached
 from fedlearn.data.dataset import Dataset
+from fedlearn.data.entries import Arrays
 from fedlearn.data.partition_map import by_node, groups_of, is_map, node_of_each
 from fedlearn.data.partitions import Offsets, Rows
 from fedlearn.words.errors import SettingError

@@ -18,8 +18,8 @@ from http.client import HTTPException
 import numpy as np
 
 from fedlearn.cache.trusted import cache_folder
+from fedlearn.data.aside import aside
 from fedlearn.data.base import TableSchema
-from fedlearn.data.cache import aside
 from fedlearn.data.column_files import Columns, read_columns
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout

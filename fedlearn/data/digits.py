@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.data.base import Examples
-from fedlearn.data.cache import Arrays, cached
+from fedlearn.data.cache import cached
 from fedlearn.data.dataset import Dataset
+from fedlearn.data.entries import Arrays
 
 SIDE = 32  # pixels
 TEST_EVERY = 5

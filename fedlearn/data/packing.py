@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from fedlearn.cache.trusted import named_cache
 from fedlearn.data.base import Examples
-from fedlearn.data.cache import Arrays, cached, entry_at, place_of
+from fedlearn.data.cache import cached, entry_at, place_of
+from fedlearn.data.entries import Arrays
 from fedlearn.words.errors import DataNotFound, UsageError
 
 PARTS = ("train", "test")

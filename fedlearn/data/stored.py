@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from fedlearn.data.base import Examples
-from fedlearn.data.cache import Arrays, cached
+from fedlearn.data.cache import cached
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import share_held_out
+from fedlearn.data.entries import Arrays
 from fedlearn.data.packing import arrays_of, examples_in, hash_of
 
 ABOUT = "about"  # array with the JSON text of what a data set's arrays do not say

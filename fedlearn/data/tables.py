@@ -21,10 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.data.base import Examples, TableSchema
-from fedlearn.data.cache import Arrays, cached
+from fedlearn.data.cache import cached
 from fedlearn.data.column_files import MISSING, Columns, read_columns
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn, share_held_out
+from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import data_folder, identity
 from fedlearn.data.reading import through_the_door
 from fedlearn.data.schema_file import read_schema

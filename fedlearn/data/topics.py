@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.data.base import Examples
-from fedlearn.data.cache import Arrays
 from fedlearn.data.dataset import Dataset
+from fedlearn.data.entries import Arrays
 from fedlearn.data.stored import dataset_at, with_facts
 
 LENGTH = 80  # letters of one example, as in the paper

@@ -212,7 +212,7 @@ MENDS = (
     ),
     Mend(
         "C3", "fedlearn/data/cache.py",
-        "            _compare(entry)\n", "",
+        "            compare(entry)\n", "",
         f"{STORED}::test_c3_spoiled_cache_is_never_used",
     ),
     Mend(
@@ -601,12 +601,12 @@ MENDS = (
         "unit/data/test_cache.py::test_where_no_folder_is_ours_it_is_made_in_memory",
     ),
     Mend(
-        "H2", "fedlearn/data/cache.py", "        with open_ours(root, place, f\"{name}.npy\") as file:\n",
+        "H2", "fedlearn/data/entries.py", "        with open_ours(root, place, f\"{name}.npy\") as file:\n",
         "        with (root / place / f\"{name}.npy\").open(\"rb\") as file:\n",
         "unit/data/test_cache.py::test_what_others_can_have_written_is_made_anew",
     ),
     Mend(
-        "H3", "fedlearn/data/cache.py", "        _clear(folder)\n", "        pass\n",
+        "H3", "fedlearn/data/aside.py", "        _clear(folder)\n", "        pass\n",
         "unit/data/test_cache.py::test_what_a_killed_writer_has_left_is_removed",
     ),
     Mend(
@@ -908,7 +908,7 @@ MENDS = (
         "unit/data/sources/test_files.py::test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded",
     ),
     Mend(
-        "I10", "fedlearn/data/cache.py",
+        "I10", "fedlearn/data/entries.py",
         "_hash(os.fsencode(f'{FORMAT}/{key}'))",
         "_hash(f'{FORMAT}/{key}'.encode())",
         "unit/data/sources/test_files.py::test_names_that_are_no_utf8_are_read",

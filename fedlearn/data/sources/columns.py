@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.cache import Arrays
 from fedlearn.data.dataset import Dataset
+from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
 from fedlearn.data.reading import check_unpacked, opened, through_the_door
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedlearn.data.cache import Arrays
 from fedlearn.data.dataset import Dataset
+from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
 from fedlearn.data.reading import through_the_door
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.cache import Arrays
 from fedlearn.data.dataset import Dataset
+from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity, one_line
 from fedlearn.data.reading import opened, through_the_door
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
