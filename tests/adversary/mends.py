@@ -926,7 +926,7 @@ MENDS = (
         "unit/data/sources/test_files.py::test_sixteen_bits_are_scaled_by_their_range",
     ),
     Mend(
-        "I13", "fedlearn/data/sources/declared.py",
+        "I13", "fedlearn/data/sources/as_arrays.py",
         "return frame.select(list(names)) if hasattr(frame, \"column_names\") else frame[list(names)]",
         "return frame",
         "unit/data/sources/test_like.py::test_a_test_frame_with_its_columns_in_another_order_is_put_in_ours",
@@ -968,9 +968,9 @@ MENDS = (
         "unit/data/sources/test_files.py::test_decimals_are_numbers",
     ),
     Mend(
-        "I17", "fedlearn/data/sources/declared.py",
-        "if (missing := first_missing(array)) is not None:\n                raise self.wrong(f\"{name}: ex",
-        "if (missing := None) is not None:\n                raise self.wrong(f\"{name}: ex",
+        "I17", "fedlearn/data/sources/as_arrays.py",
+        "if (missing := first_missing(array)) is not None:\n            raise wrong(f\"{name}: ex",
+        "if (missing := None) is not None:\n            raise wrong(f\"{name}: ex",
         "unit/data/sources/test_arrays.py::test_wrong_arrays_are_refused_in_one_line",
     ),
     Mend(

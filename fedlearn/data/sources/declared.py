@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Number
 from typing import Any, Literal
 
 import numpy as np
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import share_held_out
+from fedlearn.data.sources.as_arrays import array_of, columns_of, in_order, numbers_of
 from fedlearn.data.stored import Facts, named_columns
-from fedlearn.words.errors import UsageError, quoted
+from fedlearn.words.errors import UsageError
 from fedlearn.words.seeding import rng_for
 
 TEST_SHARE = 0.2
@@ -79,61 +79,8 @@ class Declared:
         except ValueError as error:
             raise self.wrong(f"{name}_test {error} of {name}: name them alike") from None
 
-    def _array(self, given: Any, name: str) -> NDArray[Any]:
-        """Return what was given as an array; a tensor that is on a device or has a gradient, too."""
-        if hasattr(given, "detach"):
-            given = given.detach().cpu()
-        try:
-            array = np.asarray(given)
-        except ValueError:
-            array = np.empty(0, object)
-        if not array.ndim:
-            raise self.wrong(f"{name} is one value, {quoted(given)}: give an array, one entry for each example")
-        if array.dtype == object and columns_of(given) and name[0] == "X":
-            array = self._of_columns(given, name)
-        if array.dtype == object and array.size:
-            if (missing := first_missing(array)) is not None:
-                raise self.wrong(f"{name}: example {missing} has no value: fill it or leave it out")
-            if all(isinstance(value, str) for value in array.flat):
-                array = array.astype(str)
-        if array.dtype.kind not in "biufU":
-            allowed = "numbers or texts, every example of the same shape" if name[0] != "X" else "numbers of one shape"
-            raise self.wrong(
-                f"{name} holds {array.dtype if array.size else 'examples of several shapes'}: give {allowed}"
-            )
-        if not array.size:
-            raise self.wrong(f"{name} is empty: its shape is {array.shape}")
-        return array
-
-    def _of_columns(self, frame: Any, name: str) -> NDArray[Any]:
-        """Return a data frame whose columns are of several kinds: numbers and truth values."""
-        parts = []
-        for column in columns_of(frame):
-            part = np.asarray(frame[column])
-            if part.dtype == object and (missing := first_missing(part)) is not None:
-                raise self.wrong(f"{name}, column {column!r}: example {missing} has no value: fill it or leave it out")
-            if part.dtype == object and all(isinstance(value, Number) for value in part.flat):
-                part = part.astype(np.float64)
-            if part.dtype.kind not in "biuf":
-                raise self.wrong(f"{name}, column {column!r} holds {part.dtype}: numbers alone are learned from")
-            parts.append(part.astype(np.float64))
-        return np.column_stack(parts)
-
-    def _numbers(self, given: Any, name: str) -> NDArray[Any]:
-        """Return an array whose floats are finite float32."""
-        array = self._array(given, name)
-        if array.dtype.kind != "f":
-            return array
-        array = np.ascontiguousarray(array, np.float32)
-        if not np.isfinite(array).all():
-            row = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
-            raise self.wrong(
-                f"{name}: example {row} holds NaN or a number that float32 does not hold: fill it or leave it out"
-            )
-        return array
-
     def _inputs(self, given: Any, name: str) -> NDArray[Any]:
-        array = self._numbers(given, name)
+        array = numbers_of(given, name, self.wrong)
         if array.dtype.kind == "U":
             raise self.wrong(f"{name} holds texts: give tokens, as integers from 0")
         if array.dtype.kind == "b":
@@ -164,7 +111,7 @@ class Declared:
 
         One-hot rows are refused: they are neither numbers of a regression nor classes at several places.
         """
-        array = self._numbers(given, name)
+        array = numbers_of(given, name, self.wrong)
         if inputs.ndim == array.ndim == 4:
             if self.channels == "first":
                 array = np.ascontiguousarray(np.moveaxis(array, 1, -1))
@@ -242,7 +189,7 @@ class Declared:
         """Return whose examples they are, from 0, and what the owners are called unless it is just that."""
         if given[0] is None and any(each is not None for each in given):
             raise self.wrong("groups_test is given, and groups is not")
-        arrays = [None if each is None else self._array(each, "groups") for each in given]
+        arrays = [None if each is None else array_of(each, "groups", self.wrong) for each in given]
         known = [array for array in arrays if array is not None]
         if not known:
             return [None] * len(given), ()
@@ -298,46 +245,6 @@ def _is_one_hot(array: NDArray[Any]) -> bool:
         if not ((rows == 0) | (rows == 1)).all() or not (rows.sum(1) == 1).all():
             return False
     return len(np.unique(array.argmax(1))) > 1
-
-
-def columns_of(given: Any) -> tuple[Any, ...]:
-    """Return what the columns of a data frame or table are called; nothing of an array.
-
-    >>> columns_of(np.zeros(3))
-    ()
-    """
-    names = getattr(given, "column_names", getattr(given, "columns", ()))  # of Arrow, of pandas and polars
-    try:
-        return tuple(names)
-    except TypeError:  # something else of this name
-        return ()
-
-
-def in_order(like: Any, frame: Any) -> Any:
-    """Return a data frame with its columns in the order of another; arrays as they are.
-
-    Raises
-    ------
-    ValueError
-        With the first column that only one of the two has.
-    """
-    names, found = (like if isinstance(like, tuple) else columns_of(like)), columns_of(frame)
-    if not names or not found or names == found:
-        return frame
-    ours, theirs = set(names), set(found)
-    if absent := [name for name in names if name not in theirs]:
-        raise ValueError(f"has no column {absent[0]!r}, which is one")
-    if more := [name for name in found if name not in ours]:
-        raise ValueError(f"has a column {more[0]!r}, which is none")
-    if len(set(found)) < len(found) or len(found) != len(names):
-        raise ValueError("has two columns of one name in another order than those")
-    return frame.select(list(names)) if hasattr(frame, "column_names") else frame[list(names)]
-
-
-def first_missing(values: NDArray[Any]) -> int | None:
-    """Return the first row in which a value is missing: None, pandas' NA, NaN among texts; None where all are there."""
-    wrong = np.array([value is None or value != value is not False for value in values.flat], bool)
-    return int(np.flatnonzero(wrong)[0] // max(1, values.size // len(values))) if wrong.any() else None
 
 
 def _of_each(given: float | Sequence[float], channels: int) -> tuple[float, ...]:

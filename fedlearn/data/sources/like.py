@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.data.dataset import Dataset
-from fedlearn.data.sources.declared import columns_of, in_order
+from fedlearn.data.sources.as_arrays import columns_of, in_order
 from fedlearn.data.sources.libraries import by_names
 from fedlearn.words.errors import UsageError
 
