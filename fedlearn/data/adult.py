@@ -1,11 +1,11 @@
 """UCI Adult: does a person of the census of 1994 earn more than 50,000 dollars? 32,561 training rows, some incomplete.
 
-It is looked for in the data folder (the setting ``data.dir``, else the environment variable FEDLEARN_DATA) as
+Adult is looked for in the data folder (the setting ``data.dir``, else the environment variable FEDLEARN_DATA) as
 ``adult.parquet``, with the columns of the archive, words joined by underscores. The sampling weight ``fnlwgt`` is not
 used, nor is ``education_num``, which says the same as ``education``. The official test rows are not needed: some
 fifth of these rows is for testing (`tables.py`).
 
-Categories are those of the archive's documentation (``adult.names``), bounds those of the questionnaire.
+Categories are from the archive's documentation (``adult.names``), bounds from the questionnaire.
 
 Source: Kohavi 1996, "Scaling up the accuracy of naive-Bayes classifiers: a decision-tree hybrid".
 """
@@ -56,7 +56,7 @@ def load(data_dir: str) -> Dataset:
     Raises
     ------
     DataNotFound
-        Where it is not there.
+        If Adult is not there.
     """
     folder, looked_at = data_folder(data_dir, wanted=f"{FILE} is")
     path = folder / FILE if folder is not None else None

@@ -1,4 +1,4 @@
-"""Examples with their targets, and what of a data set is public: a schema of a table, and the spec for models."""
+"""Examples with their targets, and the public facts about a data set: the schema of a table, the spec for models."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ TARGETS = ("int64", "float32", "float64")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Examples:
-    """Examples and what is to be learned of each; usually mapped from a file and then read-only.
+    """Examples and the target of each; usually mapped from a file and then read-only.
 
     Parameters
     ----------
     inputs : array
-        Shape (n, ...), by its kind of numbers: uint8, from 0 to 255 and trained on as 0 to 1, as images (n, height,
-        width, channels); float32, taken as they are; int32 from 0, tokens, as the letters of texts (n, length);
-        float64, the rows of a declared table, raw, with NaN for what is missing.
+        Shape (n, ...). The kind of numbers says what they mean: uint8 are bytes from 0 to 255, trained on as 0 to 1, as
+        images (n, height, width, channels); float32 are taken as they are; int32 are tokens from 0, as the letters of
+        texts (n, length); float64 are the raw rows of a declared table, with NaN for a missing value.
     targets : array
-        int64, classes from 0, shape (n,), or several an example, (n, length) or (n, height, width); float32 or float64,
-        numbers of a regression, shape (n,) or (n, numbers), or images (n, height, width, channels). A column (n, 1) is
-        taken for (n,).
+        int64 are classes from 0, shape (n,), or several of each example, (n, length) or (n, height, width). float32 or
+        float64 are numbers of a regression, shape (n,) or (n, numbers), or images (n, height, width, channels). A
+        column (n, 1) is taken for (n,).
     groups : array of int64, optional
-        Shape (n,), from 0: whose example it is, as the writer of a digit; None where the data do not say.
+        Shape (n,), from 0: the group of each example, as the writer of a digit; None if the data have no groups.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class Examples:
     groups: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        """Check what the types cannot say."""
+        """Check kinds of numbers and shapes, which the types do not say."""
         if str(self.inputs.dtype) not in INPUTS or self.inputs.ndim < 2:
             found = f"{self.inputs.dtype} of shape {self.inputs.shape}"
             raise ValueError(f"inputs must be one of {', '.join(INPUTS)}, of shape (n, ...): {found}")
@@ -65,14 +65,14 @@ class Examples:
         return len(self.targets)
 
     def __repr__(self) -> str:
-        """Return their number and kind."""
+        """Return the number of examples, their shape and kind of numbers."""
         return f"Examples({len(self)} of shape {self.inputs.shape[1:]} {self.inputs.dtype})"
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """What partitioners look at, shape (n,): the class, or in a regression the tenth of the targets it is in.
+        """Labels for partitioners, shape (n,): the class, or in a regression the tenth of the targets it is in.
 
-        Where a target is more than one number there is no such thing, and all are 0.
+        All labels are 0 if a target is more than one number.
 
         >>> Examples(np.zeros((4, 1)), np.array([7.0, 1.0, 5.0, 5.0])).labels
         array([2, 0, 1, 1])
@@ -85,7 +85,7 @@ class Examples:
         return np.unique(np.searchsorted(inner, self.targets, side="right"), return_inverse=True)[1].astype(np.int64)
 
     def at(self, rows: Rows) -> Examples:
-        """Return some of the examples."""
+        """Return the examples of some rows."""
         return Examples(self.inputs[rows], self.targets[rows], None if self.groups is None else self.groups[rows])
 
 
@@ -94,7 +94,7 @@ Bound = tuple[float, float] | tuple[float, float, str]
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """What is declared about a table: public knowledge, never read from the data.
+    """Facts that are declared about a table: public knowledge, never read from the data.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class TableSchema:
     target_bounds : tuple of float, optional
         (low, high) of a regression target; None in a classification.
     classes : tuple of str, default=()
-        Of a classification target, as text; empty in a regression.
+        Classes of the target, as text; empty in a regression.
 
     Examples
     --------
@@ -129,36 +129,37 @@ class TableSchema:
 
 @dataclass(frozen=True, slots=True)
 class DataSpec:
-    """What of a data set is public: enough to build a model for it, and to spread it over nodes.
+    """Public facts about a data set: enough to build a model for it, and to spread it over nodes.
 
     Parameters
     ----------
     name : str
-        Of the data set, for messages.
+        Name of the data set, for messages.
     shape : tuple of int
-        Of one example: (height, width, channels) of an image, (features,) of a row, (length,) of a text,
+        Shape of one example: (height, width, channels) of an image, (features,) of a row, (length,) of a text,
         (length, channels) of a series.
     dtype : str
-        Of one example: "uint8" of images, "float32" of numbers, "int32" of tokens, "float64" of a declared table.
+        Kind of numbers: "uint8" of images, "float32" of numbers, "int32" of tokens, "float64" of a declared table.
     classes : int, default=0
         Labels are 0 to ``classes - 1``; 0 in a regression.
     target_bounds : tuple of float, optional
-        (low, high) of the target of a regression, where they are declared.
+        (low, high) of the target of a regression, if they are declared.
     groups : int, default=0
-        Into how many natural groups the training examples fall, as the writers of digits; 0 where nothing is said.
+        Number of natural groups of the training examples, as the writers of digits; 0 if the data have no groups.
     mean, std : tuple of float, default=()
-        Of each channel, of bytes as scaled to [0, 1]; empty where the inputs are taken as they are.
+        Mean and standard deviation of each channel, of bytes as scaled to [0, 1]; empty if the inputs are taken as they
+        are.
     table : TableSchema, optional
-        What is declared about a table.
+        Schema of a declared table.
     target_shape : tuple of int, default=()
-        Of what is to be learned of one example: () is one class or number, (length,) a sequence of classes, or several
+        Shape of the target of one example: () is one class or number, (length,) a sequence of classes, or several
         numbers.
     vocabulary : int, default=0
-        Tokens are 0 to ``vocabulary - 1``; 0 where an example is not made of tokens.
+        Tokens are 0 to ``vocabulary - 1``; 0 if an example is not made of tokens.
     class_names : tuple of str, default=()
-        What the classes are called, if they have names.
+        Names of the classes, if they have names.
     feature_names : tuple of str, default=()
-        What the columns of a table are called, if they have names.
+        Names of the columns of a table, if they have names.
 
     Examples
     --------

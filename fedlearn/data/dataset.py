@@ -1,4 +1,4 @@
-"""A data set: training and test examples, with what is known of them."""
+"""A data set: training and test examples, and the facts about them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Made:
     Parameters
     ----------
     per_node : int
-        Training examples of each node: those of node i begin at ``i * per_node``.
+        Number of training examples of each node: the examples of node i begin at ``i * per_node``.
     again : callable
         Returns the data set; the callable can be pickled.
     """
@@ -36,7 +36,7 @@ class Dataset:
     Parameters
     ----------
     name : str
-        Name of what was really loaded, as ``"digits"`` where ``auto`` was asked for.
+        Name of the data set that was really loaded, as ``"digits"`` for ``auto``.
     train, test : Examples
         The examples that are spread over the nodes, and the held-out ones.
     num_classes : int
@@ -49,20 +49,21 @@ class Dataset:
     notice : str, default=""
         One line that the user must see, or empty.
     vocabulary : int, default=0
-        Tokens are 0 to ``vocabulary - 1``; 0 where the inputs are no tokens.
+        Tokens are 0 to ``vocabulary - 1``; 0 if the inputs are no tokens.
     class_names, group_names : tuple of str, default=()
-        Names of the classes and groups, in their order; empty where they have numbers alone.
+        Names of the classes and groups, in their order; empty if they have numbers alone.
     made : Made, optional
         How the examples are made, if they are made only when they are asked for.
     feature_names : tuple of str, default=()
-        Names of the columns of a table, in their order; empty where they have no names.
+        Names of the columns of a table, in their order; empty if they have no names.
     schema : TableSchema, optional
-        What is declared about a table; None for any other data set.
+        Schema of a declared table; None for any other data set.
     owner_notices : tuple of str, default=()
-        Lines for the owner of the data alone, as they hold exact counts: what in a table is not as declared.
+        Lines that say how a table differs from its schema. They are for the owner of the data alone, as they hold exact
+        counts.
     test_is_public : bool, optional
-        Whether the test examples are public; else they are as private as those that are trained on. None: they are
-        public if the data set is one of `DATASETS`.
+        Whether the test examples are public; else they are as private as the training examples. None: they are public
+        if the data set is one of `DATASETS`.
 
     Raises
     ------
@@ -163,7 +164,7 @@ class Dataset:
 
     @property
     def spec(self) -> DataSpec:
-        """What of the data set is public."""
+        """Public facts about the data set."""
         groups = self.train.groups
         return DataSpec(
             self.name,
@@ -188,7 +189,7 @@ def _unpickled(kind: type[Dataset], places: Places, values: dict[str, Any]) -> D
     Raises
     ------
     DataNotFound
-        If they do not.
+        If the arrays do not lie there.
     """
     train, test = examples_at(values["name"], places)
     return kind(train=train, test=test, **values)

@@ -34,7 +34,7 @@ SCHEMA = TableSchema(
 
 
 def load(data_dir: str = "") -> Dataset:
-    """Return the patients; `data_dir` is not needed and only there because every data set has it."""
+    """Return the patients; `data_dir` is not used, and is there because every data set has it."""
     return table_dataset("diabetes", SCHEMA, "scikit-learn diabetes, not scaled", _read, is_published=True)
 
 

@@ -27,16 +27,23 @@ def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: st
     Parameters
     ----------
     name
-        A name in `DATASETS`; the path of a folder or file (see `fedlearn.data.sources.paths`), of a TOML file that
-        describes a table (see `tables.py`); ``hub:NAME`` on the Hugging Face Hub; or ``module:name`` of a `Dataset`
+        A name in `DATASETS`; the path of a folder or file (see `fedlearn.data.sources.paths`), or of a TOML file that
+        declares a table (see `schema_file.py`); ``hub:NAME`` on the Hugging Face Hub; or ``module:name`` of a `Dataset`
         or of a callable that takes `data_dir` and returns one.
     data_dir
         The setting ``data.dir``: the folder of data sets; empty means FEDLEARN_DATA.
     offline
-        Refuse to download: what is neither in the folder nor in the cache is not found. A loader from outside takes
-        part if it asks `fedlearn.data.folder.check_download`.
+        Whether to refuse downloads: data that are neither in the folder nor in the cache are not found. A loader from
+        outside refuses, too, if it calls `fedlearn.data.folder.check_download`.
     options
-        The text of ``data.options``: keyword parameters of what reads the data.
+        The text of ``data.options``: keyword parameters of the function that reads the data.
+
+    Raises
+    ------
+    SettingError
+        If an option is wrong, or what `name` names is or returns no data set.
+    DataNotFound, UsageError
+        If the data are not there, or wrong.
     """
     given: dict[str, Any] = json.loads(options or "{}")
     with no_downloads() if offline else nullcontext():
@@ -56,7 +63,7 @@ def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: st
 
 
 def load_auto(data_dir: str) -> Dataset:
-    """Return CIFAR-10 or, where there is none at all, the digits with a notice.
+    """Return CIFAR-10; if it is not there, the digits with a notice.
 
     A CIFAR-10 that is there but broken stays an error.
     """
@@ -70,7 +77,7 @@ def load_auto(data_dir: str) -> Dataset:
 
 
 def load_auto_regression(data_dir: str) -> Dataset:
-    """Return California Housing or, where there is none at all, the diabetes patients with a notice."""
+    """Return California Housing; if it is not there, the diabetes patients with a notice."""
     from fedlearn.data import california, diabetes
 
     try:

@@ -15,7 +15,7 @@ from fedlearn.data.drawing import share_held_out
 from fedlearn.data.entries import Arrays
 from fedlearn.data.packing import arrays_of, examples_in, hash_of
 
-ABOUT = "about"  # array with the JSON text of what a data set's arrays do not say
+ABOUT = "about"  # array with the JSON text of the facts
 MOST_NAMES = 10_000  # of columns
 
 Facts = Mapping[str, Any]
@@ -23,18 +23,20 @@ Facts = Mapping[str, Any]
 
 
 def kept(name: str, train: Examples, test: Examples, facts: Facts) -> Dataset:
-    """Return the data set of these examples, mapped from the cache; its key there is the hash of what it holds."""
+    """Return the data set of these examples, mapped from the cache, where its key is the hash of arrays and facts."""
     arrays = with_facts(train, test, facts)
     return dataset_at(name, "arrays", hash_of(arrays), lambda: arrays)
 
 
 def dataset_at(name: str, kind: str, key: str, make: Callable[[], Arrays]) -> Dataset:
-    """Return a data set from the cache, where `make`, which returns what `with_facts` does, is called if it must be.
+    """Return a data set from the cache; if it is not there, make it.
 
     Parameters
     ----------
     kind, key
         As `name` and `key` of `cached`.
+    make
+        Returns examples and facts as `with_facts` does.
     """
     entry = cached(kind, key if share_held_out(1.0) else f"{key}\nnothing held out", make)
     facts = json.loads(entry.arrays[ABOUT].tobytes())
@@ -44,12 +46,12 @@ def dataset_at(name: str, kind: str, key: str, make: Callable[[], Arrays]) -> Da
 
 
 def with_facts(train: Examples, test: Examples, facts: Facts) -> Arrays:
-    """Return the arrays of an entry that `dataset_at` reads."""
+    """Return examples and facts as the arrays of an entry, which `dataset_at` reads."""
     text = json.dumps(facts, sort_keys=True).encode()
     return {**arrays_of(train, test), ABOUT: np.frombuffer(text, np.uint8)}
 
 
 def named_columns(names: Sequence[object]) -> Facts:
-    """Return the fact of what columns are called; none of numbers, and of more names than should travel with a spec."""
+    """Return the names of columns as a fact; none for numbers, or for more names than should travel with a spec."""
     are_names = names and len(names) <= MOST_NAMES and all(isinstance(name, str) for name in names)
     return {"feature_names": tuple(names)} if are_names else {}

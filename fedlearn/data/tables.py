@@ -27,7 +27,7 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn, share_held_out
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import data_folder, identity
-from fedlearn.data.reading import through_the_door
+from fedlearn.data.reading import one_line_errors
 from fedlearn.data.schema_file import read_schema
 from fedlearn.words.errors import DataNotFound
 
@@ -40,7 +40,7 @@ LINES = 10  # lines about one table
 SAID = "said"  # array with the JSON text of these lines
 
 
-@through_the_door
+@one_line_errors
 def load_schema_file(name: str, data_dir: str) -> Dataset:
     """Return the table that a TOML file describes; the file is looked for here, then in the data folder."""
     path = Path(name).expanduser()

@@ -1,4 +1,4 @@
-"""From arrays as they were given to examples: every check, and what is counted where nothing was said."""
+"""Examples from arrays: every check, and the facts that are counted unless a user gives them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from fedlearn.words.seeding import rng_for
 
 TEST_SHARE = 0.2
 SPLIT_SEED = 20  # of the test split; fixed, so that runs of all seeds are tested on the same rows
-BYTES_MEAN, BYTES_STD = 0.5, 0.25  # what bytes are normalised by unless it is said: nothing is read from the examples
+BYTES_MEAN, BYTES_STD = 0.5, 0.25  # of bytes unless given: never measured on the examples
 MOST_CHANNELS = 4
 
 Channels = Literal["last", "first"]
 Given = tuple[Any, Any, Any]
-"""X, y and groups, as they were given; y and X are None together, groups where nothing is said."""
+"""X, y and groups, as a user gives them; X and y are None together, groups if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a user says of arrays, as the parameters of `from_arrays`; it checks them and makes examples of them."""
+    """Facts that a user declares about arrays, as parameters of `from_arrays`; checks arrays, and makes examples."""
 
     name: str
     classes: int | Sequence[str] | None = None
@@ -38,7 +38,7 @@ class Declared:
     channels: Channels = "last"
 
     def checked(self, train: Given, test: Given, *, test_share: float) -> tuple[Examples, Examples, Facts]:
-        """Return training and test examples, and what else there is to know of them."""
+        """Return training and test examples, and the facts about them."""
         has_test = self._has_test(test)
         test = (self._in_order("X", train[0], test[0]), self._in_order("y", train[1], test[1]), test[2])
         parts = [("X", "y", "groups", train), *([("X_test", "y_test", "groups_test", test)] if has_test else [])]
@@ -64,7 +64,7 @@ class Declared:
         return examples[0], examples[1], facts
 
     def wrong(self, text: str) -> UsageError:
-        """Return the error that names the data set."""
+        """Return an error with the name of the data set."""
         return UsageError(f"data set {self.name!r}: {text}")
 
     def _has_test(self, test: Given) -> bool:
@@ -107,7 +107,7 @@ class Declared:
         return self.wrong(f"{found}: if that is (n, channels, height, width), say channels='first'")
 
     def _targets(self, given: Any, name: str, inputs: NDArray[Any]) -> NDArray[Any]:
-        """Return what is to be learned: of images, images with their channels last; a column (n, 1) as (n,).
+        """Return the targets: images to be learned with their channels last; a column (n, 1) as (n,).
 
         One-hot rows are refused: they are neither numbers of a regression nor classes at several places.
         """
@@ -134,7 +134,7 @@ class Declared:
             raise self.wrong(f"{name}: example {row} holds {flat[row, column]}: a {word} is from 0 to {stop - 1}")
 
     def _classes(self, targets: list[NDArray[Any]]) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
-        """Return targets in which a class is its number, and the classes' names if they have any."""
+        """Return targets in which a class is its number, and the names of the classes, if they have names."""
         names = () if self.classes is None or isinstance(self.classes, int) else tuple(map(str, self.classes))
         if len(set(names)) != len(names):
             raise self.wrong("classes: a name is given twice")
@@ -168,7 +168,7 @@ class Declared:
         return codes
 
     def _count(self, targets: list[NDArray[Any]], names: tuple[str, ...], vocabulary: int) -> int:
-        """Return the number of classes: given, or counted; of sequences about tokens it is the vocabulary."""
+        """Return the number of classes: given, or counted; for sequences of tokens it is the vocabulary."""
         if targets[0].dtype.kind == "f":
             return 0
         given = self.classes if isinstance(self.classes, int) else len(names)
@@ -186,7 +186,7 @@ class Declared:
         return self.vocabulary or max(int(array.max()) for array in [*inputs, *about_tokens]) + 1
 
     def _groups(self, given: list[Any]) -> tuple[list[NDArray[np.int64] | None], tuple[str, ...]]:
-        """Return whose examples they are, from 0, and what the owners are called unless it is just that."""
+        """Return the group of each example, from 0, and the names of the groups unless these are 0, 1, 2, ..."""
         if given[0] is None and any(each is not None for each in given):
             raise self.wrong("groups_test is given, and groups is not")
         arrays = [None if each is None else array_of(each, "groups", self.wrong) for each in given]
@@ -210,7 +210,7 @@ class Declared:
             raise self.wrong(f"{name} is {kinds[0]} and {test_name} {kinds[1]}")
 
     def _split(self, examples: Examples, test_share: float) -> tuple[Examples, Examples]:
-        """Return the examples without those that are held out, and those; each in their order."""
+        """Return the examples that are trained on, and the examples that are held out; each in their order."""
         if not 0 < test_share < 1:
             raise self.wrong(f"test_share = {test_share}: it must lie between 0 and 1, or give X_test")
         if not share_held_out(test_share):
@@ -222,7 +222,7 @@ class Declared:
         return examples.at(np.sort(order[held_out:])), examples.at(np.sort(order[:held_out]))
 
     def _normalised_by(self, inputs: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return mean and deviation, each as many as there are channels, or one; none where nothing is to be done."""
+        """Return mean and deviation of each channel, or one of all; empty if the inputs are taken as they are."""
         is_bytes, channels = inputs.dtype == np.uint8, inputs.shape[-1] if inputs.ndim > 2 else 1
         if inputs.dtype == np.int32 or (not is_bytes and self.mean is None and self.std is None):
             return (), ()
@@ -238,10 +238,10 @@ class Declared:
 
 
 def _is_one_hot(array: NDArray[Any]) -> bool:
-    """Return whether each row has a single one among zeros, and not all in the same place."""
+    """Return whether each row is zeros with a single 1, and not all rows have it in the same place."""
     if array.ndim != 2 or array.dtype.kind not in "iuf":
         return False
-    for rows in (array[:100], array):  # most arrays are known by their first rows
+    for rows in (array[:100], array):  # most arrays are told apart by their first rows
         if not ((rows == 0) | (rows == 1)).all() or not (rows.sum(1) == 1).all():
             return False
     return len(np.unique(array.argmax(1))) > 1
