@@ -38,7 +38,7 @@ def partitioned_by_label(
     elif is_map(settings.partition):
         labels = _mapped(Path(settings.partition).expanduser(), len(labels), num_partitions)
     elif settings.partition != "iid" and dataset.train.targets.ndim > 1:
-        allowed = f"it skews labels, and {dataset.name!r} has several an example: take iid or natural"
+        allowed = f"it skews labels, and an example of {dataset.name!r} has several: take iid or natural"
         raise SettingError("data.partition", settings.partition, allowed)
     check_possible(labels, settings, num_partitions)
     parameter = {
@@ -103,7 +103,7 @@ def _computed(labels: NDArray[np.int64], settings: DataSettings, num_partitions:
     except Impossible as error:
         if settings.partition != "pathological":
             raise SettingError("data.partition", settings.partition, str(error)) from error
-        allowed = "some class falls to more nodes than it has examples; take less, or fewer clients"
+        allowed = "some class falls to more nodes than it has examples: take fewer classes per node, or fewer clients"
         raise SettingError("data.classes_per_node", settings.classes_per_node, allowed) from error
     rows, offsets = joined(parts, examples=len(labels))
     log.info(

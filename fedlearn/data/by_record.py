@@ -37,7 +37,9 @@ def partitioned_by_record(dataset: Dataset, settings: DataSettings, num_partitio
     """Return the table in which each record has drawn its node, by shares that depend on the record's class alone."""
     name, train = settings.partition, dataset.train
     if json.loads(settings.partition_options or "{}"):
-        raise SettingError("data.partition_options", settings.partition_options, f"{name} by records has none")
+        raise SettingError(
+            "data.partition_options", settings.partition_options, f"{name}, where each record draws its node, has none"
+        )
     if name == "natural":
         nodes = groups_of(dataset, num_partitions)
     else:
@@ -66,7 +68,7 @@ def _declared_classes(dataset: Dataset, settings: DataSettings) -> tuple[NDArray
     if name not in ("dirichlet", "pathological"):
         return np.zeros(len(train), np.int64), 1
     if train.targets.ndim > 1 or (spec.target_bounds is None and not spec.classes):
-        allowed = f"{dataset.name!r} declares neither classes nor bounds that it could skew: take iid or natural"
+        allowed = f"{dataset.name!r} declares neither classes nor bounds of its target to skew: take iid or natural"
         raise SettingError("data.partition", name, allowed)
     if spec.target_bounds is None:
         return train.targets.astype(np.int64), spec.classes
@@ -93,5 +95,5 @@ def _shares_of_nodes(settings: DataSettings, classes: int, nodes: int, seed: int
             others = (node + 1 + rng_for(seed, purpose="classes", node=node).permutation(classes - 1)) % classes
             has[[node % classes, *others[: settings.classes_per_node - 1]], node] = 1
         return has
-    allowed = f"by it one record more moves others, which a private model may not: take {', '.join(BY_RECORD)}"
+    allowed = f"with it one record more would move others, which a private model forbids: take {', '.join(BY_RECORD)}"
     raise SettingError("data.partition", name, allowed)

@@ -79,7 +79,7 @@ def cached(name: str, key: str, make: Callable[[], Arrays]) -> Entry:
     if _as_it_is.get():
         raise DataNotFound(f"{name}: it is not in the cache {named_cache()}, and only a run puts it there")
     if why := why_not_ours(named_cache()):
-        _say(f"{why}: nothing is read there nor kept; set FEDLEARN_CACHE to a folder that only you can write to")
+        _say(f"{why}: it is neither read nor written; set FEDLEARN_CACHE to a folder that only you can write to")
     with _cache_errors():
         folder = cache_folder()
     arrays = make()

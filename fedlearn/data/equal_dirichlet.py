@@ -43,7 +43,7 @@ def equal_dirichlet(
     """
     labels = dataset.train.labels
     if dataset.train.targets.ndim > 1:
-        allowed = f"it skews labels, and {dataset.name!r} has several an example: take iid or natural"
+        allowed = f"it skews labels, and an example of {dataset.name!r} has several: take iid or natural"
         raise SettingError("data.partition", "equal-dirichlet", allowed)
     most = len(labels) // clients
     if size > most:

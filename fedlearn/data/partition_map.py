@@ -36,7 +36,9 @@ def groups_of(dataset: Dataset, num_partitions: int) -> NDArray[np.int64]:
     """
     groups = dataset.train.groups
     if groups is None:
-        raise SettingError("data.partition", "natural", f"{dataset.name!r} does not say whose its examples are")
+        raise SettingError(
+            "data.partition", "natural", f"{dataset.name!r} has no groups: take another partition, or data with groups"
+        )
     if num_partitions > dataset.spec.groups:
         allowed = f"at most {dataset.spec.groups}, the number of groups of {dataset.name!r}"
         raise SettingError("clients", num_partitions, allowed)
@@ -67,7 +69,7 @@ def node_of_each(file: Path, examples: int) -> NDArray[np.int64]:
         if not _is_count(node):
             raise UsageError(f"{file}, {place}: node {node!r}: it must be an integer from 0")
         if nodes[example] not in (NO_NODE, node):
-            raise UsageError(f"{file}, {place}: example {example} is with node {nodes[example]} already")
+            raise UsageError(f"{file}, {place}: example {example} has node {nodes[example]} already")
         nodes[example] = node
     return nodes
 
@@ -140,7 +142,7 @@ def rows_of_each(returned: object, *, name: str, nodes: int, examples: int) -> l
     parts = [np.asarray(rows, np.int64).reshape(-1) for rows in returned]
     whole = np.concatenate(parts)
     if len(outside := whole[(whole < 0) | (whole >= examples)]):
-        raise wrong(f"it gave example {outside[0]}: they are 0 to {examples - 1}")
+        raise wrong(f"it gave example {outside[0]}: examples are 0 to {examples - 1}")
     counts = np.bincount(whole, minlength=examples)
     if counts.max(initial=0) > 1:
         raise wrong(f"it gave example {int(counts.argmax())} to two nodes, or twice to one")

@@ -89,7 +89,7 @@ def partition_table(
         allowed = f"{name} has none; data.alpha, data.classes_per_node and data.shards_per_node are settings"
         raise SettingError("data.partition_options", settings.partition_options, allowed)
     if is_map(name) and json.loads(settings.partition_options or "{}"):
-        allowed = "a file that says who has what takes none"
+        allowed = "a file with the node of each example takes none"
         raise SettingError("data.partition_options", settings.partition_options, allowed)
     if by_record and settings.node_test_share:
         allowed = "no node measures a private model: leave it at 0"
@@ -108,7 +108,7 @@ def partition_table(
 def _of_made(dataset: Dataset, made: Made, settings: DataSettings, num_partitions: int) -> PartitionTable:
     """Return the table of a data set that is made node by node; its size does not grow with the number of nodes."""
     if settings.partition not in EVEN:
-        allowed = f"{dataset.name!r} is made node by node: leave it at iid; how nodes differ is said by data.options"
+        allowed = f"{dataset.name!r} is made node by node: leave it at iid, and set by data.options how nodes differ"
         raise SettingError("data.partition", settings.partition, allowed)
     most = len(dataset.train) // made.per_node
     if not 1 <= num_partitions <= most:

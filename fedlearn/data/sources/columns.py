@@ -122,7 +122,7 @@ class _Chosen:
             raise UsageError(f"{path} has no {'rows' if names else 'columns to learn from'}")
         columns = [_values(table, name, self.size) for name in names]
         if len(columns) > 1 and any(column.ndim > 1 for column in columns):
-            raise UsageError(f"{path}: a column of pictures or lists is learned from alone: name it by inputs")
+            raise UsageError(f"{path}: a column of pictures or lists must be the only input: name it by inputs")
         X = columns[0] if columns[0].ndim > 1 else np.column_stack([column.astype(np.float32) for column in columns])
         y = _labels(table, self.target)
         groups = None if self.groups is None else _labels(table, self.groups)

@@ -174,7 +174,7 @@ class Declared:
         given = self.classes if isinstance(self.classes, int) else len(names)
         count = given or (vocabulary if targets[0].ndim > 1 else 0) or max(int(target.max()) for target in targets) + 1
         if count < 2:
-            raise self.wrong("y holds one class: there must be two, or say how many there are by classes=")
+            raise self.wrong("y holds one class: there must be two, or give their number by classes=")
         return count
 
     def _vocabulary(self, inputs: list[NDArray[Any]], targets: list[NDArray[Any]]) -> int:

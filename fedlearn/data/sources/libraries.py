@@ -46,8 +46,8 @@ def from_torch(
     others
         Other keywords of `from_arrays`.
     """
-    X, y = _drawn(train, size)
-    X_test, y_test = (None, None) if test is None else _drawn(test, size)
+    X, y = _read(train, size)
+    X_test, y_test = (None, None) if test is None else _read(test, size)
     names = _names(train) if y.dtype.kind in "iu" else None
     if y_test is not None and names is not None and y_test.dtype.kind in "iu":
         y_test = by_names(y_test, _names(test), names, name)
@@ -158,7 +158,7 @@ def _loaded(name: str, config: str | None) -> Any:
 
         return load_dataset(name, config)
     except Exception as error:  # raised by the library, its HTTP client or the data set's own files
-        raise DataNotFound(f"{name!r} could not be had from the Hugging Face Hub: {one_line(error)}") from error
+        raise DataNotFound(f"{name!r} could not be loaded from the Hugging Face Hub: {one_line(error)}") from error
 
 
 def _columns(part: Any, name: str, inputs: list[str], target: str, groups: str | None, size: Size | None) -> Any:
@@ -170,7 +170,7 @@ def _columns(part: Any, name: str, inputs: list[str], target: str, groups: str |
     return X, np.asarray(part[target]), None if groups is None else np.asarray(part[groups])
 
 
-def _drawn(data: Any, size: Size | None) -> tuple[NDArray[Any], NDArray[Any]]:
+def _read(data: Any, size: Size | None) -> tuple[NDArray[Any], NDArray[Any]]:
     if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
         raise UsageError(
             f"from_torch: {type(data).__name__} is a stream, which has no length and no index: give a list of what it "
@@ -178,7 +178,7 @@ def _drawn(data: Any, size: Size | None) -> tuple[NDArray[Any], NDArray[Any]]:
         )
     pairs = [data[place] for place in range(len(data))]
     if not pairs or not isinstance(pairs[0], tuple | list) or len(pairs[0]) < 2:
-        raise UsageError("from_torch: each entry must be a pair of an input and what is to be learned of it")
+        raise UsageError("from_torch: each entry must be a pair of an input and a target")
     X = _stacked([pair[0] for pair in pairs], "from_torch", size)
     y = np.array([np.asarray(pair[1]) for pair in pairs])
     if hasattr(pairs[0][0], "detach") and X.ndim == 4 and X.shape[1] <= MOST_CHANNELS:

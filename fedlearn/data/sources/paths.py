@@ -70,7 +70,7 @@ def from_path(name: str, data_dir: str, options: Options) -> Dataset:
     path = _found(name, data_dir)
     read = _reader_of(path)
     if read is None:
-        raise SettingError("data.dataset", name, f"a file of data ends in {', '.join(READERS)}")
+        raise SettingError("data.dataset", name, f"a data file must end in {', '.join(READERS)}")
     if read is from_npz:  # its options are the parameters of from_arrays
         return from_npz(path, **options_for(from_arrays, options, setting="data.options", reserved=("name", *ARRAYS)))
     return read(path, **_checked(read, options))

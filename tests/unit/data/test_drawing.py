@@ -139,7 +139,7 @@ def test_draws_are_even():
 @pytest.mark.parametrize("scheme", [*sorted(set(PARTITIONS) - set(BY_RECORD)), "shard", "who.csv", "os:getcwd"])
 def test_a_scheme_that_would_move_others_is_refused_for_a_private_model(table, lines, scheme):
     config = config_from({"model.name": "dp-naive-bayes", "data.dataset": table(lines[:99]), "data.partition": scheme})
-    with pytest.raises(SettingError, match="one record more moves others, which a private model may not: take iid"):
+    with pytest.raises(SettingError, match="would move others, which a private model forbids: take iid"):
         partitions_of(config)
 
 
