@@ -186,21 +186,21 @@ LEAKS = (
     ),
     Mend(
         "13", "fedlearn/data/partitioning.py",
-        "if by_record or (isinstance(dataset, TableDataset) and", "if num_partitions < 0 or (not by_record and",
+        "if by_record or (dataset.schema is not None and", "if num_partitions < 0 or (not by_record and",
         f"{DRAWING}::test_one_line_less_in_a_file_moves_no_other_between_nodes",
     ),
     Mend(
-        "13", "fedlearn/data/partitioning.py",
+        "13", "fedlearn/data/by_record.py",
         "QUANTILES, 0, QUANTILES - 1)\n", "QUANTILES, 0, QUANTILES - 1)\n    tenth = train.labels\n",
         f"{DRAWING}::test_tenths_of_a_target_are_those_of_its_declared_bounds",
     ),
     Mend(
-        "14", "fedlearn/data/tables.py",
+        "14", "fedlearn/data/column_files.py",
         "pc.if_else(is_number, cells, None)", "cells",
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),
     Mend(
-        "14", "fedlearn/data/tables.py",
+        "14", "fedlearn/data/column_files.py",
         "line if _cells(line) == len(found) else empty", "line",
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),

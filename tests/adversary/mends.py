@@ -212,7 +212,7 @@ MENDS = (
     ),
     Mend(
         "C3", "fedlearn/data/cache.py",
-        "            _compare(entry)\n", "",
+        "            compare(entry)\n", "",
         f"{STORED}::test_c3_spoiled_cache_is_never_used",
     ),
     Mend(
@@ -601,12 +601,12 @@ MENDS = (
         "unit/data/test_cache.py::test_where_no_folder_is_ours_it_is_made_in_memory",
     ),
     Mend(
-        "H2", "fedlearn/data/cache.py", "        with open_ours(root, place, f\"{name}.npy\") as file:\n",
+        "H2", "fedlearn/data/entries.py", "        with open_ours(root, place, f\"{name}.npy\") as file:\n",
         "        with (root / place / f\"{name}.npy\").open(\"rb\") as file:\n",
         "unit/data/test_cache.py::test_what_others_can_have_written_is_made_anew",
     ),
     Mend(
-        "H3", "fedlearn/data/cache.py", "        _clear(folder)\n", "        pass\n",
+        "H3", "fedlearn/data/aside.py", "        _clear(folder)\n", "        pass\n",
         "unit/data/test_cache.py::test_what_a_killed_writer_has_left_is_removed",
     ),
     Mend(
@@ -836,7 +836,7 @@ MENDS = (
         "unit/models/test_states.py::test_arrays_that_must_not_be_written_to_are_copied",
     ),
     Mend(
-        "I1", "fedlearn/data/tables.py",
+        "I1", "fedlearn/data/schema_file.py",
         "tomllib.loads(text_of(path))",
         "tomllib.loads(path.read_text(encoding=\"utf-8\"))",
         "unit/data/sources/test_files.py::test_what_is_no_regular_file_is_one_line_at_once",
@@ -908,7 +908,7 @@ MENDS = (
         "unit/data/sources/test_files.py::test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded",
     ),
     Mend(
-        "I10", "fedlearn/data/cache.py",
+        "I10", "fedlearn/data/entries.py",
         "_hash(os.fsencode(f'{FORMAT}/{key}'))",
         "_hash(f'{FORMAT}/{key}'.encode())",
         "unit/data/sources/test_files.py::test_names_that_are_no_utf8_are_read",
@@ -926,7 +926,7 @@ MENDS = (
         "unit/data/sources/test_files.py::test_sixteen_bits_are_scaled_by_their_range",
     ),
     Mend(
-        "I13", "fedlearn/data/sources/declared.py",
+        "I13", "fedlearn/data/sources/as_arrays.py",
         "return frame.select(list(names)) if hasattr(frame, \"column_names\") else frame[list(names)]",
         "return frame",
         "unit/data/sources/test_like.py::test_a_test_frame_with_its_columns_in_another_order_is_put_in_ours",
@@ -968,9 +968,9 @@ MENDS = (
         "unit/data/sources/test_files.py::test_decimals_are_numbers",
     ),
     Mend(
-        "I17", "fedlearn/data/sources/declared.py",
-        "if (missing := first_missing(array)) is not None:\n                raise self.wrong(f\"{name}: ex",
-        "if (missing := None) is not None:\n                raise self.wrong(f\"{name}: ex",
+        "I17", "fedlearn/data/sources/as_arrays.py",
+        "if (missing := first_missing(array)) is not None:\n            raise wrong(f\"{name}: ex",
+        "if (missing := None) is not None:\n            raise wrong(f\"{name}: ex",
         "unit/data/sources/test_arrays.py::test_wrong_arrays_are_refused_in_one_line",
     ),
     Mend(
