@@ -114,7 +114,7 @@ def of_adult(cell: Cell) -> tuple[float, int]:
         kind = {"dp-boosting": DPBoostingClassifier, "dp-naive-bayes": DPNaiveBayes}[cell.model]
         assert data.schema is not None
         declared = declared_of(data.schema) | {"classes": list(range(len(data.schema.classes)))}
-        model = kind(cell.epsilon, **declared, noise="seeded", random_state=cell.seed)
+        model = kind(epsilon=cell.epsilon, **declared, noise="seeded", random_state=cell.seed)
         guess = model.fit(data.train.inputs, data.train.targets).predict(data.test.inputs)
         return float((guess == data.test.targets).mean()), 0
     with TemporaryDirectory() as folder:
@@ -135,7 +135,9 @@ def of_california(cell: Cell) -> tuple[float, int]:
     width = TARGET_BOUNDS[1] - TARGET_BOUNDS[0]
     if cell.trust == CHOOSES:
         declared = declared_of(schema) | {"target_bounds": TARGET_BOUNDS}
-        model = DPBoostingRegressor(cell.epsilon, **declared, noise="seeded", random_state=10 * cell.seed + cell.fold)
+        model = DPBoostingRegressor(
+            epsilon=cell.epsilon, **declared, noise="seeded", random_state=10 * cell.seed + cell.fold
+        )
         return float(np.abs(model.fit(train.inputs, train.targets).predict(X[held]) - y[held]).mean() / width), 0
     data = Dataset.of_table("california", train, test, schema, "made")
     return federated(data, cell)

@@ -30,7 +30,7 @@ from fedlearn.models.torch_model import TorchModel
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import PlannedPoint, points_of
-from fedlearn.words.metrics import ACCURACY
+from fedlearn.words.metric import ACCURACY
 from fedlearn.words.state import Array, State
 
 LIAR = 0  # its partition

@@ -18,7 +18,8 @@ from fedlearn.data.partition_map import is_map
 from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Ensemble, Planned, Tryable
 from fedlearn.words.errors import SettingError, said
-from fedlearn.words.metrics import EPSILON, Metrics
+from fedlearn.words.metric import EPSILON
+from fedlearn.words.metrics import Metrics
 from fedlearn.words.state import State, UpdateKind
 
 TRIED = 2  # examples: normalisation over a batch needs more than one

@@ -25,13 +25,14 @@ from fedlearn.config import config_from
 from fedlearn.data import aside, cache
 from fedlearn.engine import inline
 from fedlearn.runs import checkpoint, files
-from fedlearn.runs import folder as run_folder
-from fedlearn.runs.checkpoint import CHECKPOINT, RunStore
-from fedlearn.runs.folder import EVENTS, RunFolder
+from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import COLUMNS, RoundRecord
 from fedlearn.runs.log import EventLog, EventTail
 from fedlearn.runs.memories import packed, unpacked
+from fedlearn.runs.names import CHECKPOINT, EVENTS
 from fedlearn.runs.nodes import NodeTable
+from fedlearn.runs.settings import kept_settings
 from fedlearn.words.errors import CheckpointError, FedlearnError, RunFailed, SettingError, UsageError
 from tests.adversary import crashes, tiny
 
@@ -59,8 +60,7 @@ def state_of(number):
 
 
 def store_of(folder, config):
-    kept = getattr(run_folder, "kept_settings", None)  # not there in older versions, which this must fail with
-    return RunStore(folder, settings=kept(config)) if kept else RunStore(folder)
+    return RunStore(folder, settings=kept_settings(config))
 
 
 def save(store, number):

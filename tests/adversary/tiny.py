@@ -17,7 +17,8 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.models.base import Evaluation
 from fedlearn.models.spec import ModelSpec
 from fedlearn.words.cohort import At
-from fedlearn.words.metrics import EPSILON, TRAIN_LOSS, Metric, Metrics
+from fedlearn.words.metric import EPSILON, TRAIN_LOSS, Metric
+from fedlearn.words.metrics import Metrics
 from fedlearn.words.state import State, UpdateKind
 from server.attempt import NotCommitted
 from server.collecting import collect

@@ -34,7 +34,7 @@ from fedlearn.privacy.audit.replay import Draw, Pair, Record, booked_by_lines, m
 from fedlearn.private_trees.classes.replays import PAID
 from fedlearn.words.cohort import fewest_reports
 from fedlearn.words.errors import SettingError
-from fedlearn.words.metrics import EPSILON
+from fedlearn.words.metric import EPSILON
 from fedlearn.words.state import State
 
 BOUNDS = {"a": (0.0, 1.0)}
