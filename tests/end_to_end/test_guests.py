@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -42,8 +41,7 @@ def test_a_guest_makes_the_same_bytes_on_every_engine(execute, settings):
 @pytest.mark.parametrize("settings", GUESTS.values(), ids=GUESTS)
 def test_a_guest_that_was_killed_resumes_to_the_same_bytes(command, execute, settings):
     killed = command({**settings, "engine.name": "inline"})
-    while killed.run.committed < 2 and killed.process.poll() is None:
-        time.sleep(0.002)
+    killed.wait_for_round(2)
     killed.signal(signal.SIGKILL)
     assert 2 <= killed.run.committed < settings["rounds.total"]
     assert execute(settings, out=killed.run.folder).sha == execute(settings, engine="inline").sha
