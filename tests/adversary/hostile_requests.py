@@ -140,7 +140,7 @@ class Attacker:
     # --- taking part --------------------------------------------------------------------------------------------------
 
     def take_part(self) -> None:
-        """Be a node that hears what it is asked; until `leave`."""
+        """Be a node that receives messages, until `leave`."""
         activation = fleet_pb2.ActivateNodeRequest(public_key=self.public, heartbeat_interval=30.0)
         answered = ("", b"")
 
@@ -154,7 +154,7 @@ class Attacker:
         threading.Thread(target=self._hear, daemon=True).start()
 
     def leave(self) -> None:
-        """Hear no more."""
+        """Stop receiving messages."""
         self._over.set()
 
     def _hear(self) -> None:
@@ -372,7 +372,7 @@ def holding(*children: Tree, root: str = "") -> Tree:
 
 
 def lie(record: Any) -> Tree:
-    """Return the object of a record that somebody else sends, with a child that nobody has."""
+    """Return the object of a record that another node sends, with a child that does not exist."""
     return Tree(object_id=record if isinstance(record, str) else record.object_id, children=[Tree(object_id=name())])
 
 

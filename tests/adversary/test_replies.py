@@ -1,4 +1,4 @@
-"""What one node answers over a network costs that node, and nobody else; the words are those of the list of faults."""
+"""A bad answer over a network fails its own node and no other; the words are those of the list of faults."""
 
 from __future__ import annotations
 

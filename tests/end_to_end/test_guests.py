@@ -1,4 +1,4 @@
-"""Guests: algorithms that live outside this repository, in files of at most 70 lines, and touch nothing in it."""
+"""Algorithms that live outside this repository, in files of at most 70 lines, and change no file in it."""
 
 from __future__ import annotations
 

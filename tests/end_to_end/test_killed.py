@@ -1,4 +1,4 @@
-"""A run that was killed leaves nothing behind but its folder, and goes on from there to the same bytes."""
+"""A run that was killed leaves only its folder behind, and resumes from there to the same bytes."""
 
 from __future__ import annotations
 

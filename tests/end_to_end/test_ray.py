@@ -1,4 +1,4 @@
-"""``--engine ray``: the same bytes, clients that die or raise, Ctrl-C, kill -9, and nothing left behind."""
+"""``--engine ray``: the same bytes, clients that die or raise, Ctrl-C, kill -9, and no file or process left behind."""
 
 from __future__ import annotations
 

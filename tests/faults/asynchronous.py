@@ -115,7 +115,7 @@ def every_report_ends_as_it_must(ended: Ended) -> Iterator[str]:
 
 
 def _allowed(ended: Ended, asked: Asked) -> set[str]:
-    """Return how a report may end that nobody gives up before; while it pauses, or nodes measure, no server looks.
+    """Return the possible outcomes of a report; the server does not look while it pauses, or while nodes measure.
 
     Where the clock jumps while states are sent out, some nodes get theirs when their time is over.
     """
@@ -142,7 +142,7 @@ def _given_up(ended: Ended, seen: Seen, event: dict[str, Any]) -> str | None:
 
 
 def everybody_is_told(ended: Ended) -> Iterator[str]:
-    """Who is late or refused hears so, and who is abandoned, unless it is at work again; others hear nothing."""
+    """Late, refused and abandoned nodes are notified, the latter unless they are at work again; other nodes are not."""
     if ended.schedule.kills:
         return
     told = Counter(ended.network.told)

@@ -69,7 +69,7 @@ CHEAPER = {
        for module in (fedlearn.plugging.registry, fedlearn.folding.fold, fedlearn.folding.plan, server.exchange)},
     (server.draws, "seeded_globals"): lambda seed, held=(): _Seeded(seed),  # of torch's and NumPy's nothing is drawn
 }  # fmt: skip
-"""What takes time and finds nothing: so the server looks for answers a tenth as often."""
+"""Parts that take time and find no mistake, replaced: so the server looks for answers ten times less often."""
 
 
 class _Seeded:

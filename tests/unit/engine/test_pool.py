@@ -1,4 +1,4 @@
-"""The pool: tasks are done whatever happens to workers, and nothing is left of those that are gone."""
+"""The pool does its tasks whatever happens to workers, and leaves no trace of workers that have ended."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_an_evaluation_hangs_where_nothing_has_ended_for_as_long_as_nodes_have_t
 
 
 def test_many_calls_may_take_longer_together_than_one_may(pool_of, monkeypatch, caplog):
-    """Each call that ends shows that nothing hangs."""
+    """Each call that ends shows that the calls do not hang."""
     monkeypatch.setattr(grid, "LEAST_PATIENCE", 1.0)
     pool = pool_of(1)
     calls(pool, "total", (1,))

@@ -1,4 +1,4 @@
-"""What the ray engine says before it starts anything, and what it leaves: nothing."""
+"""The ray engine checks before it starts, and leaves no file or process behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays cross a network in boxes, and nobody but the grid and the node's mod notices."""
+"""Arrays cross a network in boxes, which only the grid and the node's mod see."""
 
 from __future__ import annotations
 
