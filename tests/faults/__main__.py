@@ -77,7 +77,7 @@ def tell(seed: int) -> list[str]:
         schedule = shrunk(schedule)
         lines = broken_by(schedule)
     try:
-        ended = run(schedule, is_told=True)
+        ended = run(schedule, with_story=True)
         story, failed = ended.story, ended.failed
     except Exception as error:
         story, failed = [], repr(error)

@@ -141,7 +141,7 @@ def _given_up(ended: Ended, seen: Seen, event: dict[str, Any]) -> str | None:
     return None
 
 
-def everybody_is_told(ended: Ended) -> Iterator[str]:
+def everybody_with_story(ended: Ended) -> Iterator[str]:
     """Late, refused and abandoned nodes are notified, the latter unless they are at work again; other nodes are not."""
     if ended.schedule.kills:
         return
@@ -206,6 +206,6 @@ def _endings(seen: Seen) -> list[dict[str, Any]]:
 
 CHECKS = (
     a_state_is_that_of_what_counts, no_report_counts_twice, none_counts_that_is_too_stale,
-    no_more_are_at_work_than_are_wanted, every_report_ends_as_it_must, everybody_is_told,
+    no_more_are_at_work_than_are_wanted, every_report_ends_as_it_must, everybody_with_story,
     a_quorum_of_the_buffer_is_committed, it_waits_for_nobody_for_ever,
 )  # fmt: skip
