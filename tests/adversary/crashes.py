@@ -239,7 +239,7 @@ def difference(found: Mapping[str, str], expected: Mapping[str, str]) -> str:
 
 
 def unpaid(folder: Path) -> str:
-    """Return what is wrong with what the nodes of a private run have paid for; empty if nothing.
+    """Return what is wrong with the ledgers of the nodes of a private run; empty if they are right.
 
     An answer is told by the norm that the log has of it. Each that was ever written down was paid for, and no other.
     """

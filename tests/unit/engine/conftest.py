@@ -62,7 +62,7 @@ def inline() -> InlineGrid:
 
 
 class LocalRunner:
-    """Runs nodes in this process, on copies, as an actor gets them; what would end or block an actor is only told."""
+    """Runs nodes in this process, on copies, as an actor gets them; imitates what would end or block an actor."""
 
     def run(self, message, context, *, seconds):
         message, context = pickle.loads(pickle.dumps((message, context)))

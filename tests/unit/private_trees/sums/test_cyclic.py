@@ -1,4 +1,4 @@
-"""Boosting by sums alone: what is asked, how the order follows from noisy sums, and that nothing else does."""
+"""Boosting by sums: its questions, and its order, which follows from the noisy sums alone."""
 
 from __future__ import annotations
 
