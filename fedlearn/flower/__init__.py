@@ -6,9 +6,14 @@ deployment needs, are imported by name.
 
 import os
 
-from fedlearn.flower.telemetry import SILENT
-
-os.environ.update({**SILENT, **os.environ})  # before they are imported
+os.environ.update(  # before Flower and Ray are imported: they send nothing home, unless the user has set it otherwise
+    {
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        **os.environ,
+    }
+)
 
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.common.constant import ErrorCode  # in a reply's Error

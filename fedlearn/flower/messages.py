@@ -15,8 +15,6 @@ from flwr.app.metadata import Metadata  # needed to name our own message ids
 from flwr.supercore.run import Run  # `Grid.run` must return one
 from flwr.supercore.task_identity import TaskIdentity  # Message() reads it for its sender
 
-from fedlearn.flower.telemetry import keep_silent
-
 SERVER_NODE_ID = 1
 RUN_ID = 1
 
@@ -41,7 +39,6 @@ _ids = _Ids()
 
 def enter_run() -> None:
     """Tell Flower who this process is, so that ``Message(content, node, type)`` works outside its own runtime."""
-    keep_silent()
     TaskIdentity.run_id = RUN_ID
     TaskIdentity.node_id = SERVER_NODE_ID
     TaskIdentity.task_id = 1

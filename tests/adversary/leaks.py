@@ -36,8 +36,8 @@ REQUIRES = 'require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a pr
 
 LEAKS = (
     Mend(
-        "1", "client/app.py",
-        "    if is_private(config):\n        raise Withheld(NOT_MEASURED)\n", "",
+        "1", "client/handlers/evaluation.py",
+        "        if is_private(visit.config):\n            raise Withheld(NOT_MEASURED)\n", "",
         f"{APP}::test_a_node_of_a_private_model_measures_nothing_whoever_asks",
     ),
     Mend(
@@ -52,7 +52,7 @@ LEAKS = (
     ),
     Mend(
         "2", "client/discretion.py",
-        '    if not (context.node_config.get("own-data") or is_private(config)):', "    if not is_private(config):",
+        "    if not (visit.holds_own_data or is_private(config)):", "    if not is_private(config):",
         f"{APP}::test_no_cell_leaves_a_node_with_own_data_whatever_it_trains",
     ),
     Mend(
@@ -159,8 +159,9 @@ LEAKS = (
         f"{CLASSES}::test_no_record_can_make_a_fit_fail",
     ),
     Mend(
-        "10", "client/app.py",
-        "    elif not len(examples_of(context)):", "    if not len(examples_of(context)):",
+        "10", "client/handlers/selection.py",
+        "return why_not or _why_not_published(visit)\n", 
+        'return why_not or _why_not_published(visit) if len(examples_of(visit)) else "none"\n',
         f"{APP}::test_a_private_node_without_examples_does_as_one_with_examples",
     ),
     Mend(
@@ -176,7 +177,7 @@ LEAKS = (
     ),
     Mend(
         "12", "client/node.py",
-        "    if _is_private(config):\n        count =", "    if not config.data.node_test_share:\n        count =",
+        "    if is_private(config):\n        count =", "    if not config.data.node_test_share:\n        count =",
         f"{TABLE}::test_all_rows_are_trained_on_whatever_share_the_server_wants_held_out",
     ),
     Mend(
@@ -206,12 +207,12 @@ LEAKS = (
     ),
     Mend(
         "15", "server/app.py",
-        "            config = without_exact(config, test_is_public=traits.test_is_public)\n", "",
+        "        config = without_exact(config, test_is_public=traits.test_is_public)\n", "",
         f"{SUMS}::test_under_noise_that_protects_nothing_exact_of_private_rows_leaves",
     ),
     Mend(
         "15", "server/app.py",
-        '                fingerprint = ""', "                pass",
+        '            fingerprint = ""', "            pass",
         f"{SUMS}::test_under_noise_that_protects_nothing_exact_of_private_rows_leaves",
     ),
     Mend(
@@ -231,8 +232,8 @@ LEAKS = (
     ),
     Mend(
         "16", "client/ledger.py",
-        "if len(training_set(context)) < policy.least_records:",
-        'if len(__import__("client.node").node.examples_of(context)) < policy.least_records:',
+        "if len(training_set(visit)) < policy.least_records:",
+        'if len(__import__("client.node").node.examples_of(visit)) < policy.least_records:',
         f"{PURSE}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
     ),
     Mend(
@@ -242,8 +243,8 @@ LEAKS = (
     ),
     Mend(
         "17", "client/policy.py",
-        "return context.node_config.get(SIMULATED) is not True",
-        'return bool(context.node_config.keys() - {"partition-id", "num-partitions", "device", SIMULATED})',
+        "return visit.context.node_config.get(SIMULATED) is not True",
+        'return bool(visit.context.node_config.keys() - {"partition-id", "num-partitions", "device", SIMULATED})',
         f"{PURSE}::test_a_real_node_without_a_ledger_refuses_distributed_noise_too",
     ),
     Mend(
@@ -253,8 +254,8 @@ LEAKS = (
     ),
     Mend(
         "18", "client/ledger.py",
-        'str(context.node_config.get("data-name", ""))',
-        'str(context.node_config.get("data-name", "")) + f"-{partition_id_of(context)}"',
+        'str(node_config.get("data-name", ""))',
+        'str(node_config.get("data-name", "")) + f"-{visit.partition_id}"',
         f"{PURSE}::test_shares_of_one_table_pay_from_one_ledger",
     ),
     Mend(
@@ -300,7 +301,7 @@ LEAKS = (
     ),
     Mend(
         "21", "client/policy.py",
-        "and not _asks_ours(message):", "and not message:",
+        '("" if _asks_ours(visit) else CODE_NOT_ALLOWED)', '""',
         f"{PURSE}::test_a_message_names_no_code_either",
     ),
     Mend(

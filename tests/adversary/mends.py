@@ -166,7 +166,7 @@ MENDS = (
         f"{LIARS}::test_B3_a_metric_that_cannot_be_is_not_counted_and_its_node_is_named",
     ),
     Mend(
-        "B3", "server/phases/evaluation.py",
+        "B3", "server/phases/answers.py",
         "or metric.in_range(value) is None:", "or value is None:",
         f"{LIARS}::test_B3_a_node_that_lies_about_its_evaluation_is_not_counted_and_is_named",
     ),
@@ -248,12 +248,12 @@ MENDS = (
     ),
     Mend(
         "C7", "server/phases/reporting.py",
-        "        if heard:\n            run.keep_paid()\n", "",
+        "        if came:\n            run.keep_paid()\n", "",
         f"{STORED}::test_c7_a_private_run_that_is_killed_has_paid_for_every_answer_that_was_written_down",
     ),
     Mend(
-        "C8", "client/mods.py",
-        "_owed_before(round_number, memory) if is_private(config) else memory", "memory",
+        "C8", "client/answer.py",
+        "_owed_before(visit) if is_private(visit.config) else memory", "memory",
         f"{STORED}::test_c8_a_private_run_that_is_killed_and_owes_a_residual_comes_to_the_same_bytes",
     ),
     Mend(
@@ -267,7 +267,7 @@ MENDS = (
         f"{POOL}::test_a_call_that_hangs_is_made_again_by_another_worker",
     ),
     Mend(
-        "D3", "fedlearn/engine/embedded/pool.py",
+        "D3", "fedlearn/engine/embedded/worker_process.py",
         "        _give_up_after(PATIENCE, self.pipe)\n", "",
         f"{POOL}::test_a_stopped_worker_that_is_sent_more_than_a_pipe_takes_is_replaced",
     ),
@@ -297,7 +297,7 @@ MENDS = (
         f"{NODES}::test_E2_fewer_invited_than_must_be_ready_is_refused_before_the_start",
     ),
     Mend(
-        "E3", "server/phases/evaluation.py",
+        "E3", "server/phases/answers.py",
         'range(len(messages)), book="down")', 'range(len(messages)), book="")',
         f"{COUNTS}::test_E3_every_byte_is_counted_those_of_evaluations_on_nodes_too",
     ),

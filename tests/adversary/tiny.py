@@ -18,9 +18,10 @@ from fedlearn.models.spec import ModelSpec
 from fedlearn.words.cohort import At
 from fedlearn.words.metrics import EPSILON, TRAIN_LOSS, Metric, Metrics
 from fedlearn.words.state import State, UpdateKind
-from server.collecting import NotCommitted, collect
-from server.committing import abandon
-from server.schedules.synchronous import Synchronous, committed_or_not
+from server.attempt import NotCommitted
+from server.collecting import collect
+from server.committing import abandon, committed_or_not
+from server.schedules.synchronous import Synchronous
 from tests.oracles import forests
 
 SIZE = 12

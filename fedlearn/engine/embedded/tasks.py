@@ -14,6 +14,9 @@ from fedlearn.plugins import CLIENT_APP
 from fedlearn.words.cohort import Member, NodeReport
 from fedlearn.words.errors import FedlearnError
 
+NOBODY = -1  # in place of a node: none is running
+TOGETHER = -2  # in place of a node: all nodes of a task are trained at once
+
 
 class PackedMessage(NamedTuple):
     """A Flower message to a node, as it goes through a pipe.

@@ -31,7 +31,7 @@ from fedlearn.models.base import Planned
 from fedlearn.privacy import largest_loss
 from fedlearn.privacy.audit.replay import Draw, Pair, Record, booked_by_lines, made, public_of
 from fedlearn.private_trees.classes.replays import PAID
-from fedlearn.words.cohort import needed_of
+from fedlearn.words.cohort import fewest_reports
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metrics import EPSILON
 from fedlearn.words.state import State
@@ -211,7 +211,7 @@ def of_shares(name: str) -> Draw:
         number = int(rng.integers(1, min(total, MOST_RELEASED + 1) + 1))
         node = drawn.node()
         rounds = node.config.rounds
-        fewest = needed_of(rounds.quorum, needed_of(rounds.minimum_ready, node.config.goal_count))
+        fewest = fewest_reports(quorum=rounds.quorum, minimum_ready=rounds.minimum_ready, goal=node.config.goal_count)
         state = drawn.released(number - 1, fewest)
         before = _said(node, number - 1)
         others = [drawn.table(node) for _ in range(fewest - 1)]
