@@ -25,7 +25,7 @@ from client.learners.sgd import SGD
 from experiments.sweeps.command import Results, experiment
 from fedlearn.config import RunConfig
 from fedlearn.data import cifar10
-from fedlearn.data.base import Dataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically

@@ -19,7 +19,7 @@ from experiments.sweeps.command import Results, experiment
 from fedlearn.config import RunConfig, config_from
 from fedlearn.devices import load_devices
 from fedlearn.report.charts.plots import drawn, log_axis
-from fedlearn.report.points import Spread
+from fedlearn.report.numbers import Spread
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically

@@ -40,7 +40,7 @@ from fedlearn.wire.records import (
 from fedlearn.wire.reports import (
     check_seal,
     checksum_of,
-    dense_report,
+    metrics_record,
     metrics_report,
     plain_report,
     read_members,
@@ -75,8 +75,8 @@ __all__ = [
     "bytes_of_each",
     "check_seal",
     "checksum_of",
-    "dense_report",
     "evaluation",
+    "metrics_record",
     "metrics_report",
     "most_examples",
     "only",

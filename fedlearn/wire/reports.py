@@ -28,18 +28,9 @@ from fedlearn.words.metric import TRAIN_LOSS
 from fedlearn.words.state import Layout, State, Update
 
 
-def dense_report(
-    message: Message,
-    arrays: State,
-    metrics: dict[str, float],
-    num_examples: int,
-    parcels: Mapping[str, State] = MappingProxyType({}),
-) -> Message:
-    """Return a plain Flower client's answer to a training: arrays, metrics, number of examples; and further parcels."""
-    measured = MetricRecord({NUM_EXAMPLES: num_examples, **metrics})
-    others = {name: pack_arrays(each) for name, each in parcels.items()}
-    records = {ARRAYS: pack_arrays(arrays), METRICS: measured, **others}
-    return Message(flower.filled(RecordDict(), records), reply_to=message)
+def metrics_record(metrics: Mapping[str, float], num_examples: int) -> MetricRecord:
+    """Return the metrics of a plain Flower client, with the number of its examples."""
+    return MetricRecord({NUM_EXAMPLES: num_examples, **metrics})
 
 
 def report_record(instruction: Instruction, *, partition_id: int, seed: int, sends: str) -> ConfigRecord:
@@ -151,5 +142,4 @@ def plain_report(
 
 def metrics_report(message: Message, metrics: dict[str, float], num_examples: int) -> Message:
     """Return a plain Flower client's answer to an evaluation."""
-    measured = MetricRecord({NUM_EXAMPLES: num_examples, **metrics})
-    return Message(RecordDict({METRICS: measured}), reply_to=message)
+    return Message(RecordDict({METRICS: metrics_record(metrics, num_examples)}), reply_to=message)

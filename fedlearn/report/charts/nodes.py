@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedlearn.report.charts.kinds import Line, LineChart, StackedBars
 from fedlearn.report.charts.learning import thinned
-from fedlearn.report.stored import Row
+from fedlearn.report.rows import Row
 from fedlearn.runs.nodes import PARTITION, ROUND
 from fedlearn.words.metric import AFTER, BEFORE, Metric
 from fedlearn.words.metrics import Metrics

@@ -14,7 +14,7 @@ from fedlearn.config import RunConfig
 from fedlearn.report.comparing import compared, write_comparison
 from fedlearn.report.page.sections import sections_of
 from fedlearn.report.points import points_of
-from fedlearn.report.tables import points_table, rounds_table, runs_table
+from fedlearn.report.run_tables import points_table, rounds_table, runs_table
 from fedlearn.report.terminal import drawing, plain_line
 from fedlearn.runs.log import RunView
 from fedlearn.sweeps.plan import Run

@@ -17,7 +17,8 @@ from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from client.learners.stack import networks_for
 from fedlearn.config import config_from
-from fedlearn.data.base import Dataset, DataSpec, Examples
+from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.dataset import Dataset
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.stacks import FunctionalNetwork, StackedNetwork
 from fedlearn.models.torch_model import TorchModel
