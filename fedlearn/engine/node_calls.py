@@ -33,9 +33,10 @@ def partition_of(node_id: int) -> int:
 def run_node(
     client_app: ClientCall, message: Message, kept: bytes, *, num_nodes: int, settings: dict[str, Any]
 ) -> tuple[Message, bytes]:
-    """Let a virtual node handle a message; return its reply, and what it keeps now.
+    """Let a virtual node handle a message; return its reply, and its memory afterwards.
 
-    What it had kept until it failed is kept, too; what it kept before, where that cannot be read or stored.
+    A node that fails keeps the memory that it had written until then; or its old memory, where memory cannot be read
+    or stored.
     """
     try:
         context = context_of(message.metadata.dst_node_id, kept, num_nodes=num_nodes, settings=settings)
@@ -86,7 +87,7 @@ def run_nodes(
 
 
 def context_of(node_id: int, kept: bytes, *, num_nodes: int, settings: dict[str, Any]) -> Context:
-    """Return what a virtual node's client app is called with beside the message."""
+    """Return the context with which a virtual node's client app is called."""
     return Context(
         run_id=flower.RUN_ID,
         node_id=node_id,
@@ -97,20 +98,20 @@ def context_of(node_id: int, kept: bytes, *, num_nodes: int, settings: dict[str,
 
 
 def _said_to_ours(settings: Mapping[str, Any]) -> dict[str, str | bool]:
-    """Return that a virtual node is one, and computes where the run does; nothing in a foreign app's settings."""
+    """Return the entries of the node config that name device and simulation; empty for a foreign app."""
     return {"device": settings[DEVICE_SETTING], SIMULATED: True} if DEVICE_SETTING in settings else {}
 
 
 def kept_in(context: Context) -> bytes:
-    """Return what a node keeps, after its client app was called."""
+    """Return a node's memory, after its client app was called."""
     return flower.to_bytes(context.state) if context.state else b""
 
 
 def handled(client_app: ClientCall, message: Message, context: Context) -> Message:
-    """Return the client app's reply; Flower's error where it raises, asks to exit, or answers with what cannot be sent.
+    """Return the client app's reply; Flower's error where it raises, asks to exit, or its reply cannot be sent.
 
-    This is the edge of a node: whatever comes from it is its failure, not the run's. Only Ctrl-C is not its own. A
-    client that forks returns twice: what is its child ends here, as all else is its parent's.
+    This is the edge of a node: any exception but Ctrl-C is the node's failure, not the run's. A client that forks
+    returns twice: the child process ends here, as everything else belongs to its parent.
     """
     process = os.getpid()
     folder = str(context.run_config.get("out", ""))
@@ -141,17 +142,17 @@ def _sound(message: Message, reply: object, folder: str) -> Message:
         return _failed(message, error, folder)
 
 
-_told: set[tuple[str, str, int]] = set()  # errors that this process has logged: kind, file, line
+_logged: set[tuple[str, str, int]] = set()  # errors that this process has logged: kind, file, line
 
 
 def _failed(message: Message, error: BaseException, folder: str) -> Message:
-    """Return the error of a node that is being handled; of those that fail alike, the first is logged."""
+    """Return the reply for a node's exception that is being handled; of equal failures, the first is logged."""
     node_id = message.metadata.dst_node_id
     reason = told(error)
     last = traceback.extract_tb(error.__traceback__)[-1]
     kind = (type(error).__name__, last.filename, last.lineno or 0)
-    if kind not in _told:
-        _told.add(kind)
+    if kind not in _logged:
+        _logged.add(kind)
         about = (node_id, partition_of(node_id), message.metadata.message_type)
         kept = keep(error, folder)
         log.error("node=%d partition=%d type=%s: %s%s", *about, said(reason), kept, exc_info=None if kept else error)
@@ -159,5 +160,5 @@ def _failed(message: Message, error: BaseException, folder: str) -> Message:
 
 
 def error_reply(message: Message, code: int, reason: str) -> Message:
-    """Return a node's answer that says what went wrong."""
+    """Return a node's reply with an error."""
     return Message(Error(code, reason), reply_to=message)

@@ -1,6 +1,6 @@
-"""Nodes that exist only as an id and what they keep: what all simulation engines share.
+"""Virtual nodes, which exist only as an id and a memory: the common part of all simulation engines.
 
-A million nodes cost no more than a `range`; only nodes that have kept something take memory.
+A million nodes cost no more than a `range`; only nodes with a memory take space.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def expired(messages: Iterable[Message], seconds: float) -> list[Message]:
-    """Return an error for each message that nobody has answered after `seconds`, if its time is over by then."""
+    """Return an error for each unanswered message whose time to live is over after `seconds`."""
     return [
         error_reply(message, ErrorCode.MESSAGE_UNAVAILABLE, f"no answer within {message.metadata.ttl:g} s")
         for message in messages
@@ -39,7 +39,7 @@ class VirtualNodes(Grid):
     Parameters
     ----------
     num_nodes
-        How many nodes there are.
+        The number of nodes.
     settings
         The run's flat settings, which every node sees as its ``run_config``.
     """
@@ -69,7 +69,7 @@ class VirtualNodes(Grid):
 
     @property
     def offers(self) -> Offers:
-        """What it can do beyond Flower's Grid: it knows and keeps its nodes."""
+        """The grid's abilities beyond Flower's Grid: it knows its nodes and keeps their memories."""
         return Offers(partitions=self.nodes_by_partition, keep=self)
 
     def get_node_ids(self) -> range:
@@ -82,14 +82,14 @@ class VirtualNodes(Grid):
 
     @abstractmethod
     def deliver(self, messages: Sequence[Message], *, seconds: float) -> None:
-        """Have messages handled, for at most `seconds`; their replies are put into `replies`, by the messages' ids."""
+        """Have messages handled, for at most `seconds`, and put the replies into `replies`, by the messages' ids."""
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Deliver the messages; return their ids, empty where there is no such node."""
         return self._push(messages, seconds=math.inf)
 
     def named(self, message: Message) -> Message:
-        """Give a message the id by which its reply will be found."""
+        """Give a message the id by which its reply is found."""
         return flower.with_id(message)
 
     def _push(self, messages: Iterable[Message], *, seconds: float) -> list[str]:
@@ -110,11 +110,11 @@ class VirtualNodes(Grid):
         return [self.replies.pop(key) for key in message_ids if key in self.replies]
 
     def kept_by(self, node_id: int) -> bytes:
-        """Return what a node keeps now; empty where it keeps nothing."""
+        """Return a node's memory; empty where the node has none."""
         return self.kept.get(node_id, b"")
 
     def keep(self, kept: Mapping[int, bytes]) -> None:
-        """Take over what nodes keep now."""
+        """Replace the memories of nodes: node id -> memory."""
         for node_id, data in kept.items():
             if self.kept.get(node_id, b"") == data:
                 continue
@@ -125,22 +125,22 @@ class VirtualNodes(Grid):
             self._changed.add(node_id)
 
     def node_states(self) -> bytes:
-        """Return what all nodes keep, sorted by node id."""
+        """Return the memories of all nodes, sorted by node id."""
         return packed(sorted(self.kept.items()))
 
     def changed_node_states(self, *, settled: bool = True) -> bytes:
-        """Return what those nodes keep, sorted by node id, that keep something else than at the last call."""
+        """Return the memories that have changed since the last call, sorted by node id."""
         changed = set(self._changed)
-        self._changed -= changed  # before it is read: what a thread changes meanwhile is told at the next call
+        self._changed -= changed  # first: what a thread changes meanwhile is returned by the next call
         return packed((node_id, self.kept.get(node_id, b"")) for node_id in sorted(changed))
 
     def restore_node_states(self, data: bytes) -> None:
-        """Give the nodes back what `node_states` returned, and what `changed_node_states` did after that.
+        """Restore the nodes' memories from `node_states`, followed by what `changed_node_states` has returned since.
 
         Raises
         ------
         CheckpointError
-            If they cannot have returned that.
+            If the data cannot come from these two.
         """
         self.kept.clear()
         self._changed.clear()
@@ -148,19 +148,19 @@ class VirtualNodes(Grid):
             self.kept.update(unpacked(data))
         except ValueError:
             raise CheckpointError(
-                "what the nodes keep cannot be read back from the checkpoint: put back the file that was written, or "
+                "the nodes' memories cannot be read back from the checkpoint: put back the file that was written, or "
                 "begin another run"
             ) from None
 
 
 class PromptNodes(VirtualNodes):
-    """Nodes that have answered when `push_messages` returns."""
+    """Virtual nodes that have answered when `push_messages` returns."""
 
     @abstractmethod
     def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
         """Let the nodes handle the messages, for at most `seconds`, and return their replies.
 
-        A message is over when the longest time to live among the messages has passed: it is answered with an error.
+        When the longest time to live among the messages has passed, each message that is left is answered by an error.
         """
 
     def deliver(self, messages: Sequence[Message], *, seconds: float) -> None:

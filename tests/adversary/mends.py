@@ -376,8 +376,8 @@ MENDS = (
     ),
     Mend(
         "L4", "fedlearn/engine/embedded/forkserver.py",
-        "environment(**ONE_THREAD, **{SAID_IN: str(path)}):",
-        "environment(**{SAID_IN: str(path)}):\n        os.environ.update(ONE_THREAD)",
+        "environment(**ONE_THREAD, **{IMPORTS_PIPE: str(path)}):",
+        "environment(**{IMPORTS_PIPE: str(path)}):\n        os.environ.update(ONE_THREAD)",
         f"{MANY_RUNS}::test_a_run_leaves_its_callers_process_as_it_was", A_FEDERATION,
     ),
     Mend(

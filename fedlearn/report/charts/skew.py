@@ -89,7 +89,7 @@ def _counted(data: DataSettings, clients: int, seed: int) -> HeatMap:
     return HeatMap("skew", title, of_all, word, rows, counts)
 
 
-def _labels(dataset: AnyDataset, nodes: int) -> NDArray[np.int64]:
+def _labels(dataset: Dataset, nodes: int) -> NDArray[np.int64]:
     """Return the label of each training example; if examples are made node by node, only for the first nodes."""
     if dataset.made is None:
         return dataset.train.labels
