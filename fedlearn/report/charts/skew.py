@@ -18,6 +18,7 @@ from fedlearn.config import config_from
 from fedlearn.config.load import NOW_OPTIONS
 from fedlearn.config.schema import DataSettings
 from fedlearn.data.cache import as_it_is
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.partition_map import is_map
 from fedlearn.data.partitioning import PARTITIONS, partition_table
