@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.audit.replay import Draw, Pair, made, public_of
+from fedlearn.privacy.audit.pairs import Draw, Pair, made, public_of
 from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.numbers.regression import DPRegressionTree
 from fedlearn.private_trees.searching import PrivateSearch

@@ -42,7 +42,8 @@ from fedlearn.config import config_from
 from fedlearn.engine import inline
 from fedlearn.engine.apps import load_client_app, load_server_app
 from fedlearn.engine.virtual_nodes import context_of, partition_of
-from fedlearn.privacy.ledger import Ledger, Publication, bookings
+from fedlearn.privacy.bookings import Publication, bookings
+from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.checkpoint import CHECKPOINT
 from fedlearn.runs.folder import EVENTS, SETTINGS
 from fedlearn.runs.log import EventTail

@@ -443,7 +443,7 @@ MENDS = (
         "unit/private_trees/federated/test_few_records.py::test_a_skewed_number_that_noise_hides_is_guessed_as_its_median",
     ),
     Mend(
-        "O1", "fedlearn/private_trees/federated/models/sums.py",
+        "O1", "fedlearn/private_trees/federated/models/naive_bayes.py",
         "made.start = max(len(self.views.sizes), 1) if is_wide else 0", "made.start = 0 if is_wide else 0",
         "unit/private_trees/federated/test_few_records.py::test_classes_that_noise_hides_are_guessed_as_the_largest",
     ),
@@ -453,7 +453,7 @@ MENDS = (
         "unit/private_trees/federated/test_few_records.py::test_records_that_are_declared_to_be_few_are_asked_for_the_start_alone",
     ),
     Mend(
-        "O1", "fedlearn/private_trees/federated/models/forest.py",
+        "O1", "fedlearn/private_trees/federated/models/forest_classification.py",
         "size = MANY if worth >= ENOUGH else FEW if worth >= FEWEST else NONE", "size = MANY if worth else NONE",
         "unit/private_trees/federated/test_few_records.py::test_random_trees_are_as_many_and_as_deep_as_a_node_can_pay_for",
     ),
@@ -474,7 +474,7 @@ MENDS = (
         "unit/privacy/test_replay.py::test_a_sum_of_shares_is_private_if_there_are_as_many_as_were_divided_for",
     ),
     Mend(
-        "O3", "fedlearn/privacy/audit/replay.py",
+        "O3", "fedlearn/privacy/audit/pairs.py",
         "    return dict(vars(estimator))\n",
         '    return {name: value for name, value in vars(estimator).items() if name.endswith("_")}\n',
         "unit/privacy/test_replay.py::test_all_that_a_fitted_estimator_holds_is_public_whatever_its_name",

@@ -9,78 +9,20 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from types import FunctionType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.privacy.audit.pairs import Draw, Pair, changed
 from fedlearn.privacy.audit.tape import RATIOS, SELECTIONS, Call, NotAlike, Recorder, Replayer, why_too_few
-from fedlearn.privacy.mechanisms.heard import listening
+from fedlearn.privacy.mechanisms.interception import intercepted_by
 
 SLIP = 1.05  # of an epsilon; a sensitivity that is 5 % too small is the same to a mechanism
 TOLERANCE = 1e-6  # relative: utilities are floats
 CHANGED = 0.6  # share of the pairs that are not drawn anew, but made from a bad one
-
-Record: TypeAlias = tuple[NDArray[np.float64], float]  # (features,), target
-Publish: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pair:
-    """Two neighboring data sets, and what is published of them.
-
-    Parameters
-    ----------
-    publish : callable
-        From (X, y) to all that gets known: X is (rows, features), y (rows,). What it returns must be the same on both
-        data sets where the mechanisms' answers are.
-    X, y : ndarray
-        The records that both have.
-    record : tuple of ndarray and float
-        (features,) and target of the one that the first data set has besides.
-    claimed : float or callable
-        What the pair may lose, in nats; or from what was published to what it says of that.
-    other : tuple of ndarray and float or None, default=None
-        What the second data set has in its place; None: nothing, which is the relation add or remove.
-    at_front : bool, default=False
-        Whether it is the first record; else it is the last.
-    booked : callable, optional
-        From what was published to what the account says that all calls of a caller cost together, in nats: of callers
-        of which that is known.
-    most : int, default=1000
-        Common records that there may be.
-    is_secret : bool, default=True
-        Whether noise has to be secure, so that no fit draws what another has drawn.
-    """
-
-    publish: Publish
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
-    record: Record
-    claimed: float | Callable[[Any], float]
-    other: Record | None = None
-    at_front: bool = False
-    booked: Callable[[Any], Mapping[str, float]] = lambda published: {}
-    most: int = 1000
-    is_secret: bool = True
-
-    def first(self) -> Any:
-        """Return what is published of the data set with the record."""
-        return self._of(self.record)
-
-    def second(self) -> Any:
-        """Return what is published of the data set without it, or with the other."""
-        return self.publish(self.X, self.y) if self.other is None else self._of(self.other)
-
-    def _of(self, record: Record) -> Any:
-        row, target = record[0][None, :], np.array([record[1]])
-        rows, targets = ((row, self.X), (target, self.y)) if self.at_front else ((self.X, row), (self.y, target))
-        return self.publish(np.concatenate(rows), np.concatenate(targets))
-
-
-Draw: TypeAlias = Callable[[np.random.Generator], Pair]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,11 +125,11 @@ def loss_of(pair: Pair, rng: np.random.Generator) -> Loss:
     """Return what one outcome, drawn on one of the two data sets, tells of the pair."""
     sides = (pair.first, pair.second) if rng.random() < 0.5 else (pair.second, pair.first)
     recorder = Recorder(rng)
-    with listening(recorder):
+    with intercepted_by(recorder):
         published = _published(sides[0])
     replayer = Replayer(recorder.calls, rng, at_front=pair.at_front)
     try:
-        with listening(replayer):
+        with intercepted_by(replayer):
             again = _published(sides[1])
     except NotAlike as error:
         return Loss(np.inf, why=str(error))
@@ -230,35 +172,6 @@ def _either_way(loss: NDArray[np.float64]) -> float:
     return float(loss[0] + abs(loss[1]))
 
 
-def changed(pair: Pair, rng: np.random.Generator) -> Pair:
-    """Return the pair itself, for other answers, or with another record, or with other common records."""
-    rows = len(pair.y)
-    if rng.random() < 0.4:
-        return pair
-    if not rows or rng.random() < 0.3:
-        return replace(pair, record=_mixed(pair, rng))
-    at = int(rng.integers(rows))
-    kept = np.delete(np.arange(rows), at)
-    if rng.random() < 0.5:
-        times = int(rng.choice([0, 2, 8])) if rows + 7 <= pair.most else 0
-        order = np.concatenate([kept, np.full(times, at)])
-        return replace(pair, X=pair.X[order], y=pair.y[order])
-    features, target = _mixed(pair, rng)
-    return replace(pair, X=np.vstack([pair.X[kept], features]), y=np.append(pair.y[kept], target))
-
-
-def _mixed(pair: Pair, rng: np.random.Generator) -> Record:
-    """Return a record of which each value is one that stands in the pair already."""
-    X, y = np.vstack([pair.X, pair.record[0]]), np.append(pair.y, pair.record[1])
-    columns = np.arange(X.shape[1])
-    return X[rng.integers(len(X), size=len(columns)), columns], float(y[rng.integers(len(y))])
-
-
-def public_of(estimator: Any) -> dict[str, Any]:
-    """Return all that a fitted estimator holds, whatever its name: whoever gets a pickle of it gets all."""
-    return dict(vars(estimator))
-
-
 @dataclass(frozen=True, slots=True)
 class Failed:
     """An error, which is published, too."""
@@ -275,28 +188,6 @@ def _published(publish: Callable[[], Any]) -> Any:
         raise
     except Exception as error:
         return Failed(type(error).__name__, str(error))
-
-
-def booked_by_lines(callers: Mapping[str, str], times: float = 1.0) -> Callable[[Mapping[str, Any]], dict[str, float]]:
-    """Return what says of a fitted estimator how much its account's lines book for these callers.
-
-    Parameters
-    ----------
-    callers
-        Of each caller, how the lines begin that pay for it.
-    times
-        1; 2 where records are replaced, as an account counts them added or removed.
-    """
-
-    def booked(public: Mapping[str, Any]) -> dict[str, float]:
-        lines = public["privacy_spent_"].lines
-        paid = {
-            caller: times * sum(line.epsilon for line in lines if line.what.startswith(start))
-            for caller, start in callers.items()
-        }
-        return {caller: epsilon for caller, epsilon in paid.items() if epsilon > 0}
-
-    return booked
 
 
 def as_bytes(value: Any) -> bytes:
@@ -316,35 +207,3 @@ def as_bytes(value: Any) -> bytes:
     if hasattr(value, "__dict__") and not isinstance(value, type | FunctionType):
         return type(value).__name__.encode() + as_bytes(vars(value))
     return repr(value).encode()
-
-
-def weights_of(X: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (rows,) weights of which each follows from its own record; some are none, or beyond what is declared."""
-    key = np.nan_to_num(X, nan=5.0, posinf=0.0, neginf=0.0).sum(axis=1) * 10 + np.nan_to_num(y) * 3
-    return np.asarray(np.array([0.0, 0.3, 1.0, 2.0, 5.0, np.nan])[np.abs(key).astype(np.int64) % 6])
-
-
-def perhaps_weights(rng: np.random.Generator) -> dict[str, Any]:
-    """Return the parameter that declares weights, or nothing."""
-    return {} if rng.random() < 0.7 else {"max_weight": float(rng.choice([0.5, 2.0]))}
-
-
-def made(
-    rng: np.random.Generator, columns: list[NDArray[np.float64]], targets: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return X and y of a few different records, some of them many times, in random order; perhaps of none.
-
-    Crowds of equal records are what makes one more record count for as much as it may, or for nothing.
-
-    Parameters
-    ----------
-    columns
-        Of each feature the values that it may have.
-    targets
-        The values that the target may have.
-    """
-    kinds = int(rng.integers(5))
-    X = np.array([[rng.choice(column) for column in columns] for _ in range(kinds)]).reshape(kinds, len(columns))
-    y = rng.choice(targets, size=kinds)
-    order = rng.permutation(np.repeat(np.arange(kinds), rng.choice([1, 1, 1, 2, 6, 30, 120], size=kinds)))
-    return X[order], y[order]

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedlearn.privacy.mechanisms.heard import heard
+from fedlearn.privacy.mechanisms.interception import interceptable
 from fedlearn.privacy.mechanisms.scale import noise_scale
 from fedlearn.privacy.noise import Noise
 
 
-@heard
+@interceptable
 def exponential(
     utilities: ArrayLike, *, sensitivity: float, epsilon: ArrayLike, noise: Noise, monotone: bool = False
 ) -> NDArray[np.int64]:

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.privacy.mechanisms import integers
-from fedlearn.privacy.mechanisms.heard import heard
+from fedlearn.privacy.mechanisms.interception import interceptable
 from fedlearn.privacy.mechanisms.scale import by_row, noise_scale
 from fedlearn.privacy.noise import Noise
 
 
-@heard
+@interceptable
 def geometric(counts: ArrayLike, *, sensitivity: int = 1, epsilon: ArrayLike, noise: Noise) -> NDArray[np.int64]:
     """Return counts + integers z of probability proportional to exp(-abs(z) epsilon / sensitivity); same shape.
 

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedlearn.privacy.mechanisms import integers
-from fedlearn.privacy.mechanisms.heard import heard
+from fedlearn.privacy.mechanisms.interception import interceptable
 from fedlearn.privacy.mechanisms.scale import FloatArray, by_row, noise_scale
 from fedlearn.privacy.noise import Noise
 
 GRID_BITS = 32  # the grid is at most 2^-32 sensitivities fine, for any epsilon above 2^-16
 
 
-@heard
+@interceptable
 def laplace(values: ArrayLike, *, sensitivity: float, epsilon: ArrayLike, noise: Noise) -> FloatArray:
     """Return values + Laplace noise, same shape as ``values``.
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.mechanisms.heard import heard
+from fedlearn.privacy.mechanisms.interception import interceptable
 
 
-@heard
+@interceptable
 def disjoint_parts(rows: int, *, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Return (rows,) the part 0 .. count - 1 of each record, even, and independent of all other records.
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.audit.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
+from fedlearn.privacy.audit.pairs import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
 from fedlearn.private_trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 

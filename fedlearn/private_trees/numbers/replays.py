@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.privacy.audit.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
+from fedlearn.privacy.audit.pairs import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.numbers.regression import DPEnsembleTree, DPRegressionForest, DPRegressionTree
 from fedlearn.private_trees.numbers.relay import DPRelayForest, RelayTurn

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.audit.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
+from fedlearn.privacy.audit.pairs import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
 from fedlearn.private_trees.sums.boosted import DPBoostingClassifier, DPBoostingRegressor
 from fedlearn.private_trees.sums.naive_bayes import DPNaiveBayes
 

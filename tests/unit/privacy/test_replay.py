@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from fedlearn.privacy import disjoint_parts, geometric, permute_and_flip, polya_share, secure_noise, seeded_noise
-from fedlearn.privacy.audit.replay import Pair, as_bytes, loss_of, made, public_of, replay
+from fedlearn.privacy.audit.pairs import Pair, made, public_of
+from fedlearn.privacy.audit.replay import as_bytes, loss_of, replay
 
 NOISE = secure_noise()
 
