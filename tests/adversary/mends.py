@@ -660,12 +660,12 @@ MENDS = (
         f"{AXES}::test_other_order_of_axes_is_refused_with_both_shapes",
     ),
     Mend(
-        "J1", "fedlearn/models/objectives.py",
+        "J1", "fedlearn/models/objectives/numbers.py",
         "return numbers.permute(0, 3, 1, 2) if learns_images(self.spec) else numbers", "return numbers",
         f"{AXES}::test_module_that_returns_its_images_is_never_wrong",
     ),
     Mend(
-        "J2", "fedlearn/models/objectives.py",
+        "J2", "fedlearn/models/objectives/classes.py",
         "if len(axes) > 1 and self.class_axis is None:", "if not targets.ndim:",
         f"{AXES}::test_as_many_places_as_classes_are_never_guessed",
     ),
@@ -690,18 +690,18 @@ MENDS = (
         "unit/data/sources/test_targets.py::test_one_hot_rows_are_refused_in_one_line",
     ),
     Mend(
-        "J5", "fedlearn/models/objectives.py",
-        '(logits, Tensor):\n            return "" if self.has_own_loss else _no_tensor(outputs)',
-        "(outputs, Tensor):\n            return _no_tensor(outputs)",
+        "J5", "fedlearn/models/objectives/classes.py",
+        '(logits, Tensor):\n            return "" if self.has_own_loss else no_tensor(outputs)',
+        "(outputs, Tensor):\n            return no_tensor(outputs)",
         f"{AXES}::test_loss_of_ones_own_sees_all_that_a_module_returns",
     ),
     Mend(
-        "J6", "fedlearn/models/objectives.py",
+        "J6", "fedlearn/models/objectives/chosen.py",
         "    if is_one_of(LOSSES_OF_LABELS, found):\n        return Labels(spec, found)\n", "",
         f"{AXES}::test_several_labels_an_example_are_judged_by_right_labels",
     ),
     Mend(
-        "J6", "fedlearn/models/objectives.py",
+        "J6", "fedlearn/models/objectives/numbers.py",
         "self.metrics = self.metrics.judged_by_loss()", "self.metrics = NEURAL_REGRESSOR",
         f"{AXES}::test_no_error_of_what_may_be_logits_chooses_the_best_round",
     ),
@@ -711,7 +711,7 @@ MENDS = (
         f"{AXES}::test_nan_is_no_answer",
     ),
     Mend(
-        "J7", "fedlearn/models/objectives.py",
+        "J7", "fedlearn/models/objectives/classes.py",
         "logits.argmax(1).masked_fill(logits.isnan().any(1), -1)", "logits.argmax(1)",
         f"{AXES}::test_nan_is_no_answer",
     ),
