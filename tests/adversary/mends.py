@@ -753,8 +753,8 @@ MENDS = (
     ),
     Mend(
         "K1", "fedlearn/models/torch_model.py",
-        "        self.beside.put_back()\n        for name, view in",
-        "        for name, view in",
+        "        self.beside.put_back()\n        self._state.load(state)",
+        "        self._state.load(state)",
         "unit/models/test_states.py::test_what_is_in_no_state_begins_anew_when_a_state_is_loaded",
     ),
     Mend(
@@ -782,15 +782,15 @@ MENDS = (
         "unit/client/test_fits.py::test_a_trial_refuses_what_can_be_neither_seeded_nor_put_back",
     ),
     Mend(
-        "K4", "fedlearn/models/torch_model.py",
-        "            if held[name] is not tensor:",
+        "K4", "fedlearn/models/module_state.py",
+        "            if owner[name] is not tensor:",
         "            if False:",
         "unit/models/test_states.py::test_buffer_that_a_module_replaces_is_part_of_the_state",
     ),
     Mend(
-        "K5", "fedlearn/models/torch_model.py",
-        "self._tensors = {name: each.detach() for name, each in held.items() if name not in self.tied}",
-        "self._tensors = {name: each.detach() for name, each in held.items()}",
+        "K5", "fedlearn/models/module_state.py",
+        "self.tensors = {name: each.detach() for name, each in stored.items() if name not in self.tied}",
+        "self.tensors = {name: each.detach() for name, each in stored.items()}",
         "unit/models/test_states.py::test_tensor_with_several_names_stands_in_the_state_once_by_the_first",
     ),
     Mend(
@@ -806,8 +806,8 @@ MENDS = (
         "end_to_end/test_states_of_modules.py::test_variances_are_never_negative_under_any_codec_or_strategy",
     ),
     Mend(
-        "K6", "fedlearn/models/torch_model.py",
-        "            self._tensors[name].clamp_(min=0)",
+        "K6", "fedlearn/models/module_state.py",
+        "            self.tensors[name].clamp_(min=0)",
         "            pass",
         "unit/models/test_states.py::test_variance_below_zero_is_zero_in_the_module",
     ),

@@ -52,7 +52,7 @@ class Objective:
         raise NotImplementedError(f"{type(self).__name__} measures nothing")
 
     def confusion(self, outputs: Any, targets: Tensor) -> NDArray[np.int64] | None:
-        """Return the confusion matrix of the batch, (K, K), true classes by predicted ones; None where there is none."""
+        """Return the confusion matrix of the batch, (K, K), true classes by predicted ones; None without one."""
         return None
 
     def metrics_of(self, outputs: Any, targets: Tensor) -> Metrics:
