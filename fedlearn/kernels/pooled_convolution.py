@@ -21,9 +21,12 @@ from torch.autograd import forward_ad
 from torch.nn import functional
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
+from fedlearn.words.errors import SettingError
+
 ROWS = (3, 5)  # of a filter
 MOST = 1 << 17  # weights: beyond, filters do not stay in the processor's caches
 SPILL = 64  # numbers behind what comes out: vectors are written whole
+SWITCH = "FEDLEARN_KERNELS"  # environment variable
 Pair = int | tuple[int, int]
 
 
@@ -114,12 +117,20 @@ def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bo
 
 @cache
 def has_vectors() -> bool:
-    """Return whether our loops are used: on a processor with AVX2, where numba compiles, unless the user says no.
+    """Return whether the compiled loops are used: on a processor with AVX2, where numba compiles, unless turned off.
 
     ``FEDLEARN_KERNELS=off`` in the environment turns them off: torch's own functions then compute all layers, with
-    other last bits, so a run has another SHA-256.
+    other last bits, so a run has another SHA-256. ``on`` is the same as no value.
+
+    Raises
+    ------
+    SettingError
+        For any other value of ``FEDLEARN_KERNELS``.
     """
-    is_compiling = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and os.environ.get("FEDLEARN_KERNELS", "") != "off"
+    switch = os.environ.get(SWITCH, "")
+    if switch not in ("", "on", "off"):
+        raise SettingError(SWITCH, switch, "write on or off, or leave it out, which is on")
+    is_compiling = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and switch != "off"
     return is_compiling and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 
 
