@@ -12,26 +12,26 @@ from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUn
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """What a question has cost, whether or not it was answered.
+    """The cost of a question, whether or not it was answered.
 
     Parameters
     ----------
     question : str
-        Digest of all that the answer depends on beside data and noise.
+        Digest of everything that the answer depends on, beside data and noise.
     run : str
-        Digest of the settings that its questions have in common; of a share of the data, with ``/SHARE`` behind it.
+        Digest of the settings that all questions of a run share; ``/SHARE`` is appended for a share of the data.
     about : str
-        For people, as the model's name.
+        What people read, for example the model's name.
     round_number : int
-        From 1.
+        Round of the question, from 1.
     epsilon : float
-        Pure, in nats.
+        Pure epsilon, in nats.
     relation : NeighboringRelation
-        Between which data sets epsilon bounds the loss of a record.
+        Data sets between which epsilon bounds the loss of a record.
     is_secure : bool
-        Whether nobody can draw its noise again.
+        Whether the noise cannot be drawn again.
     time : int, default=0
-        Seconds since 1970; 0 where nobody asks, as in a simulation.
+        Seconds since 1970; 0 in a simulation.
     """
 
     kind: ClassVar[str] = "spent"
@@ -46,7 +46,7 @@ class Booking:
     time: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is no loss."""
+        """Raise ValueError for an epsilon that is no finite number from 0 on."""
         is_number = isinstance(self.epsilon, int | float) and not isinstance(self.epsilon, bool)
         if not is_number or not 0 <= self.epsilon <= sys.float_info.max:
             raise ValueError(f"epsilon = {self.epsilon!r}: must be a finite number from 0 on")
@@ -55,14 +55,14 @@ class Booking:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """That a question was answered, and by which bytes.
+    """The answer to a question, as published.
 
     Parameters
     ----------
     question : str
-        As in its `Booking`.
+        Digest of the question, as in its `Booking`.
     sha256 : str
-        Of the answer, by which the storage keeps it.
+        SHA-256 of the answer, under which the storage keeps its bytes.
     """
 
     kind: ClassVar[str] = "published"
@@ -76,15 +76,16 @@ KINDS: dict[str, type[Entry]] = {kind.kind: kind for kind in (Booking, Publicati
 
 
 def bookings(entries: Iterable[Entry], run: str = "") -> list[Booking]:
-    """Return what was booked, by all runs or one."""
+    """Return the bookings among the entries, of all runs or of one."""
     return [each for each in entries if isinstance(each, Booking) and run in ("", each.run)]
 
 
 def total(bookings: Iterable[Booking]) -> PrivacySpent:
-    """Return what bookings come to: their sum over runs, in replaced records if any of them counts so.
+    """Return the sum of bookings over all runs; in replaced records, if any booking counts in these.
 
-    Of the shares of one run the one that has spent the most counts, as a record lies in one of them, and in which does
-    not depend on others: parallel composition. What is bounded for replaced records alone is added up over shares, too.
+    Of the shares of one run, the share with the largest sum counts (parallel composition): each record lies in one
+    share, which does not depend on other records. Bookings that hold for replaced records only are added up over
+    shares, too.
 
     >>> from dataclasses import replace
     >>> one = Booking("q", "r", "dp-forest", 1, 0.5, NeighboringRelation.ADD_REMOVE, is_secure=True)

@@ -26,20 +26,20 @@ from fedlearn.words.errors import BudgetExceeded
 
 
 class Storage(Protocol):
-    """Where the lines of a ledger lie, and the answers.
+    """Storage of a ledger's lines and answers.
 
-    What was appended or kept is there after any crash, once the call has returned.
+    Once `append` or `keep` has returned, lines and answers survive any crash.
     """
 
     name: str
-    """What the data are called whose ledger it is."""
+    """Name of the data whose ledger it is."""
 
     def alone(self) -> AbstractContextManager[None]:
-        """Return a block in which nobody else spends."""
+        """Return a context in which no other task spends from this ledger."""
         ...
 
     def read(self) -> bytes:
-        """Return all lines; raises `LedgerDamaged` where it knows of lines that are no longer there."""
+        """Return all lines; raise `LedgerDamaged` where lines are known to be missing."""
         ...
 
     def append(self, lines: bytes) -> None:
@@ -47,11 +47,11 @@ class Storage(Protocol):
         ...
 
     def keep(self, sha256: str, answer: bytes) -> None:
-        """Keep the bytes of an answer."""
+        """Store the bytes of an answer under their SHA-256."""
         ...
 
     def kept(self, sha256: str) -> bytes:
-        """Return the bytes of an answer, or nothing where they are gone."""
+        """Return the bytes of an answer; no bytes where they are missing."""
         ...
 
     def is_full(self) -> bool:
@@ -65,17 +65,17 @@ class Ledger:
     Parameters
     ----------
     storage : Storage
-        Holds it; nothing is read or written before it is asked.
+        Holds the lines and answers; it is read and written by the methods only.
     most : float, default=math.inf
-        The largest epsilon in all. Where any loss is bounded between data sets of which one record is *replaced*, all
-        are counted so: those between sets with a record more or less count double.
+        Largest epsilon of all runs together. If any booking bounds the loss of a *replaced* record, all bookings are
+        counted so: the epsilon of an added or removed record counts double.
     most_questions : int, optional
-        How many questions are paid for at most, whatever they cost; no limit unless given.
+        Largest number of paid questions, whatever they cost; without it there is no limit.
 
     Raises
     ------
     LedgerDamaged
-        By each method, if the ledger does not hold what was written.
+        By each method, if the ledger's lines are not as they were written.
     """
 
     def __init__(self, storage: Storage, *, most: float = math.inf, most_questions: int | None = None) -> None:
@@ -84,21 +84,21 @@ class Ledger:
         self._most_questions = math.inf if most_questions is None else most_questions
 
     def once(self, booking: Booking, answer: Callable[[], bytes], *, budget: float) -> bytes:
-        """Return what was published for a question; if nothing was, pay for it, have it answered, and keep the answer.
+        """Return the published answer to a question; without one, book its cost, compute the answer and keep it.
 
         Parameters
         ----------
         booking : Booking
-            The question, and what it costs.
+            The question and its cost.
         answer : callable
-            Looks at the data. It is called after the booking is stored, or not at all.
+            Function that reads the data. It is called after the booking is stored, or not at all.
         budget : float
-            The largest epsilon of the booking's run, in the booking's relation.
+            Largest epsilon of the booking's run, in the booking's relation.
 
         Raises
         ------
         BudgetExceeded
-            If it was not published, and does not fit; nothing is booked.
+            If there is no published answer and the cost does not fit the budget; the ledger stays as it is.
         """
         with self._storage.alone():
             entries = self.entries()
@@ -116,25 +116,25 @@ class Ledger:
             return published
 
     def published(self, question: str) -> bytes | None:
-        """Return what was published for a question; None where nothing was."""
+        """Return the published answer to a question; None without one."""
         return self._answer_to(question, self.entries())
 
     def covers(self, booking: Booking, *, budget: float) -> bool:
-        """Return whether a booking fits into its run's budget, and into all that may be spent."""
+        """Return whether a booking fits both the budget of its run and the limits of the ledger."""
         return self._fits(booking, budget, self.entries())
 
     def has_answered(self, run: str, round_number: int) -> bool:
-        """Return whether an answer of this run and round was published, and can be sent again."""
+        """Return whether an answer of this run and round is published, and can be sent again."""
         entries = self.entries()
         answered = {entry.question for entry in entries if isinstance(entry, Publication)}
         return any(each.question in answered for each in bookings(entries, run) if each.round_number == round_number)
 
     def spent(self, run: str = "") -> PrivacySpent:
-        """Return what was spent in all, or in one run."""
+        """Return what all runs have spent, or one run."""
         return total(bookings(self.entries(), run))
 
     def check(self) -> list[Entry]:
-        """Return all entries, after a look whether each answer is still there as it was published."""
+        """Return all entries; raise `LedgerDamaged` if an answer is missing or changed."""
         entries = self.entries()
         for number, entry in enumerate(entries, start=FIRST):
             if isinstance(entry, Publication):
@@ -170,7 +170,7 @@ class Ledger:
         return of_run <= budget * (1 + SLACK) and in_all <= self._most * (1 + SLACK) and in_all < math.inf
 
     def _has_room(self, entries: list[Entry]) -> bool:
-        """Return whether one more question may be asked: what is looked at is public, as are the answers."""
+        """Return whether one more question may be asked, by public values only: number and size of answers."""
         return len(bookings(entries)) < self._most_questions and not self._storage.is_full()
 
     def _remaining(self, booking: Booking, budget: float, entries: list[Entry]) -> float:

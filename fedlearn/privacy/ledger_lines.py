@@ -18,14 +18,14 @@ FIRST = 2  # line of the first entry; line 1 names the format and the data
 
 
 class LedgerDamaged(FedlearnError):
-    """A ledger does not hold what was written: nothing is spent on it.
+    """A ledger's lines are not as they were written, so no budget is spent on it.
 
     Parameters
     ----------
     line : int
-        The first that is wrong, from 1.
+        First line that is wrong, from 1.
     why : str
-        What is wrong with it.
+        What is wrong with the line.
     """
 
     def __init__(self, line: int, why: str) -> None:
@@ -39,7 +39,7 @@ def read(data: bytes, *, name: str) -> Iterator[tuple[Entry, str]]:
     Raises
     ------
     LedgerDamaged
-        Naming the first line that is not what was written, or the first line, if they are of other data.
+        With the first line that is not as it was written; line 1, if the ledger is of other data.
     """
     check = ""
     for number, line in enumerate(data.splitlines(keepends=True), start=1):
@@ -58,12 +58,12 @@ def read(data: bytes, *, name: str) -> Iterator[tuple[Entry, str]]:
 
 
 def lines_in(data: bytes) -> int:
-    """Return how many lines there are."""
+    """Return the number of lines."""
     return data.count(b"\n")
 
 
 def line_of(plain: dict[str, Any], check: str) -> bytes:
-    """Return a line that follows one of this running checksum."""
+    """Return an entry as a line that follows a line with this running checksum."""
     body = json.dumps(plain, sort_keys=True).encode()
     return body + b" " + _chained(check, body).encode() + b"\n"
 

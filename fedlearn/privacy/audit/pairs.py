@@ -15,30 +15,30 @@ Publish: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """Two neighboring data sets, and what is published of them.
+    """Two neighboring data sets, and the function that publishes a result of one of them.
 
     Parameters
     ----------
     publish : callable
-        From (X, y) to all that gets known: X is (rows, features), y (rows,). What it returns must be the same on both
-        data sets where the mechanisms' answers are.
+        Function of (X, y), with X (rows, features) and y (rows,), that returns everything that becomes known. If the
+        mechanisms give the same answers on both data sets, the results must be the same.
     X, y : ndarray
-        The records that both have.
+        Records that both data sets have.
     record : tuple of ndarray and float
-        (features,) and target of the one that the first data set has besides.
+        Features (features,) and target of the record that only the first data set has.
     claimed : float or callable
-        What the pair may lose, in nats; or from what was published to what it says of that.
+        Privacy loss that the pair may have, in nats; or a function of the result that returns this loss.
     other : tuple of ndarray and float or None, default=None
-        What the second data set has in its place; None: nothing, which is the relation add or remove.
+        Record that the second data set has in place of `record`; None: no record, which is the relation add or remove.
     at_front : bool, default=False
-        Whether it is the first record; else it is the last.
+        Whether `record` is the first record; else it is the last.
     booked : callable, optional
-        From what was published to what the account says that all calls of a caller cost together, in nats: of callers
-        of which that is known.
+        Function of the result that returns, for callers of mechanisms whose cost is known, the epsilon that the account
+        books for all calls of the caller together, in nats.
     most : int, default=1000
-        Common records that there may be.
+        Largest number of common records.
     is_secret : bool, default=True
-        Whether noise has to be secure, so that no fit draws what another has drawn.
+        Whether noise must be secure, so that no two fits draw the same numbers.
     """
 
     publish: Publish
@@ -53,11 +53,11 @@ class Pair:
     is_secret: bool = True
 
     def first(self) -> Any:
-        """Return what is published of the data set with the record."""
+        """Return the result of the data set with `record`."""
         return self._of(self.record)
 
     def second(self) -> Any:
-        """Return what is published of the data set without it, or with the other."""
+        """Return the result of the data set without `record`, or with `other` in its place."""
         return self.publish(self.X, self.y) if self.other is None else self._of(self.other)
 
     def _of(self, record: Record) -> Any:
@@ -70,7 +70,7 @@ Draw: TypeAlias = Callable[[np.random.Generator], Pair]
 
 
 def changed(pair: Pair, rng: np.random.Generator) -> Pair:
-    """Return the pair itself, for other answers, or with another record, or with other common records."""
+    """Return the pair as it is, to draw other answers, or with another record, or with other common records."""
     rows = len(pair.y)
     if rng.random() < 0.4:
         return pair
@@ -87,26 +87,26 @@ def changed(pair: Pair, rng: np.random.Generator) -> Pair:
 
 
 def _mixed(pair: Pair, rng: np.random.Generator) -> Record:
-    """Return a record of which each value is one that stands in the pair already."""
+    """Return a record whose values each occur in the pair already."""
     X, y = np.vstack([pair.X, pair.record[0]]), np.append(pair.y, pair.record[1])
     columns = np.arange(X.shape[1])
     return X[rng.integers(len(X), size=len(columns)), columns], float(y[rng.integers(len(y))])
 
 
 def public_of(estimator: Any) -> dict[str, Any]:
-    """Return all that a fitted estimator holds, whatever its name: whoever gets a pickle of it gets all."""
+    """Return all attributes of a fitted estimator, whatever their names: a pickle of the estimator has them all."""
     return dict(vars(estimator))
 
 
 def booked_by_lines(callers: Mapping[str, str], times: float = 1.0) -> Callable[[Mapping[str, Any]], dict[str, float]]:
-    """Return what says of a fitted estimator how much its account's lines book for these callers.
+    """Return a function of a fitted estimator that says how much its account books for each caller.
 
     Parameters
     ----------
     callers
-        Of each caller, how the lines begin that pay for it.
+        Caller of a mechanism -> beginning of the account's lines that pay for it.
     times
-        1; 2 where records are replaced, as an account counts them added or removed.
+        Factor of the booked epsilon: 2 where records are replaced, as the account counts added or removed records.
     """
 
     def booked(public: Mapping[str, Any]) -> dict[str, float]:
@@ -121,29 +121,29 @@ def booked_by_lines(callers: Mapping[str, str], times: float = 1.0) -> Callable[
 
 
 def weights_of(X: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (rows,) weights of which each follows from its own record; some are none, or beyond what is declared."""
+    """Return weights (rows,), each a function of its own record; some are missing, or beyond the declared bound."""
     key = np.nan_to_num(X, nan=5.0, posinf=0.0, neginf=0.0).sum(axis=1) * 10 + np.nan_to_num(y) * 3
     return np.asarray(np.array([0.0, 0.3, 1.0, 2.0, 5.0, np.nan])[np.abs(key).astype(np.int64) % 6])
 
 
 def perhaps_weights(rng: np.random.Generator) -> dict[str, Any]:
-    """Return the parameter that declares weights, or nothing."""
+    """Draw the parameter that declares weights, or no parameter."""
     return {} if rng.random() < 0.7 else {"max_weight": float(rng.choice([0.5, 2.0]))}
 
 
 def made(
     rng: np.random.Generator, columns: list[NDArray[np.float64]], targets: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return X and y of a few different records, some of them many times, in random order; perhaps of none.
+    """Draw X and y of a few different records, some of them repeated many times, in random order; perhaps of none.
 
-    Crowds of equal records are what makes one more record count for as much as it may, or for nothing.
+    Among many equal records, one more record has the largest effect that it may have, or none.
 
     Parameters
     ----------
     columns
-        Of each feature the values that it may have.
+        Possible values of each feature.
     targets
-        The values that the target may have.
+        Possible values of the target.
     """
     kinds = int(rng.integers(5))
     X = np.array([[rng.choice(column) for column in columns] for _ in range(kinds)]).reshape(kinds, len(columns))

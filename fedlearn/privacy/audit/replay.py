@@ -1,6 +1,6 @@
-"""The exact auditor: what a whole fit gives away of one record, computed rather than estimated.
+"""The exact auditor: the privacy loss of a whole fit, computed rather than estimated.
 
-Source of the likelihood ratios: the closed forms in `tape`. What a replay proves, and what not, stands in the README.
+The likelihood ratios are the closed forms of `tape`. The README says what a replay proves, and what it does not prove.
 """
 
 from __future__ import annotations
@@ -20,38 +20,39 @@ from fedlearn.privacy.audit.pairs import Draw, Pair, changed
 from fedlearn.privacy.audit.tape import RATIOS, SELECTIONS, Call, NotAlike, Recorder, Replayer, why_too_few
 from fedlearn.privacy.mechanisms.interception import intercepted_by
 
-SLIP = 1.05  # of an epsilon; a sensitivity that is 5 % too small is the same to a mechanism
+SLIP = 1.05  # factor of a planted error in epsilon; a sensitivity that is 5 % too small has the same effect
 TOLERANCE = 1e-6  # relative: utilities are floats
-CHANGED = 0.6  # share of the pairs that are not drawn anew, but made from a bad one
+CHANGED = 0.6  # share of the pairs that are made from the worst pair so far; the others are drawn anew
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loss:
-    """What one pair loses for one outcome, per claim: 1 is all that it may."""
+    """Privacy loss of one pair for one outcome, as a share of the claim: at most 1."""
 
     share: float
-    slipped: dict[str, float] = field(default_factory=dict)  # the same if that caller's epsilon were 5 % too large
-    why: str = ""  # where the neighbors were told apart without any answer
+    slipped: dict[str, float] = field(default_factory=dict)  # caller -> share if its epsilon were 5 % too large
+    why: str = ""  # why the loss is infinite: what differs between the neighbors although all answers are the same
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What was found out about one claim.
+    """Result of the replays of one row.
 
     Parameters
     ----------
     name : str
-        What was replayed.
+        Name of the row.
     pairs : int
-        Pairs of neighboring data sets.
+        Number of pairs of neighboring data sets.
     largest : float
-        The largest loss, per claim; 1 is all that it may be. Infinite: neighbors were told apart without any answer.
+        Largest loss as a share of the claim, at most 1 if the claim holds. Infinite: results of neighbors differ
+        although all answers are the same.
     seconds : float
-        What it took.
+        Wall-clock time of the replays.
     slips : mapping of str to int or None
-        Of each caller of a mechanism, which pair showed that its epsilon was too large by 5 %, where it was planted.
+        Caller of a mechanism -> number of the first pair that showed its planted slip; None: no pair did.
     why : str
-        What told neighbors apart, where no answer did.
+        Reason for an infinite loss.
     """
 
     name: str
@@ -63,47 +64,47 @@ class ReplayResult:
 
     @property
     def is_refuted(self) -> bool:
-        """Whether a loss passes the claim."""
+        """Whether a loss exceeds the claim."""
         return self.largest > 1 + TOLERANCE
 
     def __str__(self) -> str:
-        """Return one line that says what is wrong, if anything is."""
-        told = f", as {self.why}" if self.why else ""
+        """Return one line with the result, and with what is wrong."""
+        reason = f", as {self.why}" if self.why else ""
         missed = f", slips not seen: {', '.join(self.missed)}" if self.missed else ""
         missed += ", no mechanism was asked" if self.is_blind else ""
-        return f"{self.name}: {self.largest:.6g} of the claim in {self.pairs} pairs{told}{missed}"
+        return f"{self.name}: {self.largest:.6g} of the claim in {self.pairs} pairs{reason}{missed}"
 
     @property
     def is_blind(self) -> bool:
-        """Whether nothing was looked at: no mechanism was ever asked."""
+        """Whether the row proves nothing because no mechanism was ever called."""
         return not self.slips and not self.is_refuted
 
     @property
     def missed(self) -> list[str]:
-        """Callers whose slip was not seen."""
+        """Callers whose planted slip no pair showed."""
         return [caller for caller, pair in self.slips.items() if pair is None]
 
 
 def replay(name: str, draw: Draw, *, pairs: int, seed: int = 0, stops: bool = False) -> ReplayResult:
-    """Return the largest loss over many pairs: drawn anew, or changed from one in which a slip nearly showed.
+    """Return the largest loss over many pairs, each drawn anew or changed from a pair that nearly showed a slip.
 
     Parameters
     ----------
     name : str
-        What is replayed; the draws depend on it and on the seed alone.
+        Name of the row; the draws depend on the name and the seed alone.
     draw : callable
-        From a random generator to a pair.
+        Function of a random generator that returns a pair.
     pairs : int
-        How many.
+        Number of pairs.
     seed : int, default=0
-        Of pairs and answers.
+        Seed of pairs and answers.
     stops : bool, default=False
-        Whether a loss that passes the claim ends it.
+        Whether to stop at the first loss that exceeds the claim.
     """
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     start = time.perf_counter()
     slips: dict[str, int | None] = {}
-    worst: dict[str, tuple[float, Pair]] = {}  # of each caller, where its slip showed most
+    worst: dict[str, tuple[float, Pair]] = {}  # caller -> the pair in which its slip showed most
     largest, why = 0.0, ""
     for number in range(1, pairs + 1):
         known = [worst[caller][1] for caller in worst if slips[caller] is None] or [pair for _, pair in worst.values()]
@@ -122,7 +123,7 @@ def replay(name: str, draw: Draw, *, pairs: int, seed: int = 0, stops: bool = Fa
 
 
 def loss_of(pair: Pair, rng: np.random.Generator) -> Loss:
-    """Return what one outcome, drawn on one of the two data sets, tells of the pair."""
+    """Return the privacy loss of a pair for one outcome, which is drawn on one of its two data sets."""
     sides = (pair.first, pair.second) if rng.random() < 0.5 else (pair.second, pair.first)
     recorder = Recorder(rng)
     with intercepted_by(recorder):
@@ -148,11 +149,11 @@ def loss_of(pair: Pair, rng: np.random.Generator) -> Loss:
 
 
 def _added_up(calls: list[Call], others: list[Call], claimed: float, booked: Mapping[str, float]) -> Loss:
-    """Return the loss of all calls together, and of one caller's where that is booked; the largest share counts.
+    """Return the largest share of a claim: of all calls together, or of one caller whose epsilon is booked.
 
-    A loss is that of the choices, either way, and the most that added noise allows.
+    A loss is the absolute log-ratio of the choices, plus the largest log-ratio that added noise allows.
     """
-    as_is: defaultdict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))  # added noise, choices
+    as_is: defaultdict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))  # noise, choices
     slipped: defaultdict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))
     for call, other in zip(calls, others, strict=True):
         kind = int(call.mechanism in SELECTIONS)
@@ -174,14 +175,14 @@ def _either_way(loss: NDArray[np.float64]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An error, which is published, too."""
+    """An error in place of a result; errors count as published."""
 
     kind: str
     message: str
 
 
 def _published(publish: Callable[[], Any]) -> Any:
-    """Return what is published, or the error that was."""
+    """Return the result, or the error that was raised in its place."""
     try:
         return publish()
     except NotAlike:
@@ -191,7 +192,7 @@ def _published(publish: Callable[[], Any]) -> Any:
 
 
 def as_bytes(value: Any) -> bytes:
-    """Return bytes that are the same for what is equal to the last bit.
+    """Return bytes that are equal exactly for values that are equal to the last bit.
 
     >>> as_bytes({"a": np.zeros(2)}) == as_bytes({"a": np.array([0.0, -0.0])})
     False

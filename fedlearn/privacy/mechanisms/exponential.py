@@ -36,9 +36,9 @@ def exponential(
     sensitivity : float
         The largest change of any one candidate's utility (maximum norm).
     epsilon : float or array-like
-        What it costs, above 0, in nats; one number or one per row. Infinite: no noise.
+        Cost, above 0, in nats; one number or one per row. Infinite: no noise.
     noise : Noise
-        Where randomness comes from.
+        Source of the randomness.
     monotone : bool, default=False
         Whether adding a record moves all utilities of a row the same way, or not at all, as counts do. Replacing a
         record is never monotone.

@@ -33,10 +33,9 @@ def geometric(counts: ArrayLike, *, sensitivity: int = 1, epsilon: ArrayLike, no
         The largest change of all counts together, in the L1 norm; 1 for a histogram when a record is added or removed,
         2 when it is replaced.
     epsilon : float or array-like
-        What it costs, above 0, in nats; one number, or one per row, which is then what that row costs. Infinite: no
-        noise.
+        Cost, above 0, in nats; one number, or one per row, which is the cost of that row. Infinite: no noise.
     noise : Noise
-        Where randomness comes from.
+        Source of the randomness.
 
     Examples
     --------

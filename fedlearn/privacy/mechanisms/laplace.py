@@ -37,10 +37,10 @@ def laplace(values: ArrayLike, *, sensitivity: float, epsilon: ArrayLike, noise:
     sensitivity : float
         The largest change of all values together, in the L1 norm.
     epsilon : float or array-like
-        What it costs, above 0, in nats; one number, or one per row: then one unit may
-        change each row by `sensitivity` and the row costs its own. Infinite: no noise.
+        Cost, above 0, in nats; one number, or one per row: then one unit may change each row by `sensitivity`, and each
+        row has its own cost. Infinite: no noise.
     noise : Noise
-        Where randomness comes from.
+        Source of the randomness.
 
     Examples
     --------
