@@ -1,4 +1,4 @@
-"""What torch computes slowly on a CPU, by compiled loops: a convolution with max pooling behind it."""
+"""Kernels: compiled loops for what torch computes slowly on a CPU, a convolution followed by max pooling."""
 
 from fedlearn.kernels.fused import fused
 from fedlearn.kernels.pooled_convolution import PooledConv2d, pooled_conv2d
