@@ -133,7 +133,7 @@ class PrivacySpent:
             return self
         if relation is NeighboringRelation.ADD_REMOVE:
             raise ValueError(
-                f"relation = {relation.value!r}: a bound under {self.relation.value!r} says nothing about it; "
+                f"relation = {relation.value!r}: a bound under {self.relation.value!r} does not hold for it; "
                 "account under 'add or remove one record' from the start"
             )
         doubled = tuple(replace(line, epsilon=2 * line.epsilon) for line in self.lines)

@@ -463,12 +463,12 @@ MENDS = (
         "unit/private_trees/test_notices.py::test_seeded_noise_is_said_beside_every_fit_and_secure_noise_needs_no_word",
     ),
     Mend(
-        "O3", "fedlearn/privacy/audit/tape.py",
+        "O3", "fedlearn/privacy/audit/recording.py",
         'return "" if len(set(drawn)) == len(drawn) else', 'return "" if drawn else',
         "unit/privacy/test_replay.py::test_noise_that_can_be_drawn_again_is_an_infinite_loss",
     ),
     Mend(
-        "O3", "fedlearn/privacy/audit/tape.py",
+        "O3", "fedlearn/privacy/audit/recording.py",
         'if len(sent) < (shares := sent[0].parameters["shares"]):',
         'if not (shares := sent[0].parameters["shares"]):',
         "unit/privacy/test_replay.py::test_a_sum_of_shares_is_private_if_there_are_as_many_as_were_divided_for",

@@ -1,6 +1,6 @@
 """The exact auditor: the privacy loss of a whole fit, computed rather than estimated.
 
-The likelihood ratios are the closed forms of `tape`. The README says what a replay proves, and what it does not prove.
+The likelihood ratios are the closed forms of `recording`. The README says what a replay proves, and what not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.privacy.audit.pairs import Draw, Pair, changed
-from fedlearn.privacy.audit.tape import RATIOS, SELECTIONS, Call, NotAlike, Recorder, Replayer, why_too_few
+from fedlearn.privacy.audit.recording import RATIOS, SELECTIONS, Call, NotAlike, Recorder, Replayer, why_too_few
 from fedlearn.privacy.mechanisms.interception import intercepted_by
 
 SLIP = 1.05  # factor of a planted error in epsilon; a sensitivity that is 5 % too small has the same effect
@@ -140,7 +140,7 @@ def loss_of(pair: Pair, rng: np.random.Generator) -> Loss:
         return Loss(np.inf, why="the answers are the same, and what is published differs")
     if isinstance(published, Failed):
         return Loss(
-            np.inf, why=f"nothing can be published, whatever the records: {published.kind}: {published.message}"
+            np.inf, why=f"no result can be published, whatever the records: {published.kind}: {published.message}"
         )
     if why := why_too_few(recorder.calls) or (recorder.sources.why_known(replayer.sources) if pair.is_secret else ""):
         return Loss(np.inf, why=why)

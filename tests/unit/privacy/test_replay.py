@@ -132,7 +132,7 @@ def test_all_that_a_fitted_estimator_holds_is_public_whatever_its_name():
 
 def test_an_error_whatever_the_records_is_no_answer():
     result = replay("fails", pairs_of(lambda X, y: [][0]), pairs=3)
-    assert "nothing can be published, whatever the records: IndexError" in str(result)
+    assert "no result can be published, whatever the records: IndexError" in str(result)
 
 
 def test_what_never_asks_a_mechanism_was_not_looked_at():

@@ -1,4 +1,4 @@
-"""What a node of a private model sends, on the tape."""
+"""Reports of nodes of private models, recorded and replayed."""
 
 from __future__ import annotations
 

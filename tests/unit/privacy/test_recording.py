@@ -1,4 +1,4 @@
-"""The tape: exact log-ratios, and what counts as being told apart without any answer."""
+"""Recorded calls: exact log-ratios, and differences of neighbors that no answer explains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.privacy import disjoint_parts, exponential, geometric, laplace, permute_and_flip, secure_noise
-from fedlearn.privacy.audit.tape import (
+from fedlearn.privacy.audit.recording import (
     RATIOS,
     Call,
     NotAlike,
@@ -95,7 +95,7 @@ def test_a_slip_is_a_larger_epsilon():
 
 
 def replayed(first, second, *, at_front=False, seed=0):
-    """Run one function on the tape, then the other with the recorded answers; return the calls of both."""
+    """Record one function, then replay the other with the recorded answers; return the calls of both."""
     rng = np.random.default_rng(seed)
     recorder = Recorder(rng)
     with intercepted_by(recorder):
