@@ -1,4 +1,4 @@
-"""Restoring what a module, a loss or a learner keeps beside the state: before each fit it is as when it was made.
+"""Restoration of attributes that modules, losses and learners keep outside of the state, before each fit.
 
 A process computes many nodes with one module; which nodes, depends on the number of processes. The state is loaded for
 each node. This module restores everything else: buffers that are not stored, counters and other attributes, lists,

@@ -81,7 +81,7 @@ def fingerprint_of(config: RunConfig, dataset: AnyDataset) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What the server knows of a model and its data, without importing what the model needs.
+    """Properties of a model and its data for the server, which imports neither.
 
     `is_private`: whether nodes publish only what a budget pays for. `test_is_public`: whether the test rows are public,
     because the data's file says so, or because they come with fedlearn.

@@ -59,7 +59,7 @@ class ModelSpec:
 
     @property
     def is_planned(self) -> bool:
-        """Whether a function says how many rounds there are."""
+        """Whether a function returns the number of rounds."""
         return ":" in self.rounds
 
     def check(self, name: str) -> None:

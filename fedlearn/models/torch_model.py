@@ -130,7 +130,7 @@ class TorchModel:
 
     @property
     def metrics(self) -> Metrics:
-        """The metrics of the objective; with an own loss they depend on what the module returns."""
+        """The metrics of the objective; with an own loss they depend on the module's outputs."""
         if self._metrics is None:
             is_own = getattr(self.objective, "own_loss", None) is not None
             self._metrics = self._metrics_of_own_loss() if is_own else self.objective.metrics

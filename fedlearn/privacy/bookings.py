@@ -1,4 +1,4 @@
-"""Entries of a ledger: bookings of what questions cost, publications of their answers, and what bookings add up to."""
+"""Entries of a ledger: bookings of the costs of questions, publications of their answers, and sums of bookings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node's ledger: what its data have paid for, over all runs and servers, and what was published for it.
+"""A node's ledger: bookings and publications of its data, over all runs and servers.
 
 A booking is written and synced before the data are touched, a publication when the answer is kept, and only then does
 the answer leave the node. A question that is asked again gets the bytes that were published for it. A crash between the

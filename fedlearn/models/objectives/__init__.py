@@ -1,4 +1,4 @@
-"""What a torch module learns: a loss that is minimized, and what is measured on examples.
+"""Objectives of torch modules: a loss that is minimized, and metrics that are measured on examples.
 
 The objective follows from the data; ``model.loss`` names another: a function (outputs, targets) -> mean loss, as
 those of `torch.nn.functional`, or an `Objective` with its own metrics. Both get the outputs as the module returns them,

@@ -1,4 +1,4 @@
-"""The choice of an objective: by ``model.loss``, or by what the data are."""
+"""Choice of an objective: by ``model.loss``, or by the data."""
 
 from __future__ import annotations
 

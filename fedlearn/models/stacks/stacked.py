@@ -26,7 +26,7 @@ class CannotStackError(Exception):
 
 
 class Arrangement(Enum):
-    """How the tensors of all nodes are arranged in memory."""
+    """Arrangement of the tensors of all nodes in memory."""
 
     WHOLE = "whole"  # one tensor (K, ...)
     EACH = "each"  # K tensors

@@ -1,4 +1,4 @@
-"""Pairs of data sets for the exact auditor, on which nodes of private models report: all that such a node sends.
+"""Pairs of data sets for the exact auditor, on which nodes of private models report.
 
 Neighbors differ by one added or removed record. Where the number of records is public (``privacy.public_sizes``), only
 *replace* has a meaning, at twice the epsilon. The claim is the smaller of two numbers: the epsilon in the report, and
@@ -253,7 +253,7 @@ def _task(train: Examples, rows: NDArray[Any], seed: int, round_number: int, par
 
 
 def _next(state: State, reports: list[State]) -> State:
-    """Return the state after a round: sums are appended; of trees, those of the last report."""
+    """Return the state after a round: sums are appended; trees are replaced by the last report."""
     if "sums" not in state:
         return reports[-1]
     return {each: np.concatenate([state[each], sum(report[each] for report in reports)]) for each in state}

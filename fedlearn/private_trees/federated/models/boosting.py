@@ -81,7 +81,7 @@ class Boosting(SumsModel):
         return of_numbers(low + np.clip(score[:, 0], 0, 1) * (high - low), examples, self._bounds)
 
     def score(self, state: State, features: Array) -> NDArray[np.float64]:
-        """Return the scores, (rows, outputs); before round 1 those of equal classes, or of the middle of the bounds."""
+        """Return the scores, (rows, outputs); before round 1 those of equal classes, or of the bounds' middle."""
         model = self._model_of(state)
         if model is None:
             return np.full((len(features), self.turns.loss.outputs), 0.0 if self.classes else 0.5)

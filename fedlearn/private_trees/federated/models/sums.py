@@ -55,7 +55,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class SumsPlan:
-    """How a run divides its epsilon among rounds, and the noise among reports; follows from public settings.
+    """Division of a run's epsilon among rounds, and of its noise among reports; it follows from public settings.
 
     Parameters
     ----------
