@@ -23,7 +23,7 @@ class _Scratch(threading.local):
         self._bytes = np.empty(0, np.uint8)
         self._start = 0
 
-    def of(self, size: int) -> int:
+    def address(self, size: int) -> int:
         """Return the address of `size` bytes, at the beginning of a line of the processor's cache."""
         if len(self._bytes) < size + LINE:
             self._bytes = np.empty(size + LINE, np.uint8)
@@ -36,7 +36,7 @@ _scratch = _Scratch()
 
 def _called(loop: Callable[..., int], sizes: Sizes, nodes: int, *tensors: Tensor) -> None:
     """Run a loop for each node; the nodes' tensors are contiguous, one after another."""
-    memory = _scratch.of(_bytes_needed(loop, sizes, len(tensors)))
+    memory = _scratch.address(_bytes_needed(loop, sizes, len(tensors)))
     starts = [each.data_ptr() for each in tensors]
     loop(*sizes, *starts, memory)
     for _ in range(nodes - 1):

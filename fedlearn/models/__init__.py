@@ -68,7 +68,7 @@ def model_spec(name: str) -> ModelSpec:
 
 def load_model(name: str, spec: DataSpec, options: str = "", loss: str = "") -> Model:
     """Return the model of a name for a data set; its options and loss are the texts of the settings."""
-    model = model_spec(name).made(spec, json.loads(options or "{}"))
+    model = model_spec(name).build_model(spec, json.loads(options or "{}"))
     if loss:
         from fedlearn.models.objectives import objective_for
         from fedlearn.models.torch_model import TorchModel

@@ -68,8 +68,8 @@ class ModelSpec:
             allowed = "write 'once', 'turns' or module:function, or leave it out"
             raise SettingError("model.name", name, f"its ModelSpec has rounds={self.rounds!r}: {allowed}")
 
-    def made(self, spec: DataSpec, options: Mapping[str, Any]) -> Model:
-        """Return the model for a data set."""
+    def build_model(self, spec: DataSpec, options: Mapping[str, Any]) -> Model:
+        """Return the model for a data set, with the user's ``model.options``."""
         build: Build = load_plugin("model.name", self.build) if isinstance(self.build, str) else self.build
         return build(spec, options)
 

@@ -38,7 +38,7 @@ ODD = np.inf  # stands for a cell that is neither a number nor a declared word
 SECONDS = 60.0  # time to live of an instruction
 
 
-def of_file(name: str, *, clients: int) -> Draw:
+def answers_of(name: str, *, clients: int) -> Draw:
     """Return a function that draws pairs of tables, which differ by one line of their files.
 
     Parameters
@@ -50,7 +50,7 @@ def of_file(name: str, *, clients: int) -> Draw:
     """
 
     def draw(rng: np.random.Generator) -> Pair:
-        drawn = Drawn.of(name, rng, rounds=1, **{"privacy.public_sizes": False, "clients": clients})
+        drawn = Drawn.draw(name, rng, rounds=1, **{"privacy.public_sizes": False, "clients": clients})
         drawn = replace(drawn, odd=(ODD,))
         plain = drawn.node()
         state, booked = plain.model.initial_state(seed=1), booked_of(plain, plain.model.initial_state(seed=1))
@@ -146,7 +146,7 @@ def _answer(state: State, context: Context) -> dict[str, Any]:
 
 
 FILES: dict[str, Draw] = {
-    f"{name}, from a file to {nodes}": of_file(name, clients=clients)
+    f"{name}, from a file to {nodes}": answers_of(name, clients=clients)
     for name in ("dp-random-forest", "dp-boosting", "dp-naive-bayes")
     for nodes, clients in (("its node", 1), ("three nodes", 3))
 }

@@ -109,7 +109,7 @@ class Drawn:
     odd: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, name: str, rng: np.random.Generator, *, rounds: int, **settings: Any) -> Drawn:
+    def draw(cls, name: str, rng: np.random.Generator, *, rounds: int, **settings: Any) -> Drawn:
         """Draw a schema, a budget and options."""
         schemas = _schemas_of(name)
         every = OPTIONS.get(name, [{}])
@@ -160,18 +160,18 @@ class Drawn:
         return Pair(publish, X, y, one, claimed, other=other, at_front=at_front, **more)
 
 
-def of(name: str, *, first: int = 1) -> Draw:
+def reports_of(name: str, *, first: int = 1) -> Draw:
     """Return a function that draws pairs for the reports of a node in one round or several, from round `first` on.
 
-    For models of sums, a share `SHARED` of the pairs are those of `of_shares`.
+    For models of sums, a share `SHARED` of the pairs are those of `sums_of_shares`.
     """
     is_planned = model_spec(name).is_planned
 
     def draw(rng: np.random.Generator) -> Pair:
         if model_spec(name).sums and rng.random() < SHARED:
-            return of_shares(name)(rng)
+            return sums_of_shares(name)(rng)
         total = int(rng.choice([each for each in ROUNDS if each >= first])) if is_planned else 1
-        drawn = Drawn.of(name, rng, rounds=total)
+        drawn = Drawn.draw(name, rng, rounds=total)
         begin = int(rng.integers(first, min(total, MOST_RELEASED + 1) + 1)) if is_planned else int(rng.integers(1, 6))
         last = min(begin + int(rng.choice([0, 0, 1, 2])), total) if is_planned else begin
         released = begin - 1 if is_planned and rng.random() < 0.8 else int(rng.integers(MOST_RELEASED + 1))
@@ -197,7 +197,7 @@ def of(name: str, *, first: int = 1) -> Draw:
     return draw
 
 
-def of_shares(name: str) -> Draw:
+def sums_of_shares(name: str) -> Draw:
     """Return a function that draws pairs for a sum of reports with distributed noise.
 
     The sum has the smallest number of reports that a server commits, and is private only as a whole. The record is one
@@ -208,7 +208,7 @@ def of_shares(name: str) -> Draw:
     def draw(rng: np.random.Generator) -> Pair:
         total = int(rng.choice(ROUNDS)) if is_planned else 1
         nodes = {"clients": int(rng.integers(2, 7)), "privacy.trust": "distributed", "privacy.noise": "seeded"}
-        drawn = Drawn.of(name, rng, rounds=total, **{"rounds.cohort": 0} | FEW | nodes)
+        drawn = Drawn.draw(name, rng, rounds=total, **{"rounds.cohort": 0} | FEW | nodes)
         number = int(rng.integers(1, min(total, MOST_RELEASED + 1) + 1))
         node = drawn.node()
         rounds = node.config.rounds
@@ -231,8 +231,8 @@ def of_shares(name: str) -> Draw:
 
 
 def _model(name: str, schema: TableSchema, options: Mapping[str, Any]) -> Any:
-    nothing = Examples(np.zeros((0, len(COLUMNS))), np.zeros(0, np.int64 if schema.classes else np.float64))
-    return model_spec(name).made(TableDataset("made", nothing, nothing, schema, "made").spec, options)
+    empty = Examples(np.zeros((0, len(COLUMNS))), np.zeros(0, np.int64 if schema.classes else np.float64))
+    return model_spec(name).build_model(TableDataset("made", empty, empty, schema, "made").spec, options)
 
 
 def _schemas_of(name: str) -> list[TableSchema]:
@@ -263,8 +263,8 @@ def _reported_epsilon(node: Node, round_number: int) -> float:
     """Return the epsilon that a node reports as spent up to a round; 0 for models of one round."""
     if not round_number or not model_spec(node.config.model.name).is_planned:
         return 0.0
-    nothing = np.zeros((0, len(COLUMNS))), np.zeros(0)
-    return float(node.report(node.model.initial_state(seed=1), *nothing, round_number).metrics[EPSILON.name])
+    empty = np.zeros((0, len(COLUMNS))), np.zeros(0)
+    return float(node.report(node.model.initial_state(seed=1), *empty, round_number).metrics[EPSILON.name])
 
 
 def booked_of(node: Node, state: State) -> Mapping[str, float]:
@@ -281,8 +281,8 @@ def booked_of(node: Node, state: State) -> Mapping[str, float]:
 PRIVATE = [name for name, row in MODELS.items() if row.is_private]
 PLANNED = [name for name in PRIVATE if MODELS[name].is_planned]
 REPLAYS: dict[str, Draw] = {
-    **{f"{name}, report of a node": of(name) for name in PRIVATE},
-    **{f"{name}, later rounds of a node": of(name, first=2) for name in PLANNED},
-    **{f"{name}, a sum of shares": of_shares(name) for name in PRIVATE if MODELS[name].sums},
+    **{f"{name}, report of a node": reports_of(name) for name in PRIVATE},
+    **{f"{name}, later rounds of a node": reports_of(name, first=2) for name in PLANNED},
+    **{f"{name}, a sum of shares": sums_of_shares(name) for name in PRIVATE if MODELS[name].sums},
 }
 """Name of the row -> function that draws its pairs. A new private model is replayed as soon as it is in `MODELS`."""

@@ -26,7 +26,7 @@ class FaultyForest(ForestRegressor):
 
 
 def build(spec, options):
-    return Kind(FaultyForest, "fedlearn.private_trees.numbers.regression:DPEnsembleTree", False).of(
+    return Kind(FaultyForest, "fedlearn.private_trees.numbers.regression:DPEnsembleTree", False).model_for(
         "faulty", spec, options
     )
 

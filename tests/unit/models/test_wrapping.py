@@ -48,7 +48,7 @@ def breaks():
 
 
 def model_of(given, **options):
-    return torch_module(given).made(dataset().spec, options)
+    return torch_module(given).build_model(dataset().spec, options)
 
 
 def shapes(model):

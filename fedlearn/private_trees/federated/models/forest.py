@@ -126,7 +126,7 @@ class Kind:
     estimator: str
     wants_classes: bool
 
-    def of(self, name: str, spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
+    def model_for(self, name: str, spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
         """Return the model for a data set; raise `SettingError` where its target is of the other kind."""
         kind, known = ("classes", "adult") if self.wants_classes else ("numbers", "california, diabetes")
         if spec.table is None:

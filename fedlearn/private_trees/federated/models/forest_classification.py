@@ -91,7 +91,7 @@ def _edges(low: float, high: float, scale: str = "linear") -> list[float]:
 def dp_classifier(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return the model ``dp-classifier``: private ID3 trees, one of each node."""
     kind = Kind(ForestClassifier, "fedlearn.private_trees.classes.classification:DPClassificationTree", True)
-    return kind.of("dp-classifier", spec, VOTING | dict(options))
+    return kind.model_for("dp-classifier", spec, VOTING | dict(options))
 
 
 class RandomForest(ForestClassifier):
@@ -118,10 +118,10 @@ class RandomForest(ForestClassifier):
 def dp_random_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return the model ``dp-random-forest``: random decision trees with private leaves, a small forest of each node."""
     kind = Kind(RandomForest, "fedlearn.private_trees.classes.classification:DPRandomForestClassifier", True)
-    return kind.of("dp-random-forest", spec, options)
+    return kind.model_for("dp-random-forest", spec, options)
 
 
 def pf_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return the model ``pf-forest``: permute-and-flip trees, a small forest of each node."""
     kind = Kind(ForestClassifier, "fedlearn.private_trees.classes.permute_and_flip_forest:PermuteAndFlipForest", True)
-    return kind.of("pf-forest", spec, VOTING | {"n_estimators": 3} | dict(options))
+    return kind.model_for("pf-forest", spec, VOTING | {"n_estimators": 3} | dict(options))

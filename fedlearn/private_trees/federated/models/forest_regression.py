@@ -64,6 +64,6 @@ class ForestRegressor(ForestModel):
 
 def dp_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return the model ``dp-forest``: private regression trees, one of each node."""
-    return Kind(ForestRegressor, "fedlearn.private_trees.numbers.regression:DPEnsembleTree", False).of(
+    return Kind(ForestRegressor, "fedlearn.private_trees.numbers.regression:DPEnsembleTree", False).model_for(
         "dp-forest", spec, options
     )

@@ -42,4 +42,4 @@ class RelayRegressor(ForestRegressor):
 
 def dp_relay(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return the model ``dp-relay`` for a table with a number as target; raise `SettingError` for other data."""
-    return Kind(RelayRegressor, f"{RelayTurn.__module__}:RelayTurn", False).of("dp-relay", spec, options)
+    return Kind(RelayRegressor, f"{RelayTurn.__module__}:RelayTurn", False).model_for("dp-relay", spec, options)

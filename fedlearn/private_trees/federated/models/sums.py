@@ -84,7 +84,7 @@ class SumsPlan:
     nodes: int = 1
 
     @classmethod
-    def of(cls, config: RunConfig, *, first: float) -> SumsPlan:
+    def from_settings(cls, config: RunConfig, *, first: float) -> SumsPlan:
         """Return the plan of a run."""
         fewest = needed_of(config.rounds.quorum, needed_of(config.rounds.minimum_ready, config.goal_count))
         shares = fewest if config.privacy.trust == "distributed" else 1
@@ -124,12 +124,12 @@ class SumsModel(ABC):
             categories={len(schema.bounds) + i: len(words) for i, words in enumerate(schema.categories.values())},
             one_each=True,
         )
-        self.plan = SumsPlan.of(RunConfig(), first=self.first_share)
+        self.plan = SumsPlan.from_settings(RunConfig(), first=self.first_share)
 
     def planned(self, config: RunConfig) -> Self:
         """Return the model of a run with these settings."""
         planned = copy.copy(self)
-        planned.plan = SumsPlan.of(config, first=self.first_share)
+        planned.plan = SumsPlan.from_settings(config, first=self.first_share)
         return planned
 
     def initial_state(self, *, seed: int) -> State:
