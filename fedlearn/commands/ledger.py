@@ -56,7 +56,7 @@ def _show(file: LedgerFile) -> None:
     from fedlearn.privacy.bookings import Publication, bookings, total
     from fedlearn.privacy.ledger import Ledger
     from fedlearn.report.tables import Table
-    from fedlearn.words.metrics import EPSILON
+    from fedlearn.words.metric import EPSILON
 
     entries = _sound(file, Ledger(file).entries)
     answered = {entry.question for entry in entries if isinstance(entry, Publication)}

@@ -13,7 +13,7 @@ from fedlearn.models.base import NOTHING, Ensemble
 from fedlearn.private_trees.federated.learners.tree import TreeLearner
 from fedlearn.private_trees.federated.models.forest import empty_state
 from fedlearn.private_trees.federated.models.forest_classification import ForestClassifier
-from fedlearn.runs.checkpoint import pack_state
+from fedlearn.runs.state_files import pack_state
 from fedlearn.words.errors import SettingError
 from fedlearn.words.state import UpdateKind, layout_of
 from tests.oracles import images

@@ -12,7 +12,8 @@ from torch.nn import functional
 from fedlearn.models.axes import class_axes, logits_of, wrong_shape
 from fedlearn.models.base import confusion_of
 from fedlearn.models.objectives.base import Objective, no_tensor
-from fedlearn.words.metrics import ACCURACY, LANGUAGE, LOSS, NEURAL_CLASSIFIER, Metrics
+from fedlearn.words.metric import ACCURACY, LOSS
+from fedlearn.words.metrics import LANGUAGE, NEURAL_CLASSIFIER, Metrics
 
 
 class Classification(Objective):

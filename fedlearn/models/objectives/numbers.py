@@ -13,7 +13,8 @@ from fedlearn.data.base import DataSpec
 from fedlearn.models.axes import are_alike, learns_images, wrong_shape
 from fedlearn.models.objectives.base import Loss, Objective, no_tensor
 from fedlearn.models.objectives.losses import LOSSES_OF_NUMBERS, OF_PROBABILITIES, is_one_of
-from fedlearn.words.metrics import ACCURACY, ALL_RIGHT, LABELS, LOSS, MAE, MSE, NEURAL_REGRESSOR, Metrics
+from fedlearn.words.metric import ACCURACY, ALL_RIGHT, LOSS, MAE, MSE
+from fedlearn.words.metrics import LABELS, NEURAL_REGRESSOR, Metrics
 
 
 class Regression(Objective):

@@ -31,7 +31,7 @@ from fedlearn.privacy.audit.pairs import Draw, Pair
 from fedlearn.private_trees.federated.replays import CATEGORIES, Drawn, booked_of
 from fedlearn.words.cohort import Instruction
 from fedlearn.words.errors import RunFailed
-from fedlearn.words.metrics import EPSILON
+from fedlearn.words.metric import EPSILON
 from fedlearn.words.state import State
 
 ODD = np.inf  # stands for a cell that is neither a number nor a declared word

@@ -117,7 +117,7 @@ class RandomForest(ForestClassifier):
 
 def dp_random_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return the model ``dp-random-forest``: random decision trees with private leaves, a small forest of each node."""
-    kind = Kind(RandomForest, "fedlearn.private_trees.classes.classification:DPRandomForestClassifier", True)
+    kind = Kind(RandomForest, "fedlearn.private_trees.classes.random_forest:DPRandomForestClassifier", True)
     return kind.model_for("dp-random-forest", spec, options)
 
 

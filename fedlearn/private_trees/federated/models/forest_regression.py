@@ -14,8 +14,8 @@ from fedlearn.models.measuring import of_numbers
 from fedlearn.private_trees.domain import Domain
 from fedlearn.private_trees.federated.models.forest import ForestModel, Kind
 from fedlearn.private_trees.numbers.plan import plan_for
-from fedlearn.private_trees.numbers.regression import predict_target
 from fedlearn.private_trees.numbers.relay import center_of
+from fedlearn.private_trees.numbers.trees import predict_target
 from fedlearn.words.metrics import PRIVATE_REGRESSOR
 from fedlearn.words.state import Layout, State
 

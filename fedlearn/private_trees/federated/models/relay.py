@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from fedlearn.data.base import DataSpec
 from fedlearn.private_trees.federated.models.forest import ForestModel, Kind
 from fedlearn.private_trees.federated.models.forest_regression import ForestRegressor
-from fedlearn.private_trees.numbers.relay import RelayTurn, relay_predict, relay_value_bounds
+from fedlearn.private_trees.numbers.relay import relay_predict, relay_value_bounds
+from fedlearn.private_trees.numbers.relay_forest import DPRelayTree
 from fedlearn.words.state import Layout, State
 
 
@@ -42,4 +43,4 @@ class RelayRegressor(ForestRegressor):
 
 def dp_relay(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return the model ``dp-relay`` for a table with a number as target; raise `SettingError` for other data."""
-    return Kind(RelayRegressor, f"{RelayTurn.__module__}:RelayTurn", False).model_for("dp-relay", spec, options)
+    return Kind(RelayRegressor, f"{DPRelayTree.__module__}:DPRelayTree", False).model_for("dp-relay", spec, options)
