@@ -131,7 +131,7 @@ def perhaps_weights(rng: np.random.Generator) -> dict[str, Any]:
     return {} if rng.random() < 0.7 else {"max_weight": float(rng.choice([0.5, 2.0]))}
 
 
-def made(
+def drawn_records(
     rng: np.random.Generator, columns: list[NDArray[np.float64]], targets: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Draw X and y of a few different records, some of them repeated many times, in random order; perhaps of none.

@@ -30,7 +30,7 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.models import MODELS, model_spec
 from fedlearn.models.base import Planned
 from fedlearn.privacy import largest_loss
-from fedlearn.privacy.audit.pairs import Draw, Pair, Record, booked_by_lines, made, public_of
+from fedlearn.privacy.audit.pairs import Draw, Pair, Record, booked_by_lines, drawn_records, public_of
 from fedlearn.private_trees.classes.replays import PAID
 from fedlearn.words.cohort import fewest_reports
 from fedlearn.words.errors import SettingError
@@ -138,7 +138,7 @@ class Drawn:
 
     def table(self, node: Node) -> Table:
         """Draw the records of a node."""
-        return made(self.rng, self.columns, np.append(node.targets, self.odd))
+        return drawn_records(self.rng, self.columns, np.append(node.targets, self.odd))
 
     def record(self, node: Node) -> Record:
         """Draw the record that only one data set has, or the record that replaces it."""

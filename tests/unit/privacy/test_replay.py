@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedlearn.privacy import disjoint_parts, geometric, permute_and_flip, polya_share, secure_noise, seeded_noise
-from fedlearn.privacy.audit.pairs import Pair, made, public_of
+from fedlearn.privacy.audit.pairs import Pair, drawn_records, public_of
 from fedlearn.privacy.audit.replay import as_bytes, loss_of, replay
 
 NOISE = secure_noise()
@@ -21,7 +21,7 @@ def pairs_of(publish, *, claimed=1.0, other=False):
     """Return what draws pairs of one feature."""
 
     def draw(rng):
-        X, y = made(rng, [np.array([0.0, 1.0, np.nan])], np.array([0.0, 1.0]))
+        X, y = drawn_records(rng, [np.array([0.0, 1.0, np.nan])], np.array([0.0, 1.0]))
         one, two = ((rng.choice([0.0, 1.0], size=1), float(rng.integers(2))) for _ in range(2))
         return Pair(publish, X, y, one, claimed, other=two if other else None, at_front=rng.random() < 0.5)
 
