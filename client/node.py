@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fedlearn import flower
 from fedlearn.config import RunConfig, from_flower, per_run
-from fedlearn.config.schema import DEVICE_SETTING
+from fedlearn.config.tables.running import DEVICE_SETTING
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import nothing_held_out
 from fedlearn.data.partitioning import PartitionTable, measured_on, partition_table

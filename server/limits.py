@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fedlearn.config.schema import GateSettings
+from fedlearn.config.tables.reports import GateSettings
 from fedlearn.words.cohort import NodeReport, Typical
 
 FEWEST = 3  # reports; of two, neither is the unusual one

@@ -22,7 +22,7 @@ from flwr.serverapp.strategy import Strategy
 from fedlearn import flower, wire
 from fedlearn.compression import Codec, parcel_codec
 from fedlearn.compression.identity import Identity
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.flower import Record, aggregate_metricrecords
 from fedlearn.folding import STATE, Accumulator, ParcelFold, ParcelPlan, StepSpec
 from fedlearn.privacy.noise import Noise, secure_noise

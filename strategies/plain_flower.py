@@ -19,7 +19,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from fedlearn import flower, wire
-from fedlearn.config.schema import StrategySettings
+from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import load_plugin
 from fedlearn.plugging.tracebacks import told

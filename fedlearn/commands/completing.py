@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedlearn.config.load import setting_names
-from fedlearn.config.names import names_of
+from fedlearn.config.names import names_of, setting_names
 
 
 def settings_like(incomplete: str) -> list[str]:

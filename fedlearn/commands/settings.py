@@ -10,10 +10,8 @@ import typer
 from rich.console import Console
 
 from fedlearn.commands.completing import settings_like
-from fedlearn.commands.simulate import FLAGS
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.config.load import described, hint_at, setting_names
-from fedlearn.config.names import field_of, names_of
+from fedlearn.config.names import described, field_of, flags, hint_at, names_of, setting_names
 from fedlearn.words.errors import UsageError, said
 
 BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
@@ -47,7 +45,7 @@ def settings(
 def _named(key: str) -> list[str]:
     """Return the settings that a key names: one, those of a table, or those that end in it."""
     names = setting_names()
-    key = {flag.name.removeprefix("--"): flag.setting for flag in FLAGS}.get(key, key)
+    key = {flag.name.removeprefix("--"): setting for setting, flag in flags().items()}.get(key, key)
     found = [key] if key in names else [name for name in names if name.startswith(f"{key}.")]
     found = found or [name for name in names if name.rpartition(".")[2] == key]
     if not found:
@@ -76,12 +74,12 @@ def _tell(name: str) -> None:
     """Print all that is known of one setting."""
     text, default = described(name)
     table, _, key = name.rpartition(".")
-    flag = next((f"{flag.name} {flag.metavar}" for flag in FLAGS if flag.setting == name), "")
+    flag = flags().get(name)
     in_file = f"{key} = {_written(default)}" + (f" below [{table}]" if table else "")
     facts = {
         "default": _written(default),
         "allowed": _allowed(name),
-        "flag": flag,
+        "flag": f"{flag.name} {flag.metavar}" if flag else "",
         "or": f"--set {name}=VALUE; in a file for --config: {in_file}",
     }
     width = max(min(Console().width, 100), NARROWEST)

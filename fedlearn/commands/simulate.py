@@ -11,10 +11,11 @@ import typer
 from rich.console import Console
 
 from fedlearn.commands.completing import assignments_like, names_like
-from fedlearn.commands.flags import Flag, with_flags
+from fedlearn.commands.flags import with_flags
 from fedlearn.commands.shared import result_table, resumable, run_settings
 from fedlearn.config import RunConfig, flat_from_assignments
-from fedlearn.config.names import names_of
+from fedlearn.config.fields import Panel
+from fedlearn.config.names import flags, names_of
 from fedlearn.plugging.registry import call_plugin
 from fedlearn.words.errors import RunFailed, printable
 
@@ -29,32 +30,11 @@ fedlearn simulate --clients 25 --model dp-forest --dataset california --epsilon 
 
 fedlearn simulate --resume runs/20261121-101500"""
 
-RUN, LEARNING, SENDING, RUNNING = "Rounds", "Data, model, training", "Reports", "Running"
-FLAGS = (
-    Flag("--clients", "clients", "N", RUN),
-    Flag("--rounds", "rounds.total", "N", RUN),
-    Flag("--cohort", "rounds.cohort", "N", RUN),
-    Flag("--seed", "seed", "N", RUN),
-    Flag("--dataset", "data.dataset", "NAME", LEARNING),
-    Flag("--data-dir", "data.dir", "FOLDER", LEARNING),
-    Flag("--partition", "data.partition", "NAME", LEARNING),
-    Flag("--model", "model.name", "NAME", LEARNING),
-    Flag("--local-epochs", "training.local_epochs", "N", LEARNING),
-    Flag("--batch-size", "training.batch_size", "N", LEARNING),
-    Flag("--epsilon", "privacy.epsilon", "X", LEARNING),
-    Flag("--lr", "training.lr", "X", LEARNING),
-    Flag("--compression", "compression.codec", "CHAIN", SENDING),
-    Flag("--keep-ratio", "compression.keep_ratio", "X", SENDING),
-    Flag("--send", "compression.send", "WHAT", SENDING),
-    Flag("--strategy", "strategy.name", "NAME", SENDING),
-    Flag("--devices", "devices.name", "NAME", RUNNING),
-    Flag("--engine", "engine.name", "NAME", RUNNING),
-    Flag("--workers", "engine.workers", "N", RUNNING),
-    Flag("--out", "out", "FOLDER", RUNNING),
-)
+
+RUNNING = Panel.RUNNING
 
 
-@with_flags(FLAGS)
+@with_flags(flags())
 def simulate(
     given: dict[str, Any],
     resume: Annotated[

@@ -15,8 +15,8 @@ from rich.table import Table
 from fedlearn.commands.completing import assignments_like
 from fedlearn.commands.flags import with_flags
 from fedlearn.commands.shared import Interrupted
-from fedlearn.commands.simulate import FLAGS
 from fedlearn.config import flat_from_assignments, flat_from_file
+from fedlearn.config.names import flags
 from fedlearn.runs.reading import check_path
 from fedlearn.words.errors import UsageError, printable, said
 
@@ -34,10 +34,10 @@ fedlearn sweep --vary 'compression.codec=["identity","drop:0.1,eden"]' --vary tr
 fedlearn sweep plan.toml --quick"""
 
 SWEEP = "Sweep"
-OF_ALL_RUNS = tuple(flag for flag in FLAGS if flag.setting not in ("seed", "out"))  # which differ from run to run
+OF_ONE_RUN = ("seed", "out")  # settings that differ from run to run
 
 
-@with_flags(OF_ALL_RUNS, first=False)
+@with_flags({setting: flag for setting, flag in flags().items() if setting not in OF_ONE_RUN}, first=False)
 def sweep(
     given: dict[str, str],
     plan: Annotated[
@@ -119,8 +119,8 @@ def _plan_of(
         raise UsageError("--quick is what a plan says of itself: name the plan's file")
     planned = Plan.from_file(file, quick=quick) if file is not None else Plan("", (1,), {}, {})
     planned = planned.varied(vary)
-    of_one_run = ("seed", "out", *planned.varying)
-    base = {name: value for name, value in _from_file(config).items() if name not in of_one_run}
+    varying = (*OF_ONE_RUN, *planned.varying)
+    base = {name: value for name, value in _from_file(config).items() if name not in varying}
     planned = planned.with_other(base=base | given, seeds=seeds)
     if not planned.axes and len(planned.seeds) == 1:
         raise UsageError(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedlearn.compression.base import Payload
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.errors import Refused
 from fedlearn.words.state import Array, Entries, Layout, State, Update, UpdateKind
 

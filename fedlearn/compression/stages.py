@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import ClassVar, NamedTuple, Protocol, Self
 
 from fedlearn.compression.base import Payload
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.state import Array, ArraySpec, Entries, Layout, Positions, State
 
 

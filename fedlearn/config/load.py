@@ -6,39 +6,18 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from fedlearn.config.names import field_of, meaning_of, names_of
-from fedlearn.config.schema import RunConfig, Settings
+from fedlearn.config.names import hint_at, moved, other_names
+from fedlearn.config.schema import RunConfig
 from fedlearn.plugging.options import allowed_by, as_text
-from fedlearn.plugins import TABLES
 from fedlearn.words.errors import SettingError, UsageError, said
 
 MOST_BYTES = 1 << 22  # of a file of settings
 SINGLE_OPTION = re.compile(r"(\w+\.(?:\w+_)?options)\.(.+)")  # setting that holds a table, and a name in it
-OTHER_NAMES = {
-    "learning_rate": "training.lr", "epochs": "training.local_epochs", "batch": "training.batch_size",
-    "rounds": "rounds.total", "num_rounds": "rounds.total", "dataset": "data.dataset", "model": "model.name",
-    "strategy": "strategy.name", "engine": "engine.name", "compression": "compression.codec",
-    "mu": "training.proximal_mu",
-    "fedprox": "training.proximal_mu", "num_clients": "clients", "nodes": "clients", "schedule": "rounds.schedule",
-    "data": "data.dataset",
-}  # fmt: skip
-"""What people, and other frameworks, call our settings."""
-
-NOW_OPTIONS = {
-    "strategy.decoder": "write strategy.options.decoder",
-    "strategy.server_lr": "write strategy.options.server_lr",
-    "strategy.server_momentum": "write strategy.options.momentum for fedavgm, strategy.options.beta1 for fedadam",
-    "strategy.beta2": "write strategy.options.beta2",
-    "strategy.tau": "write strategy.options.tau",
-    "strategy.trim": "write strategy.options.trim",
-}
-"""Settings of earlier versions, which run folders and files may still have."""
 
 
 def config_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
@@ -143,71 +122,16 @@ def _toml_value(text: str) -> Any:
     return table["value"] if len(table) == 1 else text
 
 
-def setting_names(settings: type[Settings] = RunConfig, prefix: str = "") -> list[str]:
-    """Return the dotted names of all settings."""
-    names: list[str] = []
-    for name, field in settings.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Settings):
-            names += setting_names(kind, f"{name}.")
-        else:
-            names.append(f"{prefix}{name}")
-    return names
-
-
-def described(name: str) -> tuple[str, object]:
-    """Return a setting's meaning and its default.
-
-    Where the meaning has "{names}", the names of its table stand there that it does not mention itself; else they
-    follow it.
-
-    >>> described("training.batch_size")
-    ('Examples in one SGD step.', 100)
-    """
-    default = field_of(name).default
-    text = meaning_of(name)
-    names = names_of(name) if name in TABLES else ()
-    others = ", ".join(each for each in names if not re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text))
-    if "{names}" in text or not others:
-        return text.replace("{names}", others), default
-    return f"{text} Also: {others}.", default
-
-
-def hint_at(name: str) -> str:
-    """Return what to say behind "there is no such setting"; empty where no name of a setting is near.
-
-    >>> hint_at("learning_rate"), hint_at("training.learning_rate"), hint_at("zzz")
-    ('; did you mean training.lr?', '; did you mean training.lr?', '')
-    """
-    near = _meant_by(name)
-    return f"; did you mean {near}?" if near else ""
-
-
-def _meant_by(name: str) -> str:
-    """Return the setting that somebody may have meant by a name that is none; empty where nothing is near."""
-    names = setting_names()
-    last = name.rpartition(".")[2][:100].lower()
-    if last in OTHER_NAMES:
-        return OTHER_NAMES[last]
-    same = [each for each in names if each.rpartition(".")[2] == last]
-    close = same or get_close_matches(name[:100], names, n=1, cutoff=0.6)
-    if not close and (other := get_close_matches(last, OTHER_NAMES, n=1, cutoff=0.8)):
-        return OTHER_NAMES[other[0]]
-    close = close or get_close_matches(last, [each.rpartition(".")[2] for each in names], n=1, cutoff=0.75)
-    return next((each for each in names if close and each in (close[0], f"{each.rpartition('.')[0]}.{close[0]}")), "")
-
-
 def _first_error(error: ValidationError, source: str) -> SettingError:
     """Return the first of pydantic's complaints as one line naming the setting, the value and what is allowed."""
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"])
     where = f" (in {source})" if source else ""
-    if name in NOW_OPTIONS:
-        return SettingError(name, first["input"], f"it is an option of its strategy now: {NOW_OPTIONS[name]}{where}")
-    if first["type"] == "model_type" and name in OTHER_NAMES:
-        return SettingError(
-            name, first["input"], f"it is a table of settings: did you mean {OTHER_NAMES[name]}?{where}"
-        )
+    if place := moved().get(name):
+        part = name.partition(".")[0]
+        return SettingError(name, first["input"], f"it is an option of its {part} now: write {place}{where}")
+    if first["type"] == "model_type" and (meant := other_names().get(name)):
+        return SettingError(name, first["input"], f"it is a table of settings: did you mean {meant}?{where}")
     if first["type"] == "extra_forbidden":
         return SettingError(name, first["input"], f"there is no such setting{hint_at(name)}{where}")
     return SettingError(name, first["input"], f"{allowed_by(error)}{where}")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator
 
-from fedlearn.config.schema import Positive, Settings
+from fedlearn.config.fields import Positive, Settings
 from fedlearn.plugging.options import allowed_by
 from fedlearn.words.errors import UsageError, quoted
 

@@ -51,7 +51,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn import plugins
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data.base import QUANTILES, AnyDataset, Examples, Made, TableDataset
 from fedlearn.data.cache import Arrays, cached
 from fedlearn.data.drawing import drawn

@@ -19,7 +19,7 @@ from flwr.serverapp import Grid
 
 from fedlearn import flower, wire
 from fedlearn.config.policy import SIMULATED
-from fedlearn.config.schema import DEVICE_SETTING
+from fedlearn.config.tables.running import DEVICE_SETTING
 from fedlearn.flower import ErrorCode, Run
 from fedlearn.folding.offers import Offers
 from fedlearn.plugging.tracebacks import told

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from fedlearn.cache.trusted import lock, say_once
 from fedlearn.config import RunConfig, config_from, flat_from_file, to_flower
-from fedlearn.config.schema import DEVICE_SETTING, kind_of_device
+from fedlearn.config.tables.running import DEVICE_SETTING, kind_of_device
 from fedlearn.data.base import DataSpec
 from fedlearn.data.partitioning import is_map
 from fedlearn.data.sources.paths import HUB, is_path

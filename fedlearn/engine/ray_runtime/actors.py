@@ -18,7 +18,7 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
 from fedlearn import flower
 from fedlearn.config import from_flower
-from fedlearn.config.schema import EngineSettings
+from fedlearn.config.tables.running import EngineSettings
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.ray_runtime.grid import RunnerDied
 from fedlearn.engine.virtual_nodes import ClientCall, handled

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from fedlearn.config.schema import EngineSettings
+from fedlearn.config.tables.running import EngineSettings
 from fedlearn.engine.processes import default_size, environment
 from fedlearn.engine.ray_runtime.folder import guarded_folder
 from fedlearn.words.errors import RunFailed, SettingError, UsageError

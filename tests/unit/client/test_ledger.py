@@ -13,8 +13,7 @@ from client.ledger import run_of
 from client.policy import PLAIN, names_code
 from fedlearn import flower, wire
 from fedlearn.config import config_from, from_flower, to_flower
-from fedlearn.config.load import setting_names
-from fedlearn.config.names import field_of
+from fedlearn.config.names import field_of, setting_names
 from fedlearn.config.policy import Policy
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.config import RunConfig, config_from, flat_from_assignments, flat_from_file, from_flower, to_flower
-from fedlearn.config.load import described, setting_names
+from fedlearn.config.names import described, setting_names
 from fedlearn.words.errors import SettingError, UsageError
 
 BAD = {

@@ -12,7 +12,7 @@ import pytest
 
 from fedlearn import plugins
 from fedlearn.config import names
-from fedlearn.config.load import described, setting_names
+from fedlearn.config.names import described, setting_names
 from fedlearn.plugins import CODECS, TABLES
 
 SETTINGS = sorted(name for name in TABLES if not name.startswith("--"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from flwr_datasets.partitioner import Partitioner, SizePartitioner
 
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import from_arrays, partition_table
 from fedlearn.data.partitioning import PARTITIONS, SCHEMES
 from fedlearn.words.errors import FedlearnError, SettingError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedlearn.config.schema import DeviceSettings
+from fedlearn.config.tables.running import DeviceSettings
 from fedlearn.devices import DEVICES, Fleet, load_devices
 from fedlearn.devices.fleet import RANGES
 from fedlearn.devices.made import phones
