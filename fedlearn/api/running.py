@@ -88,12 +88,12 @@ def run(
 
 
 def _run(config: RunConfig, *, progress: bool, dashboard: str | None, listeners: tuple[str, ...]) -> None:
-    from fedlearn.engine import ENGINES
+    from fedlearn.engine import load_engine
     from fedlearn.report.dashboard import beside
     from fedlearn.report.listeners import listened
 
     folder = RunFolder(Path(config.out))
-    engine = ENGINES.load(config.engine.name)
+    engine = load_engine(config.engine.name)
     with objects_kept(config), ExitStack() as around:
         around.enter_context(listened(list(listeners), folder.events, config))
         url = around.enter_context(beside(folder.path, dashboard))

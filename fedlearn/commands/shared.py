@@ -37,6 +37,8 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
             raise UsageError("--config and --resume: a resumed run has its own settings")
         stored = RunFolder(resume).read_settings()
         objects.look_in(resume)
+        if given.get("engine.name", stored.get("engine.name")) != stored.get("engine.name"):
+            stored = {name: value for name, value in stored.items() if name != "engine.options"}  # the other engine's
         return config_from({**stored, **given, "out": str(resume)}, source=str(resume))
     from_file = flat_from_file(config) if config is not None else {}
     if config is not None:

@@ -91,8 +91,7 @@ def _say_what_is_in_vain(given: dict[str, Any], settings: RunConfig) -> None:
 
 
 def _run(settings: RunConfig, *, is_new: bool, show: bool, as_json: bool, page: str | None, log: list[str]) -> None:
-    from fedlearn.engine import ENGINES
-    from fedlearn.engine.base import Engine
+    from fedlearn.engine import ENGINES, load_engine
     from fedlearn.engine.embedded.forkserver import end
     from fedlearn.report.dashboard import beside
     from fedlearn.report.listeners import listened
@@ -103,9 +102,9 @@ def _run(settings: RunConfig, *, is_new: bool, show: bool, as_json: bool, page: 
     console = Console(highlight=False)
     folder = RunFolder(Path(settings.out))
     with resumable(folder.path, is_new=is_new), objects_kept(settings), ExitStack() as around:
-        engine: Engine = ENGINES.load(settings.engine.name)
-        if settings.engine.name != "embedded":
-            end()  # what was begun before the settings were known
+        engine = load_engine(settings.engine.name)
+        if not engine.forks:
+            end()  # the process that was begun before the settings were known
         around.enter_context(listened(log, folder.events, settings))
         url = around.enter_context(beside(folder.path, page))
         if url and not as_json:

@@ -45,7 +45,7 @@ DATA = "data.json"
 SOURCE = Path(__file__).parents[2]  # of fedlearn: a checkout, or what is installed, which may lie in somebody else's
 
 FREE_TO_CHANGE = (
-    "engine.name", "engine.workers", "engine.address", "engine.client_", "out", "data.dir", "data.notice",
+    "engine.name", "engine.workers", "engine.options", "out", "data.dir", "data.notice",
     "rounds.total", "rounds.store_every", "evaluation.",
 )  # fmt: skip
 """Settings that a resumed run may have other values of: none of them changes the bytes of a committed round."""

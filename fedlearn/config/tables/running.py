@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from fedlearn.config.fields import AlsoCalled, Flag, NonNegative, Panel, ReadBy, ReadIf, Settings
+from fedlearn.config.fields import AlsoCalled, Flag, Moved, Panel, ReadBy, ReadIf, Settings
 from fedlearn.plugging.options import Options
 
 DEVICE_SETTING = "engine.device"
@@ -61,19 +61,16 @@ class EngineSettings(Settings):
             "same time; 0 as many as fit."
         ),
     )
-    address: Annotated[str, ReadIf("engine.name", ("ray",))] = Field(
+    options: Annotated[
+        Options,
+        Moved({name: f"engine.options.{name}" for name in ("address", "client_cpus", "client_gpus")}),
+    ] = Field(
         default="",
         description=(
-            "ray: HOST:PORT of a running cluster; without it, one is started on this machine and stopped after the run."
-        ),
-    )
-    client_cpus: Annotated[float, Field(ge=0.01, allow_inf_nan=False), ReadIf("engine.name", ("ray",))] = Field(
-        default=1.0, description="ray: cores reserved for each client that runs, or a share of one."
-    )
-    client_gpus: Annotated[NonNegative, ReadIf("engine.name", ("ray",))] = Field(
-        default=0.0,
-        description=(
-            "ray: GPUs reserved for each client that runs, or a share of one; with device = cuda they are trained on."
+            "The engine's own, keyword parameters of what runs it. ray: address, HOST:PORT of a running cluster, "
+            "without which one is started on this machine and stopped after the run; client_cpus and client_gpus, "
+            "cores (1) and GPUs (0) reserved for each client that runs, or a share of one: with device = cuda they are "
+            "trained on."
         ),
     )
     device: Annotated[str, ReadBy.TORCH] = Field(

@@ -202,7 +202,7 @@ def test_code_is_found_wherever_a_setting_hides_it(given):
 def test_what_is_ours_is_no_code_of_a_server():
     ours = {
         "strategy.steps": {"clip": {"norm": 1.0}}, "compression.codec": "drop:0.1, rotate,ternary:0.2",
-        "compression.send": "update", "out": "/a:b", "engine.device": "cuda:1", "engine.address": "a:1",
+        "compression.send": "update", "out": "/a:b", "engine.device": "cuda:1", "engine.options.address": "a:1",
         "strategy.options": {"server_lr": 0.1}, "data.notice": "no: it is not",
     }  # fmt: skip
     assert not names_code(config_from({**FOREST, **ours}))

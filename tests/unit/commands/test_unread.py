@@ -25,7 +25,7 @@ def lines(**given):
         ({"privacy__epsilon": 2.0}, "it is for a private model"),
         ({"training__lr": 0.1, "model__name": "dp-forest"}, "it is for a model of torch"),
         ({"training__momentum": 0.5, "training__optimizer": "adamw"}, "it is for training.optimizer = 'sgd'"),
-        ({"engine__address": "a:1"}, "it is for engine.name = 'ray'"),
+        ({"engine__workers": 2, "engine__name": "inline"}, "it is for engine.name = 'embedded' or 'ray'"),
     ],
 )
 def test_what_has_no_effect_is_one_line(given, said):
