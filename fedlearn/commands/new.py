@@ -20,7 +20,7 @@ FILES = {
     "strategy.py.txt": "NAME/strategy.py",
     "test_project.py.txt": "tests/test_NAME.py",
 }
-"""File beside this one -> place in the project. In both, NAME stands for the project's."""
+"""File in `HERE` -> place in the project; NAME in either stands for the name of the project."""
 
 
 def new(

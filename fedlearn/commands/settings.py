@@ -1,4 +1,4 @@
-"""``fedlearn settings``: what can be set."""
+"""``fedlearn settings``: list the settings, or explain one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def settings(
         return
     names = _named(key.strip())
     if len(names) == 1:
-        _tell(names[0])
+        _explain(names[0])
     else:
         _list(names)
 
@@ -55,7 +55,7 @@ def _named(key: str) -> list[str]:
 
 
 def _list(names: list[str]) -> None:
-    """Print settings as a TOML file with their meanings behind them."""
+    """Print settings as a TOML file, with their meanings as comments."""
     table = ""
     defaults = to_flower(RunConfig())
     for name in names:
@@ -70,8 +70,8 @@ def _written(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else json.dumps(value)
 
 
-def _tell(name: str) -> None:
-    """Print all that is known of one setting."""
+def _explain(name: str) -> None:
+    """Print the meaning of one setting, its default, its range and its flag."""
     text, default = described(name)
     table, _, key = name.rpartition(".")
     flag = flags().get(name)

@@ -79,11 +79,11 @@ def simulate(
     settings = run_settings(given, config, resume)
     show = not (quiet or as_json)
     if show:
-        _say_what_is_in_vain(given, settings)
+        _say_what_is_unread(given, settings)
     _run(settings, is_new=resume is None, show=show, as_json=as_json, page=dashboard, log=log or [])
 
 
-def _say_what_is_in_vain(given: dict[str, Any], settings: RunConfig) -> None:
+def _say_what_is_unread(given: dict[str, Any], settings: RunConfig) -> None:
     from fedlearn.commands.unread import unread
 
     for line in unread(given, settings):

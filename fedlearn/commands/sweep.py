@@ -126,7 +126,7 @@ def _plan_of(
         raise UsageError(
             "nothing varies: add --vary KEY=VALUE,VALUE or --seeds N,N, or name a plan; one run is simulate's"
         )
-    list(planned.runs())  # says what is wrong with any of them
+    list(planned.runs())  # an error names a run whose settings are wrong
     return planned
 
 
@@ -142,7 +142,7 @@ def _numbers(text: str | None) -> list[int]:
 
 
 def _name_of(file: Path | None, plan: Plan, *, quick: bool) -> str:
-    """Return the folder's name: the file's, else one that the same flags give again, whatever the seeds."""
+    """Return the name of the folder: that of the plan's file, else a hash of the flags without the seeds."""
     if file is not None:
         return file.stem + ("-quick" if quick else "")
     asked = json.dumps([dict(plan.base), {axis: dict(labels) for axis, labels in plan.axes.items()}], default=str)
@@ -150,7 +150,7 @@ def _name_of(file: Path | None, plan: Plan, *, quick: bool) -> str:
 
 
 def _table(results: list[Result]) -> Table:
-    """Return one row a point: what it is judged by and what it sent, means over seeds."""
+    """Return a table of one row a point: the metrics it is judged by and its upload, means over seeds."""
     from fedlearn.report.numbers import number_spread, size
     from fedlearn.report.points import counts_in
     from fedlearn.sweeps.results import points_of

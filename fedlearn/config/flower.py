@@ -1,6 +1,6 @@
 """RunConfig <-> Flower's run config, a flat table of dotted names.
 
-`pyproject.toml` holds the same table under ``[tool.flwr.app.config]``; a test keeps the two equal.
+`pyproject.toml` holds the same table under ``[tool.flwr.app.config]``; ``python -m tests.flower_settings`` writes it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _last: tuple[Mapping[str, Any], RunConfig] | None = None
 
 
 def from_flower(run_config: Mapping[str, Any]) -> RunConfig:
-    """Return the settings of a Flower run config; the last one read is kept, as every message brings the same."""
+    """Return the settings in a Flower run config; the last settings are kept, as every message brings them again."""
     global _last
     if _last is None or _last[0] != run_config:
         _last = (dict(run_config), config_from(run_config))

@@ -1,4 +1,4 @@
-"""TOML file + ``--set`` + flags -> RunConfig, with errors that name the setting and where it came from."""
+"""Read settings from TOML files, ``--set`` and flags; an error names the setting, its value and the file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def config_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
 
 
 def _with_whole_options(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flat settings with one table in place of single options: those that are named win over their table."""
+    """Return the flat settings with one table in place of single options; a single option wins over the table."""
     whole = dict(flat)
     for name in flat:
         if found := SINGLE_OPTION.fullmatch(name):
@@ -68,7 +68,7 @@ def flat_from_file(path: Path) -> dict[str, Any]:
     Raises
     ------
     UsageError
-        If it cannot be read, or is no TOML.
+        If the file cannot be read, or holds no TOML.
     """
     shown = said(path)
     try:
@@ -85,7 +85,7 @@ def flat_from_file(path: Path) -> dict[str, Any]:
 
 
 def flat_from_toml(data: bytes) -> dict[str, Any]:
-    """Return the settings in a TOML file's bytes as a flat table of dotted names; else ValueError, in a line."""
+    """Return the settings in the bytes of a TOML file as a flat table; raise ValueError if they are no TOML."""
     try:
         tree = tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -123,7 +123,7 @@ def _toml_value(text: str) -> Any:
 
 
 def _first_error(error: ValidationError, source: str) -> SettingError:
-    """Return the first of pydantic's complaints as one line naming the setting, the value and what is allowed."""
+    """Return the first error that pydantic found as one line: the setting, its value and what is allowed."""
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"])
     where = f" (in {source})" if source else ""

@@ -15,7 +15,7 @@ from functools import wraps
 from pathlib import Path
 from typing import BinaryIO, ParamSpec, TypeVar
 
-from fedlearn.plugging.tracebacks import place_of, told
+from fedlearn.plugging.tracebacks import place_of, shortened
 from fedlearn.words.errors import DataNotFound, FedlearnError, UsageError, printable
 
 MOST_OF_A_WORD = 1 << 24  # bytes of a file that says something about data: a schema, who has what
@@ -46,7 +46,7 @@ def one_line_of(place: object) -> Iterator[None]:
 
 def _refused(place: object, error: Exception) -> UsageError:
     own = ".py:" in place_of(error)  # of the user's own data set; libraries have places, too
-    text = told(error) if own else f"{type(error).__name__}: {error}"
+    text = shortened(error) if own else f"{type(error).__name__}: {error}"
     reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(printable(text).split())
     return UsageError(f"{place} cannot be read: {reason[:LONGEST_REASON]}")
 

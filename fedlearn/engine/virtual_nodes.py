@@ -22,7 +22,7 @@ from fedlearn.config.policy import SIMULATED
 from fedlearn.config.tables.running import DEVICE_SETTING
 from fedlearn.flower import ErrorCode, Run
 from fedlearn.folding.offers import Offers
-from fedlearn.plugging.tracebacks import told
+from fedlearn.plugging.tracebacks import shortened
 from fedlearn.runs.kept_tracebacks import keep
 from fedlearn.runs.memories import packed, unpacked
 from fedlearn.words.errors import CheckpointError, said
@@ -132,7 +132,7 @@ _told: set[tuple[str, str, int]] = set()  # errors that this process has logged:
 def _failed(message: Message, error: BaseException, folder: str) -> Message:
     """Return the error of a node that is being handled; of those that fail alike, the first is logged."""
     node_id = message.metadata.dst_node_id
-    reason = told(error)
+    reason = shortened(error)
     last = traceback.extract_tb(error.__traceback__)[-1]
     kind = (type(error).__name__, last.filename, last.lineno or 0)
     if kind not in _told:

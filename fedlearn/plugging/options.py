@@ -1,8 +1,8 @@
-"""Options: the settings that a plugin has for itself, checked against its constructor.
+"""Options: the settings of one plugin, checked against the parameters of its constructor.
 
-``strategy.options``, ``model.options`` and ``training.options`` are tables: ``--set strategy.options.server_lr=0.1`` on
+``strategy.options``, ``model.options`` and the like are tables: ``--set strategy.options.server_lr=0.1`` on
 the command line, ``[strategy.options]`` in a file. They are stored as one JSON text each, as Flower's flat settings
-hold no tables. Names, types and ranges are those of the keyword parameters of what the table is for; a range is written
+hold no tables. Names, types and ranges are those of the plugin's keyword parameters; a range is written
 ``Annotated[float, Field(gt=0)]``, as in the schema.
 """
 
@@ -23,10 +23,15 @@ NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 def as_text(given: object, *, in_order: bool = False) -> str:
-    """Return a table of options, or a JSON text of one, as the text that is stored: the same for the same options.
+    """Return a table of options, or a JSON text of one, as the text that is stored: equal options have equal texts.
 
-    Where the order of the table means something it is kept, else it is that of the names.
+    Parameters
+    ----------
+    in_order
+        Whether the order of the table has a meaning, and is kept; else options are sorted by name.
 
+    Examples
+    --------
     >>> as_text('{"trim":0.2}') == as_text({"trim": 0.2})
     True
     >>> as_text({})
@@ -88,7 +93,7 @@ def options_for(
     reserved: Collection[str] = (),
     whole: bool = False,
 ) -> dict[str, Any]:
-    """Return options as keyword arguments of what they are for.
+    """Return options as keyword arguments for the plugin that they belong to.
 
     Parameters
     ----------
@@ -99,9 +104,9 @@ def options_for(
     setting
         ``"strategy.options"``, for the error message.
     reserved
-        Parameters that are not the user's to choose.
+        Parameters that are no options: the caller gives their values.
     whole
-        Refuse to leave out one that has no default.
+        Whether every parameter without a default must be among the options.
 
     Raises
     ------
@@ -128,7 +133,7 @@ def options_for(
 
 
 def _types_of(build: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of the parameters; none where they cannot be resolved, as in some foreign code."""
+    """Return the annotations of the parameters; an empty table if they cannot be resolved, as in some foreign code."""
     function = cast(Any, build).__init__ if isinstance(build, type) else build
     try:
         return get_type_hints(function, include_extras=True)
@@ -139,7 +144,7 @@ def _types_of(build: Callable[..., Any]) -> dict[str, Any]:
 def _checked(value: Any, kind: Any, setting: str) -> Any:
     try:
         adapter = TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True))
-    except (TypeError, PydanticUserError):  # a type of foreign code that pydantic makes nothing of
+    except (TypeError, PydanticUserError):  # a type of foreign code that pydantic cannot check
         return value
     try:
         return adapter.validate_python(value)
@@ -148,7 +153,7 @@ def _checked(value: Any, kind: Any, setting: str) -> Any:
 
 
 def allowed_by(error: ValidationError) -> str:
-    """Return the first of pydantic's complaints, as what stands after "NAME = VALUE: "."""
+    """Return the first error that pydantic found, as it stands behind "NAME = VALUE: "."""
     first = error.errors()[0]["msg"].removeprefix("Value error, ")
     return (first[0].lower() + first[1:]).replace("input should", "it should")
 

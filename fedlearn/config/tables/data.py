@@ -11,7 +11,7 @@ from fedlearn.plugging.options import Options
 
 
 class DataSettings(Settings):
-    """Which examples there are and how they are spread over the nodes."""
+    """Settings of the data: which examples there are, and which node has which of them."""
 
     dataset: Annotated[str, Flag("--dataset", "NAME", Panel.LEARNING), AlsoCalled({"dataset", "data"})] = Field(
         default="auto",

@@ -13,7 +13,7 @@ Precision = Literal["float32", "bfloat16-mixed", "bfloat16"]
 
 
 class ModelSettings(Settings):
-    """What is learned."""
+    """Settings of the model and its loss."""
 
     name: Annotated[str, Flag("--model", "NAME", Panel.LEARNING), AlsoCalled({"model"})] = Field(
         default="cnn",
@@ -40,7 +40,7 @@ class ModelSettings(Settings):
 
 
 class TrainingSettings(Settings):
-    """How a node learns."""
+    """Settings of the training on a node."""
 
     learner: str = Field(
         default="",
@@ -119,7 +119,7 @@ class TrainingSettings(Settings):
 
 
 class ClientSettings(Settings):
-    """What goes around training on a node."""
+    """Settings of the client around the training."""
 
     mods: Names = Field(
         default="",
@@ -131,7 +131,7 @@ class ClientSettings(Settings):
 
 
 class PrivacySettings(Settings):
-    """What a record may lose, for models that are differentially private."""
+    """Settings of differentially private models: what a record may lose."""
 
     epsilon: Annotated[Positive, Flag("--epsilon", "X", Panel.LEARNING), ReadBy.PRIVATE] = Field(
         default=1.0,

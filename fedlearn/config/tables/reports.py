@@ -11,7 +11,7 @@ from fedlearn.plugging.options import Options, Steps
 
 
 class CompressionSettings(Settings):
-    """What a node does to its update before sending it, and the server to the state."""
+    """Settings of compression: of updates on their way to the server, and of the state on its way to the nodes."""
 
     codec: Annotated[str, Flag("--compression", "CHAIN", Panel.REPORTS), AlsoCalled({"compression"})] = Field(
         default="identity",
@@ -36,7 +36,7 @@ class CompressionSettings(Settings):
 
 
 class StrategySettings(Settings):
-    """How reports become the next state."""
+    """Settings of the strategy, which makes the next state of the reports."""
 
     name: Annotated[str, Flag("--strategy", "NAME", Panel.REPORTS), AlsoCalled({"strategy"})] = Field(
         default="fedavg",
@@ -77,7 +77,7 @@ class StrategySettings(Settings):
 
 
 class GateSettings(Settings):
-    """What a report must satisfy before it may touch the model."""
+    """Settings of the gate: limits that a report must keep to be used."""
 
     max_norm: NonNegative = Field(
         default=0.0, description="Largest allowed L2 norm of the sent values; 0 sets no limit."

@@ -11,7 +11,7 @@ from fedlearn.plugging.options import Options
 
 
 class RoundSettings(Settings):
-    """The three phases of a round: selection, configuration, reporting."""
+    """Settings of the three phases of a round: selection, configuration, reporting."""
 
     total: Annotated[int, Field(ge=1), Flag("--rounds", "N", Panel.ROUNDS), AlsoCalled({"rounds", "num_rounds"})] = (
         Field(default=20, description="How many rounds to commit.")
@@ -74,7 +74,7 @@ class RoundSettings(Settings):
 
 
 class EvaluationSettings(Settings):
-    """Where and how often the global model is evaluated."""
+    """Settings of evaluation: where and how often the state is evaluated."""
 
     where: Literal["server", "nodes", "none"] = Field(
         default="server", description="On the server's test set, on every node of the cohort, or not at all."

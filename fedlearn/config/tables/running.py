@@ -15,7 +15,7 @@ DEVICE = re.compile(r"cpu|mps|auto|cuda(:\d{1,3})?")
 
 
 def kind_of_device(device: str) -> str:
-    """Return the kind of a device: what it computes depends on that, and not on which one of a kind it is.
+    """Return the kind of a device. Devices of one kind compute the same bytes.
 
     >>> kind_of_device("cuda:1")
     'cuda'
@@ -24,7 +24,7 @@ def kind_of_device(device: str) -> str:
 
 
 class DeviceSettings(Settings):
-    """Devices of virtual nodes, and with them virtual time: deadlines, windows and pauses are then of its seconds."""
+    """Settings of the devices of virtual nodes; with devices, every deadline and pause is in virtual time."""
 
     name: Annotated[str, Flag("--devices", "NAME", Panel.RUNNING)] = Field(
         default="",
@@ -40,7 +40,7 @@ class DeviceSettings(Settings):
 
 
 class EngineSettings(Settings):
-    """How the run is executed; never changes its result, but for the kind of device."""
+    """Settings of how a run is executed; of these the kind of device alone changes the result."""
 
     name: Annotated[str, Flag("--engine", "NAME", Panel.RUNNING), AlsoCalled({"engine"})] = Field(
         default="embedded",
