@@ -3,7 +3,7 @@
 A setting is declared in one place, a field of one of `config/tables/`: its type, default, unit, range and meaning, its
 flag, its other names and who reads it. The command line, TOML files and Flower's run config all fill this schema
 (`load.py`, `flower.py`); an unknown key or a value out of range is an error that names the setting. Names of plugins
-are not repeated: `load.described` puts those of the table in place of "{names}", or behind the text.
+are not repeated: `names.described` puts the names in the table in place of "{names}", or behind the text.
 """
 
 from __future__ import annotations
