@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from fedlearn.commands.completing import names_like
-from fedlearn.config.fields import Flag
+from fedlearn.config.marks import Flag
 from fedlearn.config.names import described, names_of
 
 

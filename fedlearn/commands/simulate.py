@@ -14,7 +14,7 @@ from fedlearn.commands.completing import assignments_like, names_like
 from fedlearn.commands.flags import with_flags
 from fedlearn.commands.shared import result_table, resumable, run_settings
 from fedlearn.config import RunConfig, flat_from_assignments
-from fedlearn.config.fields import Panel
+from fedlearn.config.marks import Panel
 from fedlearn.config.names import flags, names_of
 from fedlearn.plugging.registry import call_plugin
 from fedlearn.words.errors import RunFailed, printable

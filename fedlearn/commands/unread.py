@@ -11,7 +11,7 @@ from typing import Any
 from fedlearn.compression import CODECS
 from fedlearn.compression.parse import words_in
 from fedlearn.config import RunConfig
-from fedlearn.config.fields import ReadBy, ReadIf
+from fedlearn.config.marks import ReadBy, ReadIf
 from fedlearn.config.names import marks, setting_names
 from fedlearn.models import model_spec
 from fedlearn.plugins import TABLES

@@ -1,16 +1,16 @@
-"""What tables of settings are made of: their base, common types, and marks, which say of a field more than its type.
+"""What tables of settings are made of: their base class, and types that several settings have.
 
-A mark stands in the ``Annotated`` of a field, beside the range. The command line, ``fedlearn settings``, error texts
-and `fedlearn.commands.unread` read marks (`names.py`), so that a setting is described where it is declared.
+Flower's run config holds no tables and no lists, so options and lists of names are stored as one JSON text each.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+import json
+from collections.abc import Mapping
+from functools import partial
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 Share = Annotated[float, Field(gt=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
@@ -40,78 +40,64 @@ class Settings(BaseModel):
         return value
 
 
-class Panel(StrEnum):
-    """A heading under which ``--help`` lists flags; the headings stand there in this order."""
-
-    ROUNDS = "Rounds"
-    LEARNING = "Data, model, training"
-    REPORTS = "Reports"
-    RUNNING = "Running"
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """Mark a setting that has a flag on the command line; help and default of the flag are the setting's own.
+def as_text(given: object, *, in_order: bool = False) -> str:
+    """Return a table of options, or a JSON text of one, as the text that is stored: equal options have equal texts.
 
     Parameters
     ----------
-    name
-        The flag, as ``--lr``.
-    metavar
-        What stands for the value in ``--help``.
-    is_last
-        Whether the flag is listed behind the others of its panel; these are in the order of the schema.
-    """
-
-    name: str
-    metavar: str
-    panel: Panel
-    is_last: bool = False
-
-    @property
-    def parameter(self) -> str:
-        """The flag as a name in Python: of the command's parameter, and of the keyword of `fedlearn.run`."""
-        return self.name.removeprefix("--").replace("-", "_")
-
-
-class AlsoCalled(frozenset[str]):
-    """Mark a setting with names that people and other frameworks have for it; an error about such a name names it."""
-
-
-class Moved(dict[str, str]):
-    """Mark a table of options with the settings that became options: former name -> where the value belongs now."""
-
-
-class ReadBy(StrEnum):
-    """Mark a setting that one kind of part alone reads; the value names the part in "it is for ..."."""
-
-    TORCH = "a model of torch"
-    TREES = "a model of trees"
-    PRIVATE = "a private model"
-    SUMS = "a model of sums, as dp-naive-bayes"
-    DROPS = "a codec that drops entries, as 'drop'"
-    DROPS_BY_SETTING = "a codec that drops entries and names no share itself, as 'drop'"
-
-
-@dataclass(frozen=True, slots=True)
-class ReadIf:
-    """Mark a setting that is read only where another setting has one of some values.
-
-    Parameters
-    ----------
-    or_foreign
-        Whether a plugin from outside, which has no name in the table of the other setting, may read it, too.
+    in_order
+        Whether the order of the table has a meaning, and is kept; else options are sorted by name.
 
     Examples
     --------
-    >>> str(ReadIf("engine.name", ("embedded", "ray")))
-    "engine.name = 'embedded' or 'ray'"
+    >>> as_text('{"trim":0.2}') == as_text({"trim": 0.2})
+    True
+    >>> as_text({})
+    ''
     """
+    table = given
+    if isinstance(given, str):
+        try:
+            table = json.loads(given or "{}")
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"it is no JSON object: {error}") from None
+    if not isinstance(table, Mapping):
+        raise ValueError('it is no table of options: write it as {"NAME": VALUE}')
+    try:
+        return json.dumps(dict(table), sort_keys=not in_order, allow_nan=False) if table else ""
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"it cannot be stored as JSON: {error}") from None
 
-    setting: str
-    values: tuple[str, ...]
-    or_foreign: bool = False
 
-    def __str__(self) -> str:
-        """Return what stands behind "it is for"."""
-        return f"{self.setting} = {' or '.join(map(repr, self.values))}"
+def as_list(given: object) -> str:
+    """Return a list of names, each alone or with its options, as the JSON text that is stored.
+
+    >>> as_list("a:b, c:d") == as_list(["a:b", "c:d"]) == '["a:b", "c:d"]'
+    True
+    >>> as_list([{"a:B": {"norm": 1.0}}])
+    '[{"a:B": {"norm": 1.0}}]'
+    """
+    listed = given
+    if isinstance(given, str):
+        try:
+            listed = json.loads(given) if given.lstrip().startswith("[") else given.split(",")
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"it is no JSON list: {error}") from None
+    if not isinstance(listed, list):
+        raise ValueError('it is no list: write it as ["module:name", {"module:Class": {"option": 1.0}}]')
+    entries = [entry.strip() if isinstance(entry, str) else entry for entry in listed]
+    for entry in entries:
+        if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
+            raise ValueError(
+                'each is a name, or a table of one name and its options: {"module:Class": {"option": 1.0}}'
+            )
+    entries = [entry for entry in entries if entry]
+    try:
+        return json.dumps(entries, allow_nan=False) if entries else ""
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"it cannot be stored as JSON: {error}") from None
+
+
+Options = Annotated[str, BeforeValidator(as_text)]
+Names = Annotated[str, BeforeValidator(as_list)]
+Steps = Annotated[str, BeforeValidator(partial(as_text, in_order=True))]

@@ -1,4 +1,8 @@
-"""Read settings from TOML files, ``--set`` and flags; an error names the setting, its value and the file."""
+"""Settings as flat tables of dotted names, in TOML files, ``--set`` and Flower's run config; and `RunConfig` of them.
+
+An error names the setting, its value and the file. `pyproject.toml` holds the flat table of all defaults under
+``[tool.flwr.app.config]``; ``python -m tests.flower_settings`` writes it.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fedlearn.config.fields import as_text
 from fedlearn.config.names import hint_at, moved, other_names
 from fedlearn.config.schema import RunConfig
-from fedlearn.plugging.options import allowed_by, as_text
+from fedlearn.plugging.options import allowed_by
 from fedlearn.words.errors import SettingError, UsageError, said
 
 MOST_BYTES = 1 << 22  # of a file of settings
+FlatValue = bool | int | float | str
 SINGLE_OPTION = re.compile(r"(\w+\.(?:\w+_)?options)\.(.+)")  # setting that holds a table, and a name in it
 
 
@@ -60,6 +66,32 @@ def _with_whole_options(flat: Mapping[str, Any]) -> dict[str, Any]:
                 raise SettingError(setting, whole[setting], str(error)) from None
             whole[setting] = {**options, option: whole.pop(name)}
     return whole
+
+
+def to_flower(config: RunConfig) -> dict[str, FlatValue]:
+    """Return the settings as Flower's flat run config.
+
+    >>> to_flower(RunConfig())["training.batch_size"]
+    100
+    """
+    flat: dict[str, FlatValue] = {}
+    for name, value in config.model_dump().items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{key}": entry for key, entry in value.items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+_last: tuple[Mapping[str, Any], RunConfig] | None = None
+
+
+def from_flower(run_config: Mapping[str, Any]) -> RunConfig:
+    """Return the settings in a Flower run config; the last settings are kept, as every message brings them again."""
+    global _last
+    if _last is None or _last[0] != run_config:
+        _last = (dict(run_config), config_from(run_config))
+    return _last[1]
 
 
 def flat_from_file(path: Path) -> dict[str, Any]:

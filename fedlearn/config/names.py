@@ -12,7 +12,8 @@ from typing import Literal, TypeVar, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from fedlearn.config.fields import AlsoCalled, Flag, Moved, Panel, Settings
+from fedlearn.config.fields import Settings
+from fedlearn.config.marks import AlsoCalled, Flag, Moved, Panel
 from fedlearn.config.schema import RunConfig
 from fedlearn.plugins import TABLES
 

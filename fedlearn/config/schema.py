@@ -2,7 +2,7 @@
 
 A setting is declared in one place, a field of one of `config/tables/`: its type, default, unit, range and meaning, its
 flag, its other names and who reads it. The command line, TOML files and Flower's run config all fill this schema
-(`load.py`, `flower.py`); an unknown key or a value out of range is an error that names the setting. Names of plugins
+(`load.py`); an unknown key or a value out of range is an error that names the setting. Names of plugins
 are not repeated: `names.described` puts the names in the table in place of "{names}", or behind the text.
 """
 
@@ -12,7 +12,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedlearn.config.fields import AlsoCalled, Flag, Panel, Settings
+from fedlearn.config.fields import Settings
+from fedlearn.config.marks import AlsoCalled, Flag, Panel
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.config.tables.learning import ClientSettings, ModelSettings, PrivacySettings, TrainingSettings
 from fedlearn.config.tables.reports import CompressionSettings, GateSettings, StrategySettings

@@ -1,9 +1,9 @@
 """Options: the settings of one plugin, checked against the parameters of its constructor.
 
-``strategy.options``, ``model.options`` and the like are tables: ``--set strategy.options.server_lr=0.1`` on
-the command line, ``[strategy.options]`` in a file. They are stored as one JSON text each, as Flower's flat settings
-hold no tables. Names, types and ranges are those of the plugin's keyword parameters; a range is written
-``Annotated[float, Field(gt=0)]``, as in the schema.
+``strategy.options``, ``model.options`` and the like are tables: ``--set strategy.options.server_lr=0.1`` on the command
+line, ``[strategy.options]`` in a file; they are stored as JSON texts (`fedlearn.config.fields`). Names, types and
+ranges are those of the plugin's keyword parameters; a range is written ``Annotated[float, Field(gt=0)]``, as in the
+schema.
 """
 
 from __future__ import annotations
@@ -12,77 +12,13 @@ import inspect
 import json
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
-from functools import partial
-from typing import Annotated, Any, cast, get_type_hints
+from typing import Any, cast, get_type_hints
 
-from pydantic import BeforeValidator, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
 from fedlearn.words.errors import SettingError, quoted
 
 NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-
-def as_text(given: object, *, in_order: bool = False) -> str:
-    """Return a table of options, or a JSON text of one, as the text that is stored: equal options have equal texts.
-
-    Parameters
-    ----------
-    in_order
-        Whether the order of the table has a meaning, and is kept; else options are sorted by name.
-
-    Examples
-    --------
-    >>> as_text('{"trim":0.2}') == as_text({"trim": 0.2})
-    True
-    >>> as_text({})
-    ''
-    """
-    table = given
-    if isinstance(given, str):
-        try:
-            table = json.loads(given or "{}")
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"it is no JSON object: {error}") from None
-    if not isinstance(table, Mapping):
-        raise ValueError('it is no table of options: write it as {"NAME": VALUE}')
-    try:
-        return json.dumps(dict(table), sort_keys=not in_order, allow_nan=False) if table else ""
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"it cannot be stored as JSON: {error}") from None
-
-
-def as_list(given: object) -> str:
-    """Return a list of names, each alone or with its options, as the JSON text that is stored.
-
-    >>> as_list("a:b, c:d") == as_list(["a:b", "c:d"]) == '["a:b", "c:d"]'
-    True
-    >>> as_list([{"a:B": {"norm": 1.0}}])
-    '[{"a:B": {"norm": 1.0}}]'
-    """
-    listed = given
-    if isinstance(given, str):
-        try:
-            listed = json.loads(given) if given.lstrip().startswith("[") else given.split(",")
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"it is no JSON list: {error}") from None
-    if not isinstance(listed, list):
-        raise ValueError('it is no list: write it as ["module:name", {"module:Class": {"option": 1.0}}]')
-    entries = [entry.strip() if isinstance(entry, str) else entry for entry in listed]
-    for entry in entries:
-        if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
-            raise ValueError(
-                'each is a name, or a table of one name and its options: {"module:Class": {"option": 1.0}}'
-            )
-    entries = [entry for entry in entries if entry]
-    try:
-        return json.dumps(entries, allow_nan=False) if entries else ""
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"it cannot be stored as JSON: {error}") from None
-
-
-Options = Annotated[str, BeforeValidator(as_text)]
-Names = Annotated[str, BeforeValidator(as_list)]
-Steps = Annotated[str, BeforeValidator(partial(as_text, in_order=True))]
 
 
 def options_for(

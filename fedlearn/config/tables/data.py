@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from fedlearn.config.fields import AlsoCalled, Flag, Panel, Positive, ReadBy, ReadIf, Settings
-from fedlearn.plugging.options import Options
+from fedlearn.config.fields import Options, Positive, Settings
+from fedlearn.config.marks import AlsoCalled, Flag, Panel, ReadBy, ReadIf
 
 
 class DataSettings(Settings):

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fedlearn.config.fields import AlsoCalled, Flag, NonNegative, Panel, Positive, ReadBy, ReadIf, Settings
-from fedlearn.plugging.options import Names, Options
+from fedlearn.config.fields import Names, NonNegative, Options, Positive, Settings
+from fedlearn.config.marks import AlsoCalled, Flag, Panel, ReadBy, ReadIf
 
 Precision = Literal["float32", "bfloat16-mixed", "bfloat16"]
 

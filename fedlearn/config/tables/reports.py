@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fedlearn.config.fields import AlsoCalled, Flag, Moved, NonNegative, Panel, ReadBy, Settings, Share
-from fedlearn.plugging.options import Options, Steps
+from fedlearn.config.fields import NonNegative, Options, Settings, Share, Steps
+from fedlearn.config.marks import AlsoCalled, Flag, Moved, Panel, ReadBy
 
 
 class CompressionSettings(Settings):

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fedlearn.config.fields import AlsoCalled, Flag, NonNegative, Panel, Seconds, Settings, Share
-from fedlearn.plugging.options import Options
+from fedlearn.config.fields import NonNegative, Options, Seconds, Settings, Share
+from fedlearn.config.marks import AlsoCalled, Flag, Panel
 
 
 class RoundSettings(Settings):

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from fedlearn.config.fields import AlsoCalled, Flag, Moved, Panel, ReadBy, ReadIf, Settings
-from fedlearn.plugging.options import Options
+from fedlearn.config.fields import Options, Settings
+from fedlearn.config.marks import AlsoCalled, Flag, Moved, Panel, ReadBy, ReadIf
 
 DEVICE_SETTING = "engine.device"
 DEVICE = re.compile(r"cpu|mps|auto|cuda(:\d{1,3})?")

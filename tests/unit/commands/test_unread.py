@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedlearn.commands.unread import unread
-from fedlearn.config.fields import ReadBy, ReadIf
+from fedlearn.config.marks import ReadBy, ReadIf
 from fedlearn.config.names import marks, names_of, setting_names
 from fedlearn.models.presets import settings_from
 

@@ -12,7 +12,7 @@ import pytest
 
 from fedlearn import plugins
 from fedlearn.config import names
-from fedlearn.config.fields import AlsoCalled, Panel
+from fedlearn.config.marks import AlsoCalled, Panel
 from fedlearn.config.names import described, flags, marks, other_names, setting_names
 from fedlearn.plugins import CODECS, TABLES
 
