@@ -33,7 +33,7 @@ def new(
     try:
         folder.mkdir(exist_ok=True)
         if any(folder.iterdir()):
-            raise UsageError(f"{said(folder)}: there is something in it; name another folder")
+            raise UsageError(f"{said(folder)}: the folder is not empty; name another")
         for source, place in FILES.items():
             path = folder / place.replace("NAME", package)
             path.parent.mkdir(exist_ok=True)

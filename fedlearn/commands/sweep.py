@@ -116,7 +116,7 @@ def _plan_of(
     from fedlearn.sweeps.plan import Plan
 
     if file is None and quick:
-        raise UsageError("--quick is what a plan says of itself: name the plan's file")
+        raise UsageError("--quick takes the [quick] table of a plan: name the plan's file")
     planned = Plan.from_file(file, quick=quick) if file is not None else Plan("", (1,), {}, {})
     planned = planned.varied(vary)
     varying = (*OF_ONE_RUN, *planned.varying)
@@ -124,7 +124,7 @@ def _plan_of(
     planned = planned.with_other(base=base | given, seeds=seeds)
     if not planned.axes and len(planned.seeds) == 1:
         raise UsageError(
-            "nothing varies: add --vary KEY=VALUE,VALUE or --seeds N,N, or name a plan; one run is simulate's"
+            "no setting varies: add --vary KEY=VALUE,VALUE or --seeds N,N, or name a plan; for one run use simulate"
         )
     list(planned.runs())  # an error names a run whose settings are wrong
     return planned

@@ -28,7 +28,7 @@ class Settings(BaseModel):
     def _is_a_switch(cls, value: object, info: ValidationInfo) -> object:
         """Refuse true and false where a number is wanted: pydantic would take them for 1 and 0."""
         if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
-            raise ValueError("it is no switch: true and false mean nothing here")
+            raise ValueError("it is no switch: write a number or a text, not true or false")
         return value
 
     @field_validator("*")

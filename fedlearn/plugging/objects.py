@@ -103,7 +103,7 @@ def content_of(reference: str) -> bytes:
             if _stored_digest(folder, reference) not in ("", hashlib.sha256(content).hexdigest()):
                 raise ImportError(f"{path} is other code than the run was begun with: put back what was written")
             return content
-    where = f"{_folders[0] / file_of(reference)} is not there" if _folders else "no run folder is at hand"
+    where = f"{_folders[0] / file_of(reference)} is not there" if _folders else "no run folder is known"
     raise ImportError(f"{where}: give the object again, from Python")
 
 

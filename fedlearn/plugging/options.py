@@ -52,7 +52,7 @@ def options_for(
     try:
         parameters = inspect.signature(build).parameters
     except (TypeError, ValueError):
-        raise SettingError(setting, given, f"what {quoted(build)} takes cannot be read: it is C code") from None
+        raise SettingError(setting, given, f"the parameters of {quoted(build)} cannot be read: it is C code") from None
     names = [name for name, each in parameters.items() if each.kind in NAMED and name not in reserved]
     takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     checked = {}
@@ -64,7 +64,7 @@ def options_for(
         checked[name] = _checked(value, types.get(name, Any), f"{setting}.{name}")
     needed = [name for name in names if parameters[name].default is inspect.Parameter.empty] if whole else []
     if absent := [name for name in needed if name not in checked]:
-        raise SettingError(f"{setting}.{absent[0]}", "", f"say it, as --set {setting}.{absent[0]}=...")
+        raise SettingError(f"{setting}.{absent[0]}", "", f"it has no default: write --set {setting}.{absent[0]}=...")
     return checked
 
 

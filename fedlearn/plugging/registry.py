@@ -145,5 +145,5 @@ class Registry(Mapping[str, str]):
         found = load_plugin(self.setting, reference)
         if lacks := [attribute for attribute in self._asks if not hasattr(found, attribute)]:
             what = "cannot be called" if lacks[0] == "__call__" else f"has no {lacks[0]}"
-            raise SettingError(self.setting, name, f"it is something else: {quoted(type(found))} {what}")
+            raise SettingError(self.setting, name, f"it {what}: it is of {quoted(type(found))}")
         return found
