@@ -9,12 +9,12 @@ without a declared target is left out, and no row at all is allowed. The counts 
 from __future__ import annotations
 
 import logging
-
-from flwr.app import Context, Message
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from client.learners import LEARNERS
-from fedlearn.config import RunConfig, from_flower, per_run
-from fedlearn.flower import ClientAppCallable
+from client.visit import Visit
+from fedlearn.config import RunConfig, per_run
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import loaded
 from fedlearn.privacy.ledger import LedgerDamaged
@@ -46,19 +46,21 @@ def is_private(config: RunConfig) -> bool:
     return model.metrics.privacy_loss is not None or getattr(learner, "is_private", False)
 
 
-def discreet(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """Say a word instead of an error's text, if the node keeps something to itself; a mod, behind the policy alone."""
-    config = from_flower(context.run_config)
-    if not (context.node_config.get("own-data") or is_private(config)):  # which reads the data
-        return call_next(message, context)
+@contextmanager
+def discreet(visit: Visit) -> Iterator[None]:
+    """Say a word instead of the text of an error that the block raises, if the node keeps something to itself."""
+    config = visit.config
+    if not (visit.holds_own_data or is_private(config)):  # which reads the data
+        yield
+        return
     try:
         loaded(config)
-        if context.node_config.get("own-data"):
+        if visit.holds_own_data:
             _say_to_owner(config)
     except Exception as error:
         raise _withheld(DATA_UNREADABLE, error) from None
     try:
-        return call_next(message, context)
+        yield
     except Withheld:
         raise
     except BudgetExceeded as error:
@@ -74,7 +76,7 @@ def discreet(message: Message, context: Context, call_next: ClientAppCallable) -
 @per_run
 def _say_to_owner(config: RunConfig) -> None:
     """Write into the node's own log, once for a run, what in its table is not as it was declared."""
-    for line in getattr(loaded(config)[0], "said", ()):
+    for line in loaded(config)[0].owner_notices:
         log.warning("%s", line)
 
 

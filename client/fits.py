@@ -10,16 +10,20 @@ With noise that is to protect, ``privacy.noise = "secure"`` or a private learner
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
+from client.discretion import is_private
+from client.learners import LEARNERS
 from client.learners.base import Learner, LocalFit, LocalTask
-from fedlearn.config import RunConfig
+from fedlearn.config import RunConfig, per_run
 from fedlearn.data.base import Examples
 from fedlearn.models.beside import Beside
+from fedlearn.models.loaded import loaded
 from fedlearn.plugging.generators import seeded_globals
+from fedlearn.plugging.registry import call_plugin
 from fedlearn.words.errors import SettingError
 from fedlearn.words.seeding import seed_for
 from fedlearn.words.state import State
@@ -142,3 +146,30 @@ class Fits:
 
 def _same(one: State, other: State) -> bool:
     return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
+
+
+@per_run
+def learner_of(config: RunConfig) -> Learner:
+    """Return the learner of a run."""
+    model = loaded(config)[1]
+    name = config.training.learner or model.learner
+    make = LEARNERS.load(name).from_settings
+    with seeded_globals(seed_for(config.seed, purpose="learner")) if ":" in name else nullcontext():
+        learner: Learner = call_plugin("training.learner", name, make, model, config)
+    return learner
+
+
+@per_run
+def fits_of(config: RunConfig) -> Fits:
+    """Return the fits of a run."""
+    return Fits(learner_of(config), loaded(config)[1], config, are_secret=is_private(config))
+
+
+@per_run
+def why_not_stacked(config: RunConfig) -> str:
+    """Return why nodes are trained one by one whatever ``training.stack`` says; empty where they are not."""
+    if is_private(config):
+        return "its nodes have ledgers"
+    if config.client.mods:
+        return "client.mods may change what a node is given to learn"
+    return fits_of(config).why_not_stacked(loaded(config)[0].train)

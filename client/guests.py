@@ -10,45 +10,58 @@ them, anew for each message: processes that were forked from one another must no
 
 from __future__ import annotations
 
-from flwr.app import ArrayRecord, Context, Message
+from collections.abc import Callable
 
-from client.node import partition_id_of
-from fedlearn import wire
-from fedlearn.config import RunConfig, from_flower, per_run
+from flwr.app import Context, Message, RecordDict
+
+from client.answer import Answer
+from client.visit import Visit
+from fedlearn import flower, wire
+from fedlearn.config import RunConfig, per_run
 from fedlearn.flower import ClientAppCallable, Record
 from fedlearn.flower.mods import NamedMod, load_mods
 from fedlearn.plugging.generators import seeded_globals
 from fedlearn.words.seeding import seed_for
+from fedlearn.words.state import State
 
 
-def guests(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """Mod: call the user's mods around what follows."""
-    config = from_flower(context.run_config)
-    mods = _mods(config)
+def with_mods(visit: Visit, learn: Callable[[State, RecordDict], Answer]) -> Answer | Message:
+    """Return what a node learns, with the user's mods around it.
+
+    Parameters
+    ----------
+    learn
+        Called with the state and the records of the message, as the mods leave them.
+
+    Returns
+    -------
+    Answer or Message
+        The message of a mod that answers with an error, as it is.
+    """
+    mods = _mods(visit.config)
     if not mods:
-        return call_next(message, context)
-    sent = wire.state_record(message.content)
-    message.content[wire.state_key(message.content)] = sent.copy()  # other nodes of this process have the same one
+        return learn(visit.state, visit.content)
+    message, sent = visit.message, wire.pack_arrays(visit.state)  # anew: other nodes of this process have the same one
+    message.content[wire.state_key(message.content)] = sent
     ours = wire.put_aside(message.content)
-    aside: dict[str, Record] = {}
+    parcels: dict[str, Record] = {}
 
     def innermost(message: Message, context: Context) -> Message:
-        message.content.update(ours)
-        reply = call_next(message, context)
-        wire.put_aside(message.content)
-        if reply.has_content():
-            aside.update(wire.put_aside(reply.content))
+        content = flower.filled(message.content.copy(), ours)
+        reply = Message(learn(wire.read_state(content), content).to_records(), reply_to=message)
+        parcels.update(wire.put_aside(reply.content))
         return reply
 
     try:
-        with seeded_globals(_seed(config, ours, context)):
-            reply = _around(mods, innermost)(message, context)
+        with seeded_globals(_seed(visit)):
+            reply = _around(mods, innermost)(message, visit.context)
     finally:
         message.content.update(ours)
-    if reply.has_content():
-        _restore_types(reply, sent)
-        reply.content.update(aside)
-    return reply
+    if reply.has_error():
+        return reply
+    reply.content.update(parcels)
+    answer = Answer.in_records(reply.content)
+    return answer._replace(arrays=_as_sent(answer.arrays, visit.state))
 
 
 def _around(mods: list[NamedMod], innermost: ClientAppCallable) -> ClientAppCallable:
@@ -62,23 +75,21 @@ def _before(mod: NamedMod, call_next: ClientAppCallable) -> ClientAppCallable:
     return lambda message, context: mod(message, context, call_next)
 
 
-def _seed(config: RunConfig, ours: dict[str, Record], context: Context) -> int | None:
-    if config.privacy.noise != "seeded":
+def _seed(visit: Visit) -> int | None:
+    if visit.config.privacy.noise != "seeded":
         return None
-    instruction = wire.read_instruction(ours)
+    instruction = visit.instruction
     return seed_for(
-        config.seed, purpose="client mods", round_number=instruction.round_number, attempt=instruction.attempt,
-        node=partition_id_of(context),
+        visit.config.seed, purpose="client mods", round_number=instruction.round_number, attempt=instruction.attempt,
+        node=visit.partition_id,
     )  # fmt: skip
 
 
-def _restore_types(reply: Message, sent: ArrayRecord) -> None:
-    """Give arrays the types of the state again: scaling by a NumPy number makes them wider."""
-    arrays = wire.only(reply.content, ArrayRecord)
-    if any(name in sent and packed.dtype != sent[name].dtype for name, packed in arrays.items()):
-        state = wire.unpack_arrays(arrays)
-        typed = {name: array.astype(sent[name].dtype) if name in sent else array for name, array in state.items()}
-        reply.content[wire.state_key(reply.content)] = wire.pack_arrays(typed)
+def _as_sent(arrays: State, sent: State) -> State:
+    """Return arrays of the types of the state: scaling by a NumPy number makes them wider."""
+    return {
+        name: array.astype(sent[name].dtype, copy=False) if name in sent else array for name, array in arrays.items()
+    }
 
 
 @per_run

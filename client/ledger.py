@@ -18,14 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import Context
 
 from client.discretion import BUDGET_SPENT, Withheld
+from client.fits import learner_of
 from client.learners.base import LocalTask
 from client.memory import NodeMemory
-from client.node import partition_id_of, training_set
+from client.node import training_set
 from client.policy import NOT_ENOUGH
-from fedlearn.config import RunConfig, from_flower
+from client.visit import Visit
+from fedlearn.config import RunConfig
 from fedlearn.config.policy import Policy
 from fedlearn.models import model_spec
 from fedlearn.privacy import PrivacySpent, largest_loss
@@ -90,14 +91,20 @@ class Purse:
         If the data are the node's own and it has no ledger, or has spent its budget before there were any.
     """
 
-    def __init__(self, context: Context, memory: NodeMemory, *, cost: float) -> None:
-        config = from_flower(context.run_config)
-        self._ledger = _ledger_of(context, memory)
+    def __init__(self, visit: Visit, *, cost: float) -> None:
+        config = visit.config
+        self._ledger = _ledger_of(visit)
         self._config, self._cost = config, cost
-        self._is_at_home = bool(context.node_config.get("ledger"))
+        self._is_at_home = bool(visit.context.node_config.get("ledger"))
         self._run = run_of(config)
-        if self._is_at_home and not context.node_config.get("own-data"):  # a record lies in one share of a run
-            self._run = f"{self._run}/{partition_id_of(context)}"
+        if self._is_at_home and not visit.holds_own_data:  # a record lies in one share of a run
+            self._run = f"{self._run}/{visit.partition_id}"
+
+    @classmethod
+    def of_round(cls, visit: Visit, round_number: int) -> Purse:
+        """Return what the node may spend, where an answer costs what the learner says for this round."""
+        config = visit.config
+        return cls(visit, cost=learner_of(config).cost(config.privacy.epsilon, round_number=round_number))
 
     @property
     def budget(self) -> float:
@@ -163,16 +170,17 @@ def _add(update: Callable[[bytes], None], parcel: str, arrays: Mapping[str, Any]
         update(np.ascontiguousarray(array).tobytes())
 
 
-def _ledger_of(context: Context, memory: NodeMemory) -> Ledger:
-    folder = context.node_config.get("ledger")
+def _ledger_of(visit: Visit) -> Ledger:
+    node_config = visit.context.node_config
+    folder = node_config.get("ledger")
     if folder:
-        policy = Policy.of_node(context.node_config)
-        if len(training_set(context)) < policy.least_records:
+        policy = Policy.of_node(node_config)
+        if len(training_set(visit)) < policy.least_records:
             raise Withheld(NOT_ENOUGH)  # of the whole table: with a share, which a server sets, it could count them
-        file = LedgerFile(Path(str(folder)), str(context.node_config.get("data-name", "")))
+        file = LedgerFile(Path(str(folder)), str(node_config.get("data-name", "")))
         return Ledger(file, most=policy.largest_epsilon, most_questions=policy.most_questions)
-    if context.node_config.get("own-data"):
+    if visit.holds_own_data:
         raise Withheld(NO_LEDGER)
-    if BEFORE_LEDGERS in memory.texts:
+    if BEFORE_LEDGERS in visit.memory.texts:
         raise Withheld(BUDGET_SPENT)
-    return Ledger(InMemory(memory))
+    return Ledger(InMemory(visit.memory))

@@ -28,17 +28,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from flwr.app import Context, Message
-
-from client.discretion import Withheld
-from client.node import partition_id_of
+from client.visit import Visit
 from fedlearn import wire
 from fedlearn.compression import is_ours
-from fedlearn.config import RunConfig, from_flower, to_flower
+from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.policy import SIMULATED, Policy
 from fedlearn.data.folder import data_folder
 from fedlearn.data.sources.paths import is_path
-from fedlearn.flower import ClientAppCallable
 from fedlearn.models import MODELS
 from fedlearn.privacy import largest_loss
 from fedlearn.words.errors import UsageError
@@ -60,31 +56,26 @@ PLAIN = {"out", "data.dir", "data.notice", "engine.options", "engine.device", "m
 log = logging.getLogger("fedlearn.node")
 
 
-def governed(message: Message, context: Context, call_next: ClientAppCallable) -> Message:
-    """Refuse by a word what the node's owner does not allow, and what no real node may do; a mod, before all others."""
-    config = from_flower(context.run_config)
-    word = TRUST_NOT_ALLOWED if config.privacy.trust == "distributed" and is_real(context) else ""
-    if context.node_config.get("ledger") and not word:
-        try:
-            word = beyond(Policy.of_node(context.node_config), config)
-        except UsageError as error:
-            log.error("%s", error)
-            word = POLICY_UNREADABLE
-    if not word and context.node_config.get("ledger") and not _asks_ours(message):
-        word = CODE_NOT_ALLOWED
-    if not word:
-        return call_next(message, context)
-    if message.metadata.message_type == wire.READY_QUERY:
-        return wire.ready_answer(message, partition_id=partition_id_of(context), why_not=word)
-    raise Withheld(word)
+def refused(visit: Visit) -> str:
+    """Return the word for what the node's owner does not allow, or no real node may do; empty where all is allowed."""
+    if visit.config.privacy.trust == "distributed" and is_real(visit):
+        return TRUST_NOT_ALLOWED
+    if not visit.context.node_config.get("ledger"):
+        return ""
+    try:
+        word = beyond(Policy.of_node(visit.context.node_config), visit.config)
+    except UsageError as error:
+        log.error("%s", error)
+        return POLICY_UNREADABLE
+    return word or ("" if _asks_ours(visit) else CODE_NOT_ALLOWED)
 
 
-def is_real(context: Context) -> bool:
+def is_real(visit: Visit) -> bool:
     """Return whether a node is none of a simulation: only an engine that makes nodes up says `SIMULATED`.
 
     What is in a node's config comes from who starts it. A server fills the settings of a run, and nothing of this.
     """
-    return context.node_config.get(SIMULATED) is not True
+    return visit.context.node_config.get(SIMULATED) is not True
 
 
 def beyond(policy: Policy, config: RunConfig) -> str:
@@ -140,9 +131,9 @@ def _texts_in(value: str) -> Iterator[str]:
                 yield text
 
 
-def _asks_ours(message: Message) -> bool:
+def _asks_ours(visit: Visit) -> bool:
     """Return whether all codecs that a message asks for are ours: a strategy names those of parcels in the message."""
-    return all(is_ours(chain) for chain in wire.wanted_parcels(message.content).values())
+    return all(is_ours(chain) for chain in wire.wanted_parcels(visit.content).values())
 
 
 def _is_at_home(dataset: str) -> bool:

@@ -156,6 +156,14 @@ LISTENERS = {
 }
 """Tools to which the events of a run are passed on."""
 
+HANDLERS = {
+    "query.ready": "client.handlers.selection:ready",
+    "query.round_over": "client.handlers.selection:round_over",
+    "train": "client.handlers.training:train",
+    "evaluate": "client.handlers.evaluation:evaluate",
+}
+"""What a node does with a message of each type: functions called with a `client.visit.Visit`."""
+
 TABLES = {
     "rounds.schedule": SCHEDULES,
     "rounds.selector": SELECTORS,
@@ -179,7 +187,11 @@ SERVER_APP = "server.app:app"
 """The ServerApp that every engine runs, by the name that pyproject.toml gives to Flower."""
 CLIENT_APP = "client.app:app"
 """The ClientApp that every engine runs."""
-CLIENT_AHEAD = "client.app:ahead"
-"""How a worker trains several nodes in one computation before their messages are answered one by one."""
+CLIENT_MANY = "client.app:handle_many"
+"""What answers training messages of several nodes, which it trains in one computation."""
+CLIENT_ABOUT = "client.app:about"
+"""What a server asks of the nodes of a run: a `fedlearn.words.node.NodeTraits`."""
+CLIENT_TRIAL = "client.app:trial"
+"""What tries the learner before round 1: a `fedlearn.words.node.NodeTrial`."""
 CLIENT_PREPARE = "client.app:prepare"
 """What a process of a deployment imports and loads before it forks."""

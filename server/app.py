@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedlearn.config import RunConfig, from_flower, to_flower
 from fedlearn.data.cache import checked
-from fedlearn.models.loaded import Traits, with_found_data
+from fedlearn.models.loaded import Traits, initial_state, trial, with_found_data
+from fedlearn.models.loaded import traits as traits_of
 from fedlearn.plugging.registry import call_plugin
+from fedlearn.plugins import CLIENT_ABOUT, CLIENT_TRIAL
 from fedlearn.runs.checkpoint import RunStore
-from fedlearn.runs.folder import RunFolder, kept_settings, new_folder
+from fedlearn.runs.folder import RunFolder, new_folder
 from fedlearn.runs.log import EventLog
+from fedlearn.runs.settings import kept_settings
 from fedlearn.words.errors import RunFailed, SettingError
-from fedlearn.words.metrics import WORK_DONE, Metric, Metrics, Spread, declared, virtual_time
+from fedlearn.words.metric import WORK_DONE, Metric, virtual_time
+from fedlearn.words.metrics import Metrics, declared
+from fedlearn.words.node import NodeTraits, NodeTrial
+from fedlearn.words.spread import Spread
 from server.draws import Draws
 from server.exchange import Exchange
 from server.fitting import check_devices, check_fitting, check_parcels, check_schedule, check_stack, check_trust
 from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
-from server.selectors import load_selector, remember
+from server.selectors import Selector, load_selector, remember
 from server.spending import counted_in, notices_of, promised, without_exact
 from server.summary import learning_rate, noise_notice, plain_bytes, write_confusions, write_summary
-from strategies import load_strategy
+from strategies import RoundStrategy, load_strategy
 
 log = logging.getLogger(__name__)
 
@@ -38,79 +45,126 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the rounds of a new run, or those that are left of the one in the run folder."""
-    config = from_flower(context.run_config)
-    exchange = Exchange(grid, context.run_config)
-    if not exchange.is_virtual:  # a simulation has looked before
-        with checked():
-            config = with_found_data(config)
-        exchange = Exchange(grid, to_flower(config))
+    config, exchange = _reached(grid, context)
     folder = RunFolder(Path(config.out) if config.out else new_folder())
     selector = load_selector(config)
     check_devices(config, selector, is_virtual=exchange.is_virtual, is_timed=exchange.timed is not None)
-    log_of = EventLog if exchange.is_virtual else _ToldLog
+    log_of = EventLog if exchange.is_virtual else _PrintingLog
     with folder.locked(), log_of(folder.events, exchange.clock if exchange.timed else None) as events:
         draws = Draws(config, is_virtual=exchange.is_virtual)
         with draws.to_compute(None, "make"):
             strategy = load_strategy(config.strategy)
-        make_schedule = load_schedule(config)
-        (traits,) = exchange.compute("fedlearn.models.loaded:traits", {}, [()])
-        assert isinstance(traits, Traits)
-        if has_private_learner(exchange):
-            traits = traits.of_private_learner()
-        fingerprint, counts_in = traits.fingerprint, ["spent", counted_in(config)]
-        if traits.is_private:
-            if promised(config).is_secure and not traits.test_is_public:
-                fingerprint = ""  # whoever knows all rows but one could find that one by it
-            config = without_exact(config, test_is_public=traits.test_is_public)
-            counts_in += notices_of(config, test_is_public=traits.test_is_public)
-        check_fitting(config, traits, strategy)
-        check_trust(config, is_virtual=exchange.is_virtual)
-        check_stack(config, stacks=exchange.stacks)
-        check_schedule(make_schedule, config, traits, strategy, exchange)
-        of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
-        if config.training.partial:
-            of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
-        on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
-        added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices)
-        measured = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
-        notes = trial_of(exchange, deadline=config.rounds.reporting_deadline)
-        store = RunStore(folder.path, measured, kept_settings(config), data=fingerprint, tied=traits.tied)
-        if store.exists:
-            folder.check_settings(config)
-            store.load()
-            _check_rounds(config, store, folder)
-            folder.write_settings(config)
-            strategy.remember(remember(selector, draws.remember(rest_of(store.memory))))
-            exchange.restore_node_states(store.node_states)
-            exchange.go_on_from(store.history)
-        else:
-            was_begun = folder.has_settings
-            for note in notes:
-                log.warning("%s", note)
-            folder.write_settings(config)  # first: a folder with a state can then always be resumed
-            (state,) = exchange.compute("fedlearn.models.loaded:initial_state", {}, [()])
-            check_parcels(strategy, state)
-            store.begin(state)
-            if was_begun:
-                log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
-        _tell_unstacked(config, exchange)
-        folder.write_spec(traits.spec)
+        plan = _checked(config, exchange, strategy)
+        store, notes = _begun_or_resumed(plan, exchange, folder, strategy, selector, draws)
         run = ServerRun(
-            exchange, strategy, store, config,
-            events=events, kind=traits.update_kind, draws=draws, model_metrics=of_model, selector=selector,
-            is_private=traits.is_private, test_is_public=traits.test_is_public, notes=notes,
+            exchange, strategy, store, plan.config,
+            events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
+            is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public, notes=notes,
         )  # fmt: skip
-        schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, make_schedule, run)
+        schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
         if not hasattr(schedule, "run"):
             raise SettingError("rounds.schedule", config.rounds.schedule, "what it makes is no schedule: it has no run")
         events.write("started", **_about(run))
         with _summarized(run, folder):
             schedule.run()
-            write_confusions(run, traits.spec)
+            write_confusions(run, plan.traits.spec)
 
 
-def trial_of(exchange: Exchange, *, deadline: float) -> tuple[str, ...]:
-    """Let model and learner try what they do, so that what cannot be is refused; return what is likely not meant.
+def _reached(grid: Grid, context: Context) -> tuple[RunConfig, Exchange]:
+    """Return the settings with the data that were found, and what reaches the nodes; a simulation has looked before."""
+    config = from_flower(context.run_config)
+    exchange = Exchange(grid, context.run_config)
+    if exchange.is_virtual:
+        return config, exchange
+    with checked():
+        config = with_found_data(config)
+    return config, Exchange(grid, to_flower(config))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a run will do, all of it checked.
+
+    Parameters
+    ----------
+    config
+        The settings, without what private test rows forbid.
+    fingerprint
+        Of the data; empty where it would tell of a private row.
+    metrics
+        What nodes and evaluation measure of the model.
+    columns
+        What the table of rounds has beside them.
+    """
+
+    config: RunConfig
+    traits: Traits
+    fingerprint: str
+    metrics: Metrics
+    columns: Metrics
+    make_schedule: Callable[..., Any]
+
+
+def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]) -> _Plan:
+    """Return what the run will do; refuse settings that do not go together."""
+    make_schedule = load_schedule(config)
+    traits = exchange.ask(traits_of)
+    if has_private_learner(exchange):
+        traits = traits.of_private_learner()
+    fingerprint, counts_in = traits.fingerprint, ["spent", counted_in(config)]
+    if traits.is_private:
+        if promised(config).is_secure and not traits.test_is_public:
+            fingerprint = ""  # by it, someone who knows all rows but one could find that one
+        config = without_exact(config, test_is_public=traits.test_is_public)
+        counts_in += notices_of(config, test_is_public=traits.test_is_public)
+    check_fitting(config, traits, strategy)
+    check_trust(config, is_virtual=exchange.is_virtual)
+    check_stack(config, stacks=exchange.stacks)
+    check_schedule(make_schedule, config, traits, strategy, exchange)
+    of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
+    if config.training.partial:
+        of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
+    on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
+    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices)
+    columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
+    return _Plan(config, traits, fingerprint, of_model, columns, make_schedule)
+
+
+def _begun_or_resumed(
+    plan: _Plan, exchange: Exchange, folder: RunFolder, strategy: RoundStrategy[Any], selector: Selector, draws: Draws
+) -> tuple[RunStore, Sequence[str]]:
+    """Return the store of the run, with its first state or the last stored one; and what is likely not meant."""
+    config, traits = plan.config, plan.traits
+    tried = trial_of(exchange, deadline=config.rounds.reporting_deadline)
+    store = RunStore(folder.path, plan.columns, kept_settings(config), data=plan.fingerprint, tied=traits.tied)
+    if store.exists:
+        folder.check_settings(config)
+        store.load()
+        _check_rounds(config, store, folder)
+        folder.write_settings(config)
+        strategy.remember(remember(selector, draws.remember(rest_of(store.memory))))
+        exchange.restore_node_states(store.node_states)
+        exchange.go_on_from(store.history)
+    else:
+        was_begun = folder.has_settings
+        for note in tried.notes:
+            log.warning("%s", note)
+        folder.write_settings(config)  # first: a folder with a state can then always be resumed
+        state = exchange.ask(initial_state)
+        check_parcels(strategy, state)
+        store.begin(state)
+        if was_begun:
+            log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
+    if tried.why_not_stacked:
+        log.warning(
+            "training.stack = %d: nodes are trained one by one: %s", config.training.stack, tried.why_not_stacked
+        )
+    folder.write_spec(traits.spec)
+    return store, tried.notes
+
+
+def trial_of(exchange: Exchange, *, deadline: float) -> NodeTrial:
+    """Let model and learner try what they do, so that what cannot be is refused; return what came of it.
 
     Parameters
     ----------
@@ -119,13 +173,14 @@ def trial_of(exchange: Exchange, *, deadline: float) -> tuple[str, ...]:
         does; on virtual time, after the hour that a worker has at most.
     """
     seconds = None if exchange.timed else deadline
-    found = exchange.compute("fedlearn.models.loaded:trial", {}, [()], seconds=seconds)
-    if exchange.is_virtual:  # elsewhere a learner may be known to the nodes alone
-        try:
-            found += exchange.compute("client.app:trial", {}, [()], seconds=seconds)
-        except RunFailed as error:  # as where code of the user's has ended the process
-            raise RunFailed(f"a trial of the learner, before round 1: {error}") from None
-    return tuple(note for notes in found for note in notes)
+    of_model = exchange.ask(trial, seconds=seconds)
+    if not exchange.is_virtual:  # there a learner may be known to the nodes alone
+        return NodeTrial(of_model)
+    try:
+        of_nodes = exchange.ask(CLIENT_TRIAL, NodeTrial, seconds=seconds)
+    except RunFailed as error:  # as where code of the user's has ended the process
+        raise RunFailed(f"a trial of the learner, before round 1: {error}") from None
+    return replace(of_nodes, notes=(*of_model, *of_nodes.notes))
 
 
 def has_private_learner(exchange: Exchange) -> bool:
@@ -134,19 +189,11 @@ def has_private_learner(exchange: Exchange) -> bool:
     On a network a learner may be known to the nodes alone: then the server does not know.
     """
     try:
-        return all(exchange.compute("client.app:keeps_private", {}, [()]))
+        return exchange.ask(CLIENT_ABOUT, NodeTraits).is_private
     except SettingError:
         if exchange.is_virtual:
             raise
         return False
-
-
-def _tell_unstacked(config: RunConfig, exchange: Exchange) -> None:
-    """Say why nodes are trained one by one, where together was asked for."""
-    if config.training.stack > 1:
-        (why_not,) = exchange.compute("client.app:why_not_stacked", {}, [()])
-        if why_not:
-            log.warning("training.stack = %d: nodes are trained one by one: %s", config.training.stack, why_not)
 
 
 def _check_rounds(config: RunConfig, store: RunStore, folder: RunFolder) -> None:
@@ -189,7 +236,7 @@ def _about(run: ServerRun) -> dict[str, object]:
     }
 
 
-class _ToldLog(EventLog):
+class _PrintingLog(EventLog):
     """A log that also prints what came of each round, and where it lies: what ``flwr run --stream`` shows."""
 
     _metrics = Metrics()  # as the run declares them

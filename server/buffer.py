@@ -7,7 +7,7 @@ import numpy as np
 from fedlearn.folding import STATE, Fold, FoldPlan, Verdict
 from fedlearn.words.cohort import At, Member, NodeReport
 from fedlearn.words.state import Array, Entries, State, Update
-from server.phases.reporting import Reporting
+from server.attempt import Reporting
 
 
 class Buffer:

@@ -11,15 +11,15 @@ import numpy as np
 from fedlearn.folding import STATE
 from fedlearn.runs.history import RoundRecord
 from fedlearn.words.cohort import At, Fate, NodeReport, Typical, needed_of
-from fedlearn.words.metrics import TRAIN_LOSS, Measured, virtual_time
+from fedlearn.words.metric import TRAIN_LOSS, Measured, virtual_time
 from fedlearn.words.state import Array, Sends, kept_in_bounds
-from server.collecting import Collected
+from server.attempt import Collected, NotCommitted, Reporting
 from server.limits import FEWEST, measured, too_far, typical_after
 from server.phases.evaluation import evaluate, is_due
 from server.phases.measuring import measured_on_nodes, rows_of, spread_of
-from server.phases.reporting import Reporting, tell
+from server.phases.reporting import tell
 from server.run import ServerRun
-from server.selectors import Heard, selector_memory
+from server.selectors import Participation, selector_memory
 from strategies.base import Step, Turn
 
 
@@ -39,12 +39,26 @@ class UnderWay:
     versions: Collection[int] = ()
 
 
+def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitted | None:
+    """Commit what was collected, or abandon it and return why.
+
+    That is: reports that must be judged anew, no quorum, or a state that is not finite.
+    """
+    anew = judged_anew(run, collected.reporting, at, missing_quorum(run, collected.reporting))
+    reason = anew or missing_quorum(run, collected.reporting)
+    step = None if reason else next_step(run, collected.reporting, at)
+    if step is None:
+        reason = reason or "the new state would hold NaN or infinity"
+        abandon(run, collected.reporting, at, reason)
+        return NotCommitted(reason, collected.reporting.raised_alike, is_judged_anew=bool(anew))
+    commit(run, step, collected, at)
+    return None
+
+
 def missing_quorum(run: ServerRun, reporting: Reporting, wanted: int = 0) -> str:
     """Return why the quorum is missed; empty if it is not. It is a share of the wanted nodes, or of the cohort."""
     cohort, reported = len(reporting.reports), reporting.count(Fate.REPORTED)
-    rounds = run.config.rounds
-    wanted = wanted or (min(cohort, run.config.goal_count) if rounds.over_selection > 1 else cohort)
-    needed = needed_of(rounds.quorum, wanted)
+    needed = needed_of(run.rounds.quorum, wanted) if wanted else run.rounds.quorum_of(cohort)
     if reported >= needed:
         return ""
     why = next(
@@ -174,7 +188,7 @@ def commit(
         run.typical = _typical_after(run, counted)
     run.nodes.append(rows_of(run, reporting, measures, at))
     run.events.flush()  # what a commit says of the log must be there
-    run.selector.learn(_heard(reporting), at.round_number)
+    run.selector.learn(_participations(reporting), at.round_number)
     if _is_stored_after(run, at.round_number):
         _store(run, step, record, UnderWay() if under_way is None else under_way())
     else:
@@ -184,7 +198,7 @@ def commit(
 
 
 def _is_stored_after(run: ServerRun, round_number: int) -> bool:
-    rounds = run.config.rounds
+    rounds = run.rounds
     return run.is_private or round_number % rounds.store_every == 0 or round_number == rounds.total
 
 
@@ -203,10 +217,10 @@ def _typical_after(run: ServerRun, reports: Sequence[NodeReport]) -> Typical:
     return typical_after(run.typical, reports, clients=run.config.clients, goes_by_what_nodes_keep=asks_for_more)
 
 
-def _heard(reporting: Reporting) -> list[Heard]:
+def _participations(reporting: Reporting) -> list[Participation]:
     """Return the facts of a round that a selector may learn, in the order of positions."""
     return [
-        Heard(member.partition_id, report.num_examples, report.metrics.get(TRAIN_LOSS.name), seconds)
+        Participation(member.partition_id, report.num_examples, report.metrics.get(TRAIN_LOSS.name), seconds)
         for member, report, seconds in zip(reporting.members, reporting.reports, reporting.seconds, strict=True)
     ]
 

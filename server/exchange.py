@@ -5,7 +5,7 @@ has come, until all have answered or the time is over.
 
     pending = exchange.send(messages, about=members)
     for _ in exchange.looks(until=deadline):
-        for heard in pending.heard():
+        for arrival in pending.arrivals():
             ...
         if not pending.open:
             break
@@ -13,7 +13,7 @@ has come, until all have answered or the time is over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
@@ -25,7 +25,7 @@ from fedlearn.folding.offers import Folding, NodeIds, Timed, offers_of
 from fedlearn.plugging.registry import load_reference
 from fedlearn.runs.history import History
 from fedlearn.words.clock import WallClock
-from fedlearn.words.metrics import VIRTUAL_SECONDS
+from fedlearn.words.metric import VIRTUAL_SECONDS
 from fedlearn.words.state import State
 from server.grids import CohortGrid, for_network
 
@@ -63,7 +63,7 @@ class Traffic:
             self.uploads += size > 0
 
 
-class Heard(NamedTuple, Generic[T]):
+class Arrival(NamedTuple, Generic[T]):
     """One reply.
 
     Parameters
@@ -101,7 +101,7 @@ class Pending(Generic[T]):
         self.open |= others.open
         self.unsent += others.unsent
 
-    def heard(self) -> Iterator[Heard[T]]:
+    def arrivals(self) -> Iterator[Arrival[T]]:
         """Yield the replies that have come since the last look."""
         about = self._exchange.answered(self.open)
         for reply in self._exchange.pull(list(about)):
@@ -111,7 +111,7 @@ class Pending(Generic[T]):
             if self._booked and reply.has_content():
                 self._exchange.traffic.protocol += wire.bytes_of(reply.content)
             again = self.open.pop(message_id, None) is None
-            yield Heard(about[message_id], reply, again)
+            yield Arrival(about[message_id], reply, again)
 
 
 class Exchange:
@@ -279,6 +279,24 @@ class Exchange:
             return self._offers.compute(reference, state, arguments, **patience)
         function = load_reference(reference)
         return [function(self._settings, state, *each) for each in arguments]
+
+    def ask(self, question: str | Callable[..., T], kind: type[T] | None = None, *, seconds: float | None = None) -> T:
+        """Return what a function of the run's settings alone says, computed where nodes are computed.
+
+        Parameters
+        ----------
+        question
+            ``function(settings, {})``; its ``module:name`` where the server must not import it.
+        kind
+            What it returns, where mypy cannot see it.
+        seconds
+            As for `compute`.
+        """
+        reference = question if isinstance(question, str) else f"{question.__module__}:{question.__qualname__}"
+        (answer,) = self.compute(reference, {}, [()], seconds=seconds)
+        assert kind is None or isinstance(answer, kind)
+        found: T = answer
+        return found
 
 
 def pause(*, waited: float, left: float) -> float:

@@ -64,6 +64,13 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
             f"strategy {config.strategy.name!r} {does}; model {model!r} is {is_made_of}: use {instead}"
             + (", or model 'dp-relay'" if strategy.sums else ""),
         )  # fmt: skip
+    for metric in strategy.metrics:
+        if metric.is_privacy_loss and not metric.note:
+            raise SettingError(
+                "strategy.name", config.strategy.name,
+                f"its metric {metric.name!r} is a privacy loss and does not say what it counts in: give it a note, as "
+                '"spent; add or remove one record; unit: record; trusted server"',
+            )  # fmt: skip
     load_mods(config.client.mods)
     _check_learner(config, strategy)
     _check_steps(config, strategy)

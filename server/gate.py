@@ -52,17 +52,18 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from fedlearn import wire
-from fedlearn.compression import load_codec, load_downlink, parcel_codec
+from fedlearn.compression import load_codec, parcel_codec
 from fedlearn.config import from_flower
 from fedlearn.flower import ErrorCode
 from fedlearn.folding import STATE, FoldPlan, Verdict
 from fedlearn.models import model_spec
 from fedlearn.models.base import Ensemble, Summed
 from fedlearn.models.loaded import loaded
+from fedlearn.wire.downlink import Downlink
 from fedlearn.words.cohort import Fate, Member, NodeReport
 from fedlearn.words.errors import Refused, said
-from fedlearn.words.metrics import Metric
-from fedlearn.words.seeding import downlink_seed, parcel_seed, report_seed
+from fedlearn.words.metric import Metric
+from fedlearn.words.seeding import parcel_seed, report_seed
 from fedlearn.words.state import Array, Entries, Sends, State, Update, dense_update
 from server.limits import Limits
 
@@ -96,7 +97,7 @@ class ReportGate:
             name: (parcel, parcel_codec(parcel.codec)) for name, parcel in plan.parcels.items() if name != STATE
         }
         self._beside = None if plan.typical is None else Limits(plan.typical, plan.cohort, config.gate)
-        self._base: tuple[ArrayRecord, State] | None = None  # the state that was last sent, packed and as nodes see it
+        self._downlink = Downlink.of(config, layout=plan.layout)
         self._seen: set[int] = set()
 
     def check(self, reply: Message, member: Member, sent: RecordDict) -> Verdict:
@@ -192,18 +193,11 @@ class ReportGate:
         A strategy that sends something else sends no state: what comes back is then its own change.
         """
         try:
-            record = wire.state_record(sent)
+            state = self._downlink.state_in(sent, round_number=self._plan.at.round_number)
         except Refused:
             return NOTHING
-        if self._base is None or self._base[0] is not record:
-            arrays = wire.unpack_arrays(record)
-            if self._config.compression.downlink != "identity":
-                seed = downlink_seed(self._run_seed, round_number=self._plan.at.round_number)
-                update = load_downlink(self._config.compression).decode(arrays, layout=self._plan.layout, seed=seed)
-                arrays = {name: entries.values for name, entries in update.items()}
-            sizes = {name: spec.size for name, spec in self._plan.layout.items()}
-            self._base = record, {name: array for name, array in arrays.items() if array.size == sizes.get(name)}
-        return self._base[1]
+        layout = self._plan.layout
+        return {name: array for name, array in state.items() if name in layout and array.size == layout[name].size}
 
     def _members(self, content: RecordDict) -> Update:
         """Return the members of an ensemble, or sums; only the model itself can tell whether they are sound."""

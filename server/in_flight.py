@@ -1,4 +1,4 @@
-"""Nodes in flight: those that were sent a state and have not been heard of yet, over all rounds.
+"""Nodes in flight: those that were sent a state and have not answered yet, over all rounds.
 
 What a commit stores of them (`InFlight.memory`) is enough to have them in flight again after a resume: each is sent
 what it was sent, made anew of the state that it works on. On virtual time it then reports when it would have. Reports
@@ -21,8 +21,9 @@ from flwr.app import ArrayRecord, Error, Message, RecordDict
 from fedlearn import flower, wire
 from fedlearn.words.cohort import At, Member, Typical
 from fedlearn.words.state import Array
+from server.attempt import Configuration
 from server.exchange import Pending
-from server.phases.configuration import Configuration, written
+from server.phases.configuration import written
 from server.run import ServerRun
 
 WHERE, WHEN, LANDED = "in_flight", "begun", "landed/"  # of the arrays of `memory`
@@ -116,7 +117,7 @@ class InFlight:
 
     def _flight(self, member: Member, message: Message, at: At) -> Flight:
         begun = self._run.clock.now()
-        until = begun + self._run.config.rounds.reporting_deadline
+        until = begun + self._run.rounds.reporting_deadline
         return Flight(member, at, begun, until, message.content.copy(), self._run.typical)
 
     def _send(
@@ -132,7 +133,7 @@ class InFlight:
 
     def hear(self) -> None:
         """Take note of the reports that have come."""
-        self._landed.extend(Landed(*heard) for heard in self._pending.heard())
+        self._landed.extend(Landed(*arrival) for arrival in self._pending.arrivals())
 
     @property
     def has_landed(self) -> bool:
@@ -205,7 +206,7 @@ class InFlight:
                 continue
             (message,) = written(self._run, [member], at, packed[version], first=position).messages
             begun = begun if self._run.exchange.timed else self._run.clock.now()
-            until = begun + self._run.config.rounds.reporting_deadline
+            until = begun + self._run.rounds.reporting_deadline
             flight = Flight(member, at, begun, until, message.content.copy(), typical)
             self._flights[partition] = flight  # in their order
             if place != NOT_LANDED:

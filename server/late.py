@@ -43,7 +43,7 @@ class LateReports:
 
     def refuse(self) -> None:
         """Refuse all that has come since; a second answer is counted among the bytes, and no more is said of it."""
-        came = [each for each in self._pending.heard() if each.reply.has_content()]
+        came = [each for each in self._pending.arrivals() if each.reply.has_content()]
         if came:
             self._keep_paid()
         sizes = [wire.bytes_of(each.reply.content) for each in came]

@@ -8,16 +8,21 @@ nodes (`typical_after`). Where nothing is known yet, the server looks at the who
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from fedlearn.config.tables.reports import GateSettings
-from fedlearn.words.cohort import NodeReport, Typical
+from fedlearn.words.cohort import Fate, NodeReport, Typical
+from fedlearn.words.state import Array
 
 FEWEST = 3  # reports; of two, neither is the unusual one
 FEWEST_SHARING = 5  # reports; in a smaller cohort an honest node may well hold nearly all examples
 
 LARGER = 10  # times the usual change, for a node of as many times the median of examples
+RECENT = 20  # reports by which others are judged, where a round has fewer than can be compared
 KEPT = 0.9  # of the usual norm at least, while each node is asked once, where nodes go by what they were asked before
 
 
@@ -103,3 +108,32 @@ def too_far(reports: Sequence[NodeReport], gate: GateSettings) -> Mapping[int, s
     limits = Limits(Typical.of(reports), len(reports), gate)
     found = {place: limits.why_not(report.norm, report.num_examples) for place, report in enumerate(reports)}
     return {place: why for place, why in found.items() if why}
+
+
+class RecentReports:
+    """The last `RECENT` reports that counted, by which others are judged where a round has too few to compare them.
+
+    Parameters
+    ----------
+    stored
+        What `memory` returned before a resume, shape (n_reports, 2); None at first.
+    enough
+        How many reports a round has.
+    """
+
+    def __init__(self, stored: Array | None, *, enough: int) -> None:
+        rows = [] if stored is None else stored.tolist()
+        self._recent = deque([(norm, int(examples)) for norm, examples in rows], RECENT)
+        self._enough = enough
+
+    def typical_after(self, reports: Sequence[NodeReport]) -> Typical | None:
+        """Add the reports of a round that count; return what is typical, None where the round itself can tell."""
+        counted = [report for report in reports if report.fate is Fate.REPORTED]
+        self._recent.extend((report.norm, report.num_examples) for report in counted)
+        if not self._enough < FEWEST <= len(self._recent):
+            return None
+        return Typical.of([NodeReport(0, Fate.REPORTED, examples, norm=norm) for norm, examples in self._recent])
+
+    def memory(self) -> Array:
+        """Return norms and numbers of examples, shape (n_reports, 2)."""
+        return np.array(self._recent, np.float64).reshape(-1, 2)

@@ -112,7 +112,7 @@ class NodeDirectory:
             self._pending.join(self._exchange.send(queries, node_ids))
 
     def _hear(self) -> None:
-        for node_id, reply, again in self._pending.heard():
+        for node_id, reply, again in self._pending.arrivals():
             if again:
                 continue
             partition_id, why_not = wire.read_ready_answer(reply)

@@ -8,7 +8,7 @@ from fedlearn import wire
 from fedlearn.words.cohort import At
 from server.exchange import Exchange, Pending
 
-TTL = 60.0  # seconds; a node that has not heard of it by then is asked again whether it is ready anyway
+TTL = 60.0  # seconds; a node without its notice by then is asked again whether it is ready anyway
 
 
 class Notices:
@@ -29,5 +29,5 @@ class Notices:
 
     def clear(self) -> None:
         """Take in the answers that have come, so that no transport keeps them."""
-        for _ in self._pending.heard():
+        for _ in self._pending.arrivals():
             pass

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from flwr.serverapp import Grid
+
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog
-from fedlearn.runs.nodes import NODES, NodeTable
+from fedlearn.runs.names import NODES
+from fedlearn.runs.nodes import NodeTable
 from fedlearn.runs.usage import cpu_seconds
 from fedlearn.words.clock import Clock
-from fedlearn.words.metrics import Metrics, Spread
+from fedlearn.words.cohort import Member
+from fedlearn.words.metrics import Metrics
+from fedlearn.words.spread import Spread
 from fedlearn.words.state import State, UpdateKind
 from server.confusions import Confusions
 from server.draws import Draws
@@ -19,6 +24,7 @@ from server.exchange import Exchange
 from server.late import LateReports
 from server.node_directory import NodeDirectory
 from server.notices import Notices
+from server.rounds import RoundSettings
 from server.selectors import Selector, load_selector
 from strategies import RoundStrategy
 
@@ -26,7 +32,7 @@ from strategies import RoundStrategy
 class ServerRun:
     """One run, seen from the server; each phase is a function of it and of where the run stands.
 
-    `flat` are its settings as messages and plans bring them, made once: they are the same in each.
+    `rounds` are the numbers by which rounds go; `flat` are all settings as messages and plans bring them, made once.
 
     Parameters
     ----------
@@ -70,6 +76,7 @@ class ServerRun:
         self.strategy = strategy
         self.store = store
         self.config = config
+        self.rounds = RoundSettings.of(config)
         self.notes = notes
         self.flat = to_flower(config)
         self.events = events
@@ -78,7 +85,7 @@ class ServerRun:
         self.selector = selector or load_selector(config)
         self.notices = Notices(exchange)
         self.late = LateReports(exchange, events, self.notices, self.keep_paid)
-        self.directory = NodeDirectory(exchange, events, clients=config.clients, window=config.rounds.selection_window)
+        self.directory = NodeDirectory(exchange, events, clients=config.clients, window=self.rounds.selection_window)
         self.typical = store.typical  # what reports are compared with
         self.model_metrics = model_metrics or store.metrics
         self.is_private = self.model_metrics.privacy_loss is not None if is_private is None else is_private
@@ -90,6 +97,10 @@ class ServerRun:
         self._began = exchange.wall.now()
         self._cpu_before = cpu_seconds()
         self._earlier_seconds = store.seconds
+
+    def grid_of(self, cohort: Sequence[Member]) -> Grid:
+        """Return the grid of a cohort alone, as a strategy sees it."""
+        return self.exchange.cohort_grid([member.node_id for member in cohort])
 
     def keep_paid(self) -> None:
         """Store what the nodes of a private model keep, before anything that they have sent counts.

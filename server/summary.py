@@ -11,10 +11,12 @@ from fedlearn.config import RunConfig
 from fedlearn.data.base import DataSpec
 from fedlearn.models import model_spec
 from fedlearn.runs.classes import ClassResults, write_classes
-from fedlearn.runs.folder import EVENTS, RunFolder
+from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
+from fedlearn.runs.names import EVENTS
 from fedlearn.runs.usage import memory_bytes
-from fedlearn.words.metrics import VIRTUAL_SECONDS
+from fedlearn.words.metric import VIRTUAL_SECONDS
+from fedlearn.words.metrics import COUNTS_IN
 from fedlearn.words.state import Layout, State
 from server.run import ServerRun
 from server.spending import notices_of, promised, spent_by_partition, trust_of
@@ -38,6 +40,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             **_scores(history),
             **_on_nodes(history),
             **_privacy(run),
+            **_spent_by_strategy(run),
             **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
             **({"notices": list(run.notes)} if run.notes else {}),
             **({"learning_rate": rate} if (rate := learning_rate(config)) else {}),
@@ -105,8 +108,8 @@ def _on_nodes(history: History) -> dict[str, object]:
 
 
 def _privacy(run: ServerRun) -> dict[str, object]:
-    """Return the privacy loss of a record, if the model counts it: by all reports, also of abandoned attempts."""
-    loss, rounds = run.store.metrics.privacy_loss, run.store.history.rounds
+    """Return the privacy loss of a record, if nodes count it: by all reports, also of abandoned attempts."""
+    loss, rounds = run.model_metrics.privacy_loss, run.store.history.rounds
     if loss is None:
         return {}
     run.events.flush()
@@ -122,6 +125,17 @@ def _privacy(run: ServerRun) -> dict[str, object]:
         "noise": "secure" if most.is_secure else "seeded",
         "noise_notice": "",
     }
+
+
+def _spent_by_strategy(run: ServerRun) -> dict[str, object]:
+    """Return the privacy losses that the strategy has measured, up to the last round; each with what it counts in."""
+    rounds = run.store.history.rounds
+    found: dict[str, object] = {}
+    for metric in run.strategy.metrics:
+        if metric.is_privacy_loss:
+            spent = rounds[-1].measured.get(metric.name) if rounds else None
+            found |= {metric.name: spent, f"{metric.name}{COUNTS_IN}": metric.note}
+    return found
 
 
 def learning_rate(config: RunConfig) -> str:
@@ -142,8 +156,7 @@ def learning_rate(config: RunConfig) -> str:
 
 def noise_notice(run: ServerRun) -> str:
     """Return the notices of every result: on a private model, its noise and rows, and on the strategy's draws."""
-    is_private = run.store.metrics.privacy_loss is not None
-    of_model = notices_of(run.config, test_is_public=run.test_is_public) if is_private else []
+    of_model = notices_of(run.config, test_is_public=run.test_is_public) if run.is_private else []
     of_mods = SEEDED_MODS if run.config.privacy.noise == "seeded" else SECURE_MODS
     notices = (*of_model, of_mods if run.config.client.mods else "", run.draws.notice)
     return "; ".join(notice for notice in notices if notice)

@@ -30,7 +30,7 @@ from experiments.private_trees.writing import write
 from fedlearn.engine import ENGINES
 from fedlearn.models.presets import settings_from
 from fedlearn.report.charts.plots import PALETTE, add_bars, drawn, legend_below, log_axis
-from fedlearn.report.points import Spread
+from fedlearn.report.numbers import Spread
 from fedlearn.report.tables import Table
 from fedlearn.runs.folder import RunFolder
 

@@ -31,7 +31,7 @@ from experiments.private_trees.writing import write
 from fedlearn.private_trees.as_printed.growing import CHOICE_RATE
 from fedlearn.report.charts.kinds import Line
 from fedlearn.report.charts.plots import PALETTE, add_bars, add_line, drawn, legend_below, log_axis
-from fedlearn.report.points import Spread
+from fedlearn.report.numbers import Spread
 from fedlearn.report.tables import Table
 
 QUICK_EPSILONS = (0.25, 4.0, 64.0)

@@ -14,7 +14,7 @@ from typing import Any
 
 from fedlearn.report.charts.learning import line_of
 from fedlearn.report.charts.plots import PALETTE, add_bars, add_line, drawn, whole_ticks
-from fedlearn.report.points import Spread
+from fedlearn.report.numbers import Spread
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import PlannedPoint

@@ -17,8 +17,8 @@ from experiments.sweeps.command import Results, experiment
 from fedlearn.report.charts.axes import log_axis_of
 from fedlearn.report.charts.learning import front_of
 from fedlearn.report.charts.plots import PALETTE, drawn, log_axis
-from fedlearn.report.points import Spread
-from fedlearn.report.stored import Row
+from fedlearn.report.numbers import Spread
+from fedlearn.report.rows import Row
 from fedlearn.sweeps.results import PlannedPoint, points_of
 
 PLAIN = "identity"  # the label of the runs that the others are compared with

@@ -1,4 +1,4 @@
-"""What Python users call: `fedlearn.run` makes a run, `fedlearn.load` opens one that was made before."""
+"""The functions for Python users: `fedlearn.run` makes a run, `fedlearn.load` opens one that was made before."""
 
 from fedlearn.api.result import Run, load
 from fedlearn.api.running import run

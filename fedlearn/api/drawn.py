@@ -1,4 +1,4 @@
-"""What a notebook shows of a run: the terminal's own drawings, as HTML without script."""
+"""Draw a run for a notebook: the drawings of the terminal, as HTML without script."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ CURVE = """<style>
 
 
 def html_of(drawing: RenderableType) -> str:
-    """Return as HTML what a terminal would show, in the colours of its text."""
+    """Return a drawing as HTML, in the colors that a terminal would show."""
     console = Console(file=io.StringIO(), record=True, width=WIDTH, force_jupyter=False, highlight=False)
     console.print(drawing)
     return console.export_html(inline_styles=True, code_format=CODE)
 
 
 def run_as_html(folder: Path) -> str:
-    """Return the table at the end of a run, and the curve of what counts first."""
+    """Return the results of a run as HTML: the table at its end, and the curve of its headline metric."""
     run = read_run(folder.name, folder)
     if not run.summary:
         return f"<code>{escape(str(folder))}</code>: {escape(run.status)}, {len(run.rounds)} rounds stored"

@@ -1,4 +1,4 @@
-"""Keywords and objects -> the flat settings that every other door of a run takes, too."""
+"""Turn the keywords and objects of `fedlearn.run` into flat settings, as a settings file holds them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedlearn.config.names import flags, setting_names
-from fedlearn.data.base import Dataset, TableDataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.plugging import objects
 from fedlearn.words.errors import SettingError, UsageError
 
@@ -18,24 +18,24 @@ KEYWORDS = {
     **{setting.rpartition(".")[2]: setting for setting in IN_PYTHON},
     "data": "data.dataset",
 }
-"""Keyword -> setting: the flags of ``fedlearn simulate``, and what only Python has something better than a name for."""
+"""Keyword -> setting: the flags of ``fedlearn simulate``, and settings for which Python users give objects."""
 PLAIN = (bool, int, float, str)
 
 
 def flat_settings(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return dotted name -> value; objects are packed, and what stands in their place names them.
+    """Return dotted name -> value; objects are packed, and the value of their setting is a text that names them.
 
     Parameters
     ----------
     keywords
-        By the names in `KEYWORDS`, or dotted; None is not given.
+        Values by the names in `KEYWORDS`, or by dotted names; None counts as not given.
     settings
-        By dotted names; a table of a table's settings is taken apart.
+        Values by dotted names; a mapping under the name of a table holds that table's settings.
 
     Raises
     ------
     UsageError
-        For a keyword that is none, or something that is given twice.
+        If a keyword does not exist, or a setting is given twice.
     """
     flat = _taken_apart(settings)
     for keyword, value in keywords.items():
@@ -51,14 +51,14 @@ def flat_settings(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> d
 
 
 def as_value(name: str, value: object) -> Any:
-    """Return what stands in a settings table for a value or an object.
+    """Return the value of a setting that stands for a value or an object.
 
     >>> as_value("compression.codec", ["drop:0.25", "eden"])
     'drop:0.25,eden'
     """
     if isinstance(value, PLAIN) or value is None:
         return value
-    if name == "data.dataset" and not isinstance(value, Dataset | TableDataset | Path) and not callable(value):
+    if name == "data.dataset" and not isinstance(value, Dataset | Path) and not callable(value):
         raise SettingError(name, value, f"make a data set of it first: fedlearn.data.{_reader_for(value)}")
     if isinstance(value, Path):
         return str(value)
@@ -66,10 +66,10 @@ def as_value(name: str, value: object) -> Any:
         return dict(value)
     if isinstance(value, list | tuple):
         return ",".join(str(as_value(name, part)) for part in value)
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # a number of NumPy
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # a scalar of NumPy
         return value.item()
     try:
-        if isinstance(value, Dataset | TableDataset):
+        if isinstance(value, Dataset):
             return objects.reference_to(value, name=_word(value.name))
         return objects.reference_to(value)
     except ValueError as error:
@@ -77,7 +77,7 @@ def as_value(name: str, value: object) -> Any:
 
 
 def _reader_for(value: object) -> str:
-    """Return what makes a data set of an object of another library.
+    """Return the call that makes a data set of another library's object.
 
     >>> _reader_for(([1.0], [0])), _reader_for([])
     ('from_arrays(X, y)', 'from_arrays(X, y)')
@@ -86,7 +86,7 @@ def _reader_for(value: object) -> str:
         return "from_hf(data, inputs=..., target=...), of the library datasets"
     if isinstance(value, list | tuple) or hasattr(value, "dtype") or hasattr(value, "columns"):
         return "from_arrays(X, y)"
-    return "from_torch(data), of pairs of an input and what is to be learned"
+    return "from_torch(data), of pairs (input, target)"
 
 
 def _word(name: str) -> str:
@@ -94,7 +94,7 @@ def _word(name: str) -> str:
 
 
 def _taken_apart(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return flat settings: a table that is named alone is that of its settings, as in a file."""
+    """Return flat settings: the mapping under the name of a table becomes one setting for each of its entries."""
     tables = {name.partition(".")[0] for name in setting_names() if "." in name}
     flat: dict[str, Any] = {}
     for name, value in settings.items():
@@ -106,7 +106,7 @@ def _taken_apart(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unknown(keyword: str) -> str:
-    """Return what to write instead of a keyword that is none."""
+    """Return a hint for a keyword that does not exist."""
     dotted = [name for name in setting_names() if name.rpartition(".")[2] == keyword]
     if dotted:
         return f'write settings={{"{dotted[0]}": ...}}'

@@ -1,4 +1,4 @@
-"""Being a guest in a caller's process: one call at a time, which leaves the process as it was."""
+"""Run in a caller's process as a guest: one call at a time, which leaves the process as it was."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ LEFT_BEHIND = (
 
 log = logging.getLogger("fedlearn")
 _one_at_a_time = threading.RLock()
-_calls = 0  # under way, each within the one before
+_calls = 0  # how many calls are under way, each within the one before
 
 
 @contextmanager
 def guest() -> Iterator[None]:
-    """Wait until no other thread's call is under way; afterwards restore what the caller's own code may depend on.
+    """Wait until no other thread's call is under way, and restore the state of the process after the block.
 
-    Random generators, caches and names of modules are those of the whole process, so two runs at once would not have
-    the bytes that each has alone. A call within a call, as of a listener, goes on at once. What is restored: the
-    environment, filters of warnings, random generators, torch's number of threads.
+    Random generators, caches and names of modules belong to the whole process, so two runs at once would not have the
+    bytes that each has alone. A call within a call, as of a listener, does not wait. Restored are the environment,
+    filters of warnings, random generators, and torch's number of threads.
     """
     global _calls
     if not _one_at_a_time.acquire(blocking=False):

@@ -1,4 +1,4 @@
-"""A run as it goes on, where Python users look: in the cell of a notebook, in a terminal, or as lines."""
+"""Show the progress of a run to Python users: in the cell of a notebook, in a terminal, or as lines."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PAUSE = 0.25  # seconds between drawings; events of nodes come by the hundred
 
 @contextmanager
 def shown(events: Path) -> Iterator[None]:
-    """Show the run whose log this is, as long as the block lasts."""
+    """Show the progress of the run with this event log as long as the block lasts."""
     with _in_a_cell(events) if _is_notebook() else watched(events, Console(highlight=False)):
         yield
 
 
 def _is_notebook() -> bool:
-    """Return whether what is displayed lands below a cell."""
+    """Return whether displayed objects appear below the cell of a notebook."""
     if "IPython" not in sys.modules:
         return False
     from IPython import get_ipython
@@ -36,7 +36,7 @@ def _is_notebook() -> bool:
 
 @contextmanager
 def _in_a_cell(events: Path) -> Iterator[None]:
-    """Draw into one output, again and again; the last drawing stays."""
+    """Draw into one output of the cell, again and again; the last drawing stays."""
     from IPython.display import HTML, display
 
     view, drawn = RunView(), time.monotonic()

@@ -1,8 +1,7 @@
-"""A run that was made: its history, its model, its folder."""
+"""A run in its folder, for Python users: its history, its model, its report."""
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from functools import cached_property
 from math import isfinite
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from fedlearn.api.guest import guest
 from fedlearn.config import RunConfig, config_from
 from fedlearn.plugging import objects
-from fedlearn.runs.checkpoint import TIED
 from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.names import BEST, MODEL
 from fedlearn.runs.reading import open_regular
 from fedlearn.words.errors import UsageError, said
 from fedlearn.words.state import State
@@ -22,19 +21,19 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import nn
 
-    from fedlearn.data.base import AnyDataset, DataSpec, Examples
+    from fedlearn.data.base import DataSpec, Examples
+    from fedlearn.data.dataset import Dataset
     from fedlearn.models.base import Model
 
-LATEST, BEST = "model.safetensors", "best.safetensors"
-MOST_STATE_BYTES = 1 << 33  # of a state that is read as a whole
-MOST_TABLE_BYTES = 1 << 28  # of metrics.csv and nodes.csv, a row of which takes about a hundred
+MOST_STATE_BYTES = 1 << 33  # of a file of a state, which is read as a whole
+MOST_TABLE_BYTES = 1 << 28  # of metrics.csv and nodes.csv; a row takes about a hundred
 
 
 class Run:
-    """What a run has left in its folder; read when it is asked for, so that it is never older than the files.
+    """A run in its folder; each property reads the files when it is asked for, so that it is never out of date.
 
     Looking at a run, its history, state or report, runs none of the code that was given as objects. Making its model,
-    evaluating it and resuming it do: do that with folders of people you trust.
+    evaluating it and resuming it run that code: do this only with folders of people you trust.
 
     Parameters
     ----------
@@ -53,38 +52,38 @@ class Run:
 
     @cached_property
     def settings(self) -> RunConfig:
-        """All settings, resolved."""
+        """All settings of the run, resolved."""
         return config_from({**RunFolder(self.folder).read_settings(), "out": str(self.folder)}, source=str(self.folder))
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What stands in summary.json: the last and the best scores, bytes, seconds, the model's SHA-256."""
+        """The content of summary.json: the last and the best scores, bytes, seconds, the model's SHA-256."""
         return RunFolder(self.folder).read_summary()
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of the final model's file: the same for the same settings by whatever door."""
+        """The SHA-256 of the final model's file: the same for the same settings, however the run was begun."""
         return str(self.summary["model_sha256"])
 
     @property
     def history(self) -> pd.DataFrame:
-        """One row a committed round: what was measured, nodes, bytes, seconds (metrics.csv)."""
+        """The committed rounds, one row each: metrics, numbers of nodes, bytes, seconds (metrics.csv)."""
         return _table(self.folder / "metrics.csv", "no round was committed")
 
     @property
     def nodes(self) -> pd.DataFrame:
-        """One row for each node and round in which nodes were measured (nodes.csv)."""
+        """The measurements of nodes, one row for each node and round (nodes.csv)."""
         return _table(self.folder / "nodes.csv", "nodes were not measured")
 
     @property
     def spec(self) -> DataSpec:
-        """What is public of the data: shape of an example, classes, mean and deviation of the channels."""
+        """The public facts of the data: shape of an example, classes, mean and deviation of the channels."""
         return RunFolder(self.folder).read_spec()
 
     @property
     def state(self) -> State:
-        """The final model as named arrays; a parameter with several names has them all."""
-        return self._state(LATEST)
+        """The final model as named arrays; a parameter with several names stands under each of them."""
+        return self._state(MODEL)
 
     @property
     def best_state(self) -> State:
@@ -94,8 +93,8 @@ class Run:
     def model(self) -> nn.Module | Model:
         """Return the final model with its weights in place: the torch module, in evaluation mode.
 
-        It takes what it took in training: images by `inputs`. A model that is no torch module comes as the
-        `fedlearn.models.Model` that it is; its arrays are in `state`.
+        The module takes inputs as in training; `inputs` makes them of images. For a model that is no torch module, a
+        `fedlearn.models.Model` is returned; its arrays are in `state`.
         """
         return self._with(self.state)
 
@@ -104,19 +103,19 @@ class Run:
         return self._with(self.best_state)
 
     def inputs(self, examples: Any) -> Any:
-        """Return examples as the model takes them.
+        """Return examples in the form that the model takes.
 
         Parameters
         ----------
         examples : array, tensor or data frame
-            As the run's data set holds them: images as uint8, from 0 to 255, of shape (n, height, width, channels), or
-            (n, height, width) if they are grey; rows as numbers; tokens as integers. Columns of a frame are found by
-            their names.
+            Examples as the run's data set holds them: images as uint8, from 0 to 255, of shape (n, height, width,
+            channels), or (n, height, width) if they are gray; rows as numbers; tokens as integers. Columns of a frame
+            are found by their names.
 
         Raises
         ------
         UsageError
-            Where they are of another kind of numbers, range or shape.
+            If the examples have another kind of numbers, range or shape.
         """
         from fedlearn.data.sources.like import examples_like
 
@@ -126,16 +125,14 @@ class Run:
                 raise UsageError(f"{self.settings.model.name}: this model takes examples as they are")
             return made.inputs(examples_like(self.spec, examples))
 
-    def evaluate(
-        self, data: str | AnyDataset | Examples | None = None, *, best: bool = False
-    ) -> dict[str, float | None]:
-        """Return what the model scores on test examples: mean by metric; None for what is no finite number.
+    def evaluate(self, data: str | Dataset | Examples | None = None, *, best: bool = False) -> dict[str, float | None]:
+        """Return the scores of the model on test examples: metric -> mean, None for a mean that is not finite.
 
         Parameters
         ----------
         data : str, Dataset or Examples, optional
-            A data set, of which the test examples are taken, its name, or examples; the run's own unless given. Classes
-            and columns that have names are those of the same names in the run's own data.
+            A data set, whose test examples are taken, the name of one, or examples; by default the run's own. Named
+            classes and columns are matched by name with those of the run's own data.
         best : bool, default=False
             Evaluate the best model instead of the final one.
         """
@@ -144,7 +141,7 @@ class Run:
         return {name: value if isfinite(value) else None for name, value in result.means.items()}
 
     def report(self, out: str | Path | None = None) -> Path:
-        """Write the page with its figures and tables, as ``fedlearn report``; return where the page is."""
+        """Write the page with its figures and tables, as ``fedlearn report`` does; return the path of the page."""
         from fedlearn.report.writing import write_report
 
         page, _ = write_report([self.folder], Path(out) if out is not None else None)
@@ -152,16 +149,13 @@ class Run:
 
     def _state(self, name: str) -> State:
         from safetensors import SafetensorError
-        from safetensors.numpy import load
+
+        from fedlearn.runs.state_files import unpack_with_tied
 
         path = self.folder / name
         try:
             with open_regular(path, most=MOST_STATE_BYTES) as file:
-                data = file.read()
-            state: dict[str, Any] = load(data)
-            head = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])  # as the format has it
-            tied = json.loads(head.get("__metadata__", {}).get(TIED, "{}"))
-            return state | {name: state[first] for name, first in tied.items()}
+                return unpack_with_tied(file.read())
         except FileNotFoundError:
             raise UsageError(f"{path}: it is not there: no round was committed, or none evaluated") from None
         except OSError as error:
@@ -170,7 +164,7 @@ class Run:
             raise UsageError(f"{path}: it is not what was written: {said(error)}") from None
 
     def _made(self) -> Model:
-        """Return the run's model, without weights, on the CPU: the device of the run need not be here."""
+        """Return the run's model, without weights, on the CPU: this machine need not have the run's device."""
         from fedlearn.models import load_model
         from fedlearn.models.base import Planned
 
@@ -189,9 +183,10 @@ class Run:
         module: nn.Module = made.module
         return module.eval()
 
-    def _examples(self, data: str | AnyDataset | Examples | None) -> Examples:
+    def _examples(self, data: str | Dataset | Examples | None) -> Examples:
         from fedlearn.data import load_dataset
-        from fedlearn.data.base import Dataset, Examples, TableDataset
+        from fedlearn.data.base import Examples
+        from fedlearn.data.dataset import Dataset
         from fedlearn.data.sources.like import examples_like, held_out_like
         from fedlearn.models.loaded import dataset_of
 
@@ -199,7 +194,7 @@ class Run:
             objects.look_in(self.folder)
             return dataset_of(self.settings).test
         found = load_dataset(data, self.settings.data.dir) if isinstance(data, str) else data
-        if isinstance(found, Dataset | TableDataset):
+        if isinstance(found, Dataset):
             return held_out_like(self.spec, found)
         return Examples(examples_like(self.spec, found.inputs), found.targets, found.groups)
 
@@ -213,12 +208,12 @@ class Run:
 
 
 def load(folder: str | Path) -> Run:
-    """Return the run in a folder, going on or ended; nothing of it is run.
+    """Return the run in a folder, which may still go on; none of its code is run.
 
     Raises
     ------
     UsageError
-        If there is none.
+        If the folder holds no run.
     """
     path = Path(folder).resolve()
     if not RunFolder(path).has_settings:
@@ -236,12 +231,12 @@ def _table(path: Path, why: str) -> pd.DataFrame:
         raise UsageError(f"{path}: it is not there: {why}") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}: put back the file that was written") from None
-    except (ValueError, MemoryError) as error:  # of which pandas' own are
+    except (ValueError, MemoryError) as error:  # pandas' own errors are ValueErrors
         raise UsageError(f"{path}: it is not what was written: {said(error)}") from None
 
 
 def _numbers(column: pd.Series) -> pd.Series:
-    """Return a column as numbers if it holds numbers, to the last digit, which not every pandas reads from a file."""
+    """Return a column as numbers if it holds numbers; pandas itself may read the last digit of a float wrongly."""
     for kind in ("int64", "float64"):
         with suppress(ValueError, TypeError):
             return column.astype(kind)

@@ -58,8 +58,8 @@ def dashboard(
 ) -> None:
     """Serve the live page of runs, going on or ended, until Ctrl-C."""
     from fedlearn.report.dashboard import serve
+    from fedlearn.report.folders import run_folders
     from fedlearn.report.serving import listening, url_of
-    from fedlearn.report.stored import run_folders
 
     run_folders(runs)  # an error names a folder that is missing
     listener = listening(port, flag="--port")

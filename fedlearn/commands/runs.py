@@ -46,7 +46,8 @@ def runs(
 
     FOLDER is a run folder, a sweep, or a folder of runs; runs/ unless given.
     """
-    from fedlearn.report.stored import read_run, run_folders
+    from fedlearn.report.folders import run_folders
+    from fedlearn.report.stored import read_run
 
     conditions = [_condition(each) for each in where or []]
     key = _order(sort)
@@ -110,7 +111,8 @@ def _place(run: StoredRun) -> tuple[bool, str, float]:
 
 def _show(chosen: Sequence[StoredRun], *, of: int) -> None:
     from fedlearn.report.numbers import number
-    from fedlearn.report.tables import SHA_SHOWN, Table, sha_of
+    from fedlearn.report.run_tables import SHA_SHOWN, sha_of
+    from fedlearn.report.tables import Table
 
     rows = []
     for run in chosen:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +11,11 @@ from rich.console import Console
 
 from fedlearn.commands.completing import assignments_like, names_like
 from fedlearn.commands.flags import with_flags
-from fedlearn.commands.shared import result_table, resumable, run_settings
+from fedlearn.commands.shared import result_table, run_settings
 from fedlearn.config import RunConfig, flat_from_assignments
 from fedlearn.config.marks import Panel
 from fedlearn.config.names import flags, names_of
-from fedlearn.plugging.registry import call_plugin
-from fedlearn.words.errors import RunFailed, printable
+from fedlearn.words.errors import printable
 
 EXAMPLES = """\
 Examples:
@@ -91,31 +89,19 @@ def _say_what_is_unread(given: dict[str, Any], settings: RunConfig) -> None:
 
 
 def _run(settings: RunConfig, *, is_new: bool, show: bool, as_json: bool, page: str | None, log: list[str]) -> None:
-    from fedlearn.engine import ENGINES, load_engine
-    from fedlearn.engine.embedded.forkserver import end
-    from fedlearn.report.dashboard import beside
-    from fedlearn.report.listeners import listened
+    from fedlearn.commands.once import run_once
     from fedlearn.report.terminal import watched
-    from fedlearn.runs.folder import RunFolder
-    from fedlearn.runs.kept_objects import objects_kept
 
     console = Console(highlight=False)
-    folder = RunFolder(Path(settings.out))
-    with resumable(folder.path, is_new=is_new), objects_kept(settings), ExitStack() as around:
-        engine = load_engine(settings.engine.name)
-        if not engine.forks:
-            end()  # the process that was begun before the settings were known
-        around.enter_context(listened(log, folder.events, settings))
-        url = around.enter_context(beside(folder.path, page))
-        if url and not as_json:
-            console.print(f"live page: {url}", soft_wrap=True)
-        around.enter_context(watched(folder.events, console) if show else nullcontext())
-        if settings.engine.name in ENGINES:
-            engine(settings)
-        else:
-            call_plugin("engine.name", settings.engine.name, engine, settings)
-        if not folder.has_summary:
-            raise RunFailed(f"engine.name = {settings.engine.name!r} has run, and left no summary in {folder.path}")
+    folder = run_once(
+        settings,
+        is_new=is_new,
+        is_begun=True,
+        log=log,
+        dashboard=page,
+        show=(lambda events: watched(events, console)) if show else None,
+        say=lambda line: None if as_json else console.print(line, soft_wrap=True),
+    )
     summary = folder.read_summary()
     if as_json:
         print(json.dumps({**summary, "out": str(folder.path)}))

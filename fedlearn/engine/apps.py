@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from fedlearn.flower import ClientAppCallable
 from fedlearn.plugging.generators import seeded_globals
 from fedlearn.plugging.own_packages import claim
 from fedlearn.plugging.registry import load_reference
-from fedlearn.plugins import CLIENT_AHEAD, CLIENT_APP, SERVER_APP
+from fedlearn.plugins import CLIENT_APP, CLIENT_MANY, SERVER_APP
 from fedlearn.words.errors import UsageError
 from fedlearn.words.seeding import seed_for
 
@@ -35,10 +35,11 @@ def load_client_app(reference: str = CLIENT_APP) -> ClientApp:
     return app
 
 
-def load_ahead() -> Callable[[Sequence[tuple[Message, Context]]], None]:
-    """Return what trains the nodes of several messages before ``client.app:app`` is called with each."""
+def load_many() -> Callable[[Sequence[tuple[Message, Context]]], Iterator[Message | BaseException]]:
+    """Return what answers the training messages of several nodes at once, as ``client.app:app`` answers each."""
     claim()
-    function: Callable[[Sequence[tuple[Message, Context]]], None] = load_reference(CLIENT_AHEAD)
+    function: Callable[[Sequence[tuple[Message, Context]]], Iterator[Message | BaseException]]
+    function = load_reference(CLIENT_MANY)
     return function
 
 

@@ -9,11 +9,11 @@ from flwr.app import Message, MessageType, RecordDict
 
 from fedlearn import flower
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.engine.apps import load_ahead, load_client_app, load_server_app
+from fedlearn.engine.apps import load_client_app, load_many, load_server_app
 from fedlearn.engine.base import Engine
 from fedlearn.engine.prepare import prepared
-from fedlearn.engine.virtual_nodes import ClientCall, PromptNodes, expired, run_node, trained_ahead
-from fedlearn.engine.virtual_time import with_devices
+from fedlearn.engine.virtual_nodes import ClientCall, PromptNodes, expired, run_node, run_nodes
+from fedlearn.engine.virtual_time.setup import with_devices
 from fedlearn.folding.offers import Offers
 from fedlearn.words.clock import WallClock
 
@@ -38,26 +38,26 @@ class InlineGrid(PromptNodes):
         """Run the nodes in the order of the messages; a node that has begun is never interrupted."""
         seconds = min(seconds, max((message.metadata.ttl for message in messages), default=0.0))
         end = self._clock.now() + seconds
-        for place, message in enumerate(messages):
+        place = 0
+        while place < len(messages):
             if self._clock.now() >= end:
                 yield from expired(messages[place:], seconds)
                 return
-            if self._stack > 1 and place % self._stack == 0 and message.metadata.message_type == MessageType.TRAIN:
-                self._train_ahead(messages[place : place + self._stack])
-            yield self._run_node(message)
+            together = messages[place : place + self._stack]
+            yield from self._run_nodes(together)
+            place += len(together)
 
-    def _train_ahead(self, messages: Sequence[Message]) -> None:
+    def _run_nodes(self, messages: Sequence[Message]) -> Iterable[Message]:
+        """Run a node, or several that are trained together."""
         given = [(_delivered(message), self.kept.get(message.metadata.dst_node_id, b"")) for message in messages]
-        trained_ahead(load_ahead(), given, num_nodes=self.num_nodes, settings=self.settings)
-
-    def _run_node(self, message: Message) -> Message:
-        node_id = message.metadata.dst_node_id
-        kept = self.kept.get(node_id, b"")
-        reply, kept = run_node(
-            self._client_app, _delivered(message), kept, num_nodes=self.num_nodes, settings=self.settings
-        )
-        self.keep({node_id: kept})
-        return reply
+        num_nodes, settings = self.num_nodes, self.settings
+        if len(given) > 1 and messages[0].metadata.message_type == MessageType.TRAIN:
+            outcomes = run_nodes(load_many(), given, num_nodes=num_nodes, settings=settings)
+        else:
+            outcomes = (run_node(self._client_app, *each, num_nodes=num_nodes, settings=settings) for each in given)
+        for message, (reply, kept) in zip(messages, outcomes, strict=True):
+            self.keep({message.metadata.dst_node_id: kept})
+            yield reply
 
 
 def _delivered(message: Message) -> Message:

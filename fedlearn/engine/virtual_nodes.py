@@ -10,8 +10,7 @@ import math
 import os
 import traceback
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -29,7 +28,7 @@ from fedlearn.words.errors import CheckpointError, said
 
 FIRST_NODE_ID = 2  # Flower's server is node 1
 ClientCall = Callable[[Message, Context], Message]
-Ahead = Callable[[Sequence[tuple[Message, Context]]], None]
+Many = Callable[[Sequence[tuple[Message, Context]]], Iterator[Message | BaseException]]
 
 log = logging.getLogger(__name__)
 
@@ -54,32 +53,44 @@ def run_node(
         return _failed(message, error, str(settings.get("out", ""))), kept
 
 
-def trained_ahead(
-    ahead: Ahead, messages: Sequence[tuple[Message, bytes]], *, num_nodes: int, settings: dict[str, Any]
-) -> None:
-    """Let virtual nodes train together, before each handles its message; who fails here fails again, alone.
+def run_nodes(
+    handle_many: Many, messages: Sequence[tuple[Message, bytes]], *, num_nodes: int, settings: dict[str, Any]
+) -> Iterator[tuple[Message, bytes]]:
+    """Let several virtual nodes handle a message each, together; yield what `run_node` returns of each.
 
     Parameters
     ----------
     messages
-        To each node, with what it has kept; they are changed.
+        To each node, with what it has kept.
     """
     process = os.getpid()
-    try:
-        calls = []
-        for message, kept in messages:
-            with suppress(Exception):  # what a node keeps cannot be read
-                node = message.metadata.dst_node_id
-                calls.append((message, context_of(node, kept, num_nodes=num_nodes, settings=settings)))
-        if calls:
-            ahead(calls)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:
-        log.debug("training together has failed", exc_info=True)
-    finally:
-        if os.getpid() != process:
-            os._exit(1)
+    contexts: list[Context | Exception] = []
+    for message, kept in messages:
+        try:
+            node = message.metadata.dst_node_id
+            contexts.append(context_of(node, kept, num_nodes=num_nodes, settings=settings))
+        except Exception as error:
+            contexts.append(error)
+    calls = [
+        (message, context)
+        for (message, _), context in zip(messages, contexts, strict=True)
+        if isinstance(context, Context)
+    ]
+    replies = handle_many(calls)
+    folder = str(settings.get("out", ""))
+    for (message, kept), context in zip(messages, contexts, strict=True):
+        if not isinstance(context, Context):
+            yield _failed(message, context, folder), kept
+            continue
+        try:
+            reply = next(replies)
+        finally:
+            if os.getpid() != process:  # of a client that forks: its child ends here
+                os._exit(1)
+        try:
+            yield _sound(message, reply, folder), kept_in(context)
+        except Exception as error:
+            yield _failed(message, error, folder), kept
 
 
 def context_of(node_id: int, kept: bytes, *, num_nodes: int, settings: dict[str, Any]) -> Context:
@@ -110,8 +121,23 @@ def handled(client_app: ClientCall, message: Message, context: Context) -> Messa
     client that forks returns twice: what is its child ends here, as all else is its parent's.
     """
     process = os.getpid()
+    folder = str(context.run_config.get("out", ""))
     try:
-        reply = client_app(message, context)
+        return _sound(message, client_app(message, context), folder)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return _failed(message, error, folder)
+    finally:
+        if os.getpid() != process:
+            os._exit(1)
+
+
+def _sound(message: Message, reply: object, folder: str) -> Message:
+    """Return a reply that can be sent; an error in place of what was raised, or is no such reply."""
+    try:
+        if isinstance(reply, BaseException):
+            raise reply
         if not isinstance(reply, Message):
             raise TypeError(f"the client app answered with {type(reply).__name__}, not with a Message")
         if reply.has_content():
@@ -120,10 +146,7 @@ def handled(client_app: ClientCall, message: Message, context: Context) -> Messa
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return _failed(message, error, str(context.run_config.get("out", "")))
-    finally:
-        if os.getpid() != process:
-            os._exit(1)
+        return _failed(message, error, folder)
 
 
 _told: set[tuple[str, str, int]] = set()  # errors that this process has logged: kind, file, line

@@ -1,14 +1,19 @@
-"""Every name of Flower that is not public API and that we need, in one folder.
+"""All names of Flower that fedlearn needs and that are not public API stand in this folder.
 
-Written for flwr 1.41. When Flower moves one of them, this is the folder to mend. `runtime` and `control`, which only a
-deployment needs, are imported by name.
+Written for flwr 1.41. When Flower moves such a name, this is the folder to mend. The modules that only a deployment
+needs, as `runtime` and `control`, are imported by name.
 """
 
 import os
 
-from fedlearn.flower.telemetry import SILENT
-
-os.environ.update({**SILENT, **os.environ})  # before they are imported
+os.environ.update(  # before Flower and Ray are imported: they send nothing home, unless the user has set it otherwise
+    {
+        "FLWR_TELEMETRY_ENABLED": "0",
+        "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        **os.environ,
+    }
+)
 
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.common.constant import ErrorCode  # in a reply's Error

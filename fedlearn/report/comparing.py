@@ -13,6 +13,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from fedlearn.report.charts.learning import curves
+from fedlearn.report.folders import is_run
 from fedlearn.report.numbers import number, ratio, seconds, size
 from fedlearn.report.page.document import page_of
 from fedlearn.report.page.learning import grid_of, heading
@@ -27,8 +28,9 @@ from fedlearn.report.points import (
     seconds_of,
     shown,
 )
-from fedlearn.report.stored import StoredRun, is_run, read_run
-from fedlearn.report.tables import Column, Table, sha_of
+from fedlearn.report.run_tables import sha_of
+from fedlearn.report.stored import StoredRun, read_run
+from fedlearn.report.tables import Column, Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.reading import check_path
 from fedlearn.words.errors import UsageError, printable

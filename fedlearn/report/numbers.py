@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from math import floor, log10
+from typing import NamedTuple
 
 ALIKE = 1e-6  # of a mean: a smaller deviation is none
 SMALL = 5e-4  # below it, four digits behind the point say nothing
 ROUNDED = 0.9995  # of a unit: what three digits write as 1 of it
 BYTE_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
+
+
+class Spread(NamedTuple):
+    """A mean and the sample standard deviation, None of a single value."""
+
+    mean: float
+    sd: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Return it of some values, at least one.
+
+        >>> Spread.of([1.0, 3.0]), Spread.of([1.0])
+        (Spread(mean=2.0, sd=1.4142135623730951), Spread(mean=1.0, sd=None))
+        """
+        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
 
 def number(value: float | None) -> str:

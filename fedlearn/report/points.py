@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from fedlearn.report.stored import StoredRun, finite
-from fedlearn.words.metrics import Metric, Metrics
+from fedlearn.report.numbers import Spread
+from fedlearn.report.rows import finite
+from fedlearn.report.stored import StoredRun
+from fedlearn.words.metric import Metric
+from fedlearn.words.metrics import Metrics
 
 PHASES = ("selection", "training", "evaluation")
 NO_DIFFERENCE = ("out", "data.dir", "data.notice", "engine.")  # where and how a run was executed
 
 Measure = Callable[[StoredRun], float | None]
-
-
-class Spread(NamedTuple):
-    """A mean and the sample standard deviation, None of a single value."""
-
-    mean: float
-    sd: float | None
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Return it of some values, at least one.
-
-        >>> Spread.of([1.0, 3.0]), Spread.of([1.0])
-        (Spread(mean=2.0, sd=1.4142135623730951), Spread(mean=1.0, sd=None))
-        """
-        return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import quote
 
+from fedlearn.report.folders import runs_below
 from fedlearn.report.page.document import page_of
 from fedlearn.report.page.sections import sections_of
-from fedlearn.report.stored import LogRead, StoredRun, read_run, runs_below
+from fedlearn.report.stored import LogRead, StoredRun, read_run
 from fedlearn.report.writing import title_of
-from fedlearn.runs.folder import EVENTS
+from fedlearn.runs.names import EVENTS
 from fedlearn.runs.reading import open_regular
 from fedlearn.words.errors import UsageError, said
 

@@ -2,53 +2,43 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from fedlearn.config.load import flat_from_toml
-from fedlearn.runs.classes import CLASSES
-from fedlearn.runs.folder import DATA, ENVIRONMENT, EVENTS, SETTINGS, SUMMARY
+from fedlearn.report.folders import MARKS
+from fedlearn.report.rows import Row, read_rows
 from fedlearn.runs.history import COLUMNS
 from fedlearn.runs.log import Event, EventTail, RunView
-from fedlearn.runs.nodes import NODES
-from fedlearn.runs.reading import check_path, cleaned, open_regular, read_small
-from fedlearn.words.errors import UsageError, printable, said
-from fedlearn.words.metrics import COUNTS_IN, Metrics
-
-METRICS = "metrics.csv"
-NOTES = "notes.txt"  # of the user's own
-MARKS = (SETTINGS, EVENTS, METRICS, SUMMARY)  # one of them makes a folder a run folder
-RAW_FILES = (
-    *MARKS,
-    NODES,
+from fedlearn.runs.names import (
+    BEST,
+    CHECKPOINT,
     CLASSES,
-    NOTES,
-    ENVIRONMENT,
     DATA,
-    "checkpoint.json",
-    "model.safetensors",
-    "best.safetensors",
+    ENVIRONMENT,
+    EVENTS,
+    MODEL,
+    NODES,
+    SETTINGS,
+    SUMMARY,
+    TABLE,
 )
+from fedlearn.runs.reading import cleaned, open_regular, read_small
+from fedlearn.words.errors import printable, said
+from fedlearn.words.metrics import Metrics
+
+NOTES = "notes.txt"  # of the user's own
+RAW_FILES = (*MARKS, NODES, CLASSES, NOTES, ENVIRONMENT, DATA, CHECKPOINT, MODEL, BEST)
 WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready", "too-far", "evaluation-refused")
 
-LARGEST = 1e100  # beyond it, the distance of two numbers need not be one
-SMALLEST = 1 / LARGEST  # below it, a quotient need not be one
 MOST_COUNTED = 2**53  # of rounds, nodes, attempts
-MOST_COLUMNS = 200  # of metrics.csv
-MOST_NODE_BYTES = 1 << 24  # of nodes.csv, a row of which takes about a hundred
-LONGEST_COLUMN = 100  # letters of a column's name
-LONGEST_ROW = 1 << 16  # bytes of metrics.csv without a line's end
 COUNTS = ("rounds", "committed", "round", "attempt", "cohort")  # what the view of a run counts with
-
-Row = Mapping[str, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,63 +154,6 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_COUNTED
 
 
-def is_run(folder: Path) -> bool:
-    """Return whether a folder holds a run, however little of it."""
-    try:
-        return any((folder / name).is_file() for name in MARKS) and not (folder / "sweep.toml").exists()
-    except OSError:  # it is closed to us
-        return False
-
-
-def run_folders(paths: Iterable[Path]) -> dict[str, Path]:
-    """Return the run folders in some folders, by name: that of a run, or its place in a sweep or folder of runs.
-
-    Raises
-    ------
-    UsageError
-        If a path is not there, or holds no run.
-    """
-    found: dict[str, Path] = {}
-    for path in paths:
-        check_path(path)
-        folder = path.resolve()
-        if not folder.is_dir():
-            raise UsageError(f"{path}: there is no such folder")
-        inside = runs_below(folder)
-        if not inside:
-            raise UsageError(f"{path}: it holds no run; name a run folder, a sweep, or a folder of run folders")
-        for name, run in inside.items():
-            if run not in found.values():
-                found[_free(name, found)] = run
-    return found
-
-
-def runs_below(folder: Path) -> dict[str, Path]:
-    """Return the run folders in a folder, itself or at any depth, by the name each has there."""
-    if is_run(folder):
-        return {folder.name: folder}
-    return {_name_below(run, folder): run for run in sorted(_walk(folder))}
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the run folders below a folder; a run holds no other, and links are not followed."""
-    for place, inside, _ in os.walk(folder):
-        if is_run(Path(place)):
-            inside.clear()
-            yield Path(place)
-
-
-def _name_below(run: Path, folder: Path) -> str:
-    """Return a run's name inside a folder; a sweep keeps its runs in runs/, which says nothing."""
-    parts = run.relative_to(folder).parts
-    return "/".join(parts[1:] if len(parts) > 1 and parts[0] == "runs" else parts)
-
-
-def _free(name: str, taken: Mapping[str, Path]) -> str:
-    names = (name, *(f"{name} ({count})" for count in range(2, len(taken) + 3)))
-    return next(each for each in names if each not in taken)
-
-
 def read_run(name: str, folder: Path, log: LogRead | None = None) -> StoredRun:
     """Return what a run folder holds.
 
@@ -239,7 +172,7 @@ def read_run(name: str, folder: Path, log: LogRead | None = None) -> StoredRun:
         settings=_settings(folder / SETTINGS, problems),
         environment=_table(folder / ENVIRONMENT, problems),
         summary=_table(folder / SUMMARY, problems) if os.path.lexists(folder / SUMMARY) else {},
-        rounds=tuple(_rows(folder / METRICS, problems)),
+        rounds=tuple(read_rows(folder / TABLE, problems)),
         log=log,
         notes=_notes(folder / NOTES, problems),
         problems=tuple(printable(f"{name}: {problem}") for problem in problems),
@@ -286,82 +219,3 @@ def _notes(path: Path, problems: list[str]) -> str:
     with _said_of(path.name, problems):
         return str(cleaned(read_small(path).decode(errors="replace").strip()))
     return ""
-
-
-def _rows(path: Path, problems: list[str]) -> list[Row]:
-    """Return the rounds up to the first row that cannot be read."""
-    rows: list[Row] = []
-    try:
-        with open_regular(path) as file:
-            reader = csv.DictReader(_lines_of(file), strict=True)
-            _check_columns(reader.fieldnames or ())
-            for row in reader:
-                numbers = {name: text for name, text in row.items() if not str(name).endswith(COUNTS_IN)}
-                rows.append({printable(str(name)): _value(text) for name, text in numbers.items()})
-    except FileNotFoundError:
-        problems.append(f"{path.name} is missing: no round was committed")
-    except OSError as error:
-        problems.append(f"{path.name}: {error.strerror or error}")
-    except (ValueError, csv.Error) as error:
-        problems.append(f"{path.name} cannot be read beyond row {len(rows)}: {said(error)}")
-    return rows
-
-
-def node_rows(run: StoredRun) -> tuple[Sequence[Row], str]:
-    """Return what nodes.csv holds, and one line on what of it cannot be read; nothing where there is no file."""
-    try:
-        found = (run.folder / NODES).lstat()
-    except OSError:
-        return (), ""
-    return _node_rows(run.folder / NODES, found.st_size, found.st_mtime_ns)
-
-
-@lru_cache(maxsize=8)
-def _node_rows(path: Path, size: int, _changed: int) -> tuple[Sequence[Row], str]:
-    """Return the rows of one version of a file: a live page looks at it far more often than it changes."""
-    if size > MOST_NODE_BYTES:
-        return (), f"{path.name} is larger than the {MOST_NODE_BYTES} bytes that a page draws"
-    problems: list[str] = []
-    return tuple(_rows(path, problems)), "".join(problems)
-
-
-def _lines_of(file: BinaryIO) -> Iterator[str]:
-    while line := file.readline(LONGEST_ROW):
-        if len(line) == LONGEST_ROW:
-            raise ValueError(f"a row has more than {LONGEST_ROW} bytes")
-        yield line.decode("utf-8")
-
-
-def _check_columns(names: Sequence[str]) -> None:
-    if len(names) > MOST_COLUMNS:
-        raise ValueError(f"it has {len(names)} columns, and {MOST_COLUMNS} are read")
-    if long := [name for name in names if len(name) > LONGEST_COLUMN]:
-        raise ValueError(f"a column's name has {len(long[0])} letters")
-
-
-def _value(text: Any) -> float | None:
-    """Return a cell as a number, None where it is empty.
-
-    >>> _value("0.25"), _value("")
-    (0.25, None)
-    """
-    if text == "":
-        return None
-    if not isinstance(text, str):
-        raise ValueError("it has another number of cells than the header")
-    return finite(float(text))
-
-
-def finite(value: object) -> float | None:
-    """Return a number as a float; None of everything else: NaN, infinity, and what no axis could hold.
-
-    What is next to nothing is zero.
-
-    >>> finite(2), finite("2"), finite(float("nan")), finite(True)
-    (2.0, None, None, None)
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if not abs(value) < LARGEST:  # nor is NaN
-        return None
-    return float(value) if abs(value) >= SMALLEST else 0.0

@@ -15,12 +15,14 @@ from fedlearn.report.charts.nodes import over_nodes
 from fedlearn.report.charts.plots import save
 from fedlearn.report.charts.rounds import all_reported, fates, phases
 from fedlearn.report.charts.skew import hides_sizes, skew_of
+from fedlearn.report.folders import run_folders
 from fedlearn.report.page.classes import confusions
 from fedlearn.report.page.document import page_of
 from fedlearn.report.page.sections import sections_of
 from fedlearn.report.points import points_of
-from fedlearn.report.stored import StoredRun, node_rows, read_run, run_folders
-from fedlearn.report.tables import points_table, rounds_table, runs_table
+from fedlearn.report.rows import node_rows
+from fedlearn.report.run_tables import points_table, rounds_table, runs_table
+from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.reading import read_small
 from fedlearn.words.errors import printable, said
@@ -97,7 +99,7 @@ def _figures(runs: Sequence[StoredRun]) -> Iterator[tuple[str, Chart]]:
     yield "phases", phases(run)
     if not all_reported(run):
         yield "fates", fates(run)
-    for each in over_nodes(node_rows(run)[0], run.metrics):
+    for each in over_nodes(node_rows(run.folder)[0], run.metrics):
         yield each.key, each
     for matrix in confusions(run):
         yield matrix.key, matrix

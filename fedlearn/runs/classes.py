@@ -1,7 +1,7 @@
-"""classes.json: which class the model of a run takes for which; its writer and its reader.
+"""Write and read classes.json: how often a run's model takes one class for another.
 
-It is written when a run has completed whose model tells classes apart, from the evaluations on the test set that the
-rounds have made anyway.
+The file is written when the run of a classifier has completed, from the evaluations on the test set that the rounds
+have made anyway.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
 
 from fedlearn.runs.files import storing, write_atomically
+from fedlearn.runs.names import CLASSES
 from fedlearn.runs.reading import read_small
 from fedlearn.words.errors import printable
 
-CLASSES = "classes.json"
 LONGEST_NAME = 100  # letters of a class's name that are shown
 
 Count = Annotated[int, Field(ge=0, le=2**53)]
@@ -28,14 +28,14 @@ Count = Annotated[int, Field(ge=0, le=2**53)]
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Test examples by class and by what the model took them for.
+    """Numbers of test examples, by true class and by the class that the model predicted.
 
     Parameters
     ----------
     round_number
-        After which round.
+        The round after which the state was evaluated.
     confusion
-        A row for each class, a column for each class that it was taken for.
+        A row for each true class, a column for each predicted class.
     """
 
     round_number: Count
@@ -43,18 +43,18 @@ class Confusion:
 
     @classmethod
     def of(cls, round_number: int, counts: NDArray[np.int64]) -> Confusion:
-        """Return it of a (K, K) array."""
+        """Return the confusion of a (K, K) array of counts."""
         return cls(round_number, counts.tolist())
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """The (K, K) array."""
+        """The numbers as a (K, K) array."""
         return np.array(self.confusion, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class ClassResults:
-    """What classes.json says: the names of the classes, and the confusion of the final and of the best state."""
+    """The content of classes.json: names of the classes, and the confusion of the final and of the best state."""
 
     classes: Annotated[list[str], Field(min_length=2, max_length=1000)]
     final: Confusion
@@ -65,20 +65,20 @@ _SCHEMA = TypeAdapter(ClassResults)
 
 
 def write_classes(folder: Path, results: ClassResults) -> None:
-    """Store the results."""
+    """Write classes.json."""
     with storing(folder):
         write_atomically(folder / CLASSES, json.dumps(asdict(results)).encode())
 
 
 def read_classes(folder: Path) -> ClassResults | None:
-    """Return the results; None where there are none.
+    """Return the content of classes.json; None if there is no such file.
 
     Raises
     ------
     OSError
-        If the file is none that can be read.
+        If the file cannot be read.
     ValueError
-        In one line, if it is not what was written.
+        In one line, if its content is not what a run writes.
     """
     try:
         data = read_small(folder / CLASSES)
@@ -96,5 +96,5 @@ def read_classes(folder: Path) -> ClassResults | None:
 
 
 def names_of(classes: Sequence[str]) -> list[str]:
-    """Return names that a page can take."""
+    """Return names of classes as a page can show them: printable and not too long."""
     return [printable(name)[:LONGEST_NAME] for name in classes]

@@ -6,6 +6,7 @@ A file is written aside, synced, and renamed into place; its folder is synced af
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -14,6 +15,11 @@ from pathlib import Path
 from fedlearn.cache import trusted
 from fedlearn.runs.reading import open_within
 from fedlearn.words.errors import RunFailed
+
+
+def sha256(data: bytes) -> str:
+    """Return the SHA-256 of some bytes, in hexadecimal: what ``sha256sum FILE`` prints."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -33,7 +39,7 @@ def write_together(folder: Path, files: Mapping[str, bytes]) -> None:
     Parameters
     ----------
     files
-        Name within the folder -> content. They are put into place in this order, which no power failure keeps to.
+        Name within the folder -> content. The files are put into place in this order; a power failure may change it.
     """
     paths = {folder / name: data for name, data in files.items()}
     for path, data in paths.items():
@@ -48,7 +54,7 @@ def _put_into_place(path: Path, data: bytes) -> None:
     aside = path.with_name(f".{path.name}.tmp")
     with _naming(path, aside):
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside.unlink(missing_ok=True)  # of a kill; were it a link, what it leads to would be written over
+        aside.unlink(missing_ok=True)  # left by a kill; if it were a link, another file would be overwritten
         with aside.open("xb") as file:
             file.write(data)
             file.flush()
@@ -58,7 +64,7 @@ def _put_into_place(path: Path, data: bytes) -> None:
 
 @contextmanager
 def _naming(path: Path, aside: Path | None = None) -> Iterator[None]:
-    """Have errors name a file; what could not be put into its place is removed: it may be what fills the disk."""
+    """Have errors name a file, and remove the file `aside`, which could not be put in place and may fill the disk."""
     try:
         yield
     except OSError as error:
@@ -69,7 +75,7 @@ def _naming(path: Path, aside: Path | None = None) -> Iterator[None]:
 
 
 def write_from(path: Path, position: int, data: bytes) -> None:
-    """Write `data` into a file from a position on, as its end; what lies before it is never touched."""
+    """Write `data` into a file from a position on, as its end; the bytes before that position stay untouched."""
     try:
         is_new = not path.exists()
         with open_within(path) as file:
@@ -85,7 +91,7 @@ def write_from(path: Path, position: int, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have a folder know its files after any crash; where its disk cannot, a line says so."""
+    """Sync a folder, so that it knows its files after any crash; say in one line if its disk cannot."""
     if not trusted.sync_folder(folder):
         trusted.say_once(
             "the disk of the run folder syncs no folders: after a power failure, not a kill, what was stored last may "
@@ -95,9 +101,9 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def storing(folder: Path, path: Path | None = None) -> Iterator[None]:
-    """Say in one line what of the run in `folder` cannot be stored, and what to do.
+    """Turn an OSError in the block into one line: which file of the run in `folder` cannot be stored, and what to do.
 
-    Errors name their file; where they do not, it is `path`.
+    The line names the file of the error or, if the error has none, `path`.
     """
     try:
         yield

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, fields
 from math import isfinite
 from typing import Any, Self
 
-from fedlearn.words.metrics import NEURAL_CLASSIFIER, Measured, Metrics
+from fedlearn.words.metric import Measured
+from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
 
 
 @dataclass(frozen=True, slots=True)
 class RoundRecord:
-    """One committed round: a row of metrics.csv. Seconds are wall time, bytes are of serialised messages.
+    """One committed round: a row of metrics.csv. Seconds are wall time, bytes are those of serialized messages.
 
     `measured` holds the columns that depend on the model, as ``{"train_loss": 1.7, "loss": 1.5, "accuracy": 0.4}``.
     """
@@ -27,7 +28,7 @@ class RoundRecord:
     late: int
     bytes_down: int
     bytes_up: int  # of all reports that came, counted or not, over all attempts
-    uploads: int  # how many those were
+    uploads: int  # how many reports came
     bytes_protocol: int  # ready queries and answers, notices, what nodes have measured
     selection_seconds: float
     training_seconds: float  # configuration and reporting
@@ -45,7 +46,7 @@ class RoundRecord:
         Raises
         ------
         TypeError
-            If one of the fixed columns is missing, or a value is not the number that it should be.
+            If one of the fixed columns is missing, or a value is no number of its kind.
         """
         for name in COLUMNS:
             kinds = int | float if name.endswith("_seconds") else int
@@ -66,8 +67,8 @@ COLUMNS = tuple(each.name for each in fields(RoundRecord) if each.name != "measu
 class History:
     """The committed rounds of a run, in order, and which one was best.
 
-    `best` is the first round of the best evaluation; None where nothing was evaluated, or nothing says what is better.
-    It is kept, as a commit must not take longer the more rounds lie behind it.
+    `best` is the first round of the best evaluation; None if no round was evaluated, or no metric says which value is
+    better. It is stored here, as the time of a commit must not grow with the number of rounds.
     """
 
     rounds: tuple[RoundRecord, ...] = ()
@@ -85,6 +86,11 @@ class History:
     def plus(self, record: RoundRecord) -> History:
         """Return the history with one more round."""
         return History((*self.rounds, record), self.metrics, _better(self.best, record, self.metrics))
+
+    @property
+    def best_round(self) -> int:
+        """The number of the best round; -1 where none is best."""
+        return -1 if self.best is None else self.best.round_number
 
     @property
     def evaluated(self) -> RoundRecord | None:

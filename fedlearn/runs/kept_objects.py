@@ -1,4 +1,4 @@
-"""Code that was given as objects, in the run folder: written before the run begins, read by all of its processes."""
+"""Keep code that was given as objects in the run folder: it is written before the run, and read by its processes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from pathlib import Path
 
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.plugging import objects
-from fedlearn.runs.checkpoint import CHECKPOINT, sha256
-from fedlearn.runs.files import storing, write_atomically
+from fedlearn.runs.files import sha256, storing, write_atomically
 from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.manifest import Manifest
+from fedlearn.runs.names import CHECKPOINT
 from fedlearn.words.errors import SettingError
 
 
 @contextmanager
 def objects_kept(config: RunConfig) -> Iterator[None]:
-    """Keep the objects that the settings name beside the run; take them away again where no run was begun.
+    """Keep the objects that the settings name in the run folder; remove them again if no run was begun.
 
     Raises
     ------
     SettingError
-        If one is named that neither this process was given nor a folder that it knows holds.
+        If the settings name an object that was neither given to this process nor found in a folder known to it.
     """
     folder = RunFolder(Path(config.out))
     contents = {
@@ -44,11 +44,11 @@ def objects_kept(config: RunConfig) -> Iterator[None]:
             for path in new:
                 path.unlink(missing_ok=True)
             with suppress(OSError):
-                (folder.path / objects.FOLDER).rmdir()  # which removes empty folders only
+                (folder.path / objects.FOLDER).rmdir()  # removes only an empty folder
 
 
 def _given_again(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Let a checkpoint name the bytes of objects that were given again, whose fingerprints are those of the run."""
+    """Let the checkpoint name the new bytes of objects that were given again with the same fingerprints."""
     if not contents or not (folder / CHECKPOINT).exists():
         return
     manifest = Manifest.read(folder / CHECKPOINT)

@@ -1,4 +1,4 @@
-"""The whole tracebacks of what was raised in a run, of which a terminal is told one line."""
+"""Keep whole tracebacks of errors in the run folder; the terminal shows one line of each."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-from fedlearn.runs.folder import EVENTS
+from fedlearn.runs.names import EVENTS
 from fedlearn.runs.reading import open_to_append
 
 FILE = "tracebacks.txt"  # in the run folder
 
 
 def keep(error: BaseException, folder: str | Path) -> str:
-    """Append a traceback to the file of a run folder; return what to say of it, empty where there is no such folder."""
+    """Append a traceback to its file in a run folder; return words on its place, empty if there is no run folder."""
     path = Path(folder) / FILE
     text = "".join(traceback.format_exception(error)) + "\n"
     with suppress(OSError):

@@ -1,16 +1,17 @@
-"""Where the ledger of a node's own data lies: in a folder of the node's owner, over all runs and servers.
+"""Keep the privacy ledger of a node's data in files of the node's owner, over all runs and servers.
 
 ```text
 FOLDER/
 ├── NAME.ledger               a line for each booking and each publication, only ever appended to
-├── NAME.head                 how many lines there are at least, and their running checksum
-├── NAME.published/SHA256     what was published, to be sent again
-└── NAME.lock                 held by who spends, until what he publishes is kept; not empty once there was a head
+├── NAME.head                 the least number of lines that there must be, and their running checksum
+├── NAME.published/SHA256     a published answer, to be sent again
+└── NAME.lock                 locked by the process that spends, until its answer is kept; not empty after a head
 ```
 
 A line is synced before the head that counts it is written: a crash leaves at most sound lines that no head counts.
-Where there is no head, and the lock or an answer says that there was one, lines may be gone: nothing is spent. Who
-puts back both files as they were, from a copy, has the node forget what it has spent since: a folder cannot know that.
+If there is no head, though the lock or an answer shows that there was one, lines may be gone: no budget is spent then.
+If the owner puts back both files from an older copy, the node forgets what it has spent since the copy was made: a
+folder cannot detect this.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from fedlearn.runs.files import sync_folder, write_atomically
 from fedlearn.words.errors import UsageError, quoted
 
 SUFFIX = ".ledger"
-FULL = 10 * 2**30  # bytes of answers that are kept of one data set, but for the last one
+FULL = 10 * 2**30  # bytes of answers that are kept for one data set, not counting the last one
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -40,14 +41,14 @@ class LedgerFile:
     Parameters
     ----------
     folder
-        Of the node's owner; made if it is not there.
+        The folder of the node's owner; made if it does not exist.
     name
-        What the owner calls the data: letters, digits, dots, dashes.
+        The owner's name for the data: letters, digits, dots, dashes, underscores; at most 100.
 
     Raises
     ------
     UsageError
-        If no file can be called so.
+        If the name is not such a name.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -61,7 +62,7 @@ class LedgerFile:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait until nobody else spends, and let nobody else do so in the block; a process that dies lets go.
+        """Wait until no other process spends, and let no other process spend in the block; a process that dies lets go.
 
         Raises
         ------
@@ -74,7 +75,7 @@ class LedgerFile:
             yield
 
     def check_disk(self) -> None:
-        """Raise UsageError where the disk cannot keep a ledger: two processes would spend the same, or forget it."""
+        """Raise UsageError if the disk cannot keep a ledger: two processes could spend one budget, or forget it."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self._lock.open("ab") as file, suppress(BlockingIOError):
@@ -95,8 +96,8 @@ class LedgerFile:
         )
 
     def read(self) -> bytes:
-        """Return all lines; nothing where there is no ledger yet."""
-        is_counted = self._head.exists()  # it is written after the first line: so looked at before
+        """Return all lines; empty if there is no ledger yet."""
+        is_counted = self._head.exists()  # asked first, as the head is written after the first line
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -110,7 +111,7 @@ class LedgerFile:
         return lines
 
     def append(self, lines: bytes) -> None:
-        """Append lines and sync them, then count them in the head; where that fails they are taken back."""
+        """Append lines and sync them, then count them in the head; lines that cannot be written are removed again."""
         with self.path.open("a+b", buffering=0) as file:
             self._locked(file, fcntl.LOCK_EX)
             file.seek(0)
@@ -126,35 +127,35 @@ class LedgerFile:
             whole = before + lines
             write_atomically(self._head, json.dumps({"lines": lines_in(whole), "check": check_of(whole)}).encode())
             if not _size_of(self._lock):
-                with self._lock.open("ab", buffering=0) as lock:  # in place: others wait for this very file
+                with self._lock.open("ab", buffering=0) as lock:  # in place, as other processes wait for this very file
                     _write(lock, b"there is a head\n")
 
     def keep(self, sha256: str, answer: bytes) -> None:
-        """Keep the bytes of an answer."""
+        """Keep the bytes of an answer under their SHA-256."""
         write_atomically(self._published / sha256, answer)
 
     def kept(self, sha256: str) -> bytes:
-        """Return the bytes of an answer, or nothing where they are gone."""
+        """Return the bytes of an answer; empty if they are gone."""
         try:
             return (self._published / sha256).read_bytes()
         except OSError:
             return b""
 
     def is_full(self) -> bool:
-        """Return whether no more answers are kept, as a server could fill the disk with them; they are public."""
+        """Return whether no more answers are kept: a server could fill the disk with them. The answers are public."""
         return sum(_size_of(answer) for answer in self._published.glob("*")) >= FULL
 
     def _was_counted(self) -> bool:
-        """Return whether there has been a head, going by what is written after it."""
+        """Return whether there has been a head, by the files that are written after it."""
         return _size_of(self._lock) > 0 or bool(list(self._published.glob("*")))
 
     def _check(self, lines: bytes) -> None:
-        """Refuse lines of which some are gone that the head has counted."""
+        """Raise LedgerDamaged if lines that the head has counted are gone or were changed."""
         try:
             head = json.loads(self._head.read_bytes())
             counted, check = int(head["lines"]), str(head["check"])
         except FileNotFoundError:
-            if lines_in(lines) > 2 or self._was_counted():  # a crash leaves what the first call writes without a head
+            if lines_in(lines) > 2 or self._was_counted():  # a crash leaves at most the first call's lines so
                 raise LedgerDamaged(1, f"and all others are counted by {self._head.name}, which is missing") from None
             return
         except (ValueError, TypeError, KeyError):
@@ -168,7 +169,7 @@ class LedgerFile:
 
 
 def names_in(folder: Path) -> list[str]:
-    """Return the names of the data that a folder has ledgers of, those without lines left included."""
+    """Return the names of the data whose ledgers lie in a folder, also of ledgers whose lines are gone."""
     found = {path.stem for suffix in (SUFFIX, ".head", ".published") for path in folder.glob(f"*{suffix}")}
     return sorted(name for name in found if _NAME.fullmatch(name))
 

@@ -1,4 +1,4 @@
-"""The log of a run: one JSON object a line, one line for each thing that happened; its writer and its readers."""
+"""Write and read the log of a run: one event a line, as a JSON object."""
 
 from __future__ import annotations
 
@@ -37,16 +37,22 @@ Event = dict[str, Any]
 FLUSH = 0.1  # seconds between flushes of events about single nodes; others are flushed at once
 PIECE = 1 << 22  # bytes that are read at a time
 LONGEST_LINE = 1 << 20  # bytes of a line
-MOST_WASTED = 1 << 27  # bytes of a log that are no events; what a kill has cut short is less than a line
+MOST_WASTED = 1 << 27  # bytes of a log that are no events; a kill leaves less than a line of them
 
 
 class EventLog:
     """Appends events to a file.
 
-    Every event has ``time`` (seconds since 1970) and ``event``; most have ``round`` and ``attempt``, those about one
-    node have ``node``, ``partition`` and, where something was sent, ``bytes``; those about something that went wrong
-    have ``reason``. In virtual time there is ``virtual``, in seconds since the run began. Where the file cannot be
-    written, RunFailed says so; UsageError, where it is none.
+    Every event has ``time`` (seconds since 1970) and ``event``; most have ``round`` and ``attempt``. Events about one
+    node have ``node``, ``partition`` and, if a message was sent, ``bytes``; events about a failure have ``reason``. In
+    virtual time every event has ``virtual``, in seconds since the run began.
+
+    Raises
+    ------
+    UsageError
+        If the path is no regular file.
+    RunFailed
+        From its methods, if the file cannot be written.
     """
 
     def __init__(self, path: Path, virtual: Clock | None = None) -> None:
@@ -71,7 +77,7 @@ class EventLog:
                 self._flushed = now
 
     def flush(self) -> None:
-        """Hand what was written to the operating system."""
+        """Hand the written events to the operating system."""
         with storing(self._path.parent, self._path):
             self._file.flush()
         self._flushed = time.time()
@@ -98,11 +104,11 @@ def _ends_within_a_line(path: Path) -> bool:
 
 
 class EventTail:
-    """Reads a log that still grows: each event once, as soon as its line is complete.
+    """A reader of a log that still grows: it yields each event once, as soon as the event's line is complete.
 
-    The texts of events are printable, and none is endless. A line that is no event, or longer than any, is left out;
-    where such lines have taken `MOST_WASTED` bytes, nothing more is read: of a file without an end, as of zeros, no
-    end is looked for.
+    The texts of events are made printable and short. A line that is no event, or longer than `LONGEST_LINE`, is left
+    out. After `MOST_WASTED` bytes of such lines reading stops, so that a file without an end, as of zeros, cannot keep
+    the reader.
     """
 
     def __init__(self, path: Path, begin: int = 0) -> None:
@@ -112,12 +118,12 @@ class EventTail:
         self._wasted = 0
 
     def read(self) -> Iterator[Event]:
-        """Yield what was appended since the last call; a line that a kill has cut short is left out.
+        """Yield the events that were appended since the last call; a line that a kill has cut short is left out.
 
         Raises
         ------
         OSError
-            If it is there, and no regular file that can be read, or hardly any of it is events.
+            If the file exists and is no regular file that can be read, or too much of it is no events.
         """
         with suppress(FileNotFoundError), open_regular(self._path) as file:
             file.seek(self._position)
@@ -136,7 +142,7 @@ class EventTail:
     def _piece(self, file: BinaryIO) -> bytes:
         new = file.read(PIECE)
         if new and self._wasted > MOST_WASTED:
-            reason = f"{self._wasted} bytes of it are no events: nothing more of it is read"
+            reason = f"{self._wasted} bytes of it are no events: the rest is not read"
             raise OSError(errno.EINVAL, reason, str(self._path))
         return new
 
@@ -151,13 +157,13 @@ def _event_of(line: bytes) -> Event | None:
 
 
 def _is_plain(line: bytes) -> bool:
-    """Return whether a line of JSON holds nothing that `cleaned` would change."""
+    """Return whether `cleaned` would leave a line of JSON as it is."""
     flat = line.count(b"{") == 1 and b"[" not in line
     return flat and len(line) <= LONGEST_TEXT and line.isascii() and not (b"\\" in line or b"\x7f" in line)
 
 
 class RunView:
-    """What is known of a run, event by event."""
+    """The progress of a run, as far as its events tell it."""
 
     def __init__(self) -> None:
         self.about: Event = {}
@@ -169,9 +175,9 @@ class RunView:
         self.rows: deque[Event] = deque(maxlen=SHOWN_ROUNDS)
         self.committed = 0
         self.warning = ""
-        self.declared: Metrics | None = None  # by the run itself; an older one says nothing
+        self.declared: Metrics | None = None  # by the run itself; None of a run of an older version
         self._committed_before = 0
-        self._is_filled_up = False  # nodes are sent the state one by one, as others report
+        self._is_filled_up = False  # nodes get the state one by one, as others report
         self._began = 0.0
 
     def take(self, event: Event) -> None:
@@ -202,11 +208,11 @@ class RunView:
 
     @property
     def rounds(self) -> int:
-        """Rounds to commit in all."""
+        """The number of rounds that the run is to commit in all."""
         return int(self.about.get("rounds", 0))
 
     def seconds_left(self, now: float) -> float | None:
-        """Return the seconds that the rest will take at the pace so far; None before the first round."""
+        """Return the seconds that the remaining rounds will take at the pace so far; None before the first round."""
         done = self.committed - self._committed_before
         if not done or not self.rounds:
             return None
@@ -215,7 +221,7 @@ class RunView:
         return max((self.rounds - self.committed) * pace - (now - last), 0.0)
 
     def times_smaller(self, row: Event) -> float | None:
-        """Return a round's compression ratio: bytes of plain reports over bytes that came; None of ensembles."""
+        """Return the compression ratio of a round: bytes of plain reports over bytes that came; None for ensembles."""
         plain = float(self.about.get("plain_bytes", 0)) * row["uploads"]
         if not self.about.get("plain_bytes", 1):
             return None
@@ -223,12 +229,12 @@ class RunView:
 
     @property
     def measured(self) -> list[str]:
-        """Names of the columns that depend on the model, in their order."""
+        """The names of the columns that depend on the model, in their order."""
         known = {*COLUMNS, "time", "virtual", "event", "round", "attempt"}
         return [name for name in (self.rows[-1] if self.rows else ()) if name not in known]
 
     def metrics_of(self, columns: Sequence[str]) -> Metrics:
-        """Return what these columns mean: as the run declares them, else as they are known."""
+        """Return the metrics of these columns: as the run declares them, else as fedlearn knows them."""
         return Metrics.of_all([self.declared or Metrics(), Metrics.of_columns(columns)]).that_hold(columns)
 
 
@@ -236,7 +242,7 @@ class RunView:
 def following(path: Path, begin: int, take: Callable[[Event], None]) -> Iterator[None]:
     """Call `take` with every event that is appended to a log, in a thread of its own, until the block ends.
 
-    Of a log that cannot be read its writer speaks.
+    A log that cannot be read is passed over in silence: its writer reports the error.
     """
     stop = threading.Event()
 

@@ -1,6 +1,6 @@
-"""checkpoint.json: what a stored round is made of, under a checksum of its own.
+"""Read and write checkpoint.json: the parts of a stored round with their checksums, and a checksum of the file itself.
 
-The first line holds the SHA-256 of all that follows it::
+The first line holds the SHA-256 of all bytes that follow it::
 
     {"sha256": "9f2c...",
     "format": 2, "rounds": 3, ...}
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -20,9 +20,11 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from fedlearn.runs.appended import Written
+from fedlearn.runs.files import sha256
 from fedlearn.runs.memories import MemoryFile
+from fedlearn.runs.names import BEST
 from fedlearn.words.cohort import Typical
-from fedlearn.words.errors import CheckpointError
+from fedlearn.words.errors import CheckpointError, SettingError, UsageError
 
 FORMAT = 2
 LARGEST = 1 << 26  # bytes; the names of 100,000 parameters take a tenth
@@ -34,35 +36,36 @@ Setting = bool | int | float | str
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What `checkpoint.json` says.
+    """The content of `checkpoint.json`.
 
     Parameters
     ----------
     rounds
         How many rounds are committed.
     history_bytes, history_sha256
-        How much of the history's file belongs to them, and its SHA-256; what follows is of a round that never was.
+        How many bytes of the history's file belong to these rounds, and their SHA-256; bytes behind them are of a round
+        that was never committed.
     files
-        Name -> SHA-256 of the files that hold the state, the strategy's memory, what the nodes keep and code that was
-        given as objects, which older versions did not name.
+        Name -> SHA-256 of the files that hold the state, the strategy's memory, what the nodes keep, and code that was
+        given as objects; older versions did not name the code.
     parameters
-        The model's order of its parameters, in which codecs lay out what is sent; safetensors forgets it.
+        Names of the parameters in the model's order, by which codecs lay out a message; safetensors forgets the order.
     seconds
         How long the run has taken so far.
     settings
-        Those that the run was begun with and has to keep.
+        The settings that the run was begun with and has to keep.
     typical
-        What reports of the next round are compared with; None where nothing is known, as in a file of an older version.
+        What reports of the next round are compared with; None if it is not known, as in a file of an older version.
     sizes
-        How many bytes each of the files has, and best.safetensors: more of none is read.
+        Name -> number of bytes of each file, and of best.safetensors: no more of them is read.
     best_sha256
-        That of best.safetensors; empty where no round is best yet.
+        The SHA-256 of best.safetensors; empty if no round is best yet.
     data
-        The fingerprint of the data set; empty where nobody said.
+        The fingerprint of the data set; empty if it was not given.
     appended
-        How much of the files that others append to had been written, by name.
+        Name -> content so far of each file that is only appended to.
     nodes_whole
-        How long the file of what nodes keep was when it was last written as a whole.
+        How many bytes the file of what nodes keep had when it was last written as a whole.
     """
 
     rounds: Annotated[int, Field(ge=0)]
@@ -80,8 +83,44 @@ class Manifest:
     appended: dict[str, Written] = field(default_factory=dict)
     nodes_whole: Annotated[int, Field(ge=0)] = 0
 
+    @classmethod
+    def empty(cls) -> Manifest:
+        """Return the manifest of a folder in which nothing was stored."""
+        return cls(0, 0, hashlib.sha256().hexdigest(), {}, [], 0.0, {})
+
+    def with_parts(
+        self, parts: Mapping[str, bytes], *, kept: Sequence[str], code: Mapping[str, str], best: str
+    ) -> Manifest:
+        """Return the manifest that names the files of the next stored round, but for those that are appended to.
+
+        Parameters
+        ----------
+        parts
+            Name -> content of the new files.
+        kept
+            Files that stay, unless they are among the new ones.
+        code
+            Name -> SHA-256 of the files of code that was given as objects.
+        best
+            The file whose content is that of best.safetensors, if it is a new one; else best.safetensors stays.
+        """
+        is_better = best in parts
+        stay = [name for name in kept if name not in parts]
+        files = {**code, **{name: sha256(data) for name, data in parts.items()}}
+        sizes = {name: len(data) for name, data in parts.items()}
+        files |= {name: self.files[name] for name in stay}
+        sizes |= {name: self.sizes[name] for name in stay if name in self.sizes}
+        best_size = sizes[best] if is_better else self.sizes.get(BEST)
+        return replace(
+            self,
+            files=files,
+            sizes=sizes if best_size is None else {**sizes, BEST: best_size},
+            best_sha256=files[best] if is_better else self.best_sha256,
+            nodes_whole=0,
+        )
+
     def with_memories(self, memories: MemoryFile) -> Manifest:
-        """Return the manifest that names this file of what nodes keep, too."""
+        """Return the manifest that also names the file of what nodes keep."""
         if not memories.name:
             return self
         return replace(
@@ -91,20 +130,38 @@ class Manifest:
             nodes_whole=memories.whole,
         )
 
+    def check_settings(self, settings: Mapping[str, Setting], folder: Path) -> None:
+        """Refuse, by a SettingError, settings that differ from those that the run in `folder` was begun with."""
+        name = next((name for name, value in settings.items() if self.settings.get(name, value) != value), None)
+        if name is not None:
+            begun = self.settings[name]
+            raise SettingError(
+                name, settings[name], f"the run in {folder} was begun with {begun!r}, and settings.toml was "
+                "changed since: put that value back, or begin another run",
+            )  # fmt: skip
+
+    def check_data(self, fingerprint: str, folder: Path) -> None:
+        """Refuse, by a UsageError, another data set than the run in `folder` was begun with, if both are known."""
+        if self.data and fingerprint and self.data != fingerprint:
+            raise UsageError(
+                f"data.dir, or FEDLEARN_DATA, leads to other data than those that the run in {folder} was begun "
+                f"with (fingerprint {fingerprint}, not {self.data}): lead it to the same, or begin another run"
+            )
+
     def packed(self) -> bytes:
-        """Return the file's content."""
+        """Return the content of the file."""
         entries = {each.name: getattr(self, each.name) for each in fields(self)}  # asdict would copy each of them
         rest = json.dumps(entries, default=asdict).encode()[1:]
         return b'{"sha256": "%s",\n%s' % (hashlib.sha256(rest).hexdigest().encode(), rest)
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
-        """Return what a file says.
+        """Return the manifest in a file.
 
         Raises
         ------
         CheckpointError
-            If it is not what was written.
+            If the file cannot be read, or its content is not what was written.
         """
         try:
             if not path.is_file() or path.stat().st_size > LARGEST:
@@ -143,8 +200,3 @@ def _parsed(path: Path, data: bytes) -> Manifest:
     if manifest.format != FORMAT:
         raise CheckpointError(f"{path} has format {manifest.format}, this version reads {FORMAT}")
     return manifest
-
-
-def first_difference(stored: Mapping[str, Setting], now: Mapping[str, Setting]) -> str:
-    """Return the name of the first setting that both have and that is not the same; empty if there is none."""
-    return next((name for name, value in now.items() if name in stored and stored[name] != value), "")

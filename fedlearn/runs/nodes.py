@@ -1,16 +1,16 @@
-"""nodes.csv: what single nodes have reported and measured, round by round; its writer and its readers.
+"""Write and read nodes.csv: the reports and measurements of single nodes, round by round.
 
-| column | what |
+| column | meaning |
 |---|---|
-| ``round``, ``partition`` | when, and which node |
-| ``examples`` | how many it trained on; empty where it was not in the cohort |
-| ``train_loss``, ... | what its report says |
-| ``test_examples`` | on how many it has measured what follows |
-| ``accuracy_before``, ... | the state that it was sent |
-| ``accuracy_after``, ... | what it has made of that state |
-| ``accuracy``, ... | the state that was made of all reports |
+| ``round``, ``partition`` | the round and the node |
+| ``examples`` | how many examples the node trained on; empty if it was not in the cohort |
+| ``train_loss``, ... | metrics of its report |
+| ``test_examples`` | how many examples it has measured the metrics below on |
+| ``accuracy_before``, ... | metrics of the state that was sent to it |
+| ``accuracy_after``, ... | metrics of that state after its training |
+| ``accuracy``, ... | metrics of the state that was made of all reports |
 
-A private model has no such file: what its nodes measure is paid for by no budget.
+A private model has no such file: the privacy budget does not pay for these measurements.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from fedlearn.runs.files import storing, write_atomically, write_from
+from fedlearn.runs.names import NODES
 from fedlearn.runs.reading import open_regular, open_to_append
 
-NODES = "nodes.csv"
-MOST_BYTES = 1 << 28  # that are read; a row takes about a hundred
+MOST_BYTES = 1 << 28  # of a file that is read; a row has about a hundred
 ROUND, PARTITION, EXAMPLES = "round", "partition", "examples"
 
 Cell = int | float | None
@@ -34,7 +34,7 @@ Row = Mapping[str, Cell]
 
 
 class NodeTable:
-    """Appends rows to nodes.csv, each round's before the round is stored.
+    """The writer of nodes.csv: the rows of a round are appended before the round is stored.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ class NodeTable:
     measured
         The columns after round, partition and examples.
     committed
-        How many rounds are stored: rows of later ones, which a kill has left behind, are taken away.
+        How many rounds are stored: rows of later rounds, which a kill has left behind, are removed.
     sound
-        How many bytes are of those rounds, by their checksum; None where that is not known.
+        How many bytes belong to the stored rounds, by their checksum; None if this is not known.
     """
 
     def __init__(self, folder: Path, measured: Sequence[str], *, committed: int, sound: int | None = None) -> None:
@@ -76,7 +76,7 @@ class NodeTable:
 
 
 def read_nodes(folder: Path) -> list[dict[str, Cell]]:
-    """Return the rows of a run's nodes.csv, numbers as numbers and what is empty as None; none where there is no file.
+    """Return the rows of a run's nodes.csv with numbers as numbers and empty cells as None; no rows without a file.
 
     A row that a kill has cut short is left out.
     """
@@ -88,7 +88,7 @@ def read_nodes(folder: Path) -> list[dict[str, Cell]]:
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    """Return the whole rows up to the first that is none; OSError if the file is a link, no file, or far too large."""
+    """Return the rows up to the first damaged one; OSError if the file is a link, no file, or far too large."""
     if path.stat().st_size > MOST_BYTES and path.is_file():
         raise OSError(errno.EFBIG, f"it is larger than {MOST_BYTES} bytes", str(path))
     with open_regular(path) as file:
@@ -103,7 +103,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def _round_of(row: Mapping[str, str]) -> int:
-    """Return the round of a row; 0 where it says none."""
+    """Return the round of a row; 0 if the row has none."""
     text = row.get(ROUND, "")
     return int(text) if text.isdecimal() and len(text) < 10 else 0
 

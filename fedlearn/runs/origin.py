@@ -1,4 +1,4 @@
-"""Where a run came from: the command line, and the git commits of the folder that it was given in and of fedlearn."""
+"""Tell where a run came from: its command line, and the git commits of the current folder and of fedlearn."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pathlib import Path
 
 LONGEST = 2000  # letters of a command line that are kept
 PATIENCE = 2.0  # seconds that git may take
-FLOWER = "flwr"  # begins the names of Flower's processes, whose command lines hold tokens
+FLOWER = "flwr"  # the names of Flower's processes begin with it; their command lines hold tokens
 
 
 def command_line(words: Sequence[str] | None = None) -> str:
-    """Return the command that this process was started by, as a shell takes it; empty of a process that Flower started.
+    """Return the command that started this process, quoted for a shell; empty for a process that Flower started.
 
     Parameters
     ----------
     words
-        The interpreter and its arguments; those of this process unless given.
+        The interpreter and its arguments; by default those of this process.
 
     Examples
     --------
@@ -39,9 +39,9 @@ def command_line(words: Sequence[str] | None = None) -> str:
 
 @lru_cache(maxsize=64)
 def commit_of(folder: Path) -> str | None:
-    """Return the git commit that a folder was at when a process first asked, which is when it had loaded its code.
+    """Return the git commit of a folder, with ``-dirty`` if tracked files differ; None outside of a repository.
 
-    ``-dirty`` stands behind it where tracked files differ. None outside of a repository.
+    The answer is that of the first call in this process, when its code had just been loaded.
     """
     describe = ["git", "-c", "core.fsmonitor=false", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:

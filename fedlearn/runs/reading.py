@@ -1,4 +1,4 @@
-"""What anybody may have changed: regular files alone, of these up to a size, and texts that a terminal can take."""
+"""Read files that others may have changed: only regular files, up to a size, and texts that a terminal can show."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ def open_regular(path: Path, *, most: int | None = None) -> BinaryIO:
     Parameters
     ----------
     most
-        Bytes that it may have.
+        How many bytes the file may have.
 
     Raises
     ------
     OSError
-        If it is missing, too large, a link, or anything that need never end, as a pipe or a device; nothing is waited
-        for.
+        If the file is missing, too large, a link, or a pipe or device, which need never end; the call never waits.
     """
     file = os.fdopen(_opened(path, os.O_RDONLY), "rb")
     if most is not None and os.fstat(file.fileno()).st_size > most:
@@ -37,9 +36,9 @@ def open_regular(path: Path, *, most: int | None = None) -> BinaryIO:
 
 
 def open_to_append(path: Path) -> BinaryIO:
-    """Open a regular file to write behind all that it holds, or make it; OSError as in `open_regular`.
+    """Open a regular file to write at its end, or make it; OSError as in `open_regular`.
 
-    What a link leads to, which may not even be there yet, is never written.
+    A file that a link leads to is never written, even if it does not exist yet.
     """
     return os.fdopen(_opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
 
@@ -63,7 +62,7 @@ def _opened(path: Path, flags: int) -> int:
 
 
 def check_path(path: Path, flag: str = "") -> None:
-    """Refuse a path that no file can have; one of which nothing is there is left to its reader.
+    """Refuse a path that no file can have; a path where no file lies is accepted, as its reader reports that.
 
     Raises
     ------
@@ -80,13 +79,13 @@ def check_path(path: Path, flag: str = "") -> None:
 
 
 def read_small(path: Path) -> bytes:
-    """Return a small regular file; OSError if it is none, or larger than any that a run writes."""
+    """Return the content of a small file; OSError if it is no regular file, or larger than any that a run writes."""
     with open_regular(path, most=MOST_BYTES) as file:
         return file.read(MOST_BYTES)
 
 
 def cleaned(value: Any, depth: int = 0) -> Any:
-    r"""Return a value of JSON or TOML with texts that are printable and not endless; what is nested deeply is quoted.
+    r"""Return a value of JSON or TOML with printable texts of limited length; a deeply nested table becomes a text.
 
     >>> cleaned({"a\x1b[2J": ["b\n", 1, None, 2.5]})
     {'a?[2J': ['b ', 1, None, 2.5]}

@@ -1,6 +1,6 @@
-"""What a run takes of its machine: processor time and memory of this process and of those that it has started.
+"""Measure what a run takes of its machine: processor time and memory of this process and of its children.
 
-Read from /proc, so that nothing has to be installed; where there is none, nothing is known.
+Both are read from /proc, so that no package is needed; on a machine without /proc they are None.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from contextlib import suppress
 from pathlib import Path
 
 PROC = Path("/proc")
-PPID, UTIME, CSTIME = 1, 11, 14  # fields of /proc/PID/stat behind the name: parent; own and waited-for time
+PPID, UTIME, CSTIME = 1, 11, 14  # fields of /proc/PID/stat behind the name: parent; own and children's time
 
 
 def cpu_seconds() -> float | None:
-    """Return the processor time so far, in seconds, over all cores; with that of children that have ended."""
+    """Return the processor time so far, in seconds over all cores, that of ended children included."""
     family = _family()
     ticks = sum(sum(map(int, fields[UTIME : CSTIME + 1])) for fields in family.values())
     return ticks / os.sysconf("SC_CLK_TCK") if family else None
 
 
 def memory_bytes() -> int | None:
-    """Return the proportional set size, in bytes: memory that several processes share counts once."""
+    """Return the proportional set size in bytes: memory that several processes share counts once."""
     kilobytes = [size for process in _family() if (size := _pss(process)) is not None]
     return 1024 * sum(kilobytes) if kilobytes else None
 
 
 def _family() -> dict[int, list[str]]:
-    """Return the fields of /proc/PID/stat of this process and of all below it."""
+    """Return process id -> fields of /proc/PID/stat, for this process and all of its descendants."""
     stats: dict[int, list[str]] = {}
     with suppress(OSError):
         for path in PROC.iterdir():

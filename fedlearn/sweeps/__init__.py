@@ -1,1 +1,1 @@
-"""Grids of settings over several seeds: a plan, its runs in one warm engine, tables of what came of them."""
+"""Grids of settings over several seeds: a plan, its runs in one warm engine, tables of their results."""

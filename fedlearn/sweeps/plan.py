@@ -1,4 +1,4 @@
-"""What a sweep runs: a TOML file of base settings, what varies, and seeds.
+"""Read the plan of a sweep: a TOML file of base settings, of axes that vary, and of seeds.
 
 ```toml
 title = "Accuracy by keep ratio"
@@ -15,7 +15,7 @@ data.alpha = [0.1, 1.0]
 none = {}
 tenth = { compression.codec = "drop", compression.keep_ratio = 0.1 }
 
-[quick]                       # what --quick has instead
+[quick]                       # with --quick, in place of the above
 seeds = [1]
 base.rounds.total = 3
 only.dropping = ["tenth"]     # these labels of an axis; or [quick.choices.dropping], with labels of its own
@@ -55,7 +55,7 @@ class Run:
     Parameters
     ----------
     labels
-        Its label on each axis.
+        Axis -> label of the run.
     """
 
     labels: Mapping[str, str]
@@ -64,13 +64,13 @@ class Run:
 
     @property
     def name(self) -> str:
-        """Its folder below runs/."""
+        """The name of the run's folder below runs/."""
         return name_of({**self.labels, "seed": str(self.seed)})
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that a sweep runs."""
+    """The plan of a sweep: base settings, axes and seeds; `runs` yields its runs."""
 
     title: str
     seeds: tuple[int, ...]
@@ -79,7 +79,7 @@ class Plan:
 
     @classmethod
     def from_file(cls, path: Path, *, quick: bool = False) -> Self:
-        """Return the plan in a TOML file; raises UsageError with one line that says what is wrong with it."""
+        """Return the plan in a TOML file; raise UsageError, in one line, if the plan is wrong."""
         try:
             tree = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
@@ -95,7 +95,7 @@ class Plan:
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any], *, quick: bool = False) -> Self:
-        """Return the plan of a parsed file."""
+        """Return the plan of a parsed TOML file."""
         _check_keys(tree, ("title", "seeds", "base", "grid", "choices", "quick"))
         _check_keys(tree.get("quick", {}), ("seeds", "base", "only", "choices"), within="quick.")
         other: Mapping[str, Any] = tree.get("quick", {}) if quick else {}
@@ -114,7 +114,7 @@ class Plan:
         )._with_only(flat_from(other.get("only", {})))
 
     def _with_only(self, only: Mapping[str, Sequence[object]]) -> Self:
-        """Return the plan with some labels of some axes."""
+        """Return the plan in which some axes keep only some labels."""
         axes = dict(self.axes)
         for axis, labels in only.items():
             missing = [str(label) for label in labels if str(label) not in axes.get(axis, {})]
@@ -124,7 +124,7 @@ class Plan:
         return replace(self, axes=axes)
 
     def with_other(self, *, base: Flat, seeds: Sequence[int] = ()) -> Self:
-        """Return the plan with some settings of all its runs replaced, and other seeds if any are given."""
+        """Return the plan with other base settings and, if any are given, other seeds."""
         for name in base:
             if name in self.varying or name in ("seed", "out"):
                 axis = f" on its axis {self.varying[name]}" if name in self.varying else ""
@@ -133,11 +133,11 @@ class Plan:
 
     @property
     def varying(self) -> dict[str, str]:
-        """The settings that are not the same in all runs, and the axis of each."""
+        """The settings that vary over the runs: setting -> its axis."""
         return {name: axis for axis, labels in self.axes.items() for flat in labels.values() for name in flat}
 
     def varied(self, axes: Sequence[str]) -> Self:
-        """Return the plan with an axis for each ``KEY=VALUE,VALUE``, in place of its own of that name.
+        """Return the plan with an axis for each ``KEY=VALUE,VALUE``, which replaces the plan's own axis of that name.
 
         Values that hold a comma are given as a TOML list: ``compression.codec=["identity","drop:0.1,eden"]``.
         """
@@ -155,7 +155,7 @@ class Plan:
         return replace(self, axes={**self.axes, **more})
 
     def chosen(self, choices: Sequence[str]) -> Callable[[Run], bool]:
-        """Return whether a run has, on every axis that `choices` name as ``AXIS=LABEL``, one of the labels named."""
+        """Return a test of runs: on each axis named in `choices` (``AXIS=LABEL``) a run must have a named label."""
         labels: dict[str, list[str]] = {}
         for choice in choices:
             axis, _, label = choice.partition("=")
@@ -173,17 +173,17 @@ class Plan:
         )
 
     def points(self) -> Iterator[dict[str, str]]:
-        """Return the labels of each point; the last axis varies fastest."""
+        """Yield axis -> label for each point; the last axis varies fastest."""
         for labels in product(*self.axes.values()):
             yield dict(zip(self.axes, labels, strict=True))
 
     def runs(self) -> Iterator[Run]:
-        """Return all runs, every point with the first seed before any with the second.
+        """Yield all runs: all points with the first seed, then all with the second, and so on.
 
         Raises
         ------
         UsageError
-            For a setting that does not exist or is not allowed, or two runs of the same name.
+            If a setting does not exist or is not allowed, or two runs have the same name.
         """
         self._check()
         for seed in self.seeds:
@@ -192,7 +192,7 @@ class Plan:
                 for axis, label in labels.items():
                     flat |= self.axes[axis][label]
                 config = settings_from({**flat, "seed": seed})
-                load_codec(config.compression)  # a chain that cannot be is better refused before hours of runs
+                load_codec(config.compression)  # refuse a wrong chain before hours of runs
                 yield Run(labels, seed, config)
 
     def _check(self) -> None:
@@ -210,7 +210,7 @@ class Plan:
 
 
 def name_of(labels: Mapping[str, str]) -> str:
-    """Return a name that every file system takes.
+    """Return a name of a point that every file system takes.
 
     >>> name_of({"codec": "drop:0.1/x", "seed": "2"})
     'codec=drop_0.1_x,seed=2'
@@ -219,7 +219,7 @@ def name_of(labels: Mapping[str, str]) -> str:
 
 
 def flat_from(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table of tables as one of dotted names.
+    """Return a table of tables as one table of dotted names.
 
     >>> flat_from({"clients": 3, "data": {"alpha": 0.1}})
     {'clients': 3, 'data.alpha': 0.1}
@@ -232,7 +232,7 @@ def flat_from(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _values_of(text: str) -> list[Any]:
-    """Return the values of an axis.
+    """Return the values of an axis in the text of ``--vary``.
 
     >>> _values_of("1,0.5"), _values_of('["drop:0.1,eden", "sign"]')
     ([1, 0.5], ['drop:0.1,eden', 'sign'])

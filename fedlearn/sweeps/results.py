@@ -1,7 +1,7 @@
-"""The tables of a sweep: its runs, their rounds, and each point's mean and spread over seeds.
+"""Write the tables of a sweep: its runs, their rounds, and the mean and deviation of each point over seeds.
 
-Nothing in them depends on how fast the machine was, so that a sweep that was killed and went on has the same bytes as
-one that was not.
+No column depends on how fast the machine was, so that a sweep that was killed and resumed has the same bytes as one
+that was not.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedlearn.report.numbers import plain
-from fedlearn.report.points import Point, Spread
+from fedlearn.report.numbers import Spread, plain
+from fedlearn.report.points import Point
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Column, Table
 from fedlearn.runs.files import write_atomically
-from fedlearn.runs.folder import SUMMARY
+from fedlearn.runs.names import SUMMARY
 from fedlearn.sweeps.plan import Run
 
 FIRST = ("status", "rounds")
@@ -25,11 +25,11 @@ NOT_HERE = (
     "seed", "seconds", "cpu_seconds", "memory_bytes", "dataset", "dataset_notice", "model", "metrics", "clients",
     "bytes_protocol", "notices", "learning_rate", "devices", *LAST,
 )  # fmt: skip
-"""Parts of a summary that are settings, or no result, or stand elsewhere in the row."""
+"""Entries of a summary that are settings, are no results, or stand elsewhere in the row."""
 
 NOT_OF_ROUNDS = ("round_number", "attempts", "ready", "uploads", "bytes_protocol")
 NOT_AVERAGED = ("best_round", "rounds")
-PRIVACY = ("neighboring", "unit", "trust", "noise", "noise_notice")  # what stands beside an epsilon, also in means
+PRIVACY = ("neighboring", "unit", "trust", "noise", "noise_notice")  # entries beside an epsilon, also in means
 
 VIRTUAL = "virtual_"  # before the names of columns in virtual time
 
@@ -38,7 +38,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run that has ended: where it stands in the plan, and what its folder holds."""
+    """A run that has ended: its place in the plan, and the content of its folder."""
 
     run: Run
     stored: StoredRun
@@ -50,20 +50,20 @@ class Result:
 
     @property
     def summary(self) -> Mapping[str, Any]:
-        """Its summary.json."""
+        """The content of summary.json."""
         return self.stored.summary
 
     @property
     def completed(self) -> bool:
-        """Whether it has committed all its rounds."""
+        """Whether the run has committed all its rounds."""
         return bool(self.summary["status"] == "completed")
 
     def as_row(self) -> Row:
-        """Return its row in runs.csv."""
+        """Return the row of the run in runs.csv."""
         return {**self._labels(), **_results_in(self.summary)}
 
     def round_rows(self) -> Iterator[Row]:
-        """Return its rows in rounds.csv."""
+        """Yield the rows of the run's rounds in rounds.csv."""
         for values in self.stored.rounds:
             kept = {k: v for k, v in values.items() if k not in NOT_OF_ROUNDS and not _is_of_the_clock(k)}
             numbers = {"round": values["round_number"], **kept}
@@ -81,13 +81,13 @@ class PlannedPoint(Point):
     Parameters
     ----------
     labels
-        Its label on each axis.
+        Axis -> label of the point.
     """
 
     labels: Mapping[str, str]
 
     def over_seeds(self, name: str) -> Spread:
-        """Return mean and deviation of one number of the summaries."""
+        """Return the mean and deviation of one number over the runs' summaries."""
         return Spread.of([run.summary[name] for run in self.runs])
 
 
@@ -111,7 +111,7 @@ def write_tables(results: Sequence[Result], folder: Path) -> None:
 
 
 def point_row(point: PlannedPoint) -> Row:
-    """Return a point's row in points.csv: for each number of the runs its mean and sample standard deviation."""
+    """Return the row of a point in points.csv: mean and sample standard deviation of each number of its runs."""
     row: Row = {**point.labels, "seeds": len(point.runs)}
     for name, value in _results_in(point.runs[0].summary).items():
         if isinstance(value, int | float) and name not in NOT_AVERAGED:
@@ -122,19 +122,19 @@ def point_row(point: PlannedPoint) -> Row:
 
 
 def _is_of_the_clock(column: str) -> bool:
-    """Return whether a column holds seconds of this machine; those of devices are the same on any."""
+    """Return whether a column holds seconds of this machine; seconds of virtual devices are the same on any machine."""
     return column.endswith("_seconds") and not column.startswith(VIRTUAL)
 
 
 def _results_in(summary: Mapping[str, Any]) -> Row:
-    """Return what a summary says of results, in the order of the columns of runs.csv."""
+    """Return the results in a summary, in the order of the columns of runs.csv."""
     results = {name: value for name, value in summary.items() if name not in (*FIRST, *NOT_HERE)}
     first, last = ({name: summary[name] for name in names} for names in (FIRST, LAST))
     return {**first, **results, **last}
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:
-    """Write rows that need not all have the same columns."""
+    """Write rows as a table of all their columns; a row may lack some."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = Table(
         path.stem, "", tuple(Column(name, name) for name in names), tuple(tuple(map(row.get, names)) for row in rows)

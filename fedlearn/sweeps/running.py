@@ -1,4 +1,4 @@
-"""Running what is missing of a sweep, all of it in one engine."""
+"""Run the missing runs of a sweep, all of them in one engine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rich.markup import escape
 
 from fedlearn.engine import Engine, load_engine
 from fedlearn.engine.prepare import prepared
-from fedlearn.runs.checkpoint import CHECKPOINT
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.names import CHECKPOINT
 from fedlearn.sweeps.plan import Plan, Run
 from fedlearn.sweeps.results import Result, write_tables
 from fedlearn.words.errors import RunFailed, UsageError
@@ -23,17 +23,17 @@ from fedlearn.words.metrics import KNOWN, declared
 
 
 def run_sweep(plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambda run: True) -> list[Result]:
-    """Run what is missing; return all results in the order of the plan, those of runs that have failed among them.
+    """Run the missing runs; return all results in the order of the plan, those of failed runs included.
 
     Parameters
     ----------
     wanted
-        Which runs are to be run now; of the others, those that have ended before are returned all the same.
+        Returns whether a run is to be run now; results of other runs that have ended before are returned, too.
 
     Raises
     ------
     UsageError
-        If a setting is wrong, or the folder holds something else.
+        If a setting is wrong, or the folder holds a single run or runs with other settings.
     """
     if (folder / CHECKPOINT).exists():
         raise UsageError(f"--out {folder}: it holds a single run; name another folder")
@@ -56,7 +56,7 @@ def run_sweep(plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambd
 
 
 def _stored(run: Run, folder: Path) -> Result | None:
-    """Return the result of a run that has ended as it should; refuse a folder that is another run's."""
+    """Return the result of a run if it has completed, else None; refuse a folder with other settings."""
     place = RunFolder(folder / "runs" / run.name)
     if not (place.path / CHECKPOINT).exists():
         return None
@@ -77,7 +77,7 @@ def _result_of(run: Run, folder: Path, engine_of: Callable[[str], Engine]) -> Re
         engine_of(config.engine.name)(config)
     except RunFailed as error:
         result = Result.read(run, place)
-        if result is None or result.completed:  # it had no time to say so in its folder
+        if result is None or result.completed:  # it ended before it could write the failure into its folder
             raise RunFailed(f"{run.name}: {error}") from None
         return result
     except UsageError as error:
@@ -100,7 +100,7 @@ def _tell(result: Result, count: str, seconds_left: float) -> None:
 
 
 def refuse_failures(results: Sequence[Result]) -> None:
-    """Raise RunFailed, with the first reason, where a run has failed."""
+    """Raise RunFailed, with the first reason, if any run has failed."""
     failed = [result for result in results if not result.completed]
     if failed:
         first = f"{failed[0].run.name}: {failed[0].summary['reason']}"
@@ -108,5 +108,5 @@ def refuse_failures(results: Sequence[Result]) -> None:
 
 
 def minutes_of(results: Sequence[Result]) -> float:
-    """Return how long all runs together have taken."""
+    """Return how long all runs together have taken, in minutes."""
     return sum(float(result.summary["seconds"]) for result in results) / 60

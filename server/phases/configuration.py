@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from flwr.app import ArrayRecord, ConfigRecord, Message
-from flwr.serverapp import Grid
+from flwr.app import ArrayRecord, ConfigRecord
 
 from fedlearn import wire
 from fedlearn.compression import Payload, load_downlink
@@ -15,18 +13,10 @@ from fedlearn.words.cohort import At, Instruction, Member
 from fedlearn.words.errors import RunFailed
 from fedlearn.words.seeding import downlink_seed
 from fedlearn.words.state import State
+from server.attempt import Configuration
 from server.run import ServerRun
 
 KEPT = 2  # deadlines after which a network forgets an instruction; a report until then is found, and refused as late
-
-
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """The messages of an attempt and the members they go to, in the order of positions; their size in bytes."""
-
-    messages: Sequence[Message]
-    members: Sequence[Member]
-    bytes_down: int
 
 
 def configure(run: ServerRun, cohort: Sequence[Member], at: At) -> Configuration:
@@ -54,7 +44,7 @@ def written(run: ServerRun, cohort: Sequence[Member], at: At, state: ArrayRecord
         If the strategy writes to nodes outside the cohort, or waits for more nodes than it has.
     """
     with run.draws.to_choose(run.strategy, "training", at):
-        written = list(run.strategy.configure_train(at.round_number, state, ConfigRecord(), _grid_of(run, cohort)))
+        written = list(run.strategy.configure_train(at.round_number, state, ConfigRecord(), run.grid_of(cohort)))
     by_node = {message.metadata.dst_node_id: message for message in written}
     if strangers := by_node.keys() - {member.node_id for member in cohort}:
         raise RunFailed(
@@ -63,7 +53,7 @@ def written(run: ServerRun, cohort: Sequence[Member], at: At, state: ArrayRecord
     # A strategy may leave nodes out (fraction_train below one): positions count those that are left.
     addressed = [member for member in cohort if member.node_id in by_node]
     members = [member._replace(position=position) for position, member in enumerate(addressed, start=first)]
-    deadline = run.config.rounds.reporting_deadline
+    deadline = run.rounds.reporting_deadline
     ttl = deadline if run.exchange.is_virtual else KEPT * deadline
     messages = [
         wire.with_instruction(by_node[member.node_id], Instruction(*at, member.position), ttl=ttl) for member in members
@@ -75,17 +65,6 @@ def written(run: ServerRun, cohort: Sequence[Member], at: At, state: ArrayRecord
             keys_of=lambda content: [wire.state_key(content)],
         )
     return Configuration(messages, members, wire.bytes_of_all(messages))
-
-
-def evaluation_messages(run: ServerRun, state: State, cohort: Sequence[Member], *, round_number: int) -> list[Message]:
-    """Return the strategy's messages that ask the cohort to evaluate the state."""
-    packed = wire.pack_arrays(state)
-    with run.draws.to_choose(run.strategy, "evaluation", At(round_number, 0)):
-        return list(run.strategy.configure_evaluate(round_number, packed, ConfigRecord(), _grid_of(run, cohort)))
-
-
-def _grid_of(run: ServerRun, cohort: Sequence[Member]) -> Grid:
-    return run.exchange.cohort_grid([member.node_id for member in cohort])
 
 
 def _downlink(config: RunConfig, at: At) -> Callable[[State], Payload] | None:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import isfinite
 
-from flwr.app import Message, MetricRecord
+from flwr.app import ConfigRecord, Message, MetricRecord
 
 from fedlearn import wire
 from fedlearn.models import NOTHING, Evaluation
 from fedlearn.models.loaded import dataset_of, evaluate_part
-from fedlearn.words.cohort import At, Fate, NodeReport
-from fedlearn.words.errors import Refused, said
-from fedlearn.words.metrics import Measured, Metric
+from fedlearn.words.cohort import At, Member
+from fedlearn.words.metric import Measured
 from fedlearn.words.state import State
-from server.limits import too_far
-from server.phases.configuration import evaluation_messages
-from server.phases.reporting import Reporting
+from server.attempt import Reporting
+from server.phases.answers import answers_to, finite, sound_answers
 from server.run import ServerRun
 
 PART = 1000  # test examples evaluated by one worker in one go
@@ -46,27 +42,12 @@ def evaluate(
     return finite(run.model_metrics.completed(means), names)
 
 
-def finite(means: Mapping[str, object], names: Sequence[str]) -> dict[str, float | None]:
-    """Return the means of these names; None for what is not finite or was not measured."""
-    values = {name: means.get(name) for name in names}
-    return {
-        name: float(value) if isinstance(value, int | float) and isfinite(value) else None
-        for name, value in values.items()
-    }
-
-
-def measured_by(reply: Message) -> tuple[int, dict[str, float]]:
-    """Return on how many examples a node has measured what, in an answer that is sound."""
-    means = {name: float(value) for name, value in _metrics_of(reply).items() if isinstance(value, int | float)}
-    return int(means.pop(wire.NUM_EXAMPLES)), means
-
-
 def _on_test_set(run: ServerRun, state: State) -> Evaluation:
     """Return the evaluation of a state on the test examples, made by the workers."""
     count = len(dataset_of(run.config).test)
     parts = [(start, min(start + PART, count)) for start in range(0, count, PART)]
     total = NOTHING
-    deadline = run.config.rounds.reporting_deadline if run.exchange.timed is None else None  # in virtual seconds
+    deadline = run.rounds.reporting_deadline if run.exchange.timed is None else None  # in virtual seconds
     for part in run.exchange.compute(EVALUATE_PART, state, parts, seconds=deadline):
         assert isinstance(part, Evaluation)
         total += part
@@ -74,9 +55,9 @@ def _on_test_set(run: ServerRun, state: State) -> Evaluation:
 
 
 def _through_nodes(run: ServerRun, state: State, reporting: Reporting, round_number: int) -> Mapping[str, object]:
-    deadline = run.config.rounds.reporting_deadline
+    deadline = run.rounds.reporting_deadline
     members = list({member.node_id: member for member in reporting.members}.values())  # one may have reported twice
-    written = evaluation_messages(run, state, members, round_number=round_number)
+    written = _messages(run, state, members, round_number=round_number)
     answered = reporting.answered
     asked = [message for message in written if message.metadata.dst_node_id in answered]
     replies = answers_to(run, [wire.with_ttl(message, deadline) for message in asked], deadline)
@@ -86,67 +67,8 @@ def _through_nodes(run: ServerRun, state: State, reporting: Reporting, round_num
         return run.strategy.aggregate_evaluate(round_number, list(sound.values())) or MetricRecord()
 
 
-def answers_to(run: ServerRun, messages: Sequence[Message], deadline: float) -> dict[int, Message]:
-    """Return the replies within the deadline, by the places of `messages` and in their order.
-
-    A mean depends on the order of its terms.
-
-    Flower's own `send_and_receive` looks every three seconds.
-    """
-    until = run.clock.now() + deadline
-    pending = run.exchange.send(messages, range(len(messages)), book="down")
-    replies: dict[int, Message] = {}
-    for _ in run.exchange.looks(until=until):
-        replies |= {place: reply for place, reply, again in pending.heard() if not again}
-        if not pending.open:
-            break
-    return {place: replies[place] for place in sorted(replies)}
-
-
-def sound_answers(
-    run: ServerRun, replies: Mapping[int, Message], partitions: Mapping[int, int], round_number: int
-) -> dict[int, Message]:
-    """Return the replies that can be averaged, by their places; name the nodes of the others in the log.
-
-    Strategies raise for others, or let one of them spoil the mean.
-    """
-    gate = run.config.gate
-    known = {metric.name: metric for metric in run.model_metrics.evaluated}
-    sound = {place: reply for place, reply in replies.items() if reply.has_content()}
-    wrong = {place: why for place, reply in sound.items() if (why := _why_not(reply, known, gate.max_examples))}
-    alike = Counter(frozenset(_metrics_of(reply)) for place, reply in sound.items() if place not in wrong).most_common(
-        1
-    )
-    for place, reply in sound.items():
-        if place not in wrong and _metrics_of(reply).keys() != alike[0][0]:
-            wrong[place] = "wrong-metric: it has measured other things than most"
-    claims = [
-        NodeReport(place, Fate.REPORTED, wire.read_num_examples(reply.content))
-        for place, reply in sound.items()
-        if place not in wrong
-    ]
-    wrong |= {claims[number].position: why for number, why in too_far(claims, gate).items()}
-    for place, why in wrong.items():
-        node = sound[place].metadata.src_node_id
-        where = {"node": node, "partition": partitions.get(node, -1)}
-        run.events.write("evaluation-refused", round=round_number, **where, reason=why)
-    return {place: reply for place, reply in sound.items() if place not in wrong}
-
-
-def _why_not(reply: Message, known: Mapping[str, Metric], max_examples: int) -> str:
-    """Return why one reply cannot be averaged, looked at alone; empty if it can."""
-    try:
-        num_examples, metrics = wire.read_num_examples(reply.content), _metrics_of(reply)
-    except Refused as refused:
-        return str(refused)
-    if not 1 <= num_examples <= max_examples:
-        return f"wrong-count: {num_examples} examples, allowed are from 1 to {max_examples}"
-    for name, value in metrics.items():
-        metric = known.get(name, Metric(name))
-        if not isinstance(value, int | float) or not isfinite(value) or metric.in_range(value) is None:
-            return said(f"wrong-metric: {name} is {value!r}, which must be a finite number {metric.range}".rstrip())
-    return ""
-
-
-def _metrics_of(reply: Message) -> MetricRecord:
-    return wire.only(reply.content, MetricRecord)
+def _messages(run: ServerRun, state: State, cohort: Sequence[Member], *, round_number: int) -> list[Message]:
+    """Return the strategy's messages that ask the cohort to evaluate the state."""
+    packed = wire.pack_arrays(state)
+    with run.draws.to_choose(run.strategy, "evaluation", At(round_number, 0)):
+        return list(run.strategy.configure_evaluate(round_number, packed, ConfigRecord(), run.grid_of(cohort)))

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from fedlearn import wire
 from fedlearn.runs.nodes import EXAMPLES, PARTITION, ROUND, Row
 from fedlearn.words.cohort import At, Fate
-from fedlearn.words.metrics import TEST_EXAMPLES, Measured
+from fedlearn.words.metric import TEST_EXAMPLES, Measured
 from fedlearn.words.seeding import rng_for
 from fedlearn.words.state import State
-from server.phases.evaluation import answers_to, finite, measured_by, sound_answers
-from server.phases.reporting import Reporting
+from server.attempt import Reporting
+from server.phases.answers import answers_to, finite, measured_by, sound_answers
 from server.run import ServerRun
 
 
@@ -32,7 +32,7 @@ def measured_on_nodes(run: ServerRun, state: State, at: At) -> Sequence[Measure]
     """
     if not run.spread or not run.config.is_evaluated(at.round_number):
         return ()
-    nodes, deadline = _drawn(run, at), run.config.rounds.reporting_deadline
+    nodes, deadline = _drawn(run, at), run.rounds.reporting_deadline
     record = wire.pack_arrays(state)
     messages = [wire.evaluation(node, record, round_number=at.round_number, ttl=deadline) for node in nodes]
     names = [metric.name for metric in run.model_metrics.evaluated]
@@ -48,7 +48,7 @@ def measured_on_nodes(run: ServerRun, state: State, at: At) -> Sequence[Measure]
 
 def _drawn(run: ServerRun, at: At) -> list[int]:
     """Return the nodes that are to measure, in the order of their partitions."""
-    nodes = run.directory.nodes(ttl=run.config.rounds.reporting_deadline)
+    nodes = run.directory.nodes(ttl=run.rounds.reporting_deadline)
     wanted = run.config.evaluation.nodes
     if wanted >= len(nodes):
         return [int(node) for node in nodes]

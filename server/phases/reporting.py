@@ -6,58 +6,22 @@ node is told so.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fedlearn import wire
-from fedlearn.folding import BLOCK, STATE, BlockResult, Fold, FoldingTree, FoldPlan, ParcelPlan, Sums, merge
+from fedlearn.folding import BLOCK, STATE, BlockResult, Fold, FoldingTree, FoldPlan, ParcelPlan, merge
 from fedlearn.folding.offers import Folding
 from fedlearn.folding.steps import steps_of
 from fedlearn.words.clock import Clock
-from fedlearn.words.cohort import At, Fate, Member, NodeReport, raised_alike
+from fedlearn.words.cohort import At, Fate, Member, NodeReport
 from fedlearn.words.state import layout_of
+from server.attempt import Configuration, Reporting
 from server.exchange import Pending
-from server.phases.configuration import Configuration
 from server.run import ServerRun
 
 TOLD = {Fate.LATE: "late", Fate.REFUSED: "refused"}
 TOGETHER = 64  # reports of a private model that are written down at once, as what they have cost is stored before
-
-
-@dataclass(frozen=True, slots=True)
-class Reporting:
-    """The reports of a cohort, one for each member, in the order of positions, and the sums of their parcels.
-
-    `seconds` is how long each took from its instruction on, None of those that were late.
-    """
-
-    members: Sequence[Member]
-    reports: Sequence[NodeReport]
-    sums: Sums
-    seconds: Sequence[float | None] = ()
-
-    def count(self, fate: Fate) -> int:
-        """Return how many members met this fate."""
-        return Counter(report.fate for report in self.reports)[fate]
-
-    @property
-    def answered(self) -> frozenset[int]:
-        """The ids of the nodes that have sent a report, counted or not; the others have failed, or hang."""
-        fates = {member.node_id: report.fate for member, report in zip(self.members, self.reports, strict=True)}
-        return frozenset(node for node, fate in fates.items() if fate in (Fate.REPORTED, Fate.REFUSED))
-
-    @property
-    def raised_alike(self) -> bool:
-        """Whether every member's own code has raised, and all the same."""
-        return all(r.raised for r in self.reports) and raised_alike([report.reason for report in self.reports])
-
-    def joined(self, later: Reporting) -> Reporting:
-        """Return the reports of both cohorts; add the sums of `later` to these sums, in place."""
-        merge(self.sums, later.sums)
-        seconds = [*self.seconds, *later.seconds]
-        return Reporting([*self.members, *later.members], [*self.reports, *later.reports], self.sums, seconds)
 
 
 def collect_reports(run: ServerRun, configuration: Configuration, at: At) -> Reporting:
@@ -68,7 +32,7 @@ def collect_reports(run: ServerRun, configuration: Configuration, at: At) -> Rep
     plan = fold_plan(run, at, cohort=len(configuration.members))
     fold = Fold(plan)
     intake = _Intake(configuration.members, fold, run)
-    deadline = run.config.rounds.reporting_deadline
+    deadline = run.rounds.reporting_deadline
     if run.exchange.fold is not None:
         _collect_blocks(run.exchange.fold, run.clock, configuration, intake, deadline=deadline)
     else:
@@ -141,7 +105,7 @@ class _Intake:
         self._clock = run.clock
         self._began = run.clock.now()
         self._seconds: dict[int, float] = {}  # by position
-        self._enough = run.config.goal_count if run.config.rounds.over_selection > 1 else len(members)
+        self._enough = run.rounds.goal if run.rounds.over_selects else len(members)
         self._at = fold.plan.at
 
     @property
@@ -236,10 +200,10 @@ def _collect_replies(
         intake.write(NodeReport(member.position, Fate.FAILED, reason="the node is not connected"))
         intake.tree.place(member.position, None)
     for _ in exchange.looks(until=exchange.clock.now() + deadline):
-        heard = list(pending.heard())
-        if heard:
+        came = list(pending.arrivals())
+        if came:
             run.keep_paid()
-        for member, reply, again in heard:
+        for member, reply, again in came:
             verdict = intake.fold.gate.check(reply, member, sent[member.position])
             if again:
                 exchange.traffic.add_reports([verdict.report.bytes_up])

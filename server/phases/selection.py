@@ -4,40 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from fedlearn import wire
 from fedlearn.flower import ErrorCode
 from fedlearn.folding.offers import NodeIds
-from fedlearn.words.cohort import At, Member, ReadyNode, needed_of, raised_alike
+from fedlearn.words.cohort import At, Member, ReadyNode, raised_alike
 from fedlearn.words.errors import RunFailed
 from fedlearn.words.seeding import rng_for
+from server.attempt import Selection
 from server.exchange import Pending
 from server.run import ServerRun
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The result of one selection window.
-
-    Parameters
-    ----------
-    ready
-        How many nodes said in time that they are ready.
-    cohort
-        The chosen nodes, sorted by partition id; empty where too few were ready.
-    why_not
-        What the first node that was not ready said.
-    raised_alike
-        Whether all nodes that were asked have raised, and all the same.
-    """
-
-    ready: int
-    cohort: tuple[Member, ...]
-    why_not: str = ""
-    raised_alike: bool = False
 
 
 def select_cohort(run: ServerRun, at: At) -> Selection:
@@ -45,22 +23,20 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
 
     If too few nodes are ready, the selection is cancelled, and the ready ones are notified.
     """
-    goal = run.config.goal_count
-    needed = needed_of(run.config.rounds.minimum_ready, goal)
-    wanted = min(round(run.config.rounds.over_selection * goal), run.config.clients)
+    needed, wanted = run.rounds.ready, run.rounds.wanted
     window = _Window(run, at)
     ready = window.pass_by(wanted=wanted)
     if len(ready) < needed:
-        why = f"{len(ready)} nodes were ready within {run.config.rounds.selection_window:g} s, {needed} are needed"
+        why = f"{len(ready)} nodes were ready within {run.rounds.selection_window:g} s, {needed} are needed"
         run.events.write("too-few-ready", **at.where, ready=len(ready), needed=needed, reason=why)
         run.notices.send({node.node_id: "cancelled" for node in ready}, at)
-        return Selection(len(ready), (), window.why_not, window.raised_alike)
+        first = f"; first reason: {window.why_not}" if window.why_not else ""
+        why_not = f"only {len(ready)} nodes were ready in the selection window{first}"
+        return Selection(len(ready), (), why_not, window.raised_alike)
     partitions = np.array([node.partition_id for node in ready])
-    drawn = set(run.selector.draw(partitions, min(wanted, len(ready)), at))
-    if len(drawn) != min(wanted, len(ready)) or not drawn <= {*partitions.tolist()}:
-        raise RunFailed(
-            f"selector {type(run.selector).__name__} did not draw as many of the ready nodes as were wanted"
-        )
+    drawn = list(run.selector.draw(partitions, min(wanted, len(ready)), at))
+    if len({*drawn}) != len(drawn) or not {*drawn} <= {*partitions.tolist()}:
+        raise RunFailed(f"selector {type(run.selector).__name__} drew a node twice, or one that was not ready")
     chosen = [node for node in ready if node.partition_id in drawn]
     rejected = [node for node in ready if node.partition_id not in drawn]
     for node in rejected:
@@ -68,7 +44,8 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
     run.notices.send({node.node_id: "rejected" for node in rejected}, at)
     run.events.write("selected", **at.where, ready=len(ready), cohort=len(chosen), rejected=len(rejected))
     members = (Member(node.node_id, node.partition_id, position) for position, node in enumerate(chosen))
-    return Selection(len(ready), tuple(members))
+    why_not = "" if chosen else f"the selector drew none of the {len(ready)} nodes that were ready"
+    return Selection(len(ready), tuple(members), why_not)
 
 
 class _Window:
@@ -95,13 +72,13 @@ class _Window:
 
     def pass_by(self, *, wanted: int) -> list[ReadyNode]:
         """Return the ready nodes, sorted by partition id, when all have answered or the window has passed."""
-        config, directory = self._run.config, self._run.directory
-        invited = min(config.rounds.invited or math.ceil(self._run.selector.invites * wanted), config.clients)
-        end = self._run.clock.now() + config.rounds.selection_window
+        config, rounds, directory = self._run.config, self._run.rounds, self._run.directory
+        invited = min(rounds.invited or math.ceil(self._run.selector.invites * wanted), config.clients)
+        end = self._run.clock.now() + rounds.selection_window
         directory.forgive()
         for _ in self._run.exchange.looks(until=end):
             missing = invited - len(self._ready) - len(self._pending.open)
-            if missing > 0 and self._run.clock.now() < end:  # no later answer is heard
+            if missing > 0 and self._run.clock.now() < end:  # no later answer counts
                 self._ask(missing, until=end)
             self._hear()
             # Nodes that were not asked, or are not connected, yet.
@@ -133,7 +110,7 @@ class _Window:
         self._pending.join(self._run.exchange.send(queries, node_ids))
 
     def _hear(self) -> None:
-        for node_id, reply, again in self._pending.heard():
+        for node_id, reply, again in self._pending.arrivals():
             if again:
                 continue  # the first answer stands
             partition_id, why_not = wire.read_ready_answer(reply)

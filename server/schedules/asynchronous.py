@@ -19,37 +19,35 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, ClassVar
 
-import numpy as np
 from flwr.app import ArrayRecord
 
 from fedlearn import wire
 from fedlearn.config import RunConfig
 from fedlearn.folding import Verdict
 from fedlearn.words.cohort import At, Fate, Member, NodeReport, Typical
-from fedlearn.words.errors import SettingError
-from fedlearn.words.metrics import STALENESS_LARGEST, STALENESS_MEAN, Metric
+from fedlearn.words.metric import STALENESS_LARGEST, STALENESS_MEAN, Metric
 from fedlearn.words.seeding import rng_for
 from fedlearn.words.state import Array, Sends, State, UpdateKind
+from server.attempt import Collected, NotCommitted, Reporting
 from server.buffer import Buffer
-from server.collecting import Collected, NotCommitted
 from server.committing import UnderWay, commit, judged_anew, missing_quorum, next_step
 from server.gate import ReportGate
 from server.in_flight import Flight, InFlight, Landed
-from server.limits import FEWEST
+from server.limits import FEWEST, RecentReports
 from server.phases.configuration import written
-from server.phases.reporting import TOLD, Reporting, fold_plan, log_end
+from server.phases.reporting import TOLD, fold_plan, log_end
 from server.run import ServerRun
 from server.schedules import PREFIX, schedule_memory
-from server.schedules.synchronous import Synchronous
+from server.schedules.attempts import Attempts
+from server.schedules.refusals import check_asynchronous, check_parcels
 from server.staleness import Staleness, measured_of
 from strategies.base import RoundStrategy, Step
 
 STALE = "stale"
-RECENT = 20  # reports by which others are judged, where a buffer holds fewer than can be compared
 RECENTLY = "recently"  # of the arrays in the checkpoint
 
 
-class Asynchronous(Synchronous):
+class Asynchronous(Attempts):
     """The common base of the asynchronous schedules.
 
     Parameters
@@ -72,15 +70,14 @@ class Asynchronous(Synchronous):
         self, run: ServerRun, *, buffer_size: int, in_flight: int, staleness: Staleness, largest_staleness: int
     ) -> None:
         super().__init__(run)
-        _check_parcels(run)
-        self.in_flight = in_flight or run.config.goal_count
+        check_parcels(run)
+        self.in_flight = in_flight or run.rounds.goal
         self.buffer_size = buffer_size
         self.staleness = staleness
         self.largest_staleness = largest_staleness
         self.flights = InFlight(run)
         self._stored = schedule_memory(run.store.memory)  # until those are in flight again
-        recent = self._stored.get(RECENTLY, np.zeros((0, 2)))
-        self._recent = deque([(norm, int(examples)) for norm, examples in recent.tolist()], RECENT)
+        self._recent = RecentReports(self._stored.get(RECENTLY), enough=buffer_size)
         self._gates: dict[tuple[At, Typical | None], ReportGate] = {}
         self._left: deque[int] = deque()  # partitions that were not asked in this attempt, in a random order
         self._asked = 0
@@ -92,39 +89,7 @@ class Asynchronous(Synchronous):
         *, is_virtual: bool, is_timed: bool,
     ) -> None:  # fmt: skip
         """Refuse, before anything is sent, what cannot be run so."""
-        name, rounds = config.rounds.schedule, config.rounds
-        if is_virtual and not is_timed:
-            raise SettingError(
-                "rounds.schedule", name,
-                "virtual nodes without devices take no time, so none would be faster: name some by --devices",
-            )  # fmt: skip
-        if not kind.is_averaged:
-            raise SettingError(
-                "rounds.schedule", name,
-                f"it adds up changes; model {config.model.name!r} has none: use 'synchronous'",
-            )  # fmt: skip
-        if not strategy.takes_stale:
-            raise SettingError(
-                "rounds.schedule", name,
-                f"strategy {config.strategy.name!r} does not say that it takes changes of earlier states "
-                "(takes_stale): use 'synchronous', or another strategy",
-            )  # fmt: skip
-        if rounds.selector != "uniform":
-            raise SettingError(
-                "rounds.selector", rounds.selector,
-                f"schedule {name!r} draws nodes one by one, whenever another has reported: use 'uniform'",
-            )  # fmt: skip
-        if rounds.over_selection > 1:
-            raise SettingError(
-                "rounds.over_selection", rounds.over_selection,
-                f"schedule {name!r} waits for nobody: use 1, and rounds.schedule_options.in_flight for more nodes",
-            )  # fmt: skip
-        for option in ("in_flight", "buffer_size"):
-            if options.get(option, 0) > config.clients:
-                raise SettingError(
-                    f"rounds.schedule_options.{option}", options[option],
-                    f"there are {config.clients} nodes, and none counts twice in one attempt: use no more",
-                )  # fmt: skip
+        check_asynchronous(config, options, strategy, kind, is_virtual=is_virtual, is_timed=is_timed)
 
     # --- what the schedules differ in ---------------------------------------------------------------------------------
 
@@ -189,7 +154,7 @@ class Asynchronous(Synchronous):
         run = self.server
         while True:
             until = self.flights.until
-            until = run.clock.now() + run.config.rounds.selection_window if until is None else until
+            until = run.clock.now() + run.rounds.selection_window if until is None else until
             for _ in run.exchange.looks(until=until):
                 self._fill(at, buffer)
                 self.flights.hear()
@@ -228,7 +193,7 @@ class Asynchronous(Synchronous):
         self._unconnected(unsent, buffer)
 
     def _holders(self) -> Any:
-        return self.server.directory.holders(ttl=self.server.config.rounds.reporting_deadline)
+        return self.server.directory.holders(ttl=self.server.rounds.reporting_deadline)
 
     def _node_of_virtual(self, partition: int) -> int:
         nodes = self.server.exchange.nodes_by_partition()
@@ -343,7 +308,7 @@ class Asynchronous(Synchronous):
             reason = reason or "the new state would hold NaN or infinity"
             self._abandon(reporting, buffer.instructed, at, reason)
             return NotCommitted(reason, reporting.raised_alike, is_judged_anew=bool(anew))
-        self._learn(reporting)
+        run.typical = self._recent.typical_after(reporting.reports) or run.typical
         step = Step(step.state, {**step.measured, **measured_of(buffer.staleness)})
         commit(run, step, collected, at, lambda: UnderWay(self._memory(), self.flights.versions))
         return None
@@ -359,24 +324,6 @@ class Asynchronous(Synchronous):
             if report.fate is Fate.REPORTED and member.partition_id not in self.flights:
                 run.notices.send({member.node_id: "abandoned"}, of)
 
-    def _learn(self, reporting: Reporting) -> None:
-        """Take what is typical from the last reports, where a buffer holds too few to compare them."""
-        counted = [report for report in reporting.reports if report.fate is Fate.REPORTED]
-        self._recent.extend((report.norm, report.num_examples) for report in counted)
-        if self.buffer_size < FEWEST <= len(self._recent):
-            recent = [NodeReport(0, Fate.REPORTED, examples, norm=norm) for norm, examples in self._recent]
-            self.server.typical = Typical.of(recent)
-
     def _memory(self) -> dict[str, Array]:
-        recent = np.array(self._recent, np.float64).reshape(-1, 2)
-        stored: dict[str, Array] = {**self.flights.memory(), RECENTLY: recent}
+        stored: dict[str, Array] = {**self.flights.memory(), RECENTLY: self._recent.memory()}
         return {f"{PREFIX}{name}": array for name, array in stored.items()}
-
-
-def _check_parcels(run: ServerRun) -> None:
-    """Refuse strategies that send or ask for more than the state: what it would mean when stale, only they know."""
-    if run.strategy.parcels(run.state) or run.answers:
-        raise SettingError(
-            "rounds.schedule", run.config.rounds.schedule,
-            f"strategy {run.config.strategy.name!r} sends parcels beside the state: use 'synchronous'",
-        )  # fmt: skip

@@ -9,7 +9,7 @@ from fedlearn.config import RunConfig
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import Registry, call_plugin
 from fedlearn.words.state import Array
-from server.selectors.base import Heard, Selector
+from server.selectors.base import Participation, Selector
 
 PREFIX = "selector/"  # of its arrays in the checkpoint
 SELECTORS = Registry(
@@ -43,4 +43,4 @@ def remember(selector: Selector, memory: Mapping[str, Array]) -> dict[str, Array
     return {name: array for name, array in memory.items() if not name.startswith(PREFIX)}
 
 
-__all__ = ["SELECTORS", "Heard", "Selector", "load_selector", "remember", "selector_memory"]
+__all__ = ["SELECTORS", "Participation", "Selector", "load_selector", "remember", "selector_memory"]

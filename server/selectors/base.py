@@ -15,7 +15,7 @@ from fedlearn.words.state import Array
 Partitions = NDArray[np.int64]
 
 
-class Heard(NamedTuple):
+class Participation(NamedTuple):
     """The facts of one node in a committed round.
 
     Parameters
@@ -45,19 +45,28 @@ class Selector:
     """
 
     invites: ClassVar[float] = 1.3  # nodes asked for each one wanted, unless rounds.invited says how many
-    goes_by_time: ClassVar[bool] = False  # whether it learns from `Heard.seconds`
+    goes_by_time: ClassVar[bool] = False  # whether it learns from `Participation.seconds`
 
     def __init__(self, *, clients: int, seed: int) -> None:
         self.clients = clients
         self.seed = seed
 
     def draw(self, ready: Partitions, count: int, at: At) -> Sequence[int]:
-        """Return `count` of the ready partitions, which are sorted; a function of seed, `at` and what was learned."""
+        """Return the partitions that take part; a function of the seed, `at` and what was learned.
+
+        Parameters
+        ----------
+        ready
+            The partitions of the nodes that are ready, sorted, shape (n_ready,).
+        count
+            How many are wanted. A selector may return another number, as Poisson sampling does: with fewer reports than
+            the quorum of those that it drew the round is abandoned.
+        """
         rng = rng_for(self.seed, purpose="cohort", **at._asdict())
         drawn: list[int] = ready[rng.choice(len(ready), count, replace=False)].tolist()
         return drawn
 
-    def learn(self, heard: Sequence[Heard], round_number: int) -> None:
+    def learn(self, took_part: Sequence[Participation], round_number: int) -> None:
         """Learn from a committed round, whose facts are in the order of positions."""
 
     def memory(self) -> Mapping[str, Array]:
@@ -92,9 +101,9 @@ class LearningSelector(Selector):
         self.seconds = np.full(clients, np.inf)
         self.tried = np.zeros(clients, np.int64)
 
-    def learn(self, heard: Sequence[Heard], round_number: int) -> None:
+    def learn(self, took_part: Sequence[Participation], round_number: int) -> None:
         """Keep what each node said last; one that did not report keeps what it said before."""
-        for each in heard:
+        for each in took_part:
             node = each.partition_id
             self.tried[node] = round_number
             self.seconds[node] = np.inf if each.seconds is None else each.seconds

@@ -43,11 +43,10 @@ from fedlearn.engine import inline
 from fedlearn.engine.apps import load_client_app, load_server_app
 from fedlearn.engine.virtual_nodes import context_of, partition_of
 from fedlearn.privacy.ledger import Ledger, Publication, bookings
-from fedlearn.runs.checkpoint import CHECKPOINT
-from fedlearn.runs.folder import EVENTS, SETTINGS
 from fedlearn.runs.log import EventTail
 from fedlearn.runs.manifest import Manifest
-from fedlearn.runs.memories import NAME, unpacked
+from fedlearn.runs.memories import unpacked
+from fedlearn.runs.names import CHECKPOINT, EVENTS, NODE_STATES, SETTINGS
 from server.schedules import SCHEDULES
 from tests.adversary import tiny
 
@@ -213,10 +212,10 @@ def _said_by(name: str, path: Path) -> str:
     if name in ("summary.json", "checkpoint.json"):
         told = json.loads(path.read_text())
         for names in (told.get("files", {}), told.get("sizes", {})):
-            for memories in filter(NAME.fullmatch, list(names)):
+            for memories in filter(NODE_STATES.fullmatch, list(names)):
                 del names[memories]
         return str({key: value for key, value in told.items() if key not in TIMES and not key.endswith("sha256")})
-    if NAME.fullmatch(name):  # it shows how often a node in flight was asked again, which is no loss
+    if NODE_STATES.fullmatch(name):  # it shows how often a node in flight was asked again, which is no loss
         kept = Manifest.read(path.parents[1] / CHECKPOINT).sizes[name]
         return str(sorted(unpacked(path.read_bytes()[:kept]).items()))
     if name == "metrics.csv":
@@ -262,7 +261,7 @@ def published(ledger: Ledger) -> list[Publication]:
 
 def _ledgers(folder: Path) -> Iterator[tuple[int, Ledger]]:
     manifest = Manifest.read(folder / CHECKPOINT)
-    (name,) = (name for name in manifest.files if NAME.fullmatch(name))
+    (name,) = (name for name in manifest.files if NODE_STATES.fullmatch(name))
     stored = (folder / name).read_bytes()[: manifest.sizes[name]]
     for node, kept in sorted(unpacked(stored).items()):
         memory = memory_of(context_of(node, kept, num_nodes=6, settings={}))

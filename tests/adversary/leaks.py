@@ -36,8 +36,8 @@ REQUIRES = 'require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a pr
 
 LEAKS = (
     Mend(
-        "1", "client/app.py",
-        "    if is_private(config):\n        raise Withheld(NOT_MEASURED)\n", "",
+        "1", "client/handlers/evaluation.py",
+        "        if is_private(visit.config):\n            raise Withheld(NOT_MEASURED)\n", "",
         f"{APP}::test_a_node_of_a_private_model_measures_nothing_whoever_asks",
     ),
     Mend(
@@ -52,7 +52,7 @@ LEAKS = (
     ),
     Mend(
         "2", "client/discretion.py",
-        '    if not (context.node_config.get("own-data") or is_private(config)):', "    if not is_private(config):",
+        "    if not (visit.holds_own_data or is_private(config)):", "    if not is_private(config):",
         f"{APP}::test_no_cell_leaves_a_node_with_own_data_whatever_it_trains",
     ),
     Mend(
@@ -79,8 +79,8 @@ LEAKS = (
     ),
     Mend("3", "fedlearn/privacy/ledger.py", KNOWN, "", NETWORK, A_FEDERATION),
     Mend(
-        "4", "fedlearn/private_trees/numbers/relay.py",
-        "            _check_received(self.ensemble, training.domain)", "            pass",
+        "4", "fedlearn/private_trees/numbers/relay_forest.py",
+        "            check_received(self.ensemble, training.domain)", "            pass",
         f"{RELAY}::test_an_ensemble_that_no_relay_has_made_is_refused_before_anything_is_spent",
     ),
     Mend(
@@ -153,14 +153,14 @@ LEAKS = (
         f"{CLASSES}::test_a_row_whose_label_is_not_declared_is_left_out",
     ),
     Mend(
-        "10", "fedlearn/private_trees/classes/classifier.py",
-        "        if self.classes is None:\n            classes, labels =",
-        "        if True:\n            classes, labels =",
+        "10", "fedlearn/private_trees/declared.py",
+        "    if declared is None:\n        check_classification", "    if True:\n        check_classification",
         f"{CLASSES}::test_no_record_can_make_a_fit_fail",
     ),
     Mend(
-        "10", "client/app.py",
-        "    elif not len(examples_of(context)):", "    if not len(examples_of(context)):",
+        "10", "client/handlers/selection.py",
+        "return why_not or _why_not_published(visit)\n", 
+        'return why_not or _why_not_published(visit) if len(examples_of(visit)) else "none"\n',
         f"{APP}::test_a_private_node_without_examples_does_as_one_with_examples",
     ),
     Mend(
@@ -176,7 +176,7 @@ LEAKS = (
     ),
     Mend(
         "12", "client/node.py",
-        "    if _is_private(config):\n        count =", "    if not config.data.node_test_share:\n        count =",
+        "    if is_private(config):\n        count =", "    if not config.data.node_test_share:\n        count =",
         f"{TABLE}::test_all_rows_are_trained_on_whatever_share_the_server_wants_held_out",
     ),
     Mend(
@@ -186,32 +186,32 @@ LEAKS = (
     ),
     Mend(
         "13", "fedlearn/data/partitioning.py",
-        "if by_record or (isinstance(dataset, TableDataset) and", "if num_partitions < 0 or (not by_record and",
+        "if by_record or (dataset.schema is not None and", "if num_partitions < 0 or (not by_record and",
         f"{DRAWING}::test_one_line_less_in_a_file_moves_no_other_between_nodes",
     ),
     Mend(
-        "13", "fedlearn/data/partitioning.py",
+        "13", "fedlearn/data/by_record.py",
         "QUANTILES, 0, QUANTILES - 1)\n", "QUANTILES, 0, QUANTILES - 1)\n    tenth = train.labels\n",
         f"{DRAWING}::test_tenths_of_a_target_are_those_of_its_declared_bounds",
     ),
     Mend(
-        "14", "fedlearn/data/tables.py",
+        "14", "fedlearn/data/column_files.py",
         "pc.if_else(is_number, cells, None)", "cells",
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),
     Mend(
-        "14", "fedlearn/data/tables.py",
+        "14", "fedlearn/data/column_files.py",
         "line if _cells(line) == len(found) else empty", "line",
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),
     Mend(
         "15", "server/app.py",
-        "            config = without_exact(config, test_is_public=traits.test_is_public)\n", "",
+        "        config = without_exact(config, test_is_public=traits.test_is_public)\n", "",
         f"{SUMS}::test_under_noise_that_protects_nothing_exact_of_private_rows_leaves",
     ),
     Mend(
         "15", "server/app.py",
-        '                fingerprint = ""', "                pass",
+        '            fingerprint = ""', "            pass",
         f"{SUMS}::test_under_noise_that_protects_nothing_exact_of_private_rows_leaves",
     ),
     Mend(
@@ -231,8 +231,8 @@ LEAKS = (
     ),
     Mend(
         "16", "client/ledger.py",
-        "if len(training_set(context)) < policy.least_records:",
-        'if len(__import__("client.node").node.examples_of(context)) < policy.least_records:',
+        "if len(training_set(visit)) < policy.least_records:",
+        'if len(__import__("client.node").node.examples_of(visit)) < policy.least_records:',
         f"{PURSE}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
     ),
     Mend(
@@ -242,8 +242,8 @@ LEAKS = (
     ),
     Mend(
         "17", "client/policy.py",
-        "return context.node_config.get(SIMULATED) is not True",
-        'return bool(context.node_config.keys() - {"partition-id", "num-partitions", "device", SIMULATED})',
+        "return visit.context.node_config.get(SIMULATED) is not True",
+        'return bool(visit.context.node_config.keys() - {"partition-id", "num-partitions", "device", SIMULATED})',
         f"{PURSE}::test_a_real_node_without_a_ledger_refuses_distributed_noise_too",
     ),
     Mend(
@@ -253,8 +253,8 @@ LEAKS = (
     ),
     Mend(
         "18", "client/ledger.py",
-        'str(context.node_config.get("data-name", ""))',
-        'str(context.node_config.get("data-name", "")) + f"-{partition_id_of(context)}"',
+        'str(node_config.get("data-name", ""))',
+        'str(node_config.get("data-name", "")) + f"-{visit.partition_id}"',
         f"{PURSE}::test_shares_of_one_table_pay_from_one_ledger",
     ),
     Mend(
@@ -268,12 +268,12 @@ LEAKS = (
         f"{SAID}::test_two_runs_are_compared_with_what_each_epsilon_counts_in",
     ),
     Mend(
-        "19", "fedlearn/report/tables.py",
+        "19", "fedlearn/report/run_tables.py",
         "if loss else []", "if not loss else []",
         f"{SAID}::test_every_table_with_an_epsilon_has_a_column_for_what_it_counts_in",
     ),
     Mend(
-        "19", "fedlearn/runs/checkpoint.py",
+        "19", "fedlearn/runs/published.py",
         "        writer.writerow({**row, **said})\n", "        writer.writerow(row)\n",
         f"{SUMS}::test_a_result_says_whose_noise_protects_wherever_it_says_epsilon",
     ),
@@ -300,7 +300,7 @@ LEAKS = (
     ),
     Mend(
         "21", "client/policy.py",
-        "and not _asks_ours(message):", "and not message:",
+        '("" if _asks_ours(visit) else CODE_NOT_ALLOWED)', '""',
         f"{PURSE}::test_a_message_names_no_code_either",
     ),
     Mend(

@@ -76,12 +76,12 @@ AXES, NOTES = "unit/models/test_axes.py", "unit/models/test_notes.py"
 STORED, PAGES, COUNTS = (f"adversary/test_{name}.py" for name in ("stored", "pages", "counts"))
 MANY_RUNS = "end_to_end/test_many_runs.py"
 SUMS = "end_to_end/test_sums.py"
-DOOR, POOL = "unit/engine/deployment/test_door.py", "unit/engine/test_pool.py"
+ADMISSION, POOL = "unit/engine/deployment/test_admission.py", "unit/engine/test_pool.py"
 
 MENDS = (
     Mend(
         "A1", "fedlearn/flower/replies.py",
-        "except Exception as error:  # whatever reading", "except LookupError as error:  # whatever reading",
+        "except Exception as error:  # any error in reading", "except LookupError as error:  # any error in reading",
         f"{REPLIES}::test_A1_a_reply_that_cannot_be_read_fails_alone",
     ),
     Mend(
@@ -90,9 +90,9 @@ MENDS = (
         f"{REPLIES}::test_A2_a_reply_whose_parts_never_come_keeps_nobody_waiting",
     ),
     Mend(
-        "A3", "fedlearn/engine/deployment/door.py",
+        "A3", "fedlearn/engine/deployment/admission.py",
         "        if status:\n            await Plain", "        if status == 503:\n            await Plain",
-        f"{DOOR}::test_of_what_nobody_has_signed_who_was_let_in_no_body_is_read",
+        f"{ADMISSION}::test_of_what_nobody_has_signed_who_was_let_in_no_body_is_read",
     ),
     Mend(
         "A4", "server/node_directory.py",
@@ -136,9 +136,9 @@ MENDS = (
         "end_to_end/test_hostile.py::test_a_few_hostile_requests_of_each_kind_change_nothing", A_FEDERATION,
     ),
     Mend(
-        "A9", "fedlearn/engine/deployment/door.py",
+        "A9", "fedlearn/engine/deployment/admission.py",
         "if this in self._used or len(self._used)", "if len(self._used)",
-        f"{DOOR}::test_of_many_threads_one_uses_a_time",
+        f"{ADMISSION}::test_of_many_threads_one_uses_a_time",
     ),
     Mend(
         "A11", "tests/compose/plain.py",
@@ -166,7 +166,7 @@ MENDS = (
         f"{LIARS}::test_B3_a_metric_that_cannot_be_is_not_counted_and_its_node_is_named",
     ),
     Mend(
-        "B3", "server/phases/evaluation.py",
+        "B3", "server/phases/answers.py",
         "or metric.in_range(value) is None:", "or value is None:",
         f"{LIARS}::test_B3_a_node_that_lies_about_its_evaluation_is_not_counted_and_is_named",
     ),
@@ -187,12 +187,12 @@ MENDS = (
     ),
     Mend(
         "C1", "fedlearn/runs/checkpoint.py",
-        "        self._check_settings(manifest)\n", "",
+        "        manifest.check_settings(self._settings, self.folder)\n", "",
         f"{STORED}::test_c1_setting_that_was_edited_by_hand_is_named",
     ),
     Mend(
         "C1", "fedlearn/runs/checkpoint.py",
-        "        self._check_data(manifest)\n", "",
+        "        manifest.check_data(self._data, self.folder)\n", "",
         f"{STORED}::test_c1_other_data_than_the_run_was_begun_with_are_named",
     ),
     Mend(
@@ -202,17 +202,17 @@ MENDS = (
     ),
     Mend(
         "C2", "fedlearn/runs/checkpoint.py",
-        "        self._check_best()\n", "",
+        "        check_best(self.folder, stored)\n", "",
         f"{STORED}::test_c2_best_state_that_was_changed_is_named",
     ),
     Mend(
         "C2", "fedlearn/runs/checkpoint.py",
-        "self._check_appended(manifest.appended, number)", "self._check_appended({}, number)",
+        "self._appended.sound(manifest.appended, ", "self._appended.sound({}, ",
         f"{STORED}::test_c2_row_of_an_earlier_round_that_was_changed_is_named_once",
     ),
     Mend(
         "C3", "fedlearn/data/cache.py",
-        "            _compare(entry)\n", "",
+        "            compare(entry)\n", "",
         f"{STORED}::test_c3_spoiled_cache_is_never_used",
     ),
     Mend(
@@ -238,22 +238,22 @@ MENDS = (
     ),
     Mend(
         "C6", "fedlearn/runs/checkpoint.py",
-        "if lost := self._without_a_checkpoint():", 'if lost := "":',
+        "        check_not_lost(self.folder)\n", "",
         f"{STORED}::test_c6_run_without_its_checkpoint_is_not_begun_again_unasked",
     ),
     Mend(
-        "C6", "fedlearn/runs/checkpoint.py",
-        "if records and is_ours:", "if not records and is_ours:",
+        "C6", "fedlearn/runs/published.py",
+        "if new and is_ours:", "if not new and is_ours:",
         f"{STORED}::test_c6_a_commit_after_many_rounds_writes_what_the_first_did",
     ),
     Mend(
         "C7", "server/phases/reporting.py",
-        "        if heard:\n            run.keep_paid()\n", "",
+        "        if came:\n            run.keep_paid()\n", "",
         f"{STORED}::test_c7_a_private_run_that_is_killed_has_paid_for_every_answer_that_was_written_down",
     ),
     Mend(
-        "C8", "client/mods.py",
-        "_owed_before(round_number, memory) if is_private(config) else memory", "memory",
+        "C8", "client/answer.py",
+        "_owed_before(visit) if is_private(visit.config) else memory", "memory",
         f"{STORED}::test_c8_a_private_run_that_is_killed_and_owes_a_residual_comes_to_the_same_bytes",
     ),
     Mend(
@@ -267,7 +267,7 @@ MENDS = (
         f"{POOL}::test_a_call_that_hangs_is_made_again_by_another_worker",
     ),
     Mend(
-        "D3", "fedlearn/engine/embedded/pool.py",
+        "D3", "fedlearn/engine/embedded/worker_process.py",
         "        _give_up_after(PATIENCE, self.pipe)\n", "",
         f"{POOL}::test_a_stopped_worker_that_is_sent_more_than_a_pipe_takes_is_replaced",
     ),
@@ -297,7 +297,7 @@ MENDS = (
         f"{NODES}::test_E2_fewer_invited_than_must_be_ready_is_refused_before_the_start",
     ),
     Mend(
-        "E3", "server/phases/evaluation.py",
+        "E3", "server/phases/answers.py",
         'range(len(messages)), book="down")', 'range(len(messages)), book="")',
         f"{COUNTS}::test_E3_every_byte_is_counted_those_of_evaluations_on_nodes_too",
     ),
@@ -312,7 +312,7 @@ MENDS = (
         f"{COUNTS}::test_E3_a_node_that_hangs_or_fails_is_not_asked_to_evaluate",
     ),
     Mend(
-        "F1", "fedlearn/report/stored.py",
+        "F1", "fedlearn/report/rows.py",
         "    if not abs(value) < LARGEST:  # nor is NaN\n        return None\n", "",
         f"{PAGES}::test_f1_number_in_the_table_costs_no_page",
     ),
@@ -343,7 +343,7 @@ MENDS = (
         f"{PAGES}::test_f4_page_answers_to_the_addresses_that_it_prints_and_no_other",
     ),
     Mend(
-        "U1", "fedlearn/words/metrics.py",
+        "U1", "fedlearn/words/metric.py",
         "        if self.headline and not self.better:", "        if self.headline is None:",
         "unit/words/test_metrics.py::test_a_headline_must_say_what_is_better",
     ),
@@ -550,16 +550,16 @@ MENDS = (
         "unit/flower/test_object_store.py::test_messages_that_name_one_another_go_with_the_run",
     ),
     Mend(
-        "G7", "fedlearn/engine/deployment/door.py",
+        "G7", "fedlearn/engine/deployment/admission.py",
         "int(size) > LONGEST.get(scope[\"path\"].removeprefix(flower_superlink.FLEET), SHORT):",
         "False:",
-        "unit/engine/deployment/test_door.py::test_a_stranger_says_no_more_than_a_key",
+        "unit/engine/deployment/test_admission.py::test_a_stranger_says_no_more_than_a_key",
     ),
     Mend(
-        "G8", "fedlearn/engine/deployment/door.py",
+        "G8", "fedlearn/engine/deployment/admission.py",
         "or (key and self._requests[key] >= AT_ONCE)",
         "",
-        "unit/engine/deployment/test_door.py::test_one_node_makes_so_many_requests_at_a_time_and_keeps_nobody_else_out",
+        "unit/engine/deployment/test_admission.py::test_one_node_makes_so_many_requests_at_a_time_and_keeps_nobody_else_out",
     ),
     Mend(
         "G9", "fedlearn/wire/boxes.py",
@@ -601,12 +601,12 @@ MENDS = (
         "unit/data/test_cache.py::test_where_no_folder_is_ours_it_is_made_in_memory",
     ),
     Mend(
-        "H2", "fedlearn/data/cache.py", "        with open_ours(root, place, f\"{name}.npy\") as file:\n",
+        "H2", "fedlearn/data/entries.py", "        with open_ours(root, place, f\"{name}.npy\") as file:\n",
         "        with (root / place / f\"{name}.npy\").open(\"rb\") as file:\n",
         "unit/data/test_cache.py::test_what_others_can_have_written_is_made_anew",
     ),
     Mend(
-        "H3", "fedlearn/data/cache.py", "        _clear(folder)\n", "        pass\n",
+        "H3", "fedlearn/data/aside.py", "        _clear(folder)\n", "        pass\n",
         "unit/data/test_cache.py::test_what_a_killed_writer_has_left_is_removed",
     ),
     Mend(
@@ -620,7 +620,7 @@ MENDS = (
         "unit/plugging/test_objects.py::test_file_that_cannot_be_loaded_is_one_line",
     ),
     Mend(
-        "H4", "fedlearn/runs/checkpoint.py", "        for name in code:\n", "        for name in ():\n",
+        "H4", "fedlearn/runs/stored.py", "    for name in named:\n", "    for name in ():\n",
         "end_to_end/test_python_call.py::test_run_is_resumed_and_repeated_with_the_code_that_it_was_begun_with",
     ),
     Mend(
@@ -794,9 +794,9 @@ MENDS = (
         "unit/models/test_states.py::test_tensor_with_several_names_stands_in_the_state_once_by_the_first",
     ),
     Mend(
-        "K5", "fedlearn/api/result.py",
-        "return state | {name: state[first] for name, first in tied.items()}",
-        "return state",
+        "K5", "fedlearn/runs/state_files.py",
+        "return arrays | {name: arrays[stored] for name, stored in tied.items()}",
+        "return arrays",
         "end_to_end/test_states_of_modules.py::test_tied_parameters_are_sent_and_stored_once_and_stay_equal",
     ),
     Mend(
@@ -836,7 +836,7 @@ MENDS = (
         "unit/models/test_states.py::test_arrays_that_must_not_be_written_to_are_copied",
     ),
     Mend(
-        "I1", "fedlearn/data/tables.py",
+        "I1", "fedlearn/data/schema_file.py",
         "tomllib.loads(text_of(path))",
         "tomllib.loads(path.read_text(encoding=\"utf-8\"))",
         "unit/data/sources/test_files.py::test_what_is_no_regular_file_is_one_line_at_once",
@@ -908,7 +908,7 @@ MENDS = (
         "unit/data/sources/test_files.py::test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded",
     ),
     Mend(
-        "I10", "fedlearn/data/cache.py",
+        "I10", "fedlearn/data/entries.py",
         "_hash(os.fsencode(f'{FORMAT}/{key}'))",
         "_hash(f'{FORMAT}/{key}'.encode())",
         "unit/data/sources/test_files.py::test_names_that_are_no_utf8_are_read",
@@ -926,7 +926,7 @@ MENDS = (
         "unit/data/sources/test_files.py::test_sixteen_bits_are_scaled_by_their_range",
     ),
     Mend(
-        "I13", "fedlearn/data/sources/declared.py",
+        "I13", "fedlearn/data/sources/as_arrays.py",
         "return frame.select(list(names)) if hasattr(frame, \"column_names\") else frame[list(names)]",
         "return frame",
         "unit/data/sources/test_like.py::test_a_test_frame_with_its_columns_in_another_order_is_put_in_ours",
@@ -968,9 +968,9 @@ MENDS = (
         "unit/data/sources/test_files.py::test_decimals_are_numbers",
     ),
     Mend(
-        "I17", "fedlearn/data/sources/declared.py",
-        "if (missing := first_missing(array)) is not None:\n                raise self.wrong(f\"{name}: ex",
-        "if (missing := None) is not None:\n                raise self.wrong(f\"{name}: ex",
+        "I17", "fedlearn/data/sources/as_arrays.py",
+        "if (missing := first_missing(array)) is not None:\n            raise wrong(f\"{name}: ex",
+        "if (missing := None) is not None:\n            raise wrong(f\"{name}: ex",
         "unit/data/sources/test_arrays.py::test_wrong_arrays_are_refused_in_one_line",
     ),
     Mend(

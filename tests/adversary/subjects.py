@@ -25,8 +25,8 @@ from typing import Any, Protocol
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, RecordDict
 
+from client.answer import RESIDUAL
 from client.app import app as client_app
-from client.mods import RESIDUAL
 from fedlearn import flower, wire
 from fedlearn.compression import CODECS, load_codec, parcel_codec
 from fedlearn.config import config_from, from_flower, to_flower
@@ -39,7 +39,7 @@ from fedlearn.private_trees.federated.models.forest import ForestModel
 from fedlearn.private_trees.federated.models.sums import SumsModel
 from fedlearn.words.cohort import At, Fate, Instruction, Member, Typical
 from fedlearn.words.errors import CheckpointError, Refused, RunFailed, SettingError
-from fedlearn.words.metrics import EPSILON
+from fedlearn.words.metric import EPSILON
 from fedlearn.words.seeding import parcel_seed, report_seed
 from fedlearn.words.state import Layout, State, Update, UpdateKind, layout_of
 from server.gate import ReportGate
@@ -50,6 +50,7 @@ from tests.adversary import tiny
 from tests.adversary.mutations import spoiled, spoiled_bytes
 from tests.oracles import forests
 from tests.oracles.cohorts import after, plan_for
+from tests.plain_reports import dense_report
 from tests.unit.server.scripted import NetworkGrid, Node, Scene, made_nodes
 
 NODE, PARTITION, POSITION = 12, 2, 1
@@ -265,7 +266,7 @@ def _report_of(config: Any, change: State, control: State) -> RecordDict:
     seed = report_seed(config.seed, round_number=1, node=PARTITION)
     codec, beside = load_codec(config.compression), parcel_codec(config.compression.codec)
     parcels = {"control": beside.encode(control, seed=parcel_seed(seed, "control"))}
-    content = wire.dense_report(asked, codec.encode(change, seed=seed), {"train_loss": 0.5}, 10, parcels).content
+    content = dense_report(asked, codec.encode(change, seed=seed), {"train_loss": 0.5}, 10, parcels).content
     sends = config.compression.send
     content[wire.REPORT] = wire.report_record(
         Instruction(1, 1, POSITION), partition_id=PARTITION, seed=seed, sends=sends

@@ -13,6 +13,7 @@ from tests.adversary import crashes
 KILLS = 12
 FORGETFUL = """
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from fedlearn.runs.checkpoint import RunStore
 from tests.adversary import crashes
@@ -21,7 +22,7 @@ load = RunStore.load
 
 def forgetful(store):
     load(store)
-    store.node_states = b""
+    store._stored = replace(store._stored, node_states=b"")
 
 RunStore.load = forgetful
 crashes.flower.enter_run()

@@ -9,10 +9,10 @@ FOLDERS = 6
 CARELESS = """
 import random, tempfile
 from pathlib import Path
-from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs import stored
 from tests.adversary import crashes, folders
 
-RunStore._read = lambda store, name, digest, **_: (store.folder / name).read_bytes()
+stored.read_part = lambda folder, name, digest, **_: (folder / name).read_bytes()
 crashes.flower.enter_run()
 with tempfile.TemporaryDirectory() as place:
     spoiled = folders.Spoiled(Path(place))

@@ -22,16 +22,17 @@ import pytest
 
 from fedlearn.commands.shared import run_settings
 from fedlearn.config import config_from
-from fedlearn.data import cache
+from fedlearn.data import aside, cache
 from fedlearn.engine import inline
 from fedlearn.runs import checkpoint, files
-from fedlearn.runs import folder as run_folder
-from fedlearn.runs.checkpoint import CHECKPOINT, RunStore
-from fedlearn.runs.folder import EVENTS, RunFolder
+from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import COLUMNS, RoundRecord
 from fedlearn.runs.log import EventLog, EventTail
 from fedlearn.runs.memories import packed, unpacked
+from fedlearn.runs.names import CHECKPOINT, EVENTS
 from fedlearn.runs.nodes import NodeTable
+from fedlearn.runs.settings import kept_settings
 from fedlearn.words.errors import CheckpointError, FedlearnError, RunFailed, SettingError, UsageError
 from tests.adversary import crashes, tiny
 
@@ -59,8 +60,7 @@ def state_of(number):
 
 
 def store_of(folder, config):
-    kept = getattr(run_folder, "kept_settings", None)  # not there in older versions, which this must fail with
-    return RunStore(folder, settings=kept(config)) if kept else RunStore(folder)
+    return RunStore(folder, settings=kept_settings(config))
 
 
 def save(store, number):
@@ -489,7 +489,7 @@ def test_c3_a_cache_that_cannot_be_mended_is_one_line(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache.tempfile, "mkdtemp", full)
+    monkeypatch.setattr(aside.tempfile, "mkdtemp", full)
     with checked(), pytest.raises(UsageError, match=r"cannot write to the cache folder.*FEDLEARN_CACHE"):
         cache.cached("x", "key", lambda: ARRAYS)
 

@@ -19,7 +19,7 @@ from fedlearn.models import MODELS
 from fedlearn.models.loaded import initial_state
 from fedlearn.models.presets import settings_from
 from fedlearn.private_trees.federated.models.forest import empty_state
-from fedlearn.runs.checkpoint import pack_state
+from fedlearn.runs.state_files import pack_state
 from fedlearn.words.cohort import Fate, NodeReport
 from fedlearn.words.state import UpdateKind, dense_update
 from strategies import STRATEGIES, load_strategy

@@ -17,7 +17,7 @@ from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.folding import blocks_of
 from fedlearn.models.loaded import initial_state
-from fedlearn.runs.checkpoint import pack_state
+from fedlearn.runs.state_files import pack_state
 from fedlearn.words.state import Sends, UpdateKind
 from strategies import STRATEGIES, load_strategy
 from tests.oracles import averaging

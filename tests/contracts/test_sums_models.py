@@ -13,7 +13,7 @@ from fedlearn.models import MODELS, load_model
 from fedlearn.models.base import NOTHING, Planned, Summed
 from fedlearn.private_trees.federated.learners.sums import SumsLearner
 from fedlearn.private_trees.federated.models.sums import LARGEST
-from fedlearn.runs.checkpoint import pack_state
+from fedlearn.runs.state_files import pack_state
 from fedlearn.words.errors import Refused, SettingError
 from fedlearn.words.state import ArraySpec, UpdateKind, layout_of
 from tests.oracles import images

@@ -12,7 +12,7 @@ from fedlearn.models import MODELS, load_model
 from fedlearn.models.base import NOTHING, Ensemble
 from fedlearn.private_trees.federated.learners.tree import TreeLearner
 from fedlearn.private_trees.federated.models.forest import ForestClassifier, empty_state
-from fedlearn.runs.checkpoint import pack_state
+from fedlearn.runs.state_files import pack_state
 from fedlearn.words.errors import SettingError
 from fedlearn.words.state import UpdateKind, layout_of
 from tests.oracles import images

@@ -38,6 +38,15 @@ def test_a_guest_makes_the_same_bytes_on_every_engine(execute, settings):
     assert execute(settings).sha == execute(settings, engine="inline").sha
 
 
+def test_the_summary_says_what_a_strategy_has_spent_and_what_that_counts_in(execute):
+    summary = execute({**NOISY, "rounds.total": 3}, engine="inline").summary
+    assert summary["epsilon_of_nodes"] == 6.0
+    assert summary["epsilon_of_nodes_counts_in"] == (
+        "spent in all rounds so far; add or remove one node; unit: node; trusted server"
+    )
+    assert "nodes_spent" not in summary  # that is of nodes that pay by themselves
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", GUESTS.values(), ids=GUESTS)
 def test_a_guest_that_was_killed_resumes_to_the_same_bytes(command, execute, settings):

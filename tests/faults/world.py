@@ -26,13 +26,15 @@ import server.exchange
 import server.run
 from fedlearn import flower
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.runs.checkpoint import APPENDED, RunStore
-from fedlearn.runs.folder import EVENTS
+from fedlearn.runs.appended import APPENDED
+from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.log import EventLog, EventTail
 from fedlearn.runs.memories import unpacked
+from fedlearn.runs.names import EVENTS
 from fedlearn.words.cohort import At
 from fedlearn.words.errors import RunFailed
-from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics, virtual_time
+from fedlearn.words.metric import virtual_time
+from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.words.state import State
 from server.app import with_columns
 from server.draws import Draws

@@ -12,9 +12,10 @@ from fedlearn.engine.embedded.forkserver import start
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
+from fedlearn.engine.embedded.worker import work
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.processes import ONE_THREAD, default_size
-from fedlearn.engine.virtual_time import with_devices
+from fedlearn.engine.virtual_time.setup import with_devices
 from fedlearn.folding import BLOCK, blocks_of
 
 
@@ -67,7 +68,7 @@ class WarmEngine:
             self._pool.begin(begin)
             return self._pool
         self.close()
-        self._pool = WorkerPool(size, begin)
+        self._pool = WorkerPool(size, begin, work)
         return self._pool
 
     def close(self) -> None:

@@ -30,6 +30,7 @@ from fedlearn.engine.embedded.forkserver import start
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
+from fedlearn.engine.embedded.worker import work
 from fedlearn.engine.processes import ONE_THREAD, default_size
 from fedlearn.flower.apps import FlowerApp
 from fedlearn.plugging.generators import seeded_globals
@@ -88,7 +89,7 @@ def run_app(app: FlowerApp, *, clients: int, seed: int, workers: int = 0) -> App
         server_app = load_app(app.server, ServerApp, folder=app.folder)
     size = min(workers or default_size(), clients)
     begin = Begin(app.run_config, clients, dict(os.environ) | ONE_THREAD, app.client, str(app.folder), seed)
-    pool = WorkerPool(size, begin)
+    pool = WorkerPool(size, begin, work)
     grid = AppGrid(pool, clients, app.run_config)
     try:
         with seeded_globals(seed_for(seed, purpose="server app")):

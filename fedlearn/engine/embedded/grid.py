@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-import numpy as np
-from flwr.app import ArrayRecord, Error, Message, MessageType
+from flwr.app import Message, MessageType
 
 from fedlearn import flower
 from fedlearn.engine.embedded.hanging import Watch
 from fedlearn.engine.embedded.node_store import NodeStore
-from fedlearn.engine.embedded.pool import Worker, WorkerPool
-from fedlearn.engine.embedded.sharing import Directory, SharedMemory, SharedSlots
+from fedlearn.engine.embedded.packing import Packer, kept_in, reply_of
+from fedlearn.engine.embedded.pool import WorkerPool
+from fedlearn.engine.embedded.sharing import SharedMemory, SharedSlots
 from fedlearn.engine.embedded.tasks import (
-    Answer,
+    TOGETHER,
     BlockDone,
     BlockTask,
     CallDone,
@@ -26,12 +26,9 @@ from fedlearn.engine.embedded.tasks import (
     MessagesDone,
     MessagesTask,
     NewPlan,
-    NewRecords,
-    PackedMessage,
-    PackedRecord,
     Task,
 )
-from fedlearn.engine.embedded.worker import TOGETHER
+from fedlearn.engine.embedded.worker_process import WorkerProcess
 from fedlearn.engine.virtual_nodes import PromptNodes, error_reply, expired
 from fedlearn.flower import ErrorCode
 from fedlearn.folding import BLOCK, BlockResult, FoldPlan, blocks_of
@@ -61,6 +58,7 @@ class EmbeddedGrid(PromptNodes):
         self._stack = stack
         self._shared = SharedSlots(self._announce)
         self.kept = self._store = NodeStore(NODES, self._announce)
+        self._packer = Packer(pool, self._shared, RECORDS, self._store)
         self._watch = Watch(pool, seconds=0.0)
         self._ended_blocks: set[int] = set()
         self._rests: dict[int, tuple[BlockResult, dict[int, bytes]]] = {}  # of blocks that have not ended: see hanging
@@ -83,7 +81,7 @@ class EmbeddedGrid(PromptNodes):
     def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
         """Have workers run the nodes; a node over which a worker dies answers with an error."""
         by_id = {message.metadata.message_id: message for message in messages}
-        packed = list(self._packed(messages))
+        packed = list(self._packer.packed(messages))
         is_training = any(message.metadata.message_type == MessageType.TRAIN for message in messages[:1])
         in_block = self._stack if self._stack > 1 else min(BLOCK, self.messages_in_task)
         size = in_block if is_training else self.messages_in_task
@@ -92,8 +90,8 @@ class EmbeddedGrid(PromptNodes):
         for task, done, worker in self._ended(tasks, seconds):
             assert isinstance(task, MessagesTask)
             if isinstance(done, MessagesDone):
-                self.keep(_kept(done.kept, worker))
-                yield from (_reply(answer) for answer in done.answers if by_id.pop(answer.message_id, None))
+                self.keep(kept_in(done.kept, worker))
+                yield from (reply_of(answer) for answer in done.answers if by_id.pop(answer.message_id, None))
                 continue
             if worker.running == TOGETHER:  # one by one it is found which node has ended the worker
                 self._pool.submit(
@@ -109,7 +107,7 @@ class EmbeddedGrid(PromptNodes):
 
     def _ended(
         self, tasks: Sequence[Task], seconds: float, *, each: bool = False
-    ) -> Iterable[tuple[Task, Done | None, Worker]]:
+    ) -> Iterable[tuple[Task, Done | None, WorkerProcess]]:
         """Run tasks to their end, at most `seconds`, or so long after the last end; give them back as they end."""
         end = self._clock.now() + seconds
         watch = Watch(self._pool, seconds=seconds)
@@ -126,61 +124,6 @@ class EmbeddedGrid(PromptNodes):
             watch.look()
         self._pool.end_spares()
 
-    def _packed(self, messages: Sequence[Message]) -> Iterator[PackedMessage]:
-        """Return the messages in a form that goes through a pipe; ArrayRecords go once, by shared memory.
-
-        The records are shared at once, the messages packed as they are asked for.
-        """
-        if self._pool.is_quiet:
-            self._store.reuse()
-        records: dict[int, ArrayRecord] = {}
-        numbers: dict[int, int] = {}
-        for message in messages:
-            for record in flower.records_of(message.content, ArrayRecord):
-                numbers.setdefault(id(record), len(numbers))
-                records[id(record)] = record
-        self._share(list(records.values()))
-        return (self._pack(message, numbers) for message in messages)
-
-    def _pack(self, message: Message, numbers: Mapping[int, int]) -> PackedMessage:
-        arrays = []
-        others: dict[str, flower.Record] = {}
-        for key, record in message.content.items():
-            if isinstance(record, ArrayRecord):
-                arrays.append((key, numbers[id(record)]))
-            else:
-                others[key] = record
-        about = message.metadata
-        return PackedMessage(
-            node_id=about.dst_node_id,
-            message_id=about.message_id,
-            message_type=about.message_type,
-            ttl=about.ttl,
-            arrays=tuple(arrays),
-            records=flower.to_bytes(others),
-            kept=self._store.span_of(about.dst_node_id),
-        )
-
-    def _share(self, records: Sequence[ArrayRecord]) -> None:
-        """Put ArrayRecords into one shared memory, and tell the workers where each lies."""
-        if not records:
-            return
-        lying = {
-            f"{number}/{name}": np.frombuffer(array.data, np.uint8)
-            for number, record in enumerate(records)
-            for name, array in record.items()
-        }
-        directory = self._shared.write(RECORDS, lying)
-        spots = iter(directory.arrays)
-        packed = [
-            PackedRecord(
-                tuple((name, array.dtype, array.shape, array.stype) for name, array in record.items()),
-                Directory(directory.slot, tuple(islice(spots, len(record)))),
-            )
-            for record in records
-        ]
-        self._pool.announce("records", NewRecords(tuple(packed)))
-
     # --- blocks of a cohort -------------------------------------------------------------------------------------------
 
     def start_blocks(
@@ -189,7 +132,7 @@ class EmbeddedGrid(PromptNodes):
         """Begin to run a cohort, block by block."""
         self._watch = Watch(self._pool, seconds=seconds)
         self._ended_blocks.clear()
-        packed = self._packed([flower.with_id(message) for message in messages])
+        packed = self._packer.packed([flower.with_id(message) for message in messages])
         self._pool.announce("plan", NewPlan(plan))
         for index, block in enumerate(
             blocks_of(len(members), plan.block)
@@ -205,7 +148,7 @@ class EmbeddedGrid(PromptNodes):
             if not isinstance(done, BlockDone):
                 self._pool.submit([_without_the_lost(task, worker)])
                 continue
-            result, kept = BlockResult(task.block, done.reports, worker.read(done.total)), _kept(done.kept, worker)
+            result, kept = BlockResult(task.block, done.reports, worker.read(done.total)), kept_in(done.kept, worker)
             if not task.is_rest:
                 self._ended_blocks.add(task.block)
                 self.keep(kept)
@@ -269,7 +212,7 @@ class EmbeddedGrid(PromptNodes):
         )
 
 
-def _without_the_lost(task: BlockTask, worker: Worker) -> BlockTask:
+def _without_the_lost(task: BlockTask, worker: WorkerProcess) -> BlockTask:
     """Return a block without the node whose run killed the worker; the others are run again, to the same end.
 
     Where all were trained together, it is the whole block: one by one it is found which node it was.
@@ -283,20 +226,5 @@ def _without_the_lost(task: BlockTask, worker: Worker) -> BlockTask:
     return replace(task, members=members, messages=messages, lost=(*task.lost, report))
 
 
-def _kept(directory: Directory, worker: Worker) -> dict[int, bytes]:
-    """Return what nodes keep now, from a worker's shared memory."""
-    return {int(node_id): data.tobytes() for node_id, data in worker.read(directory).items()}
-
-
-def _how(worker: Worker) -> str:
+def _how(worker: WorkerProcess) -> str:
     return f"its worker process died (exit code {worker.process.exitcode})"
-
-
-def _reply(answer: Answer) -> Message:
-    return flower.reply_from(
-        node_id=answer.node_id,
-        message_type=answer.message_type,
-        reply_to=answer.message_id,
-        content=None if answer.error else flower.from_bytes(answer.records),
-        error=Error(*answer.error) if answer.error else None,
-    )

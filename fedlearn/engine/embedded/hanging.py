@@ -11,9 +11,9 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from fedlearn.engine.embedded.pool import Worker, WorkerPool
-from fedlearn.engine.embedded.tasks import BlockTask, MessagesTask, Task
-from fedlearn.engine.embedded.worker import NOBODY, TOGETHER
+from fedlearn.engine.embedded.pool import WorkerPool
+from fedlearn.engine.embedded.tasks import NOBODY, TOGETHER, BlockTask, MessagesTask, Task
+from fedlearn.engine.embedded.worker_process import WorkerProcess
 
 LOOKS = 8  # in the time that there is
 SPARES = 8  # workers at most beside the usual ones: that many nodes may hang at the same time
@@ -32,7 +32,7 @@ class Watch:
         self._pool = pool
         self._pause = seconds / LOOKS
         self._next = time.monotonic() + self._pause
-        self._ran: dict[Worker, tuple[Task, int]] = {}  # at the look before
+        self._ran: dict[WorkerProcess, tuple[Task, int]] = {}  # at the look before
         self._shared_out: list[Task] = []
 
     @property

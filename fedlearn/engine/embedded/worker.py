@@ -8,8 +8,9 @@ import os
 import resource
 import signal
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing import connection, current_process, parent_process
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -19,9 +20,11 @@ from flwr.app import Array as FlowerArray
 from flwr.app import ArrayRecord, Message, MessageType, RecordDict
 
 from fedlearn import flower
-from fedlearn.engine.apps import load_ahead, load_client_app, load_seeded_client
+from fedlearn.engine.apps import load_client_app, load_many, load_seeded_client
 from fedlearn.engine.embedded.sharing import Directory, NewSharedMemory, SharedMemory, SharedSlots, hand_over
 from fedlearn.engine.embedded.tasks import (
+    NOBODY,
+    TOGETHER,
     Answer,
     Begin,
     BlockDone,
@@ -38,14 +41,14 @@ from fedlearn.engine.embedded.tasks import (
     PackedRecord,
     Task,
 )
-from fedlearn.engine.virtual_nodes import ClientCall, run_node, trained_ahead
+from fedlearn.engine.virtual_nodes import ClientCall, run_node, run_nodes
 from fedlearn.folding import Fold, Sums
 from fedlearn.plugging import objects
 from fedlearn.plugging.registry import load_reference
 from fedlearn.words.state import Array
 
-NOBODY = -1  # no node is running
-TOGETHER = -2  # all nodes of a task are trained at once
+Ran = tuple[PackedMessage, RecordDict, bytes, tuple[Message, bytes]]
+"""A message, its content, what its node kept before, and its reply with what the node keeps now."""
 LIMITS = (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU)
 
 log = logging.getLogger(__name__)
@@ -99,7 +102,7 @@ class _Worker:
         os.environ.clear()
         os.environ.update(begin.environment)
         self._client_app = _client_app(begin)
-        self._ahead = load_ahead() if begin.stack > 1 else None
+        self._many = load_many() if begin.stack > 1 else None
         self._limits = _limits()
         self._packed: tuple[PackedRecord, ...] = ()
         self._records: dict[int, ArrayRecord] = {}  # those of the last message
@@ -138,15 +141,13 @@ class _Worker:
 
     def _block(self, task: BlockTask) -> BlockDone:
         assert self._fold is not None
-        verdicts = []
         kept: dict[int, bytes] = {}
-        if not task.alone:
-            self._train_ahead(task.messages)
-        for member, message in zip(task.members, task.messages, strict=True):
-            self._running[0] = member.position
-            sent = self._content(message)
-            reply = self._run(message, sent, kept)
-            verdicts.append(self._fold.gate.check(reply, member, sent))
+        places = [member.position for member in task.members]
+        replies = self._replies(task.messages, places, kept, alone=task.alone)
+        verdicts = [
+            self._fold.gate.check(reply, member, sent)
+            for member, (sent, reply) in zip(task.members, replies, strict=True)
+        ]
         self._running[0] = NOBODY
         self._sums = self._fold.of(verdicts, self._sums)
         reports = [*task.lost, *(verdict.report for verdict in verdicts)]
@@ -154,22 +155,51 @@ class _Worker:
 
     def _messages(self, task: MessagesTask) -> MessagesDone:
         kept: dict[int, bytes] = {}
-        answers = []
-        if task.messages[0].message_type == MessageType.TRAIN:
-            self._train_ahead(task.messages)
-        for place, message in enumerate(task.messages):
-            self._running[0] = place
-            answers.append(_answer(message, self._run(message, self._content(message), kept)))
+        replies = self._replies(task.messages, range(len(task.messages)), kept)
+        answers = [_answer(message, reply) for message, (_, reply) in zip(task.messages, replies, strict=True)]
         self._running[0] = NOBODY
         return MessagesDone(answers, self._written({}, kept)[1])
 
-    def _train_ahead(self, messages: Sequence[PackedMessage]) -> None:
-        """Train the nodes of several messages together, if the run has that; each then handles its message."""
-        if self._ahead is None or len(messages) < 2:
-            return
+    def _replies(
+        self, messages: Sequence[PackedMessage], places: Sequence[int], kept: dict[int, bytes], *, alone: bool = False
+    ) -> Iterator[tuple[RecordDict, Message]]:
+        """Yield what each node was sent, and its reply; put what a node keeps into `kept` if that has changed.
+
+        Nodes that the run trains together are run together, unless they are to run alone.
+        """
+        trained = messages[0].message_type == MessageType.TRAIN
+        together = self._many is not None and trained and not alone and len(messages) > 1
+        run = self._run_together if together else partial(self._run_one_by_one, places=places)
+        for message, content, before, (reply, after) in run(messages):
+            if any(now < least for now, least in zip(_limits(), self._limits, strict=True)):
+                log.error(
+                    "node=%d has lowered the limits of its worker, which ends: others could not run", message.node_id
+                )
+                os._exit(1)
+            if after != before:
+                kept[message.node_id] = after
+            yield content, reply
+
+    def _run_one_by_one(self, messages: Sequence[PackedMessage], *, places: Sequence[int]) -> Iterator[Ran]:
+        for place, message in zip(places, messages, strict=True):
+            self._running[0] = place
+            content, before = self._content(message), self._kept_before(message)
+            given = _received(message, content), before
+            yield (
+                message,
+                content,
+                before,
+                run_node(self._client_app, *given, num_nodes=self._begin.num_nodes, settings=self._begin.settings),
+            )
+
+    def _run_together(self, messages: Sequence[PackedMessage]) -> Iterator[Ran]:
+        assert self._many is not None
         self._running[0] = TOGETHER
-        given = [(self._received(message, self._content(message)), self._kept_before(message)) for message in messages]
-        trained_ahead(self._ahead, given, num_nodes=self._begin.num_nodes, settings=self._begin.settings)
+        contents = [self._content(message) for message in messages]
+        before = [self._kept_before(message) for message in messages]
+        given = list(zip(map(_received, messages, contents), before, strict=True))
+        outcomes = run_nodes(self._many, given, num_nodes=self._begin.num_nodes, settings=self._begin.settings)
+        yield from zip(messages, contents, before, outcomes, strict=True)
 
     def _written(self, total: Mapping[str, Array], kept: Mapping[int, bytes]) -> tuple[Directory, Directory]:
         """Write a sum, and what nodes keep now, into shared memory; return where each of the two lies."""
@@ -187,26 +217,6 @@ class _Worker:
             content[key] = self._records[number]
         return content
 
-    def _run(self, packed: PackedMessage, content: RecordDict, kept: dict[int, bytes]) -> Message:
-        """Run one node; put what it keeps into `kept` if that has changed. The content stays as it is."""
-        before = self._kept_before(packed)
-        received = self._received(packed, content.copy())
-        reply, after = run_node(
-            self._client_app, received, before, num_nodes=self._begin.num_nodes, settings=self._begin.settings
-        )
-        if any(now < before for now, before in zip(_limits(), self._limits, strict=True)):
-            log.error("node=%d has lowered the limits of its worker, which ends: others could not run", packed.node_id)
-            os._exit(1)
-        if after != before:
-            kept[packed.node_id] = after
-        return reply
-
-    def _received(self, packed: PackedMessage, content: RecordDict) -> Message:
-        return flower.received(
-            content, node_id=packed.node_id, message_type=packed.message_type,
-            message_id=packed.message_id, ttl=packed.ttl,
-        )  # fmt: skip
-
     def _kept_before(self, packed: PackedMessage) -> bytes:
         return packed.kept.read(self._theirs[packed.kept.slot]) if packed.kept else b""
 
@@ -222,6 +232,14 @@ class _Worker:
                 for (name, dtype, shape, stype), data in zip(packed.arrays, lying.values(), strict=True)
             }
         )
+
+
+def _received(packed: PackedMessage, content: RecordDict) -> Message:
+    """Return the message with this content, which stays as it is."""
+    return flower.received(
+        content.copy(), node_id=packed.node_id, message_type=packed.message_type,
+        message_id=packed.message_id, ttl=packed.ttl,
+    )  # fmt: skip
 
 
 def _limits() -> list[float]:

@@ -11,7 +11,7 @@ from fedlearn.engine.prepare import prepared
 from fedlearn.engine.processes import default_size
 from fedlearn.engine.ray_runtime.cluster import connected
 from fedlearn.engine.ray_runtime.grid import RunnerGrid
-from fedlearn.engine.virtual_time import with_devices
+from fedlearn.engine.virtual_time.setup import with_devices
 
 
 def run_on_ray(config: RunConfig, *, address: str, cpus: float, gpus: float) -> None:

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from fedlearn.report.charts.kinds import Line, LineChart, StackedBars
 from fedlearn.report.charts.learning import thinned
-from fedlearn.report.stored import Row
+from fedlearn.report.rows import Row
 from fedlearn.runs.nodes import PARTITION, ROUND
-from fedlearn.words.metrics import AFTER, BEFORE, Metric, Metrics
+from fedlearn.words.metric import AFTER, BEFORE, Metric
+from fedlearn.words.metrics import Metrics
 
 MOST_BARS = 340  # nodes that are drawn one by one; of more, as many evenly chosen ones
 

@@ -12,8 +12,7 @@ import numpy as np
 from fedlearn.report.charts.axes import axis_of, log_axis_of
 from fedlearn.report.charts.captions import placed
 from fedlearn.report.charts.kinds import WHOLE, Chart, HeatMap, Line, LineChart, ScatterChart, StackedBars
-from fedlearn.report.numbers import written
-from fedlearn.report.points import Spread
+from fedlearn.report.numbers import Spread, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

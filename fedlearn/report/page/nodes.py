@@ -11,8 +11,9 @@ from fedlearn.report.numbers import number
 from fedlearn.report.page.figures import figure
 from fedlearn.report.page.learning import grid_of, spread_names
 from fedlearn.report.points import Point
-from fedlearn.report.stored import StoredRun, node_rows
-from fedlearn.words.metrics import Spread
+from fedlearn.report.rows import node_rows
+from fedlearn.report.stored import StoredRun
+from fedlearn.words.spread import Spread
 
 SHORT = ("mean by examples", "mean, each node alike", "worst tenth", "deviation", "Jain index")
 HOW = (
@@ -28,7 +29,7 @@ def nodes(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
 
 
 def _of_one(run: StoredRun) -> str:
-    rows, problem = node_rows(run)
+    rows, problem = node_rows(run.folder)
     said = f'<p class="problem">{escape(problem)}</p>' if problem else ""
     drawn = "".join(figure(chart) for chart in over_nodes(rows, run.metrics)) if rows else ""
     return f'{_figures(run)}{said}<div class="grid-3">{drawn}</div>' if drawn or said else ""

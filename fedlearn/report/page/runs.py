@@ -7,8 +7,9 @@ from html import escape
 
 from fedlearn.report.page.settings import meaning
 from fedlearn.report.points import Point, differing
+from fedlearn.report.run_tables import points_table, runs_table
 from fedlearn.report.stored import StoredRun
-from fedlearn.report.tables import Column, points_table, runs_table
+from fedlearn.report.tables import Column
 
 MOST_GROUPS = 30  # settings to group by
 

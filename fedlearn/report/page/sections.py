@@ -28,8 +28,9 @@ from fedlearn.report.points import (
     seconds_of,
     shown,
 )
-from fedlearn.report.stored import StoredRun, finite
-from fedlearn.report.tables import sha_of
+from fedlearn.report.rows import finite
+from fedlearn.report.run_tables import sha_of
+from fedlearn.report.stored import StoredRun
 from fedlearn.words.errors import said
 
 MOST_BY_ROUND = 24  # runs whose rounds are drawn one by one

@@ -11,10 +11,11 @@ import numpy as np
 from pydantic import Field
 
 from fedlearn.folding import StepSpec
-from fedlearn.words.metrics import Metric
+from fedlearn.words.metric import Metric
 from fedlearn.words.state import Entries
 from strategies.base import RoundStrategy, Step
 
+COUNTS_IN = "spent in all rounds so far; add or remove one node; unit: node; trusted server"
 Above0 = Annotated[float, Field(gt=0)]
 
 
@@ -31,7 +32,7 @@ class ClippedL1:
 
 
 class NoisyMean(RoundStrategy):
-    metrics = (Metric("epsilon_of_nodes", better="down", note="all rounds so far"),)
+    metrics = (Metric("epsilon_of_nodes", better="down", is_privacy_loss=True, note=COUNTS_IN),)
 
     def __init__(self, *, norm: Above0 = 1.0, epsilon: Above0 = 1.0, uniform=True):
         super().__init__(uniform=True)

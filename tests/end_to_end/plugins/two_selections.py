@@ -1,9 +1,10 @@
 """A schedule that commits the reports of two selections at once; each has its own cohort, window and deadline."""
 
 from fedlearn.words.cohort import At
-from server.collecting import NotCommitted, collect
-from server.committing import abandon
-from server.schedules.synchronous import Synchronous, committed_or_not
+from server.attempt import NotCommitted
+from server.collecting import collect
+from server.committing import abandon, committed_or_not
+from server.schedules.synchronous import Synchronous
 
 
 class TwoSelections(Synchronous):

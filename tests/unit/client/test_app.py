@@ -10,7 +10,8 @@ import pytest
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
 from client.discretion import Withheld
-from client.node import NodeStatus, partitions_of
+from client.memory import NodeStatus
+from client.node import partitions_of
 from fedlearn import flower, wire
 from fedlearn.compression import load_codec
 from fedlearn.config import config_from, from_flower, to_flower
@@ -298,7 +299,7 @@ def test_no_cell_leaves_a_node_with_own_data_whatever_it_trains(table_with_a_sec
 
 @pytest.mark.parametrize(("model", "why_not"), [("dp-forest", ""), ("linear", "it has no examples")])
 def test_a_private_node_without_examples_does_as_one_with_examples(model, why_not, monkeypatch):
-    monkeypatch.setattr("client.app.examples_of", lambda context: np.empty(0, np.int64))
+    monkeypatch.setattr("client.handlers.selection.examples_of", lambda visit: np.empty(0, np.int64))
     node = OneNode(**{"model.name": model, "data.dataset": "diabetes" if model == "dp-forest" else "digits"})
     ready = wire.read_ready_answer(node.hears(wire.ready_query(5, round_number=1, attempt=1, ttl=60.0)))
     assert ready == (3, why_not)

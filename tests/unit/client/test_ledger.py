@@ -208,11 +208,14 @@ def test_what_is_ours_is_no_code_of_a_server():
     assert not names_code(config_from({**FOREST, **ours}))
 
 
-def test_a_message_names_no_code_either(tmp_path):
+@pytest.mark.parametrize("is_boxed", [False, True])
+def test_a_message_names_no_code_either(tmp_path, is_boxed):
     """The codec of a parcel beside the state comes with the instruction, and not with the settings."""
     hospital = Hospital(tmp_path)
     message = instruction()
     message.content[wire.PARCELS] = wire.parcels_record({"control": CODE})
+    if is_boxed:
+        wire.box(message.content)
     assert hospital.trains(message) == "code-not-allowed"
     assert names_in(tmp_path) == []
 

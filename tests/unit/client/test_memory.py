@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Context, RecordDict
 
-from client.memory import NodeMemory, keep, memory_of, stored_at_home
+from client.memory import NodeMemory, keep, memory_of
+from client.memory_file import memory_at_home
+from client.visit import Visit
 from fedlearn import flower
 from fedlearn.config import config_from, to_flower
 from fedlearn.words.errors import RunFailed
@@ -28,16 +30,10 @@ def at_home(folder, change=lambda memory: None, *, out="/runs/first", state=None
     here = context(memory=str(folder))
     here.run_config["out"] = out
     here.state.update(state or {})
-    seen = NodeMemory()
-
-    def handle(message, context):
-        nonlocal seen
-        seen = memory_of(context)
+    with memory_at_home(Visit.of(MESSAGE, here)):
+        seen = memory_of(here)
         change(seen)
-        keep(context, seen)
-        return message
-
-    stored_at_home(MESSAGE, here, handle)
+        keep(here, seen)
     assert memory_of(here) == NodeMemory()
     return seen
 
@@ -75,7 +71,8 @@ def test_what_is_taken_out_of_the_memory_is_forgotten_and_nothing_else():
 
 def test_in_a_simulation_the_memory_stays_in_the_context():
     here = context()
-    stored_at_home(MESSAGE, here, lambda message, context: keep(context, NodeMemory({"account": "0.5"})) or message)
+    with memory_at_home(Visit.of(MESSAGE, here)):
+        keep(here, NodeMemory({"account": "0.5"}))
     assert memory_of(here) == NodeMemory({"account": "0.5"})
     assert memory_of(context()) == NodeMemory()
 
@@ -116,7 +113,7 @@ def test_a_memory_that_has_not_changed_is_not_written(tmp_path):
 
 def test_a_memory_that_has_not_changed_is_synced_as_a_kill_may_have_come_before_that(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr("client.memory.sync_folder", synced.append)
+    monkeypatch.setattr("client.memory_file.sync_folder", synced.append)
     at_home(tmp_path)
     assert synced == []  # there is nothing yet
     at_home(tmp_path, owes(1))
@@ -126,12 +123,10 @@ def test_a_memory_that_has_not_changed_is_synced_as_a_kill_may_have_come_before_
 
 
 def test_what_was_kept_before_a_client_failed_is_written(tmp_path):
-    def handle(message, context):
-        keep(context, NodeMemory({"account": "spent"}))
+    here = context(memory=str(tmp_path))
+    with pytest.raises(ValueError, match="no"), memory_at_home(Visit.of(MESSAGE, here)):
+        keep(here, NodeMemory({"account": "spent"}))
         raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        stored_at_home(MESSAGE, context(memory=str(tmp_path)), handle)
     assert at_home(tmp_path).texts == {"account": "spent"}
 
 
@@ -155,3 +150,11 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(tmp_path):
     file.mkdir()
     with pytest.raises(RunFailed, match=r"3-.*\.memory cannot be read: Is a directory$"):
         at_home(tmp_path)
+
+
+def test_a_visit_that_looked_before_the_file_was_read_forgets_what_it_saw(tmp_path):
+    at_home(tmp_path, owes(2))
+    visit = Visit.of(MESSAGE, context(memory=str(tmp_path)))
+    assert visit.memory == NodeMemory()
+    with memory_at_home(visit):
+        assert visit.memory.texts == {"account": "spent 2"}

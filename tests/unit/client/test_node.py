@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from flwr.app import Context, RecordDict
+from flwr.app import Context, Message, RecordDict
 
 from client import node
 from client.policy import is_real
+from client.visit import Visit
 from fedlearn.config import config_from, to_flower
 from fedlearn.engine.virtual_nodes import FIRST_NODE_ID, context_of
 from fedlearn.words.errors import SettingError
 
 FLAT = {"clients": 4, "data.dataset": "digits", "out": "/runs/first"}
+
+
+def visit(**about):
+    return Visit.of(Message(RecordDict(), 7, "train"), context(**about))
 
 
 def context(*, run: int = 1, settings: dict[str, object] | None = None, **node_config: str | bool) -> Context:
@@ -21,7 +26,7 @@ def context(*, run: int = 1, settings: dict[str, object] | None = None, **node_c
 
 
 def test_a_node_with_its_own_data_holds_all_of_it():
-    share, own = node.examples_of(context()), node.examples_of(context(**{"own-data": True}))
+    share, own = node.examples_of(visit()), node.examples_of(visit(**{"own-data": True}))
     assert len(share) < len(own)
     assert np.array_equal(own, np.arange(len(own)))
 
@@ -59,7 +64,7 @@ def test_nodes_of_data_that_are_made_node_by_node_are_not_counted():
 
 
 def test_a_node_with_its_own_data_holds_some_of_it_out():
-    own = context(settings={"data.node_test_share": 0.25}, **{"own-data": True})
+    own = visit(settings={"data.node_test_share": 0.25}, **{"own-data": True})
     trained_on, measured_on = node.examples_of(own), node.examples_to_test(own)
     assert (len(trained_on), len(measured_on)) == (1082, 360)
     assert len(np.unique(trained_on)) == len(trained_on)
@@ -71,7 +76,7 @@ def test_what_only_a_nodes_own_file_numbers_is_said_to_its_owner_once(tmp_path, 
     given = {"data.dataset": str(tmp_path / "own.csv"), "model.name": "linear"}
     for run, options in ((91, {}), (91, {}), (92, {"classes": ["a", "b"], "inputs": ["age", "hours"]})):
         settings = {**given, "data.options": {"target": "kind", **options}, "seed": run}
-        node.examples_of(context(run=run, settings=settings, **{"own-data": True}))
+        node.examples_of(visit(run=run, settings=settings, **{"own-data": True}))
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 2 and "classes are numbered by this node's own examples (a, b)" in said[0]
     assert "columns stand in the order of this node's own file" in said[1]
@@ -79,28 +84,23 @@ def test_what_only_a_nodes_own_file_numbers_is_said_to_its_owner_once(tmp_path, 
 
 @pytest.mark.parametrize("asked", ["cuda", "cpu"])
 def test_node_computes_where_its_owner_says_whatever_the_server_asks(asked):
-    def seen(**node_config):
-        where = context(settings={"engine.device": asked}, **node_config)
-        given = where.run_config
-        heard = node.on_its_device(None, where, lambda message, context: context.run_config["engine.device"])
-        assert where.run_config is given  # as it is written back
-        return heard
-
-    assert seen() == "cpu"
-    assert seen(device="mps") == "mps"
+    assert visit(settings={"engine.device": asked}).config.engine.device == "cpu"
+    assert visit(settings={"engine.device": asked}, device="mps").config.engine.device == "mps"
 
 
 def test_virtual_node_computes_where_the_run_does():
     settings = to_flower(config_from({"engine.device": "cuda:1"}))
-    virtual = context_of(FIRST_NODE_ID, b"", num_nodes=4, settings=settings)
-    assert node.on_its_device(None, virtual, lambda message, context: context.run_config) is settings
+    virtual = Visit.of(
+        Message(RecordDict(), 7, "train"), context_of(FIRST_NODE_ID, b"", num_nodes=4, settings=settings)
+    )
+    assert virtual.config.engine.device == "cuda:1"
     assert not is_real(virtual)
 
 
 def test_only_an_engine_of_simulations_makes_a_node_virtual():
     """A foreign app's node is given the two numbers that Flower's own simulation gives, and so counts as real."""
-    assert is_real(context())
-    assert is_real(context(device="cpu"))
+    assert is_real(visit())
+    assert is_real(visit(device="cpu"))
     assert context_of(FIRST_NODE_ID, b"", num_nodes=4, settings={"lr": 0.1}).node_config.keys() == {
         "partition-id", "num-partitions",
     }  # fmt: skip

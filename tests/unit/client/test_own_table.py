@@ -8,6 +8,7 @@ from flwr.app import Context, Message, RecordDict
 
 from client import node
 from client.discretion import Withheld
+from client.visit import Visit
 from fedlearn import flower, wire
 from fedlearn.config import config_from, to_flower
 from fedlearn.engine.apps import load_client_app
@@ -70,6 +71,7 @@ def test_one_row_more_counts_once_and_moves_no_other(table, tmp_path, no_noise, 
 def test_all_rows_are_trained_on_whatever_share_the_server_wants_held_out(table, tmp_path):
     dataset = table("first", ROWS)
     plain, asked = context(tmp_path, dataset), context(tmp_path, dataset, data__node_test_share=0.3)
+    plain, asked = (Visit.of(Message(RecordDict(), 5, "train"), each) for each in (plain, asked))
     for each in (plain, asked):
         assert node.examples_of(each).tolist() == list(range(200))
         assert len(node.training_set(each)) == 200

@@ -1,99 +1,100 @@
-"""Messages whose nodes are trained ahead, together."""
+"""Training messages of several nodes, handled together."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from flwr.app import ConfigRecord, Context, RecordDict
+from flwr.app import Context, RecordDict
 
-from client import stacks
-from client.learners.base import Learner, LocalFit, LocalTask
-from client.memory import NodeMemory
-from fedlearn import flower
+from client.app import handle_many
+from client.fits import fits_of
+from client.memory import memory_of
+from fedlearn import flower, wire
+from fedlearn.config import config_from, from_flower, to_flower
+from fedlearn.models.loaded import initial_state
+from fedlearn.words.cohort import Instruction
 
-STATE = {"w": np.zeros(2, np.float32)}
+SETTINGS = to_flower(
+    config_from({"clients": 20, "data.dataset": "digits", "model.name": "linear", "training.local_epochs": 1})
+)
 
 
-class Together(Learner):
-    """Trains all that it is given in one memory, and remembers whom."""
+class Together:
+    """The fits of a learner that trains all nodes in one memory, and notes whom; one alone as always."""
 
-    def __init__(self):
+    def __init__(self, monkeypatch):
         self.trained = []
-        self.memory = np.zeros(2, np.float32)
+        monkeypatch.setattr(fits_of(from_flower(SETTINGS)), "fit_many", self.fit_many)
+        self._fit = fits_of(from_flower(SETTINGS)).fit
 
     def fit_many(self, state, tasks):
         self.trained.append([task.partition_id for task in tasks])
-        if 13 in self.trained[-1]:
-            raise ValueError("a number that is none")
+        memory = {name: array.copy() for name, array in state.items()}
         for task in tasks:
-            self.memory[:] = task.partition_id
             task.memory.texts["seen"] = "yes"
-            yield LocalFit({"w": self.memory}, 1, {})
+            if task.partition_id == 13:
+                raise ValueError("a number that is none")
+            fit = self._fit(state, task)
+            for name, array in fit.arrays.items():
+                memory[name][...] = array
+            yield fit.replaced(memory)
 
 
-def call(node):
-    message = flower.received(
-        RecordDict({"config": ConfigRecord({"node": node})}), node_id=node, message_type="train",
-        message_id=f"to {node}", ttl=60.0,
-    )  # fmt: skip
-    settings = {"compression.downlink": "identity"}
-    return message, Context(1, node, {"partition-id": node}, RecordDict(), settings)
+@pytest.fixture
+def together(monkeypatch):
+    return Together(monkeypatch)
 
 
-def task_of(message, context):
-    node = context.node_id
-    if node == 7:
-        raise ValueError("what it keeps cannot be read")
-    state = STATE if node < 20 else {"w": np.ones(2, np.float32)}
-    return state, LocalTask(None, np.arange(1), 0, 1, node, {}, NodeMemory())
+def call(node, *, state=None):
+    arrays = {"no": np.zeros(3, np.float32)} if node == 7 else state or initial_state(SETTINGS, {})
+    content = RecordDict({wire.ARRAYS: wire.pack_arrays(arrays)})
+    message = flower.received(content, node_id=node, message_type="train", message_id=f"to {node}", ttl=60.0)
+    message = flower.with_id(wire.with_instruction(message, Instruction(1, 1, 0), ttl=60.0))
+    return message, Context(1, node, {"partition-id": node}, RecordDict(), SETTINGS)
 
 
-@pytest.fixture(autouse=True)
-def unboxed(monkeypatch):
-    """Messages here bring no arrays."""
-    pass_on = lambda message, context, call_next: call_next(message, context)  # noqa: E731
-    monkeypatch.setattr(stacks, "boxed", pass_on)
-    monkeypatch.setattr(stacks, "expand", pass_on)
+def arrays_of(replies):
+    return [{name: a.tobytes() for name, a in wire.read_state(reply.content).items()} for reply in replies]
 
 
-def ahead(*nodes):
-    learner = Together()
-    calls = [call(node) for node in nodes]
-    stacks.train_ahead(calls, learner, task_of)
-    return learner.trained, [stacks.taken(message) for message, _ in calls], calls
+def alone(*nodes):
+    return arrays_of(reply for node in nodes for reply in handle_many([call(node)]))
 
 
-def test_each_message_finds_its_fit_once_with_what_the_node_remembers():
-    trained, made, calls = ahead(1, 2, 3)
-    assert trained == [[1, 2, 3]]
-    assert [each.fit.arrays["w"].tolist() for each in made] == [[1, 1], [2, 2], [3, 3]]
-    assert [each.memory.texts for each in made] == [{"seen": "yes"}] * 3
-    assert stacks.taken(calls[0][0]) is None
+def test_each_node_reports_its_own_fit_and_keeps_its_memory(together):
+    calls = [call(node) for node in (1, 2, 3)]
+    assert arrays_of(handle_many(calls)) == alone(1, 2, 3)
+    assert together.trained == [[1, 2, 3]]
+    assert [memory_of(context).texts for _, context in calls] == [{"seen": "yes"}] * 3
 
 
-def test_a_message_that_cannot_be_read_is_left_to_its_node():
-    trained, made, _ = ahead(1, 7, 3)
-    assert trained == [[1, 3]]
-    assert [each is None for each in made] == [False, True, False]
+def test_a_node_that_cannot_read_its_message_fails_alone(together):
+    calls = [call(1), call(7), call(3)]
+    first, failed, last = handle_many(calls)
+    assert isinstance(failed, BaseException)
+    assert arrays_of([first, last]) == alone(1, 3)
 
 
-def test_a_stack_that_fails_leaves_nothing_and_says_so_once(caplog):
+def test_a_stack_that_fails_leaves_nothing_and_says_so_once(together, caplog):
     for _ in range(2):
-        _, made, _ = ahead(1, 13)
-        assert made == [None, None]
+        calls = [call(1), call(13)]
+        assert arrays_of(handle_many(calls)) == alone(1, 13)
+        assert [memory_of(context).texts for _, context in calls] == [{}, {}]
     assert caplog.messages == ["training.stack: these nodes are trained one by one: ValueError: a number that is none"]
 
 
-@pytest.mark.parametrize("nodes", [(1,), (1, 7), (1, 20)])
-def test_one_node_and_nodes_with_other_states_are_no_stack(nodes):
-    trained, made, _ = ahead(*nodes)
-    assert trained == []
-    assert all(each is None for each in made)
+def test_nodes_with_other_states_are_no_stack(together):
+    other = {name: array + np.float32(1) for name, array in initial_state(SETTINGS, {}).items()}
+    first, second = handle_many([call(1), call(2, state=other)])
+    assert together.trained == []
+    assert arrays_of([first]) == alone(1)
+    assert arrays_of([second]) != alone(2)
 
 
-def test_what_a_stack_has_left_behind_is_not_found_by_the_next():
-    ahead(1, 2)
-    message, _ = call(1)
-    stacks.train_ahead([call(1), call(2)], Together(), task_of)
-    ahead(3, 4)
-    assert stacks.taken(message) is None
+def test_a_reply_goes_into_a_box_where_the_message_came_in_one():
+    calls = [call(1), call(2)]
+    wire.box(calls[1][0].content)
+    plain, boxed = handle_many(calls)
+    assert wire.unbox(boxed.content)
+    assert not wire.unbox(plain.content)
+    assert arrays_of([plain, boxed]) == alone(1, 2)

@@ -16,6 +16,7 @@ from fedlearn.engine.embedded import forkserver
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
+from fedlearn.engine.embedded.worker import work
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.ray_runtime.grid import RunnerDied, RunnerGrid
 from fedlearn.engine.virtual_nodes import handled
@@ -42,7 +43,7 @@ def pool_of() -> Iterator[Callable[..., WorkerPool]]:
     def pool_of(size: int, *, client_app: str = SMALL_APP, start_method: str = "forkserver", **environment: str):
         forkserver.start()
         begin = Begin(SETTINGS, NODES, {**os.environ, **environment}, client_app)
-        made.append(WorkerPool(size, begin, start_method=start_method))
+        made.append(WorkerPool(size, begin, work, start_method=start_method))
         return made[-1]
 
     yield pool_of

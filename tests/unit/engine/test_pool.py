@@ -12,7 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
-from fedlearn.engine.embedded import grid, pool
+from fedlearn.engine.embedded import grid, worker_process
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import VAIN_DEATHS
 from fedlearn.engine.embedded.sharing import SharedSlots
@@ -134,7 +134,7 @@ def test_a_worker_killed_in_the_middle_of_a_long_answer_is_replaced(pool_of, tmp
 
 @pytest.fixture
 def impatient(monkeypatch) -> None:
-    monkeypatch.setattr(pool, "PATIENCE", 1)
+    monkeypatch.setattr(worker_process, "PATIENCE", 1)
 
 
 def test_a_stopped_worker_that_is_sent_more_than_a_pipe_takes_is_replaced(pool_of, impatient):
@@ -152,7 +152,7 @@ def test_a_worker_stopped_in_the_middle_of_a_long_answer_is_replaced(pool_of, im
 
 
 def test_a_worker_that_never_ends_what_another_has_done_for_it_is_replaced(pool_of, monkeypatch, tmp_path):
-    monkeypatch.setattr(pool, "IN_VAIN", 0.5)
+    monkeypatch.setattr(worker_process, "IN_VAIN", 0.5)
     workers = pool_of(2)
     lying = SharedSlots(lambda memory: workers.announce(("shared memory", memory.slot), memory)).write(1, {})
     go = tmp_path / "go"

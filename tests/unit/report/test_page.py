@@ -11,10 +11,11 @@ from urllib.parse import unquote
 
 import pytest
 
+from fedlearn.report.folders import run_folders
 from fedlearn.report.page.document import page_of
 from fedlearn.report.page.sections import sections_of
 from fedlearn.report.points import points_of
-from fedlearn.report.stored import read_run, run_folders
+from fedlearn.report.stored import read_run
 from fedlearn.report.writing import title_of, write_page, write_report
 from tests.unit.report.conftest import FIXED, rows_of, write_nodes
 

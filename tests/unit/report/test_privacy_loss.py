@@ -14,12 +14,13 @@ from fedlearn.config import RunConfig
 from fedlearn.report.comparing import compared, write_comparison
 from fedlearn.report.page.sections import sections_of
 from fedlearn.report.points import points_of
-from fedlearn.report.tables import points_table, rounds_table, runs_table
+from fedlearn.report.run_tables import points_table, rounds_table, runs_table
 from fedlearn.report.terminal import drawing, plain_line
 from fedlearn.runs.log import RunView
 from fedlearn.sweeps.plan import Run
 from fedlearn.sweeps.results import Result
-from fedlearn.words.metrics import EPSILON, MAE, Metrics
+from fedlearn.words.metric import EPSILON, MAE
+from fedlearn.words.metrics import Metrics
 from tests.unit.report.conftest import FIXED, committed
 
 LOCAL = "spent; add or remove one record; unit: record; local noise"

@@ -8,9 +8,10 @@ import re
 
 import pytest
 
-from fedlearn.report.numbers import number_spread, ratio_spread, seconds_spread, size_spread
-from fedlearn.report.points import Spread, points_of
-from fedlearn.report.tables import Table, points_table, rounds_table, runs_table
+from fedlearn.report.numbers import Spread, number_spread, ratio_spread, seconds_spread, size_spread
+from fedlearn.report.points import points_of
+from fedlearn.report.run_tables import points_table, rounds_table, runs_table
+from fedlearn.report.tables import Table
 from tests.unit.report.conftest import rows_of
 
 

@@ -7,10 +7,8 @@ from hashlib import sha256
 
 import pytest
 
-from fedlearn.runs.appended import MOST_BEHIND, Appended, Written
-from fedlearn.runs.checkpoint import APPENDED
-from fedlearn.runs.folder import EVENTS
-from fedlearn.runs.nodes import NODES
+from fedlearn.runs.appended import APPENDED, MOST_BEHIND, Appended, Written
+from fedlearn.runs.names import EVENTS, NODES
 from fedlearn.words.errors import UsageError
 
 

@@ -11,10 +11,12 @@ import pytest
 import safetensors.numpy
 
 from fedlearn.runs import checkpoint, files
-from fedlearn.runs.checkpoint import CHECKPOINT, RunStore
-from fedlearn.runs.files import write_atomically
+from fedlearn.runs.checkpoint import RunStore
+from fedlearn.runs.files import sha256, write_atomically
 from fedlearn.runs.history import RoundRecord
 from fedlearn.runs.memories import packed, unpacked
+from fedlearn.runs.names import CHECKPOINT
+from fedlearn.runs.state_files import pack_state
 from fedlearn.words.errors import CheckpointError, RunFailed
 
 REAL_WRITE = files._put_into_place
@@ -74,7 +76,7 @@ def test_what_was_saved_is_loaded(tmp_path, rounds):
     assert_is_round(store, rounds)
     assert store.history == saved.history
     assert store.model_sha256 == saved.model_sha256
-    assert checkpoint.sha256((tmp_path / "model.safetensors").read_bytes()) == saved.model_sha256
+    assert sha256((tmp_path / "model.safetensors").read_bytes()) == saved.model_sha256
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
@@ -120,7 +122,7 @@ def test_best_is_the_first_round_of_highest_accuracy(tmp_path):
     for number, accuracy in enumerate([0.1, 0.7, 0.7, 0.3], start=1):
         save(store, number, accuracy)
     assert store.history.best.round_number == 2
-    assert (tmp_path / "best.safetensors").read_bytes() == checkpoint.pack_state(state_of(2))
+    assert (tmp_path / "best.safetensors").read_bytes() == pack_state(state_of(2))
 
 
 def test_metrics_table_has_one_row_for_each_round(tmp_path):
@@ -155,8 +157,8 @@ def test_kill_at_any_write_leaves_the_old_round_or_the_new_one(tmp_path, monkeyp
     number = len(again.history.rounds)
     assert number == (2 if nth > 3 or (nth == 3 and not before) else 1)  # the 3rd write is checkpoint.json
     assert_is_round(again, number)
-    assert (tmp_path / "model.safetensors").read_bytes() == checkpoint.pack_state(state_of(number))
-    assert (tmp_path / "best.safetensors").read_bytes() == checkpoint.pack_state(state_of(number))
+    assert (tmp_path / "model.safetensors").read_bytes() == pack_state(state_of(number))
+    assert (tmp_path / "best.safetensors").read_bytes() == pack_state(state_of(number))
     save(again, number + 1)  # and the run goes on
     assert_is_round(again, number + 1, loaded=False)
 
@@ -298,14 +300,14 @@ def test_folder_without_a_checkpoint_is_named(tmp_path):
 
 def test_same_arrays_give_the_same_file(tmp_path):
     rows = np.arange(6, dtype=np.float32).reshape(2, 3)
-    assert checkpoint.pack_state({"w": rows}) == checkpoint.pack_state({"w": np.asfortranarray(rows)})
+    assert pack_state({"w": rows}) == pack_state({"w": np.asfortranarray(rows)})
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 0, 3), (1, 2)])
 def test_shapes_are_kept(shape):
     array = np.zeros(shape, np.int64)
-    assert safetensors.numpy.load(checkpoint.pack_state({"w": array}))["w"].shape == shape
-    assert safetensors.numpy.load(checkpoint.pack_state({"w": array.T}))["w"].shape == shape[::-1]
+    assert safetensors.numpy.load(pack_state({"w": array}))["w"].shape == shape
+    assert safetensors.numpy.load(pack_state({"w": array.T}))["w"].shape == shape[::-1]
 
 
 def test_order_of_parameters_is_that_of_the_model_after_loading(tmp_path):
@@ -397,7 +399,7 @@ def test_rounds_that_were_put_off_are_stored_with_the_next_and_so_is_the_best_of
         store.load()
     save(store, 5, 0.1)
     assert states_in(store.folder) == [5]
-    assert best_in(store.folder) == checkpoint.pack_state(state_of(best))
+    assert best_in(store.folder) == pack_state(state_of(best))
     RunStore(store.folder).load()
 
 
@@ -409,7 +411,7 @@ def test_who_is_killed_before_the_next_store_goes_back_to_the_last(tmp_path):
     again = RunStore(tmp_path)
     again.load()
     assert_is_round(again, 2)
-    assert best_in(tmp_path) == checkpoint.pack_state(state_of(1))
+    assert best_in(tmp_path) == pack_state(state_of(1))
 
 
 def test_of_states_that_were_put_off_those_are_stored_on_which_somebody_works(tmp_path):
@@ -428,7 +430,7 @@ def test_no_state_is_held_that_nobody_works_on(tmp_path):
     store = stored(tmp_path, 1)
     for number in range(2, 9):
         put_off(store, number, accuracy=0.9 if number == 3 else 0.1)
-    assert list(store._unstored) == [3]
+    assert list(store._committed.states) == [3]
 
 
 def test_a_kill_while_rounds_are_stored_leaves_all_of_them_or_none(tmp_path, monkeypatch):
@@ -444,7 +446,7 @@ def test_a_kill_while_rounds_are_stored_leaves_all_of_them_or_none(tmp_path, mon
         again.load()
         assert len(again.history.rounds) in (1, 4)
         assert_is_round(again, len(again.history.rounds))
-        assert best_in(store.folder) == checkpoint.pack_state(state_of(1 if len(again.history.rounds) == 1 else 3))
+        assert best_in(store.folder) == pack_state(state_of(1 if len(again.history.rounds) == 1 else 3))
         assert (store.folder / "metrics.csv").read_text().count("\n") == len(again.history.rounds) + 1
         save(again, len(again.history.rounds) + 1, accuracy=0.1)
         RunStore(store.folder).load()

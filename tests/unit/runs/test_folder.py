@@ -6,7 +6,9 @@ import sys
 import pytest
 
 from fedlearn.config import RunConfig, config_from
-from fedlearn.runs.folder import RunFolder, environment, kept_settings
+from fedlearn.runs.environment import environment
+from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.settings import kept_settings
 from fedlearn.words.errors import SettingError, UsageError
 
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from fedlearn.runs import checkpoint
+from fedlearn.runs import checkpoint, files, memories, published
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.memories import FEWEST, MemoryFile, packed, unpacked
 from tests.unit.runs.test_checkpoint import record, state_of
@@ -44,9 +44,10 @@ class Nodes:
 def written(monkeypatch):
     """The lengths of all that is written."""
     sizes = []
-    for name in ("write_atomically", "write_from"):
-        real = getattr(checkpoint, name)
-        monkeypatch.setattr(checkpoint, name, lambda *given, real=real: (sizes.append(len(given[-1])), real(*given)))
+    for real in (files.write_atomically, files.write_from):
+        for module in (checkpoint, memories, published):
+            counted = lambda *given, real=real: (sizes.append(len(given[-1])), real(*given))  # noqa: E731
+            monkeypatch.setattr(module, real.__name__, counted)
     return sizes
 
 
@@ -102,4 +103,4 @@ def test_an_entry_that_is_cut_short_is_refused():
 
 def test_the_hash_is_that_of_all_that_was_appended():
     file = MemoryFile.of("x", b"abc", whole=3).plus(b"def")
-    assert (file.size, file.sha256) == (6, checkpoint.sha256(b"abcdef"))
+    assert (file.size, file.sha256) == (6, files.sha256(b"abcdef"))

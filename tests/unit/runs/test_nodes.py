@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fedlearn.runs.nodes import NODES, NodeTable, read_nodes
+from fedlearn.runs.names import NODES
+from fedlearn.runs.nodes import NodeTable, read_nodes
 
 
 def row(round_number, partition, **measured):

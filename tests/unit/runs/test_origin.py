@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 
-from fedlearn.runs.folder import RunFolder, environment
+from fedlearn.runs.environment import environment
+from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.origin import command_line, commit_of
 
 GIT = ("git", "-c", "user.name=nobody", "-c", "user.email=nobody@localhost", "-c", "commit.gpgsign=false")

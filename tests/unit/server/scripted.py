@@ -27,6 +27,7 @@ from server.exchange import Exchange
 from server.run import ServerRun
 from server.schedules import load_schedule, metrics_of
 from strategies.fedavg import FedAvg
+from tests.plain_reports import dense_report
 
 STATE = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "steps": np.array(4, np.int64)}
 
@@ -50,7 +51,7 @@ def honest_content(message: Message, partition_id: int, *, run_seed: int = 1) ->
     """The report that our own client would send, with as many examples as ten times its place."""
     state = wire.read_state(message.content)
     instruction = wire.read_instruction(message.content)
-    reply = wire.dense_report(message, trained(state, partition_id), {"train_loss": 0.5}, 10 * (partition_id + 1))
+    reply = dense_report(message, trained(state, partition_id), {"train_loss": 0.5}, 10 * (partition_id + 1))
     seed = report_seed(run_seed, round_number=instruction.round_number, node=partition_id)
     reply.content[wire.REPORT] = wire.report_record(instruction, partition_id=partition_id, seed=seed, sends="weights")
     wire.seal(reply.content)

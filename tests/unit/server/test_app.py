@@ -12,8 +12,9 @@ from fedlearn.models.loaded import traits
 from fedlearn.models.presets import settings_from
 from fedlearn.plugging.registry import load_reference
 from fedlearn.words.errors import SettingError
-from fedlearn.words.metrics import EPSILON, MAE, Metrics
-from server.app import _ToldLog, has_private_learner
+from fedlearn.words.metric import EPSILON, MAE
+from fedlearn.words.metrics import Metrics
+from server.app import _PrintingLog, has_private_learner
 
 PRIVATE = "tests.end_to_end.plugins.noisy_counts:NoisyCounts"
 UNKNOWN = "known_to_the_nodes_alone:Learner"
@@ -21,9 +22,7 @@ UNKNOWN = "known_to_the_nodes_alone:Learner"
 
 def exchange(learner, *, is_virtual):
     settings = to_flower(settings_from({"model.name": "linear", "data.dataset": "digits", "training.learner": learner}))
-    return SimpleNamespace(
-        is_virtual=is_virtual, compute=lambda what, state, each: [load_reference(what)(settings, state)]
-    )
+    return SimpleNamespace(is_virtual=is_virtual, ask=lambda what, kind: load_reference(what)(settings, {}))
 
 
 @pytest.mark.parametrize("is_virtual", [True, False])
@@ -40,7 +39,7 @@ def test_a_learner_that_the_nodes_of_a_network_alone_know_is_no_error():
 
 def test_the_line_of_a_round_on_a_network_says_what_epsilon_counts_in(tmp_path, capsys):
     metrics = Metrics((replace(EPSILON, note="spent; add or remove one record; unit: record; local noise"),), (MAE,))
-    with _ToldLog(tmp_path / "events.jsonl", None) as events:
+    with _PrintingLog(tmp_path / "events.jsonl", None) as events:
         events.write("started", metrics=metrics.to_plain())
         events.write("committed", round=1, reported=2, cohort=2, epsilon=1.0, mae=2.0, training_seconds=1.0)
     said = "epsilon=1.0000 (spent; add or remove one record; unit: record; local noise) mae=2.0000\n"

@@ -19,6 +19,7 @@ from fedlearn.words.state import Entries, layout_of
 from server.buffer import discounted
 from server.staleness import Staleness
 from strategies.fedavg import FedAvg
+from tests.plain_reports import dense_report
 from tests.unit.server.scripted import STATE, NetworkGrid, Node, honest_content
 
 SLOW, FAST = 35.0, 10.0  # seconds of a training; looks are half a second apart
@@ -31,7 +32,7 @@ def nodes_of(number, **changes):
 
 
 def too_far(message, node):
-    reply = wire.dense_report(message, {n: a + a.dtype.type(1000) for n, a in STATE.items()}, {}, 10)
+    reply = dense_report(message, {n: a + a.dtype.type(1000) for n, a in STATE.items()}, {}, 10)
     instruction = wire.read_instruction(message.content)
     seed = report_seed(1, round_number=instruction.round_number, node=node.partition_id)
     reply.content[wire.REPORT] = wire.report_record(
@@ -117,7 +118,7 @@ def test_weights_and_changes_make_the_same_model(scene, schedule):
         content = honest_content(message, node.partition_id)
         sent = wire.read_state(message.content)
         arrays = {name: np.full_like(array, change_of(node.partition_id)) for name, array in sent.items()}
-        reply = wire.dense_report(message, arrays, {"train_loss": 0.5}, 10 * change_of(node.partition_id))
+        reply = dense_report(message, arrays, {"train_loss": 0.5}, 10 * change_of(node.partition_id))
         instruction = wire.read_instruction(message.content)
         seed = report_seed(1, round_number=instruction.round_number, node=node.partition_id)
         reply.content[wire.REPORT] = wire.report_record(
@@ -223,7 +224,7 @@ def shrinking(message, node):
     state = wire.read_state(message.content)
     factor = 0.1**instruction.round_number
     arrays = {n: a + a.dtype.type(factor * (node.partition_id + 1)) for n, a in state.items()}
-    reply = wire.dense_report(message, arrays, {"train_loss": 0.5}, 10)
+    reply = dense_report(message, arrays, {"train_loss": 0.5}, 10)
     seed = report_seed(1, round_number=instruction.round_number, node=node.partition_id)
     reply.content[wire.REPORT] = wire.report_record(
         instruction, partition_id=node.partition_id, seed=seed, sends="weights"

@@ -1,11 +1,10 @@
-"""Arrays cross a network in boxes, and nobody but the grid and the node's mod notices."""
+"""Arrays cross a network in boxes, and only the grid and the client app notice."""
 
 from __future__ import annotations
 
 from flwr.app import ConfigRecord
 from flwr.superlink.grid import HttpGrid
 
-from client.mods import boxed
 from fedlearn import wire
 from server.grids import BoxingGrid, for_network
 from tests.unit.server.scripted import NetworkGrid, Node, answer, honest_content
@@ -20,7 +19,7 @@ class Boxed(BoxingGrid):
         self._grid._replies = self._opened(self._grid._replies)
 
     def _opened(self, replies):
-        """Have nodes read what is no instruction; these go through our client's mod."""
+        """Have nodes read what is no instruction; these go as our client does."""
 
         def to_opened(message, node):
             if message.metadata.message_type != "train":
@@ -35,7 +34,7 @@ def boxes_in(content):
 
 
 class BoxingNode(Node):
-    """Answers through our client's mod, and keeps what it was sent."""
+    """Answers as our client does, and keeps what it was sent."""
 
     def __init__(self, partition_id, spoil=None):
         super().__init__(partition_id, report=self._report)
@@ -44,7 +43,9 @@ class BoxingNode(Node):
 
     def _report(self, message, node):
         self.received += boxes_in(message.content)
-        reply = boxed(message, None, lambda m, _: answer(m, honest_content(m, self.partition_id)))
+        assert wire.unbox(message.content)
+        reply = answer(message, honest_content(message, self.partition_id))
+        wire.box(reply.content)
         if self.spoil:
             reply.content[wire.BOX] = ConfigRecord({wire.BOX: self.spoil})
         return [reply.content]
@@ -70,13 +71,6 @@ def test_a_report_in_a_box_that_does_not_open_is_refused(scene):
     run = scene(nodes, grid=Boxed, rounds={"quorum": 0.6}).run()
     assert list(run.reasons("refused")) == [11]
     assert run.store.history.rounds[0].reported == 2
-
-
-def test_a_node_boxes_its_report_only_for_a_server_that_boxes(scene):
-    nodes = {10 + i: BoxingNode(i) for i in range(3)}
-    run = scene(nodes, grid=NetworkGrid).run()
-    assert all(node.received == [] for node in nodes.values())
-    assert run.store.history.rounds[0].reported == 3
 
 
 def test_only_messages_that_cross_a_network_are_boxed(scene):

@@ -16,6 +16,7 @@ from server.gate import ReportGate
 from strategies.base import Step
 from strategies.fedavg import FedAvg
 from tests.oracles.cohorts import plan_for
+from tests.plain_reports import dense_report
 from tests.unit.server import scripted
 from tests.unit.server.scripted import Node, answer, honest_content
 
@@ -144,6 +145,6 @@ def test_flowers_own_loop_adds_up_the_parcels_too():
 
     strategy = Counting()
     (message,) = strategy.configure_train(1, wire.pack_arrays(scripted.STATE), ConfigRecord(), OneGrid())
-    reply = wire.dense_report(message, scripted.STATE, {}, 5, {"count": {"n": np.array([4.0])}})
+    reply = dense_report(message, scripted.STATE, {}, 5, {"count": {"n": np.array([4.0])}})
     strategy.aggregate_train(1, [answer(message, reply.content)])
     assert (strategy.answered, strategy.steps_made) == (4.0, 1)

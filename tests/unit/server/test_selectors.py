@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fedlearn.config import config_from
 from fedlearn.words.cohort import At
 from fedlearn.words.seeding import rng_for
-from server.selectors import SELECTORS, Heard, load_selector, remember, selector_memory
+from server.selectors import SELECTORS, Participation, load_selector, remember, selector_memory
 from server.selectors.oort import Oort
 from server.selectors.power_of_choice import PowerOfChoice
 from server.selectors.tiers import Tiers
@@ -30,7 +30,8 @@ def histories(draw):
     rounds = draw(st.lists(nodes, max_size=4))
     loss = st.none() | st.floats(0, 1e6)
     return [
-        [Heard(n, draw(st.integers(0, 50)), draw(loss), draw(st.none() | st.floats(0, 1e4))) for n in r] for r in rounds
+        [Participation(n, draw(st.integers(0, 50)), draw(loss), draw(st.none() | st.floats(0, 1e4))) for n in r]
+        for r in rounds
     ]
 
 
@@ -38,8 +39,8 @@ def histories(draw):
 @given(history=histories(), ready=st.sets(st.integers(0, CLIENTS - 1), min_size=1), data=st.data())
 def test_a_selector_draws_as_many_as_are_wanted_and_nobody_twice(name, history, ready, data):
     selector = made(name)
-    for number, heard in enumerate(history, start=1):
-        selector.learn(heard, number)
+    for number, took_part in enumerate(history, start=1):
+        selector.learn(took_part, number)
     count = data.draw(st.integers(1, len(ready)))
     drawn = selector.draw(np.array(sorted(ready)), count, At(len(history) + 1, 1))
     assert len({*drawn}) == len(drawn) == count
@@ -50,8 +51,8 @@ def test_a_selector_draws_as_many_as_are_wanted_and_nobody_twice(name, history, 
 @given(history=histories())
 def test_what_was_learned_is_all_that_a_draw_depends_on(name, history):
     first, again = made(name), made(name)
-    for number, heard in enumerate(history, start=1):
-        first.learn(heard, number)
+    for number, took_part in enumerate(history, start=1):
+        first.learn(took_part, number)
     others = {"momentum": np.ones(2)}
     assert remember(again, {**others, **selector_memory(first)}) == others
     at = At(len(history) + 1, 2)
@@ -67,27 +68,32 @@ def test_without_a_choice_nodes_are_drawn_uniformly_at_random(ready, attempt):
 
 def test_what_is_stored_grows_with_the_nodes_that_took_part():
     selector = PowerOfChoice(clients=1_000_000, seed=1)
-    selector.learn([Heard(999_999, 10, 0.5, None), Heard(7, 10, None, 2.0)], 1)
+    selector.learn([Participation(999_999, 10, 0.5, None), Participation(7, 10, None, 2.0)], 1)
     assert all(len(array) == 2 for array in selector_memory(selector).values())
 
 
 def test_power_of_choice_takes_the_largest_losses_and_whoever_is_new():
     selector = PowerOfChoice(clients=6, seed=1, candidates=2.0)
-    selector.learn([Heard(node, 10, loss, 1.0) for node, loss in enumerate([0.1, 0.9, 0.5, 0.7, 0.2])], 1)
+    selector.learn([Participation(node, 10, loss, 1.0) for node, loss in enumerate([0.1, 0.9, 0.5, 0.7, 0.2])], 1)
     assert {*selector.draw(np.arange(6), 3, At(2, 1))} == {1, 3, 5}
 
 
 def test_power_of_choice_draws_candidates_by_their_data():
     selector = PowerOfChoice(clients=2, seed=1, candidates=1.0)
-    selector.learn([Heard(0, 90, 1.0, 1.0), Heard(1, 10, 1.0, 1.0)], 1)
+    selector.learn([Participation(0, 90, 1.0, 1.0), Participation(1, 10, 1.0, 1.0)], 1)
     drawn = [selector.draw(np.arange(2), 1, At(number, 1))[0] for number in range(2, 1002)]
     assert np.mean(drawn) == pytest.approx(0.1, abs=0.03)
 
 
 def test_oort_values_loss_times_examples_and_slow_nodes_less():
     selector = Oort(clients=4, seed=1, preferred=0.5, alpha=2.0)
-    heard = [Heard(0, 10, 1.0, 1.0), Heard(1, 10, 3.0, 1.0), Heard(2, 10, 3.0, 2.0), Heard(3, 10, None, None)]
-    selector.learn(heard, 1)
+    took_part = [
+        Participation(0, 10, 1.0, 1.0),
+        Participation(1, 10, 3.0, 1.0),
+        Participation(2, 10, 3.0, 2.0),
+        Participation(3, 10, None, None),
+    ]
+    selector.learn(took_part, 1)
     utility = selector.utility(np.arange(4), 1)
     # Rewards 10, 30, 30, 0 of which the 95 % quantile is 30; median of the seconds 1.
     assert utility.tolist() == pytest.approx([1 / 3, 1.0, 0.25, 0.0])
@@ -95,16 +101,16 @@ def test_oort_values_loss_times_examples_and_slow_nodes_less():
 
 def test_oort_explores_less_and_less():
     selector = Oort(clients=CLIENTS, seed=1, explore=0.9, decay=0.5, least=0.2)
-    selector.learn([Heard(node, 10, 1.0, 1.0) for node in range(20)], 1)
+    selector.learn([Participation(node, 10, 1.0, 1.0) for node in range(20)], 1)
     new = [sum(node >= 20 for node in selector.draw(ALL, 10, At(number, 1))) for number in (1, 2, 3, 9)]
     assert new == [9, 4, 2, 2]
 
 
 def test_tiers_takes_nodes_of_one_speed_once_all_are_known():
     selector = Tiers(clients=CLIENTS, seed=1, tiers=4)
-    selector.learn([Heard(node, 10, 1.0, float(node)) for node in range(30)], 1)
+    selector.learn([Participation(node, 10, 1.0, float(node)) for node in range(30)], 1)
     assert {*selector.draw(ALL, 10, At(2, 1))} == {*range(30, 40)}
-    selector.learn([Heard(node, 10, 1.0, float(node)) for node in range(30, 40)], 2)
+    selector.learn([Participation(node, 10, 1.0, float(node)) for node in range(30, 40)], 2)
     tiers = [{node // 10 for node in selector.draw(ALL, 5, At(number, 1))} for number in range(3, 60)]
     assert all(len(tier) == 1 for tier in tiers)
     assert set.union(*tiers) == {0, 1, 2, 3}

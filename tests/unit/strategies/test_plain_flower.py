@@ -11,7 +11,7 @@ from safetensors.numpy import load as safetensors_load
 
 from fedlearn import wire
 from fedlearn.config.tables.reports import StrategySettings
-from fedlearn.runs.checkpoint import pack_state
+from fedlearn.runs.state_files import pack_state
 from fedlearn.words.errors import RunFailed, SettingError
 from fedlearn.words.state import Entries, Sends, UpdateKind, layout_of
 from server.grids import CohortGrid

@@ -47,7 +47,7 @@ from fedlearn.private_trees.sums.boosted import WIDTH
 from fedlearn.private_trees.sums.losses import UNIT, LogCosh, Logistic
 from fedlearn.private_trees.sums.turns import FIRST_SHARE, Released, Turns, TurnsModel, is_little
 from fedlearn.private_trees.sums.views import Views
-from fedlearn.words.cohort import needed_of
+from fedlearn.words.cohort import fewest_reports
 from fedlearn.words.errors import Refused, SettingError
 from fedlearn.words.metrics import PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR, Metrics
 from fedlearn.words.state import Array, ArraySpec, Layout, State, UpdateKind, layout_of
@@ -93,7 +93,9 @@ class SumsPlan:
     @classmethod
     def of(cls, config: RunConfig, *, first: float) -> SumsPlan:
         """Return the plan of a run."""
-        fewest = needed_of(config.rounds.quorum, needed_of(config.rounds.minimum_ready, config.goal_count))
+        fewest = fewest_reports(
+            quorum=config.rounds.quorum, minimum_ready=config.rounds.minimum_ready, goal=config.goal_count
+        )
         shares = fewest if config.privacy.trust == "distributed" else 1
         return cls(config.privacy.epsilon, config.rounds.total, shares, first, config.clients)
 

@@ -1,0 +1,117 @@
+"""What a node answers to an instruction: first in plain arrays, then as the codec sends it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from flwr.app import ArrayRecord, Message, RecordDict
+
+from client.discretion import is_private
+from client.learners.base import LocalFit
+from client.visit import Visit
+from fedlearn import flower, wire
+from fedlearn.compression import Codec, Payload, load_codec, parcel_codec
+from fedlearn.compression.residual import encode_with_residual
+from fedlearn.config import RunConfig, per_run
+from fedlearn.flower import Record
+from fedlearn.words.seeding import parcel_seed, report_seed
+from fedlearn.words.state import State, difference
+
+RESIDUAL = "residual"  # what the node's codec has lost so far and still owes, in the node's memory
+BEFORE = "residual-before"  # the same before the round of this number, of a private node
+ROUND = "residual-round"
+
+
+class Answer(NamedTuple):
+    """An answer before its codec.
+
+    Parameters
+    ----------
+    arrays
+        The node's new state; may share memory with the learner, until its next fit.
+    parcels
+        What the node sends beside its state: name -> named arrays.
+    others
+        All other records, by key: the metrics, and what a client mod has added.
+    """
+
+    arrays: State
+    parcels: Mapping[str, State]
+    others: Mapping[str, Record]
+
+    @classmethod
+    def of_fit(cls, fit: LocalFit) -> Answer:
+        """Return the answer that a fit is."""
+        return cls(fit.arrays, fit.parcels, {wire.METRICS: wire.metrics_record(fit.metrics, fit.num_examples)})
+
+    @classmethod
+    def in_records(cls, content: RecordDict) -> Answer:
+        """Return the answer in the records of a plain Flower client."""
+        others = {key: record for key, record in content.items() if not isinstance(record, ArrayRecord)}
+        parcels = {name: wire.unpack_arrays(record) for name, record in wire.parcels_of(content).items()}
+        return cls(wire.unpack_arrays(wire.state_record(content)), parcels, others)
+
+    def to_records(self) -> RecordDict:
+        """Return the answer as a plain Flower client gives it: dense arrays and metrics."""
+        parcels = {name: wire.pack_arrays(arrays) for name, arrays in self.parcels.items()}
+        records = {wire.ARRAYS: wire.pack_arrays(self.arrays), **self.others, **parcels}
+        return flower.filled(RecordDict(), records)
+
+
+def report(visit: Visit, answer: Answer) -> Message:
+    """Return the report of an answer: its arrays as the codec sends them, what our server checks it by, a checksum.
+
+    With ``send = "update"`` the change of the state travels in place of the state.
+    """
+    config, instruction = visit.config, visit.instruction
+    seed = report_seed(config.seed, round_number=instruction.round_number, node=visit.partition_id)
+    arrays = answer.arrays
+    if config.compression.send == "update":
+        arrays = {name: difference(array, visit.state[name]) for name, array in arrays.items()}
+    payload = _encoded(visit, arrays, seed=seed) if config.compression.codec != "identity" else arrays
+    codecs = wire.wanted_parcels(visit.content)
+    about = wire.report_record(instruction, partition_id=visit.partition_id, seed=seed, sends=config.compression.send)
+    records = {
+        wire.ARRAYS: wire.pack_arrays(payload),
+        **answer.others,
+        **{
+            name: wire.pack_arrays(_encoded_parcel(name, arrays, codecs.get(name, "identity"), seed))
+            for name, arrays in answer.parcels.items()
+        },
+        wire.REPORT: about,
+    }
+    content = flower.filled(RecordDict(), records)
+    wire.seal(content)
+    return Message(content, reply_to=visit.message)
+
+
+def _encoded(visit: Visit, arrays: State, *, seed: int) -> Payload:
+    """Return what travels; the node keeps what is lost, if the codec wants it."""
+    codec, memory = _codec(visit.config), visit.memory
+    if not codec.keeps_residual:
+        return codec.encode(arrays, seed=seed)
+    owed = _owed_before(visit) if is_private(visit.config) else memory.arrays.get(RESIDUAL, {})
+    payload, memory.arrays[RESIDUAL] = encode_with_residual(codec, arrays, owed, seed=seed)
+    return payload
+
+
+def _owed_before(visit: Visit) -> State:
+    """Return what a private node owed before a round, and remember it: asked again, it sends the same bytes again.
+
+    Its ledger gives the same answer in each attempt of a round, also after a kill, before which its memory was stored.
+    """
+    memory, round_number = visit.memory, str(visit.instruction.round_number)
+    if memory.texts.get(ROUND) != round_number:
+        memory.texts[ROUND], memory.arrays[BEFORE] = round_number, memory.arrays.get(RESIDUAL, {})
+    return memory.arrays.get(BEFORE, {})
+
+
+def _encoded_parcel(name: str, arrays: State, codec: str, seed: int) -> Payload:
+    """Return what travels of a parcel, by the codec that the server asked for."""
+    return parcel_codec(codec).encode(arrays, seed=parcel_seed(seed, name))
+
+
+@per_run
+def _codec(config: RunConfig) -> Codec:
+    return load_codec(config.compression)

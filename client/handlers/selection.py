@@ -1,0 +1,51 @@
+"""Selection as a node sees it: whether it is ready for a round, and that a round is over for it."""
+
+from __future__ import annotations
+
+from flwr.app import Message, RecordDict
+
+from client.discretion import Withheld, discreet, is_private
+from client.fits import learner_of
+from client.ledger import Purse
+from client.memory_file import memory_at_home
+from client.node import examples_of
+from client.policy import refused
+from client.visit import Visit
+from fedlearn import wire
+
+
+def ready(visit: Visit) -> Message:
+    """Say whether this node can take part in the round that is being selected.
+
+    A node that answers is not training, so whatever it was active in is over. What its policy refuses, it answers by
+    its word.
+    """
+    if word := refused(visit):
+        return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=word)
+    with discreet(visit), memory_at_home(visit):
+        visit.status.keep(visit.context, active=False)
+        return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=_why_not(visit))
+
+
+def _why_not(visit: Visit) -> str:
+    """Return why the node cannot take part; one whose examples are private does not even say that it has none."""
+    why_not = learner_of(visit.config).why_not(visit.memory)
+    if is_private(visit.config):
+        return why_not or _why_not_published(visit)
+    return "" if len(examples_of(visit)) else "it has no examples"
+
+
+def _why_not_published(visit: Visit) -> str:
+    """Return why a node of a private model has nothing to answer in the round that is being selected."""
+    asked = int(wire.read_config(visit.content).get("round_number", 1))  # type: ignore[arg-type]
+    try:
+        return Purse.of_round(visit, asked).why_not(asked)
+    except Withheld as refusal:
+        return str(refusal)
+
+
+def round_over(visit: Visit) -> Message:
+    """Note that a round is over for this node: rejected, late, refused or abandoned."""
+    why = str(wire.read_config(visit.content).get("why", ""))
+    visit.status.keep(visit.context, active=False, told=why)
+    return Message(RecordDict(), reply_to=visit.message)

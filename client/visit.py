@@ -1,0 +1,129 @@
+"""A visit: one message at one node, with all that is read once for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from flwr.app import Context, Message, RecordDict
+
+from client.memory import NodeMemory, NodeStatus, keep, memory_of
+from fedlearn import wire
+from fedlearn.config import RunConfig, from_flower, per_run
+from fedlearn.config.tables.running import DEVICE_SETTING
+from fedlearn.models.loaded import loaded
+from fedlearn.wire.downlink import Downlink
+from fedlearn.words.cohort import Instruction
+from fedlearn.words.errors import UsageError
+from fedlearn.words.state import State, layout_of
+
+DEVICE = "device"  # name of the node's own device in its node config
+
+
+@dataclass(eq=False)
+class Visit:
+    """One message at one node.
+
+    Parameters
+    ----------
+    message
+        What the server sent, its records out of their boxes.
+    context
+        Flower's context of the node.
+    config
+        The settings of the run, with the device of this node.
+    is_boxed
+        Whether the records came in boxes, so that the server can open boxes.
+    """
+
+    message: Message
+    context: Context
+    config: RunConfig
+    is_boxed: bool = False
+
+    @classmethod
+    def of(cls, message: Message, context: Context) -> Visit:
+        """Open the boxes and read the settings.
+
+        A real node computes on the device that its owner says, else on the CPU; a virtual node on that of the run.
+
+        Raises
+        ------
+        Refused
+            If a box holds something else than records.
+        """
+        settings, device = context.run_config, context.node_config.get(DEVICE, "cpu")
+        is_at_home = settings.get(DEVICE_SETTING) == device
+        config = from_flower(settings if is_at_home else at_home(settings, device))
+        return cls(message, context, config, wire.unbox(message.content))
+
+    @property
+    def content(self) -> RecordDict:
+        """The records of the message."""
+        return self.message.content
+
+    @cached_property
+    def partition_id(self) -> int:
+        """Which partition the node holds; it names the node in all random streams."""
+        try:
+            return int(self.context.node_config["partition-id"])
+        except (KeyError, ValueError):
+            raise UsageError(
+                "node-config partition-id is missing: start the node with partition-id=0 num-partitions=..."
+            ) from None
+
+    @property
+    def holds_own_data(self) -> bool:
+        """Whether the data folder of the node holds its own data, and no data of other nodes."""
+        return bool(self.context.node_config.get("own-data"))
+
+    @cached_property
+    def instruction(self) -> Instruction:
+        """Round, attempt and position of a training message."""
+        return wire.read_instruction(self.content)
+
+    @cached_property
+    def state(self) -> State:
+        """The state that a training message brings, decoded; read-only."""
+        return _downlink(self.config).state_in(self.content, round_number=self.instruction.round_number)
+
+    @cached_property
+    def memory(self) -> NodeMemory:
+        """What the node keeps from message to message; changed in place, stored by `keep_memory`."""
+        return memory_of(self.context)
+
+    def keep_memory(self) -> None:
+        """Store the memory as it is now."""
+        keep(self.context, self.memory)
+
+    def forget_memory(self) -> None:
+        """Drop what was changed in the memory since it was stored."""
+        self.__dict__.pop("memory", None)
+
+    @property
+    def status(self) -> NodeStatus:
+        """What the node is doing."""
+        return NodeStatus.of(self.context)
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Mark the node as active until its report is made; a node that fails stays active."""
+        before = self.status
+        before.keep(self.context, active=True)
+        yield
+        before.keep(self.context, active=False, rounds_trained=before.rounds_trained + 1)
+
+
+def at_home(run_config: Mapping[str, Any], device: Any = "cpu") -> dict[str, Any]:
+    """Return the settings of a run with the device of a node in place of the server's."""
+    return {**run_config, DEVICE_SETTING: device}
+
+
+@per_run
+def _downlink(config: RunConfig) -> Downlink:
+    if config.compression.downlink == "identity":
+        return Downlink.of(config, layout={})
+    return Downlink.of(config, layout=layout_of(loaded(config)[1].initial_state(seed=config.seed)))

@@ -1,0 +1,72 @@
+"""One run from its settings to its summary, as ``fedlearn simulate`` and `fedlearn.run` both make it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+from fedlearn.commands.shared import resumable
+from fedlearn.config import RunConfig
+from fedlearn.engine import ENGINES, load_engine
+from fedlearn.engine.embedded.forkserver import end
+from fedlearn.plugging.own_packages import claimed
+from fedlearn.plugging.registry import call_plugin
+from fedlearn.report.dashboard import beside
+from fedlearn.report.listeners import listened
+from fedlearn.runs.folder import RunFolder
+from fedlearn.runs.kept_objects import objects_kept
+from fedlearn.words.errors import RunFailed
+
+
+def run_once(
+    config: RunConfig,
+    *,
+    is_new: bool,
+    is_begun: bool = False,
+    log: Sequence[str] = (),
+    dashboard: str | None = None,
+    show: Callable[[Path], AbstractContextManager[None]] | None = None,
+    say: Callable[[str], None] = print,
+) -> RunFolder:
+    """Make a run, or go on with one; return its folder, which holds a summary.
+
+    Parameters
+    ----------
+    is_new
+        Whether the run is begun now: its folder is removed if nothing was stored in it.
+    is_begun
+        Whether the process that workers are forked from was begun before the settings were known: it is ended if the
+        engine forks no worker from it.
+    log
+        Names of listeners (``--log``).
+    dashboard
+        The address of a live page, which is served as long as the run goes on.
+    show
+        Shows the run with this event log as long as a block lasts.
+    say
+        Shows one line: where the live page is.
+
+    Raises
+    ------
+    FedlearnError
+        If the run failed, or was never started; `Interrupted` after Ctrl-C.
+    """
+    folder = RunFolder(Path(config.out))
+    with resumable(folder.path, is_new=is_new), objects_kept(config), ExitStack() as around:
+        engine = load_engine(config.engine.name)
+        if is_begun and not engine.forks:
+            end()
+        around.enter_context(listened(log, folder.events, config))
+        if url := around.enter_context(beside(folder.path, dashboard)):
+            say(f"live page: {url}")
+        if show is not None:
+            around.enter_context(show(folder.events))
+        with claimed():
+            if config.engine.name in ENGINES:
+                engine(config)
+            else:
+                call_plugin("engine.name", config.engine.name, engine, config)
+        if not folder.has_summary:
+            raise RunFailed(f"engine.name = {config.engine.name!r} has run, and left no summary in {folder.path}")
+    return folder

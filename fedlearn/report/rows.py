@@ -1,0 +1,102 @@
+"""Rows of numbers in files that anybody may have changed: metrics.csv and nodes.csv, as far as they can be read."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from fedlearn.runs.names import NODES
+from fedlearn.runs.reading import open_regular
+from fedlearn.words.errors import printable, said
+from fedlearn.words.metrics import COUNTS_IN
+
+LARGEST = 1e100  # beyond it, the distance of two numbers need not be one
+SMALLEST = 1 / LARGEST  # below it, a quotient need not be one
+MOST_COLUMNS = 200  # of metrics.csv
+MOST_NODE_BYTES = 1 << 24  # of nodes.csv, a row of which takes about a hundred
+LONGEST_COLUMN = 100  # letters of a column's name
+LONGEST_ROW = 1 << 16  # bytes of metrics.csv without a line's end
+
+Row = Mapping[str, float | None]
+
+
+def read_rows(path: Path, problems: list[str]) -> list[Row]:
+    """Return the rounds up to the first row that cannot be read."""
+    rows: list[Row] = []
+    try:
+        with open_regular(path) as file:
+            reader = csv.DictReader(_lines_of(file), strict=True)
+            _check_columns(reader.fieldnames or ())
+            for row in reader:
+                numbers = {name: text for name, text in row.items() if not str(name).endswith(COUNTS_IN)}
+                rows.append({printable(str(name)): _value(text) for name, text in numbers.items()})
+    except FileNotFoundError:
+        problems.append(f"{path.name} is missing: no round was committed")
+    except OSError as error:
+        problems.append(f"{path.name}: {error.strerror or error}")
+    except (ValueError, csv.Error) as error:
+        problems.append(f"{path.name} cannot be read beyond row {len(rows)}: {said(error)}")
+    return rows
+
+
+def node_rows(folder: Path) -> tuple[Sequence[Row], str]:
+    """Return what nodes.csv holds, and one line on what of it cannot be read; nothing where there is no file."""
+    try:
+        found = (folder / NODES).lstat()
+    except OSError:
+        return (), ""
+    return _node_rows(folder / NODES, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def _node_rows(path: Path, size: int, _changed: int) -> tuple[Sequence[Row], str]:
+    """Return the rows of one version of a file: a live page looks at it far more often than it changes."""
+    if size > MOST_NODE_BYTES:
+        return (), f"{path.name} is larger than the {MOST_NODE_BYTES} bytes that a page draws"
+    problems: list[str] = []
+    return tuple(read_rows(path, problems)), "".join(problems)
+
+
+def _lines_of(file: BinaryIO) -> Iterator[str]:
+    while line := file.readline(LONGEST_ROW):
+        if len(line) == LONGEST_ROW:
+            raise ValueError(f"a row has more than {LONGEST_ROW} bytes")
+        yield line.decode("utf-8")
+
+
+def _check_columns(names: Sequence[str]) -> None:
+    if len(names) > MOST_COLUMNS:
+        raise ValueError(f"it has {len(names)} columns, and {MOST_COLUMNS} are read")
+    if long := [name for name in names if len(name) > LONGEST_COLUMN]:
+        raise ValueError(f"a column's name has {len(long[0])} letters")
+
+
+def _value(text: Any) -> float | None:
+    """Return a cell as a number, None where it is empty.
+
+    >>> _value("0.25"), _value("")
+    (0.25, None)
+    """
+    if text == "":
+        return None
+    if not isinstance(text, str):
+        raise ValueError("it has another number of cells than the header")
+    return finite(float(text))
+
+
+def finite(value: object) -> float | None:
+    """Return a number as a float; None of everything else: NaN, infinity, and what no axis could hold.
+
+    What is next to nothing is zero.
+
+    >>> finite(2), finite("2"), finite(float("nan")), finite(True)
+    (2.0, None, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not abs(value) < LARGEST:  # nor is NaN
+        return None
+    return float(value) if abs(value) >= SMALLEST else 0.0

@@ -1,0 +1,124 @@
+"""The tables of runs, of points and of rounds: which columns they have, and what stands in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from fedlearn.report.numbers import (
+    number,
+    plain,
+    ratio,
+    ratio_spread,
+    seconds,
+    seconds_spread,
+    size,
+    size_spread,
+)
+from fedlearn.report.points import (
+    Measure,
+    Point,
+    best_value,
+    compression_ratio,
+    counts_in,
+    differing,
+    metrics_of,
+    seconds_of,
+    shown,
+)
+from fedlearn.report.stored import StoredRun
+from fedlearn.report.tables import Column, Table
+from fedlearn.words.metrics import COUNTS_IN
+
+SHA_SHOWN = 10  # digits of a SHA-256 on the page; files have all of them
+
+
+def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
+    """Return what a run comes to: the columns that all tables of runs share."""
+    metrics = metrics_of(runs)
+    measures: list[tuple[Column, Measure]] = []
+    for metric in metrics.results:
+        measures.append((Column(metric.name, metric.title, number), partial(StoredRun.latest, name=metric.name)))
+        if metric is metrics.headline:
+            column = Column(f"best_{metric.name}", f"best {metric.title}", number)
+            measures.append((column, partial(best_value, metric=metric)))
+    return [
+        *measures,
+        (Column("bytes_up", "uploaded", size, spread_form=size_spread), lambda run: run.total("bytes_up")),
+        (Column("compression_ratio", "smaller", ratio, spread_form=ratio_spread), compression_ratio),
+        (Column("bytes_down", "downloaded", size, spread_form=size_spread), lambda run: run.total("bytes_down")),
+        (Column("seconds", "time", seconds, spread_form=seconds_spread), seconds_of),
+    ]
+
+
+def _words_of_losses(runs: Sequence[StoredRun]) -> list[Column]:
+    """Return the column of what a privacy loss counts in, if any of the runs has one: no table says it without."""
+    loss = metrics_of(runs).privacy_loss
+    return [Column(f"{loss.name}{COUNTS_IN}", f"{loss.title} counts in", str, numeric=False)] if loss else []
+
+
+def runs_table(runs: Sequence[StoredRun]) -> Table:
+    """Return one row a run: the settings that tell it apart, and what came of it."""
+    names, measures = differing(runs), _measures(runs)
+    lost = [name for name in ("failed", "refused", "late") if any(run.total(name) for run in runs)]
+    said = _words_of_losses(runs)
+    columns = (
+        Column("run", "run", str, numeric=False),
+        *(Column(name, name.rpartition(".")[2], shown, numeric=False) for name in names),
+        *(column for column, _ in measures),
+        *said,
+        Column("rounds", "rounds", str),
+        *(Column(name, name, lambda value: f"{value:.0f}") for name in lost),
+        Column("status", "status", str, numeric=False),
+        Column("model_sha256", "SHA-256", lambda sha: sha[:SHA_SHOWN], numeric=False),
+    )
+    rows = [
+        (
+            run.name,
+            *(run.settings.get(name) for name in names),
+            *(measure(run) for _, measure in measures),
+            *(counts_in([run]) or None for _ in said),
+            len(run.rounds),
+            *(run.total(name) for name in lost),
+            run.status,
+            sha_of(run),
+        )
+        for run in runs
+    ]
+    return Table("runs", "Runs", columns, tuple(rows))
+
+
+def sha_of(run: StoredRun) -> str | None:
+    """Return the SHA-256 of the final model; None of a run that has not ended."""
+    return str(run.summary["model_sha256"]) if run.status != "unfinished" and "model_sha256" in run.summary else None
+
+
+def points_table(points: Sequence[Point]) -> Table:
+    """Return one row for each choice of settings: means over its seeds."""
+    runs = [run for point in points for run in point.runs]
+    measures, said = _measures(runs), _words_of_losses(runs)
+    columns = (
+        Column("point", "settings", str, numeric=False),
+        Column("seeds", "seeds", str),
+        *(c for c, _ in measures),
+        *said,
+    )
+    rows = [
+        (p.label, len(p.counted), *(p.spread(measure) for _, measure in measures), *(counts_in(p.runs) for _ in said))
+        for p in points
+    ]
+    return Table("points", "Means over seeds", columns, tuple(rows))
+
+
+def rounds_table(runs: Sequence[StoredRun]) -> Table:
+    """Return one row a run and round: all of metrics.csv."""
+    names = list(dict.fromkeys(name for run in runs for row in run.rounds for name in row))
+    of = metrics_of(runs).of
+    said = _words_of_losses(runs)
+    columns = (Column("run", "run", str, numeric=False), *(Column(name, of(name).title, str) for name in names), *said)
+    rows = [
+        (run.name, *(plain(row.get(name)) for name in names), *(counts_in([run]) for _ in said))
+        for run in runs
+        for row in run.rounds
+    ]
+    return Table("rounds", "Rounds", columns, tuple(rows))

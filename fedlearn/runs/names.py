@@ -1,0 +1,55 @@
+"""The names of the files in a run folder.
+
+```text
+runs/NAME/
+├── settings.toml             every setting, resolved; --config reads it back
+├── environment.json          versions and machine
+├── data.json                 what is public of the data: shape, classes, mean and deviation of the channels
+├── objects/                  code that was given as objects, from Python
+├── events.jsonl              every transition, one JSON object a line
+├── nodes.csv                 what each node did in each round
+├── metrics.csv               one row a committed round
+├── model.safetensors         the state after the latest round
+├── best.safetensors          the state after the best evaluated round
+├── checkpoint.json           what a stored round is made of, with the SHA-256 of each part and of itself
+├── checkpoint/               what a resume needs: state, strategy memory, node states, history.jsonl
+├── classes.json              results for each class, where the data have classes
+└── summary.json              results, when the run has ended
+```
+"""
+
+from __future__ import annotations
+
+import re
+
+SETTINGS = "settings.toml"
+ENVIRONMENT = "environment.json"
+DATA = "data.json"
+EVENTS = "events.jsonl"
+NODES = "nodes.csv"
+TABLE = "metrics.csv"
+MODEL = "model.safetensors"
+BEST = "best.safetensors"
+CHECKPOINT = "checkpoint.json"
+PARTS = "checkpoint"  # the folder of what a resume needs
+HISTORY = f"{PARTS}/history.jsonl"
+CLASSES = "classes.json"
+SUMMARY = "summary.json"
+
+STATE = re.compile(rf"{PARTS}/round-(\d{{6,}})\.state\.safetensors")
+NODE_STATES = re.compile(rf"{PARTS}/round-\d{{6,}}\.nodes")
+
+
+def state_name(round_number: int) -> str:
+    """Return the name of the file of the state after a round."""
+    return f"{PARTS}/round-{round_number:06d}.state.safetensors"
+
+
+def memory_name(round_number: int) -> str:
+    """Return the name of the file of what the strategy carries on from a round."""
+    return f"{PARTS}/round-{round_number:06d}.memory.safetensors"
+
+
+def nodes_name(round_number: int) -> str:
+    """Return the name of the file of what the nodes keep, if it was begun after a round."""
+    return f"{PARTS}/round-{round_number:06d}.nodes"

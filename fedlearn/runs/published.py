@@ -1,0 +1,111 @@
+"""What people read of a run: the latest model, the best one, and the table of rounds; written after each store."""
+
+from __future__ import annotations
+
+import csv
+import io
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from fedlearn.runs.files import write_atomically, write_from, write_together
+from fedlearn.runs.history import COLUMNS, History, RoundRecord
+from fedlearn.runs.names import BEST, MODEL, TABLE, state_name
+from fedlearn.runs.stored import Stored, read_part
+from fedlearn.words.errors import CheckpointError
+from fedlearn.words.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+
+class Published:
+    """The writer of these files.
+
+    Parameters
+    ----------
+    folder
+        The run folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._table_bytes = -1  # of metrics.csv as it was last written
+
+    def write(
+        self, model: bytes, best: bytes | None, history: History, new: Sequence[RoundRecord], metrics: Metrics
+    ) -> None:
+        """Write the latest model, the best one if it is given, and the table.
+
+        Parameters
+        ----------
+        model, best
+            Content of the files.
+        history
+            All rounds of the table.
+        new
+            The last of them, as many as are not in the table yet; with none given, the table is written anew.
+        metrics
+            The columns of the table.
+        """
+        write_together(self._folder, {MODEL: model} | ({} if best is None else {BEST: best}))
+        path, said = self._folder / TABLE, metrics.counts_in
+        columns = [*COLUMNS, *metrics.columns, *said]
+        is_ours = path.is_file() and not path.is_symlink() and path.stat().st_size == self._table_bytes
+        if new and is_ours:
+            rows = _as_csv(new, columns, said).encode()
+            write_from(path, self._table_bytes, rows)
+            self._table_bytes += len(rows)
+        else:
+            table = _as_csv(history.rounds, columns, said, header=True).encode()
+            write_atomically(path, table)
+            self._table_bytes = len(table)
+
+
+def check_best(folder: Path, stored: Stored) -> None:
+    """Refuse a file of the best state that is not the one that was written, unless the checkpoint holds that state.
+
+    A file that is missing is named in a warning.
+
+    Raises
+    ------
+    CheckpointError
+        Naming the file.
+    """
+    path, best, manifest = folder / BEST, stored.history.best, stored.manifest
+    if best is None or stored.holds_state(best.round_number) or not manifest.best_sha256:
+        return
+    if not path.exists():
+        log.warning("%s is missing: the best state so far, of round %d, is lost", path, best.round_number)
+        return
+    try:
+        read_part(folder, BEST, manifest.best_sha256, size=manifest.sizes.get(BEST))
+    except CheckpointError as error:
+        raise CheckpointError(f"{error}, or remove it to go on without the best state so far") from None
+
+
+def best_to_publish(folder: Path, stored: Stored) -> bytes | None:
+    """Return the best state as the checkpoint holds it; None if it does not, or the file of the best state is right."""
+    best = stored.history.best
+    if best is None or not stored.holds_state(best.round_number):
+        return None
+    name, manifest = state_name(best.round_number), stored.manifest
+    digest, size = manifest.files[name], manifest.sizes.get(name)
+    with suppress(CheckpointError):
+        read_part(folder, BEST, digest, size=size)
+        return None
+    return read_part(folder, name, digest, size=size)
+
+
+def _as_csv(
+    records: Iterable[RoundRecord], columns: list[str], said: Mapping[str, str], *, header: bool = False
+) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    if header:
+        writer.writeheader()
+    for record in records:
+        row: dict[str, Any] = {k: round(v, 6) if isinstance(v, float) else v for k, v in record.as_row().items()}
+        writer.writerow({**row, **said})
+    return text.getvalue()

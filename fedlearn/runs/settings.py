@@ -1,0 +1,49 @@
+"""The settings that a run keeps for good, and those that a resumed run may change."""
+
+from __future__ import annotations
+
+from fedlearn.config import RunConfig, to_flower
+from fedlearn.config.tables.running import DEVICE_SETTING, kind_of_device
+from fedlearn.data.partition_map import is_map
+from fedlearn.data.sources.paths import HUB, is_path
+from fedlearn.devices.files import is_file
+from fedlearn.models import model_spec
+from fedlearn.runs.manifest import Setting
+
+FREE_TO_CHANGE = (
+    "engine.name", "engine.workers", "engine.options", "out", "data.dir", "data.notice",
+    "rounds.total", "rounds.store_every", "evaluation.",
+)  # fmt: skip
+"""Settings that a resumed run may change: none of them changes the bytes of a committed round."""
+
+
+def kept_settings(config: RunConfig) -> dict[str, Setting]:
+    """Return the settings that a run has to keep: all but those that are free to change and places of files.
+
+    A study may be moved or copied: the content of its files is identified by the fingerprint of the data and by
+    ``devices.sha256``.
+    """
+    free = free_to_change(config)
+    return {
+        name: kept(name, value)
+        for name, value in to_flower(config).items()
+        if not name.startswith(free) and not is_place(name, value)
+    }
+
+
+def is_place(name: str, value: Setting) -> bool:
+    """Return whether a setting is the path of a file or folder that a run reads."""
+    if name == "data.dataset":
+        return is_path(str(value)) and not str(value).startswith(HUB)
+    return (name == "data.partition" and is_map(str(value))) or (name == "devices.name" and is_file(str(value)))
+
+
+def kept(name: str, value: Setting) -> Setting:
+    """Return the part of a setting that a run keeps: the kind of a device (``cuda:1`` -> ``cuda``), else the value."""
+    return kind_of_device(str(value)) if name == DEVICE_SETTING else value
+
+
+def free_to_change(config: RunConfig) -> tuple[str, ...]:
+    """Return the settings that a resumed run may change; not its number of rounds if they divide a privacy budget."""
+    divides = model_spec(config.model.name).is_planned
+    return tuple(name for name in FREE_TO_CHANGE if not (divides and name == "rounds.total"))

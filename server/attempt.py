@@ -1,0 +1,127 @@
+"""What the phases of one attempt at a round hand to one another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from flwr.app import Message
+
+from fedlearn.folding.fold import Sums, merge
+from fedlearn.words.cohort import Fate, Member, NodeReport, raised_alike
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The result of one selection window.
+
+    Parameters
+    ----------
+    ready
+        How many nodes said in time that they are ready.
+    cohort
+        The chosen nodes, sorted by partition id; empty where too few were ready, or the selector drew none.
+    why_not
+        Why the cohort is empty.
+    raised_alike
+        Whether all nodes that were asked have raised, and all the same.
+    """
+
+    ready: int
+    cohort: tuple[Member, ...]
+    why_not: str = ""
+    raised_alike: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The messages of an attempt and the members they go to, in the order of positions; their size in bytes."""
+
+    messages: Sequence[Message]
+    members: Sequence[Member]
+    bytes_down: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """The reports of a cohort, one for each member, in the order of positions, and the sums of their parcels.
+
+    `seconds` is how long each took from its instruction on, None of those that were late.
+    """
+
+    members: Sequence[Member]
+    reports: Sequence[NodeReport]
+    sums: Sums
+    seconds: Sequence[float | None] = ()
+
+    def count(self, fate: Fate) -> int:
+        """Return how many members met this fate."""
+        return Counter(report.fate for report in self.reports)[fate]
+
+    @property
+    def answered(self) -> frozenset[int]:
+        """The ids of the nodes that have sent a report, counted or not; the others have failed, or hang."""
+        fates = {member.node_id: report.fate for member, report in zip(self.members, self.reports, strict=True)}
+        return frozenset(node for node, fate in fates.items() if fate in (Fate.REPORTED, Fate.REFUSED))
+
+    @property
+    def raised_alike(self) -> bool:
+        """Whether every member's own code has raised, and all the same."""
+        return all(r.raised for r in self.reports) and raised_alike([report.reason for report in self.reports])
+
+    def joined(self, later: Reporting) -> Reporting:
+        """Return the reports of both cohorts; add the sums of `later` to these sums, in place."""
+        merge(self.sums, later.sums)
+        seconds = [*self.seconds, *later.seconds]
+        return Reporting([*self.members, *later.members], [*self.reports, *later.reports], self.sums, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class NotCommitted:
+    """An attempt that came to nothing; the state is as it was.
+
+    Parameters
+    ----------
+    reason
+        Why.
+    raised_alike
+        Whether all nodes that were asked have raised, and all the same: another attempt would end like this one.
+    is_judged_anew
+        The server had the wrong thing to compare the reports with, or nothing, and has learned better from them.
+    """
+
+    reason: str
+    raised_alike: bool = False
+    is_judged_anew: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """The results of selection and reporting.
+
+    Parameters
+    ----------
+    ready
+        How many nodes were ready.
+    selection_seconds, training_seconds
+        How long selection took, and configuration with reporting; in real time.
+    virtual
+        The same in virtual time, where there is any.
+    """
+
+    ready: int
+    reporting: Reporting
+    selection_seconds: float
+    training_seconds: float
+    virtual: tuple[float, float] = (0.0, 0.0)
+
+    def joined(self, later: Collected) -> Collected:
+        """Return both results as one; add the second's sums to the first's, in place."""
+        return Collected(
+            self.ready + later.ready,
+            self.reporting.joined(later.reporting),
+            self.selection_seconds + later.selection_seconds,
+            self.training_seconds + later.training_seconds,
+            (self.virtual[0] + later.virtual[0], self.virtual[1] + later.virtual[1]),
+        )

@@ -1,0 +1,78 @@
+"""What all schedules share: round after round, each tried until it is committed or its attempts are used up."""
+
+from __future__ import annotations
+
+from fedlearn.words.cohort import At
+from fedlearn.words.errors import RunFailed
+from server.attempt import NotCommitted
+from server.run import ServerRun
+
+LONGEST_BACKOFF = 60.0  # seconds
+
+
+class Attempts:
+    """Runs round after round, each until it is committed.
+
+    Parameters
+    ----------
+    run
+        What is run.
+    """
+
+    def __init__(self, run: ServerRun) -> None:
+        self.server = run
+
+    def run(self) -> None:
+        """Commit every round that is still to come.
+
+        Raises
+        ------
+        RunFailed
+            When a round has used up its attempts, or no node can ever report; what was committed before is stored, as
+            far as ``rounds.store_every`` says.
+        """
+        self.server.directory.fill()
+        for round_number in range(len(self.server.store.history.rounds) + 1, self.server.rounds.total + 1):
+            self._commit_round(round_number)
+        self.end()
+        self.server.late.refuse()
+        self.server.notices.clear()
+
+    def end(self) -> None:
+        """Do what is left to be done when all rounds are committed: nothing, where every attempt ends all it began."""
+
+    def _commit_round(self, round_number: int) -> None:
+        rounds, events = self.server.rounds, self.server.events
+        number, most = 1, rounds.max_attempts
+        while True:
+            at = At(round_number, number)
+            events.write("round-started", **at.where)
+            failed = self.attempt(at)
+            if failed is None:
+                return
+            if failed.raised_alike and not self.server.store.history.rounds:
+                raise RunFailed(f"every node fails alike, and none has ever reported: {failed.reason}")
+            if failed.is_judged_anew and most == rounds.max_attempts:
+                most += 1  # once in a round, and at once: it was no fault of the nodes whose reports were sound
+            elif number == most:
+                break
+            else:
+                pause = self.pause_before(number + 1)
+                events.write("backing-off", **at.where, seconds=pause)
+                self.server.clock.sleep(pause)
+            number += 1
+        raise RunFailed(
+            f"round {round_number} was tried {rounds.max_attempts} times (rounds.max_attempts) and never committed; "
+            f"last reason: {failed.reason}"
+        )
+
+    def pause_before(self, attempt: int) -> float:
+        """Return the seconds to wait before an attempt, from the second on: twice as many each time, at most a minute.
+
+        A schedule that waits otherwise, or not at all, overrides it.
+        """
+        return min(self.server.rounds.backoff * 2.0 ** (attempt - 2), LONGEST_BACKOFF)
+
+    def attempt(self, at: At) -> NotCommitted | None:
+        """Try a round once: commit it, or return why not."""
+        raise NotImplementedError
