@@ -18,7 +18,7 @@ from client.guards import guarded
 from client.guests import with_mods
 from client.handlers.evaluation import measured
 from client.learners.base import LocalFit, LocalTask
-from client.ledger import Purse
+from client.ledger import NodeBudget
 from client.node import examples_of, training_set
 from client.visit import Visit
 from fedlearn import flower, wire
@@ -57,7 +57,7 @@ def _learned(visit: Visit, state: State, content: RecordDict, made: LocalFit | N
     if not is_private(config):
         return Answer.of_fit(_fit(visit, state, task, made))
     learner_of(config).check(state)
-    published = Purse.of_round(visit, task.round_number).once(
+    published = NodeBudget.of_round(visit, task.round_number).once(
         state, task, lambda: flower.to_bytes(Answer.of_fit(_paid(config, state, task)).to_records())
     )
     return Answer.in_records(flower.from_bytes(published))
@@ -79,7 +79,7 @@ def task_of(visit: Visit, content: RecordDict) -> LocalTask:
 
 
 def _paid(config: RunConfig, state: State, task: LocalTask) -> LocalFit:
-    """Return the fit of a private node, which says nothing that its budget does not pay for."""
+    """Return the fit of a private node, without the metrics that its budget does not pay for."""
     fit = fits_of(config).fit(state, task)
     loss = loaded(config)[1].metrics.privacy_loss or EPSILON
     spent = {name: value for name, value in fit.metrics.items() if name == loss.name}
