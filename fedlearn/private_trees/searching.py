@@ -154,7 +154,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         is_secure = self.noise == "secure"
         accountant.spend(self.epsilon, what=f"the best of a secret number of runs, {2 + self.eta} times one of them",
                          is_secure=is_secure)  # fmt: skip
-        # Candidates, their number and the parts must stay unknown: with secure noise nobody can draw them again.
+        # Candidates, their number and the parts must stay secret: with secure noise they cannot be reproduced.
         rng = np.random.default_rng() if is_secure else np.random.default_rng(self.random_state)
         is_scored = self._scored(rows, rng)
         runs = number_of_runs(self.mean_runs, eta=self.eta, rng=rng)
