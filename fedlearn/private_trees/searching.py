@@ -230,8 +230,8 @@ def _merit(fitted: Any, X: Any, y: Any) -> NDArray[np.int64]:
     """Return (rows,) the score of each prediction, 0 .. UNIT; integers, so that their sum is exact."""
     if is_classifier(fitted):
         known = tuple(fitted.classes_.tolist())
-        said, true = (positions(np.asarray(labels), known) for labels in (fitted.predict(X), y))
-        return np.where((said == true) & (true != MISSING), UNIT, 0)
+        predicted, true = (positions(np.asarray(labels), known) for labels in (fitted.predict(X), y))
+        return np.where((predicted == true) & (true != MISSING), UNIT, 0)
     low, high = (float(end) for end in fitted.target_bounds)
     targets = numbers_of(y if hasattr(y, "iloc") else np.asarray(y), else_missing=True)
     error = np.abs(np.clip(targets, low, high) - fitted.predict(X)) / (high - low)
