@@ -15,7 +15,8 @@ from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.models.base import Evaluation
 from fedlearn.models.measuring import of_classes, of_numbers
 from fedlearn.plugging.options import options_for
-from fedlearn.private_trees.federated.models.sums import IntArray, SumsModel, table_of
+from fedlearn.private_trees.federated.models.sums import IntArray, SumsModel
+from fedlearn.private_trees.federated.models.tables import table_of
 from fedlearn.private_trees.sums.boosted import WIDTH
 from fedlearn.private_trees.sums.losses import UNIT, LogCosh, Logistic
 from fedlearn.private_trees.sums.turns import FIRST_SHARE, Turns, TurnsModel
