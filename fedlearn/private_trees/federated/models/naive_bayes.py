@@ -16,7 +16,7 @@ from fedlearn.plugging.options import options_for
 from fedlearn.private_trees.federated.models.sums import IntArray, SumsModel
 from fedlearn.private_trees.federated.models.tables import table_of, wrong_target
 from fedlearn.private_trees.sums.bayes import counts_of, starts_of, tables_of
-from fedlearn.private_trees.sums.turns import is_little
+from fedlearn.private_trees.sums.rounds import is_little
 from fedlearn.words.state import Array, State
 
 

@@ -39,7 +39,7 @@ from fedlearn.config import RunConfig
 from fedlearn.data.base import Examples, TableSchema
 from fedlearn.models.base import Evaluation
 from fedlearn.privacy.tails import largest_noise, largest_norm
-from fedlearn.private_trees.sums.turns import Released
+from fedlearn.private_trees.sums.cyclic import Released
 from fedlearn.private_trees.sums.views import Views
 from fedlearn.words.cohort import fewest_reports
 from fedlearn.words.errors import Refused
