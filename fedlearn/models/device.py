@@ -14,7 +14,7 @@ import warnings
 
 import torch
 
-from fedlearn.config.schema import DEVICE_SETTING
+from fedlearn.config.tables.running import DEVICE_SETTING
 from fedlearn.words.errors import SettingError
 
 CPU = torch.device("cpu")

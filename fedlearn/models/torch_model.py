@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from fedlearn.config import RunConfig
-from fedlearn.config.schema import Precision
+from fedlearn.config.tables.learning import Precision
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models.base import NOTHING, Evaluation
 from fedlearn.models.beside import Beside

@@ -428,7 +428,7 @@ MENDS = (
         "unit/privacy/test_accountant.py::test_a_sum_beyond_the_largest_float_exceeds_the_budget",
     ),
     Mend(
-        "N2", "fedlearn/config/schema.py",
+        "N2", "fedlearn/config/fields.py",
         "if isinstance(value, bool) and cls.model_fields", "if value is None and cls.model_fields",
         "unit/config/test_load.py::test_true_is_no_number",
     ),

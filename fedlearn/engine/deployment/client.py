@@ -27,7 +27,7 @@ from pathlib import Path
 from types import FrameType
 
 from fedlearn.config.policy import Policy
-from fedlearn.config.schema import DEVICE
+from fedlearn.config.tables.running import DEVICE
 from fedlearn.engine.deployment.claims import Claim, claim
 from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.processes import free_port
