@@ -257,7 +257,7 @@ with checked():
 @pytest.mark.parametrize("mode", [0o755, 0o1777, 0o777])
 @pytest.mark.parametrize("planted", [False, True])
 def test_two_users_of_one_folder_have_each_what_they_have_made(mode, planted, cache, home):
-    """Nobody takes what another one has made, or stumbles over folders of the right names."""
+    """No user takes a file that another user has made, or fails on folders of the right names."""
     if os.geteuid():
         pytest.skip("only root can be another user")
     cache.mkdir(parents=True)
