@@ -23,7 +23,7 @@ DATASETS = Registry(
 
 
 def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: str = "") -> Dataset:
-    """Return a data set.
+    """Return the data set that a name, a path or a reference names.
 
     Parameters
     ----------
