@@ -14,9 +14,9 @@ from client.visit import Visit
 from fedlearn.config import RunConfig, per_run
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import nothing_held_out
+from fedlearn.data.naming import is_path
 from fedlearn.data.partitioning import partition_table
 from fedlearn.data.partitions import PartitionTable, measured_on
-from fedlearn.data.sources.paths import is_path
 from fedlearn.models.loaded import dataset_of, loaded
 from fedlearn.words.cohort import needed_of
 from fedlearn.words.errors import SettingError, UsageError

@@ -34,7 +34,7 @@ from fedlearn.compression import is_ours
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.policy import SIMULATED, Policy
 from fedlearn.data.folder import data_folder
-from fedlearn.data.sources.paths import is_path
+from fedlearn.data.naming import is_path
 from fedlearn.models import MODELS
 from fedlearn.privacy import largest_loss
 from fedlearn.words.errors import UsageError

@@ -35,6 +35,18 @@ DATASETS = {
 }
 """Functions that load a data set."""
 
+DATA_READERS = {
+    "hub:": "fedlearn.data.sources.libraries:from_hf",
+    "folder": "fedlearn.data.sources.image_folder:from_folder",
+    "folder of .json": "fedlearn.data.sources.leaf:from_leaf",
+    ".csv": "fedlearn.data.sources.columns:from_table",
+    ".parquet": "fedlearn.data.sources.columns:from_table",
+    ".json": "fedlearn.data.sources.leaf:from_leaf",
+    ".npz": "fedlearn.data.sources.npz:from_npz",
+    ".toml": "fedlearn.data.tables:load_schema_file",
+}
+"""Functions that read a data set named by a path, by the kind of the path."""
+
 PARTITIONS = {
     "iid": "fedlearn.data.flower_partitioners:partitions",
     "dirichlet": "fedlearn.data.flower_partitioners:partitions",
