@@ -1,4 +1,4 @@
-"""Starts Ray or joins it, runs the server app in this process and the clients in actors, and leaves nothing behind."""
+"""Starts Ray or joins it, runs the server app in this process and the clients in actors, and ends the actors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedlearn.engine.virtual_time.setup import with_devices
 
 
 def run_on_ray(config: RunConfig, *, address: str, cpus: float, gpus: float) -> None:
-    """Run to the end; on any way out the actors are ended, and the cluster if it is ours.
+    """Run to the end; on any way out end the actors, and the cluster if it was started for the run.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def run_on_ray(config: RunConfig, *, address: str, cpus: float, gpus: float) -> 
     settings = to_flower(config)
     workers = config.engine.workers
     with connected(address, cpus=math.ceil(workers * cpus) or default_size()):
-        from fedlearn.engine.ray_runtime.actors import started  # it imports Ray, whose environment is set by then
+        from fedlearn.engine.ray_runtime.actors import started  # imports Ray, whose environment is set now
 
         actors = started(settings, at_most=min(workers or config.clients, config.clients), cpus=cpus, gpus=gpus)
         grid = RunnerGrid(actors, config.clients, settings)
