@@ -45,7 +45,7 @@ def connected(address: str, *, cpus: int) -> Iterator[None]:
     address
         HOST:PORT of a running cluster; empty starts one on this machine.
     cpus
-        Cores of this machine for a cluster that is started here.
+        Cores of this machine for a cluster that is started for the run.
     """
     where = _joined(address) if address else _started(cpus)
     with _signals_kept(), environment(**FOR_RAY | ({} if address else LOOPBACK)), where:

@@ -30,7 +30,7 @@ def run_on_ray(config: RunConfig, *, address: str, cpus: float, gpus: float) -> 
     settings = to_flower(config)
     workers = config.engine.workers
     with connected(address, cpus=math.ceil(workers * cpus) or default_size()):
-        from fedlearn.engine.ray_runtime.actors import started  # imports Ray, whose environment is set now
+        from fedlearn.engine.ray_runtime.actors import started  # it imports Ray, whose environment is set by then
 
         actors = started(settings, at_most=min(workers or config.clients, config.clients), cpus=cpus, gpus=gpus)
         grid = RunnerGrid(actors, config.clients, settings)

@@ -19,7 +19,8 @@ from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.node_calls import partition_of
 from fedlearn.models.loaded import initial_state
-from fedlearn.privacy.ledger import Ledger, bookings
+from fedlearn.privacy.bookings import bookings
+from fedlearn.privacy.ledger import Ledger
 from fedlearn.private_trees.federated.strategies.forest_union import ForestUnion
 from fedlearn.runs.ledgers import LedgerFile, names_in
 from fedlearn.words.cohort import Instruction
