@@ -18,7 +18,6 @@ from pydantic import ConfigDict, TypeAdapter
 
 import fedlearn.config.flower
 import fedlearn.folding.fold
-import fedlearn.folding.plan
 import fedlearn.plugging.options
 import fedlearn.plugging.registry
 import server.draws
@@ -68,7 +67,7 @@ CHEAPER = {
     (fedlearn.plugging.options, "_types_of"): lru_cache(fedlearn.plugging.options._types_of),
     (fedlearn.plugging.options, "TypeAdapter"): lambda kind, **_: _adapter(kind),
     **{(module, "load_reference"): lru_cache(fedlearn.plugging.registry.load_reference)
-       for module in (fedlearn.plugging.registry, fedlearn.folding.fold, fedlearn.folding.plan, server.exchange)},
+       for module in (fedlearn.plugging.registry, fedlearn.folding.fold, server.exchange)},
     (server.draws, "seeded_globals"): lambda seed, held=(): _Seeded(seed),  # of torch's and NumPy's nothing is drawn
 }  # fmt: skip
 """Parts that take time and find no mistake, replaced: so the server looks for answers ten times less often."""
