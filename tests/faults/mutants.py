@@ -36,7 +36,7 @@ for seed, lines in found_in(0, {most}, most=1):
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One mistake: in a file, what stands there, once, and what does where it is made."""
+    """One mistake: a file, a text that stands in it once, and the text that replaces it."""
 
     name: str
     file: str

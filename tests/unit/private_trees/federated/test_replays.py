@@ -1,4 +1,4 @@
-"""What a node of a private model sends, on the tape."""
+"""Replays of all that a node of a private model sends."""
 
 from __future__ import annotations
 
