@@ -221,7 +221,7 @@ def test_f1_log_of_which_hardly_anything_is_events_is_given_up(make_run, line):
     os.truncate(path, 1 << 40)
     begin = time.monotonic()
     (problem,) = [problem for problem in read_run("hostile", hostile).problems if "events.jsonl" in problem]
-    assert problem.endswith(" bytes of it are no events: nothing more of it is read")
+    assert problem.endswith(" bytes of it are no events: the rest is not read")
     page_beside(make_run("sound"), hostile)
     assert time.monotonic() - begin < 20
 

@@ -18,8 +18,8 @@ from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.embedded.worker import work
 from fedlearn.engine.inline import InlineGrid
+from fedlearn.engine.node_calls import handled
 from fedlearn.engine.ray_runtime.grid import RunnerDied, RunnerGrid
-from fedlearn.engine.virtual_nodes import handled
 
 collect_ignore = ["plugins"]
 
