@@ -1,4 +1,4 @@
-"""What every model of sums keeps: a report is private by itself or a share, any layout but its own is refused."""
+"""The contract of every model of sums: a report is private by itself or a share, another layout is refused."""
 
 from __future__ import annotations
 

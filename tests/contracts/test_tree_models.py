@@ -1,4 +1,4 @@
-"""What every tree model of the table keeps: any schema will do, what nodes send passes its own gate."""
+"""The contract of every tree model: any schema will do, honest reports pass its own gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the printed random forest really gives: less than it claims by counts, more with every row by drawn labels."""
+"""The printed random forest's real loss: less than it claims by counts, more with every row by drawn labels."""
 
 from __future__ import annotations
 

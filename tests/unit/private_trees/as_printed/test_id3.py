@@ -1,4 +1,4 @@
-"""What the printed accounting of ID3 on incomplete data really gives: no epsilon, or a little more than it says."""
+"""The printed ID3's real loss on incomplete data: no epsilon, or a little more than it says."""
 
 from __future__ import annotations
 
