@@ -14,7 +14,7 @@ import typer
 
 from tests.adversary.mends import A_FEDERATION, SUMS, Mend, needed
 
-APP, LEDGER, PURSE = "unit/client/test_app.py", "unit/privacy/test_ledger.py", "unit/client/test_ledger.py"
+APP, LEDGER, BUDGET = "unit/client/test_app.py", "unit/privacy/test_ledger.py", "unit/client/test_ledger.py"
 ACCOUNT, SPENDING, RELAY = (
     f"unit/{name}.py"
     for name in ("privacy/test_accountant", "server/test_spending", "private_trees/numbers/test_relay")
@@ -25,7 +25,7 @@ NUMBERS, CLASSES = (
 )
 NETWORK = "end_to_end/test_ledger_on_a_network.py::test_a_run_submitted_again_or_by_a_hostile_server_costs_nothing_more"
 DRAWING, TABLE = "unit/data/test_drawing.py", "unit/client/test_own_table.py"
-HOSTILE = f"{PURSE}::test_what_a_hostile_server_asks_is_refused_by_a_word_and_costs_nothing"
+HOSTILE = f"{BUDGET}::test_what_a_hostile_server_asks_is_refused_by_a_word_and_costs_nothing"
 
 CELLS = "unit/private_trees/test_hostile_cells.py"
 UNREADABLE = "    except Exception as error:\n        raise _withheld(DATA_UNREADABLE, error) from None"
@@ -43,7 +43,7 @@ LEAKS = (
     Mend(
         "1", "client/ledger.py",
         "        return self._ledger.once(booking, answer, budget=self.budget)", "        return answer()",
-        f"{PURSE}::test_under_flowers_own_loop_with_evaluation_the_ledgers_hold_what_was_seen",
+        f"{BUDGET}::test_under_flowers_own_loop_with_evaluation_the_ledgers_hold_what_was_seen",
     ),
     Mend(
         "2", "client/discretion.py",
@@ -63,7 +63,7 @@ LEAKS = (
     Mend(
         "3", "client/ledger.py",
         'MATTERS = {"clients",', 'MATTERS = {"out", "clients",',
-        f"{PURSE}::test_a_question_that_comes_again_gets_the_same_bytes_at_no_cost",
+        f"{BUDGET}::test_a_question_that_comes_again_gets_the_same_bytes_at_no_cost",
     ),
     Mend(
         "3", "client/policy.py",
@@ -233,18 +233,18 @@ LEAKS = (
         "16", "client/ledger.py",
         "if len(training_set(visit)) < policy.least_records:",
         'if len(__import__("client.node").node.examples_of(visit)) < policy.least_records:',
-        f"{PURSE}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
+        f"{BUDGET}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
     ),
     Mend(
         "16", "client/policy.py",
         "    if config.data.options and policy.least_records:", "    if policy is None:",
-        f"{PURSE}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
+        f"{BUDGET}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
     ),
     Mend(
         "17", "client/policy.py",
         "return visit.context.node_config.get(SIMULATED) is not True",
         'return bool(visit.context.node_config.keys() - {"partition-id", "num-partitions", "device", SIMULATED})',
-        f"{PURSE}::test_a_real_node_without_a_ledger_refuses_distributed_noise_too",
+        f"{BUDGET}::test_a_real_node_without_a_ledger_refuses_distributed_noise_too",
     ),
     Mend(
         "17", "fedlearn/engine/node_calls.py",
@@ -255,7 +255,7 @@ LEAKS = (
         "18", "client/ledger.py",
         'str(node_config.get("data-name", ""))',
         'str(node_config.get("data-name", "")) + f"-{visit.partition_id}"',
-        f"{PURSE}::test_shares_of_one_table_pay_from_one_ledger",
+        f"{BUDGET}::test_shares_of_one_table_pay_from_one_ledger",
     ),
     Mend(
         "19", "fedlearn/words/metrics.py",
@@ -291,22 +291,22 @@ LEAKS = (
         "21", "client/policy.py",
         "config.client.mods or names_code(config):",
         'config.client.mods or ":" in config.data.dataset + config.data.partition:',
-        f"{PURSE}::test_code_that_a_server_names_is_not_even_imported",
+        f"{BUDGET}::test_code_that_a_server_names_is_not_even_imported",
     ),
     Mend(
         "21", "client/policy.py",
         "if isinstance(value, str) and setting not in PLAIN", 'if setting.rpartition(".")[2] in ("name", "codec")',
-        f"{PURSE}::test_every_setting_that_is_no_plain_text_is_taken_for_one_that_may_name_code",
+        f"{BUDGET}::test_every_setting_that_is_no_plain_text_is_taken_for_one_that_may_name_code",
     ),
     Mend(
         "21", "client/policy.py",
         '("" if _asks_ours(visit) else CODE_NOT_ALLOWED)', '""',
-        f"{PURSE}::test_a_message_names_no_code_either",
+        f"{BUDGET}::test_a_message_names_no_code_either",
     ),
     Mend(
         "22", "fedlearn/privacy/ledger.py",
         "len(bookings(entries)) < self._most_questions and not", "not",
-        f"{PURSE}::test_a_server_asks_no_more_questions_than_the_owner_allows_however_little_they_cost",
+        f"{BUDGET}::test_a_server_asks_no_more_questions_than_the_owner_allows_however_little_they_cost",
     ),
     Mend(
         "22", "fedlearn/runs/ledgers.py",
