@@ -167,8 +167,8 @@ class _Worker:
 
         Nodes that the run trains together are run together, unless they are to run alone.
         """
-        trained = messages[0].message_type == MessageType.TRAIN
-        together = self._many is not None and trained and not alone and len(messages) > 1
+        several = len(messages) > 1 and messages[0].message_type == MessageType.TRAIN  # none, where all have died
+        together = self._many is not None and several and not alone
         run = self._run_together if together else partial(self._run_one_by_one, places=places)
         for message, content, before, (reply, after) in run(messages):
             if any(now < least for now, least in zip(_limits(), self._limits, strict=True)):
