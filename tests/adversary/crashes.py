@@ -41,7 +41,7 @@ from fedlearn.commands.shared import run_settings
 from fedlearn.config import config_from
 from fedlearn.engine import inline
 from fedlearn.engine.apps import load_client_app, load_server_app
-from fedlearn.engine.virtual_nodes import context_of, partition_of
+from fedlearn.engine.handling import context_of, partition_of
 from fedlearn.privacy.ledger import Ledger, Publication, bookings
 from fedlearn.runs.log import EventTail
 from fedlearn.runs.manifest import Manifest

@@ -30,7 +30,8 @@ from client.app import app as client_app
 from fedlearn import flower, wire
 from fedlearn.compression import CODECS, load_codec, parcel_codec
 from fedlearn.config import config_from, from_flower, to_flower
-from fedlearn.engine.virtual_nodes import PromptNodes, handled, run_node
+from fedlearn.engine.handling import handled, run_node
+from fedlearn.engine.virtual_nodes import PromptNodes
 from fedlearn.folding import STATE, Fold, FoldPlan, ParcelPlan, Verdict
 from fedlearn.models import MODELS
 from fedlearn.models.loaded import initial_state, loaded

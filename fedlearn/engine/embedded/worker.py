@@ -41,7 +41,7 @@ from fedlearn.engine.embedded.tasks import (
     PackedRecord,
     Task,
 )
-from fedlearn.engine.virtual_nodes import ClientCall, run_node, run_nodes
+from fedlearn.engine.handling import ClientCall, run_node, run_nodes
 from fedlearn.folding import Fold, Sums
 from fedlearn.plugging import objects
 from fedlearn.plugging.registry import load_reference
@@ -163,9 +163,9 @@ class _Worker:
     def _replies(
         self, messages: Sequence[PackedMessage], places: Sequence[int], kept: dict[int, bytes], *, alone: bool = False
     ) -> Iterator[tuple[RecordDict, Message]]:
-        """Yield what each node was sent, and its reply; put what a node keeps into `kept` if that has changed.
+        """Yield the content sent to each node, and the node's reply; put changed memories into `kept`.
 
-        Nodes that the run trains together are run together, unless they are to run alone.
+        Nodes that the run trains together are run together, unless they are to run `alone`.
         """
         several = len(messages) > 1 and messages[0].message_type == MessageType.TRAIN  # none, where all have died
         together = self._many is not None and several and not alone
@@ -235,7 +235,7 @@ class _Worker:
 
 
 def _received(packed: PackedMessage, content: RecordDict) -> Message:
-    """Return the message with this content, which stays as it is."""
+    """Return the message with a copy of this content."""
     return flower.received(
         content.copy(), node_id=packed.node_id, message_type=packed.message_type,
         message_id=packed.message_id, ttl=packed.ttl,

@@ -20,8 +20,8 @@ from fedlearn import flower
 from fedlearn.config import from_flower
 from fedlearn.config.schema import EngineSettings
 from fedlearn.engine.apps import load_client_app
+from fedlearn.engine.handling import ClientCall, handled
 from fedlearn.engine.ray_runtime.grid import RunnerDied
-from fedlearn.engine.virtual_nodes import ClientCall, handled
 from fedlearn.models.loaded import loaded
 from fedlearn.plugging import objects
 from fedlearn.words.errors import FedlearnError, RunFailed, UsageError

@@ -17,8 +17,8 @@ from fedlearn.config.load import setting_names
 from fedlearn.config.names import field_of
 from fedlearn.config.policy import Policy
 from fedlearn.engine.apps import load_client_app
+from fedlearn.engine.handling import partition_of
 from fedlearn.engine.inline import InlineGrid
-from fedlearn.engine.virtual_nodes import partition_of
 from fedlearn.models.loaded import initial_state
 from fedlearn.privacy.ledger import Ledger, bookings
 from fedlearn.private_trees.federated.strategies.forest_union import ForestUnion

@@ -17,9 +17,9 @@ from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.embedded.worker import work
+from fedlearn.engine.handling import handled
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.ray_runtime.grid import RunnerDied, RunnerGrid
-from fedlearn.engine.virtual_nodes import handled
 
 collect_ignore = ["plugins"]
 
