@@ -1,1 +1,1 @@
-"""What the papers on private trees print, beside what ours do."""
+"""Experiments on private trees: the papers' printed results beside ours."""

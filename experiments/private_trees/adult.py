@@ -10,14 +10,13 @@ of them that make the classes equal in number, so that guessing gives 50 %. Clas
 (``WEIGHTS``; ``--unweighted`` for none: then most leaves of the natural 3 to 1 mixture say "<=50K" and all methods
 stay lower on a balanced test).
 
-Beside our methods stand the paper's as printed (``printed-id3``, ``printed-forest``:
-`fedlearn.private_trees.as_printed`), which do not keep their epsilon, and the levels that its figures' text gives
-(``PRINTED``). The paper's figures 3 and 4 vary
-the number of *test* rows, which changes no expectation; ours vary the records that are trained on, as its figures
-1 and 2 do.
+Our methods are compared with the paper's as printed (``printed-id3``, ``printed-forest``:
+`fedlearn.private_trees.as_printed`), which do not keep their epsilon, and with the levels that the text of its figures
+gives (``PRINTED``). The paper's figures 3 and 4 vary the number of *test* rows, which changes no expectation; ours vary
+the number of training records, as its figures 1 and 2 do.
 
-Noise is seeded: this measures, it protects nobody. What is done is in ``results.csv``; a second call does only what
-is missing.
+Noise is seeded: the runs measure, and give no privacy. Finished runs are in ``results.csv``; a second call does the
+missing ones.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ from fedlearn.runs.files import write_atomically
 FEATURES = ("workclass", "education", "relationship", "race", "sex", "native_country")
 CLASSES = ("<=50K", ">50K")
 WEIGHTS = {"<=50K": 1 / 3, ">50K": 1.0}  # declared: about a quarter of the adults earned more
-SHAPE: dict[str, Any] = {"max_depth": 2, "leaf": "label"}  # the papers' trees publish labels; not what ships
-EPSILON = 0.1  # of the figures over size and missing rate
+SHAPE: dict[str, Any] = {"max_depth": 2, "leaf": "label"}  # the papers' trees publish labels; not our defaults
+EPSILON = 0.1  # in the figures over size and missing rate
 SIZES = (1000, 2000, 5000, 10000, 15000, 20000, 24000)
 RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
@@ -69,7 +68,7 @@ TITLES = {
     "6": "10 % missing, exponential, by budget",
     "edprf": "natural test rows, complete data, by budget",
 }
-# What the text of the paper says of its figures: words, and the range that they give; it prints no table.
+# The paper's words about its figures, and the range that they give; it prints no table.
 PRINTED: dict[str, dict[str, tuple[str, tuple[float, float] | None]]] = {
     "1": {"id3 laplace": ("55 to 60", (55, 60)), "id3 exponential": ("65 to 73", (65, 73)),
           "id3 exact": ("20 to 30 above Laplace", None)},
@@ -80,7 +79,7 @@ PRINTED: dict[str, dict[str, tuple[str, tuple[float, float] | None]]] = {
     "6": {"id3 exponential drop": ("55 to 72", (55, 72)), "id3 exponential wp": ("59 to 75", (59, 75)),
           "forest exponential drop": ("68 to 76", (68, 76)), "forest exponential wp": ("68 to 79", (68, 79))},
 }  # fmt: skip
-AXES = {"5": "rate", "6": "epsilon", "edprf": "epsilon"}  # the others: size
+AXES = {"5": "rate", "6": "epsilon", "edprf": "epsilon"}  # the other figures: size
 WORDS = {
     "size": "records trained on",
     "rate": "share of values that are missing",
@@ -90,12 +89,12 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Run:
-    """One fit: where it stands and what is fitted."""
+    """One fit: its figure, its point on the axis, its method."""
 
     figure: str
     method: str
     size: int
-    rate: float  # of missing values
+    rate: float  # share of missing values
     epsilon: float
     repeat: int
 
@@ -112,7 +111,7 @@ class Data:
 
 
 def load(folder: Path) -> Data:
-    """Return the complete rows, none of them for testing; the categories are those of the file, which are published."""
+    """Return the complete rows, all for training; the categories are the published ones of the file."""
     columns = parquet.read_table(folder / "adult.parquet", columns=[*FEATURES, "income"]).to_pydict()
     complete = [row for row in zip(*columns.values(), strict=True) if None not in row]
     categories = [sorted({value for value in columns[name] if value is not None}) for name in FEATURES]
@@ -138,7 +137,7 @@ def prepare(whole: Data, run: Run) -> Data:
 
 
 def estimator(run: Run, sizes: tuple[int, ...], weights: dict[str, float] | None) -> Any:
-    """Return what the method's name says: kind, mechanism, treatment of missing values."""
+    """Return the estimator of a method's name: kind, mechanism, treatment of missing values."""
     kind, mechanism, missing = [*run.method.split(), "drop"][:3]
     epsilon = math.inf if mechanism == "exact" else run.epsilon
     declared: dict[str, Any] = {"categories": sizes, "classes": [0, 1], "noise": "seeded", "random_state": run.repeat}
@@ -176,13 +175,13 @@ def runs(*, quick: bool, repeats: int) -> Iterator[Run]:
     grids.append(("edprf", names, [(24000, 0.0, epsilon) for epsilon in epsilons]))
     for figure, methods, points in grids:
         for size, rate, epsilon in points:
-            for repeat in range(repeats):  # methods in turn, so that timings are interleaved
+            for repeat in range(repeats):  # methods one after another, so that timings are interleaved
                 for method in methods:
                     yield Run(figure, method, size, rate, epsilon, repeat)
 
 
 def all_of(mechanism: str) -> list[str]:
-    """Return ID3 and forest, ours and as printed, each with incomplete records left out and divided."""
+    """Return the names of ID3 and forest, ours and printed, with incomplete records left out, and divided."""
     kinds = ("id3", "forest", "printed-id3", "printed-forest")
     return [f"{kind} {mechanism} {missing}" for kind in kinds for missing in ("drop", "wp")]
 
@@ -215,7 +214,7 @@ class Neighbor:
         return result["accuracy"], result["seconds"]
 
     def close(self) -> None:
-        """Let the process end."""
+        """End the process."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
@@ -231,7 +230,7 @@ def fit_ours(run: Run, data: Data, weights: dict[str, float] | None) -> tuple[fl
 
 
 def results_of(stored: StoredRows) -> dict[Run, tuple[float, float]]:
-    """Return what is stored: accuracy and seconds of each run."""
+    """Return accuracy and seconds of each stored run."""
     return {
         Run(r["figure"], r["method"], int(r["size"]), float(r["rate"]), float(r["epsilon"]), int(r["repeat"])): (
             float(r["accuracy"]),
@@ -244,7 +243,7 @@ def results_of(stored: StoredRows) -> dict[Run, tuple[float, float]]:
 def measure(
     options: argparse.Namespace, stored: StoredRows, fit_theirs: Callable[..., tuple[float, float]] | None
 ) -> None:
-    """Do what is not stored yet, one line a run, written at once."""
+    """Do the runs that are not stored yet; each is stored at once, as one line."""
     whole = load(options.data_dir)
     done = results_of(stored)
     weights = None if options.unweighted else WEIGHTS
@@ -260,7 +259,7 @@ def measure(
 
 
 def curves(done: dict[Run, tuple[float, float]], figure: str) -> dict[str, dict[float, list[tuple[float, float]]]]:
-    """Return for each method and each point of the figure's axis what the repeats gave."""
+    """Return the results of the repeats, by method and point of the figure's axis."""
     found: dict[str, dict[float, list[tuple[float, float]]]] = {}
     for run, result in done.items():
         if run.figure == figure:
@@ -272,7 +271,7 @@ def curves(done: dict[Run, tuple[float, float]], figure: str) -> dict[str, dict[
 def table_of(done: dict[Run, tuple[float, float]], figure: str) -> Table:
     """Return mean accuracy in % and its spread: a row for each method, a column for each point of the axis.
 
-    Behind them stands what the paper's text says.
+    The last column has the words of the paper.
     """
     table = curves(done, figure)
     points = sorted({point for by_point in table.values() for point in by_point})
@@ -313,12 +312,12 @@ def draw(done: dict[Run, tuple[float, float]], figure: str, out: Path) -> None:
 
 
 def ours_of(method: str) -> str:
-    """Return our method that a printed one is compared with."""
+    """Return our counterpart of a printed method."""
     return method.removeprefix("printed-")
 
 
 def losses(whole: Data) -> Table:
-    """Return what the printed methods really give away where they claim `EPSILON`, complete data and test rows."""
+    """Return the true privacy loss of the printed methods that claim `EPSILON`, on complete data and all test rows."""
     rows = []
     for kind in ("printed-id3", "printed-forest"):
         for mechanism in ("laplace", "exponential"):

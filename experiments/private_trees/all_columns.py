@@ -1,16 +1,16 @@
-"""Private classification on all columns of Adult, and on a data set that nobody has tuned on, beside others' methods.
+"""Private classification on all columns of Adult, and on a data set not used for tuning, beside other libraries.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.all_columns
     FEDLEARN_DATA=... python -m experiments.private_trees.all_columns --diffprivlib-python PYTHON --ebm-python PYTHON
 
 *Adult*: the fourteen columns, incomplete rows included. A fifth of the rows, drawn by ``HELD_OUT``, was never used for
-choosing anything, and is what is tested on. *Fair*: the survey of 6,366 women of Fair 1978 as statsmodels ships it (it
-is read through the interpreter of ``--ebm-python``), target: any affair; a fifth is held out likewise. It was chosen
-before any estimator had seen it, and no default was changed after looking. Bounds and categories are declared, by what
-the columns mean.
+any choice, and is the test set. *Fair*: the survey of 6,366 women of Fair 1978 as statsmodels ships it (it is read
+through the interpreter of ``--ebm-python``), target: any affair; a fifth is held out likewise. It was chosen before any
+estimator was fitted on it, and no default was changed afterwards. Bounds and categories are declared from the meaning
+of the columns.
 
-Every fit has a noise of its own; shipped defaults everywhere. Noise of ours is seeded: this measures, it protects
-nobody. What is done is in ``--out``; a second call does only what is missing.
+Every fit has noise of its own, and the library's defaults. Our noise is seeded: the runs measure, and give no privacy.
+Finished fits are in ``--out``; a second call does the missing ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from experiments.private_trees.stored_rows import StoredRows
 from fedlearn.private_trees import DPBoostingClassifier, DPNaiveBayes, PermuteAndFlipForest
 from fedlearn.report.tables import Table
 
-HELD_OUT = 20240613  # draws the rows that nothing was chosen on
+HELD_OUT = 20240613  # seed of the test rows
 EPSILONS = (0.1, 1.0, 4.0)
 SEEDS = 5
 ADULT_BOUNDS = {
@@ -77,13 +77,13 @@ class Data:
 
     @property
     def declared(self) -> dict[str, Any]:
-        """What our estimators are told."""
+        """Declared parameters of our estimators."""
         pairs = list(zip(self.low.tolist(), self.high.tolist(), strict=True))
         return {"bounds": pairs, "categories": [int(size) or None for size in self.sizes], "classes": [0, 1]}
 
 
 def adult(folder: Path) -> Data:
-    """Return all columns of Adult; the categories are those of the file, which are published."""
+    """Return all columns of Adult; the categories are the published ones of the file."""
     table = parquet.read_table(folder / "adult.parquet").to_pydict()
     y = np.array([">" in income for income in table.pop("income")], np.int64)
     columns, sizes, low, high = [], [], [], []
@@ -136,7 +136,7 @@ EBM = ("DP-EBM, delta 1e-6", "DP-EBM, delta 1e-6, rate 0.1")
 
 
 def fit_ours(method: str, data: Data, epsilon: float, seed: int) -> Result:
-    """Return what an estimator of this process gives."""
+    """Return the result of an estimator of this process."""
     model = made(method, data, epsilon, seed)
     began = time.perf_counter()
     model.fit(data.X, data.y)
@@ -147,7 +147,7 @@ def fit_ours(method: str, data: Data, epsilon: float, seed: int) -> Result:
 
 
 class Rival:
-    """Others' methods in a process of their own (see ``rivals``)."""
+    """Methods of other libraries, in a process of their own (see ``rivals``)."""
 
     def __init__(self, python: str) -> None:
         script = Path(__file__).with_name("rivals.py")
@@ -167,7 +167,7 @@ class Rival:
         return answer
 
     def fit(self, method: str, data: Data, epsilon: float, seed: int) -> Result:
-        """Return what a method of theirs gives."""
+        """Return the result of a method of the other process."""
         with tempfile.NamedTemporaryFile(suffix=".npz") as file:
             np.savez(file, **vars(data))
             file.flush()
@@ -184,7 +184,7 @@ class Rival:
 
 
 def measure(options: argparse.Namespace, stored: StoredRows) -> None:
-    """Do what is not stored yet, one line a fit, methods in turn so that timings are interleaved."""
+    """Do the fits that are not stored yet, one line each, methods one after another so that timings are interleaved."""
     rivals = {
         methods: Rival(python)
         for methods, python in ((DIFFPRIVLIB, options.diffprivlib_python), (EBM, options.ebm_python))

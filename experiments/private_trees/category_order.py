@@ -3,9 +3,10 @@
     FEDLEARN_DATA=... python -m experiments.private_trees.category_order [--seeds 5] [--rows inner|test]
 
 Adult's age and hours per week are predicted from all other columns, of which seven have three or more categories.
-``inner``: fitted on four fifths of the rows that `all_columns` trains on, judged on the others: by these the share of
-epsilon for the orders was chosen (`fedlearn.private_trees.numbers.ordering`). ``test``: fitted on all of these, judged
-on the rows held out there. Mean absolute error in years and hours; noise is seeded: this measures, it protects nobody.
+``inner``: fitted on four fifths of the training rows of `all_columns`, judged on the last fifth; the share of epsilon
+for the orders was chosen by these (`fedlearn.private_trees.numbers.ordering`). ``test``: fitted on all training rows of
+`all_columns`, judged on its test rows. Mean absolute error in years and hours. Noise is seeded: the runs measure, and
+give no privacy.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 
     FEDLEARN_DATA=... python -m experiments.private_trees.federated --out runs/dp_federated.csv [--task adult] [--quick]
 
-Each row of the CSV is one run of ``python -m fedlearn.simulate`` with these settings and its defaults otherwise, on
-the inline engine and in this process (engines change nothing of a result); rows that are there are not run again.
-Errors are those on the fixed held-out rows. A seed changes shards, noise, and the order of turns. Beside the CSV are
-written ``*.TASK.table.csv`` and ``*.TASK.tex`` (mean and standard deviation over the seeds) and the figure.
+Each row of the CSV is one run of ``python -m fedlearn.simulate`` with these settings and its defaults otherwise, on the
+inline engine in this process (engines do not change results); stored rows are not run again. Errors are on the fixed
+held-out rows. A seed changes shards, noise, and the order of a relay's nodes. Beside the CSV are written
+``*.TASK.table.csv`` and ``*.TASK.tex`` (mean and standard deviation over the seeds) and the figure.
 
-Shards: ``even`` are random parts of equal size. ``dirichlet`` gives away each tenth of the targets (each class) by
-shares drawn from Dirichlet(0.3): nodes differ in size and in what they see. ``one-sided`` gives each node two tenths of
-the targets, or one class: sizes are alike, but no node sees the whole.
+Shards: ``even`` are random parts of equal size. ``dirichlet`` divides each tenth of the targets (each class) by shares
+drawn from Dirichlet(0.3): nodes differ in size and in distribution. ``one-sided`` gives each node two tenths of the
+targets, or one class: sizes are alike, but no node sees the whole.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fedlearn.runs.folder import RunFolder
 
 CLIENTS = (25, 100)
 EPSILONS = (0.25, 1.0, 4.0, 8.0)
-MEASURED = {  # column -> key of the run's summary; empty where a model has no such metric
+MEASURED = {  # column -> key of the run's summary; empty if a model has no such metric
     "mae": "mae",
     "mae_scaled": "mae_scaled",
     "accuracy": "accuracy",
@@ -52,9 +52,9 @@ class Task:
     """A data set with the models that are compared on it."""
 
     models: tuple[str, ...]
-    metric: str  # the column that is drawn and tabled
+    metric: str  # the column of tables and figures
     words: str
-    nodes_see: int  # one-sided shards: tenths of the targets, or classes, that a node sees
+    nodes_see: int  # one-sided shards: tenths of the targets, or classes, of a node
 
     def shards(self) -> dict[str, dict[str, Any]]:
         """Return the settings of each kind of shards."""
@@ -73,13 +73,13 @@ TASKS = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run: what distinguishes it from the others."""
+    """One run, by the settings that distinguish it."""
 
     task: str
     model: str
     clients: int
     shards: str
-    epsilon: float  # of each node, for the whole run
+    epsilon: float  # budget of each node for the whole run
     seed: int
 
     def settings(self, out: str) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def run(cell: Cell) -> dict[str, Any]:
 
 
 def cell_of(row: dict[str, str]) -> Cell:
-    """Return what a stored row is of."""
+    """Return the cell of a stored row."""
     return Cell(row["task"], row["model"], int(row["clients"]), row["shards"], float(row["epsilon"]), int(row["seed"]))
 
 
@@ -210,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def report(path: Path, rows: Sequence[dict[str, str]], name: str) -> None:
-    """Print, write and draw what the runs of a task gave."""
+    """Print, write and draw the results of a task."""
     task, setups = TASKS[name], gathered(rows)
     table = wide_table(setups, task)
     table.show()

@@ -31,7 +31,7 @@ Scores = Mapping[tuple[str, int], Score]  # (column, trees)
 
 
 def cell_of(column: str, trees: int, repeat: int, reading: str) -> Cell:
-    """Return one cross-validation of a curve; scikit-learn's has no epsilon and no reading."""
+    """Return one cross-validation of a curve; scikit-learn's curve has no epsilon and no reading."""
     if column in SKLEARN_COLUMNS:
         return Cell(column, math.inf, repeat, trees, "-", 0.0)
     return Cell(column, EPSILON, repeat, trees, reading, 0.0 if reading == "literal" else CHOICE_RATE)
@@ -43,7 +43,7 @@ def best_of(column: str, scores: Scores) -> int:
 
 
 def rivals_of(column: str, scores: Scores, *, repeats: int) -> list[int]:
-    """Return the numbers of trees that this many repeats cannot tell from the best one: within two standard errors."""
+    """Return the numbers of trees within two standard errors of the best, for this many repeats."""
     best = scores[column, best_of(column, scores)]
     rivals = []
     for (name, trees), score in sorted(scores.items()):

@@ -1,11 +1,11 @@
-"""Seconds and peak memory of one fit on a table of which most values are missing.
+"""Seconds and peak memory of one fit on a table with mostly missing values.
 
     python -m experiments.private_trees.missing_speed [--rows 100000] [--missing 0.7] [--epsilon 8] [--columns 8]
         [--repeats 3]
 
-Fits in turn, medians and ranges, and of the processor time the median. Each estimator is fitted in a process of its
-own, which has fitted a small table before (numba has compiled or read its cache then). Peak memory is that of the whole
-process, imports included. Rows are made: uniform numbers, and a target that follows the first two.
+Fits are interleaved; printed are medians and ranges, and the median processor time. Each estimator is fitted in a
+process of its own, after a fit on a small table, which makes numba compile or read its cache. Peak memory is that of
+the whole process, imports included. Rows are made: uniform numbers, and a target that follows the first two.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def main() -> None:
 def measured(
     name: str, noise: str, rows: int, missing: float, epsilon: float, columns: int
 ) -> tuple[float, float, float, int, float]:
-    """Return seconds of a fit, those of the processor, peak memory in GB, depth, and the error on complete rows."""
+    """Return wall and processor seconds of a fit, peak memory in GB, depth, and the error on complete rows."""
     declared = {**BOUNDS, "epsilon": epsilon, "noise": noise, "random_state": 0}
     FITS[name](**declared).fit(*made(2000, missing, columns, seed=1))
     X, y = made(rows, missing, columns, seed=2)

@@ -1,4 +1,4 @@
-"""What table 3 and figure 2 of the DP regression paper share: its data, its seven methods, its printed numbers.
+"""Data, seven methods and printed numbers of the DP regression paper, for its table 3 and figure 2.
 
 Source: Vu, Nguyen 2020, HCMUE Journal of Science 17(12), 2251-2261. California Housing, 20,640 rows in file order,
 10-fold cross-validation without shuffling, mean absolute error of the target scaled to [0, 1].
@@ -84,11 +84,11 @@ class Cell:
     """One cross-validation of one method."""
 
     column: str
-    epsilon: float  # infinite for scikit-learn's columns, which have none
+    epsilon: float  # infinite for scikit-learn's columns, which have no epsilon
     repeat: int  # from 1
     trees: int = TREES  # of a forest
     reading: str = "fitted"  # of the DP trees
-    rate: float = CHOICE_RATE  # choice_rate of the fitted reading; 0 where there is none
+    rate: float = CHOICE_RATE  # choice_rate of the fitted reading; 0 for the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Results:
     Parameters
     ----------
     path
-        The CSV file; made with its folder if it does not exist. Cells that are not whole are dropped.
+        The CSV file; made with its folder if it does not exist. Incomplete cells are dropped.
     """
 
     FIELDS = ("column", "epsilon", "trees", "reading", "rate", "repeat", "seed", "fold", "mae", "seconds")
@@ -209,7 +209,7 @@ class Results:
         path.with_suffix(".new").replace(path)
 
     def errors_of(self, cell: Cell, X: Floats, y: Floats) -> list[float]:
-        """Return the folds' errors of a cell, from the file if they are there."""
+        """Return the folds' errors of a cell, from the file if it has them."""
         key = self._key(cell)
         if key not in self._errors:
             began = time.perf_counter()
@@ -221,7 +221,7 @@ class Results:
         return self._errors[key]
 
     def score_of(self, column: str, epsilon: float) -> Score | None:
-        """Return the score over all stored repeats of a cell of Table 3, or None; nothing is run.
+        """Return the score over all stored repeats of a cell of Table 3, or None; runs nothing.
 
         Trees of the paper: the fitted reading with its choice rate, 25 trees to a forest.
         """

@@ -1,11 +1,11 @@
-"""The search for the shape of `DPRandomForestClassifier` by epsilon, records and columns, and what it is worth.
+"""The search for the shape of `DPRandomForestClassifier` by epsilon, records and columns, and its test.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.random_forest_rule --rows inner
     FEDLEARN_DATA=... python -m experiments.private_trees.random_forest_rule --rows test --seeds 5
 
-``inner``: all shapes, on the rows that `all_columns` trains on, judged by 2000 of them that are not fitted on.
-``test``: the rule's shape beside the one before it (depth 3, 10 trees), judged by the rows that `all_columns` holds
-out. Columns as in `classifier_rule`. Cross-entropy decides; noise is seeded: this measures, it protects nobody.
+``inner``: all shapes, on the training rows of `all_columns`, of which 2000 are held out to judge. ``test``: the rule's
+shape beside the former default (depth 3, 10 trees), on the test rows of `all_columns`. Columns as in `classifier_rule`.
+Cross-entropy decides. Noise is seeded: the runs measure, and give no privacy.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Table 3's folds, epsilons and error for the rigorous regressors, by the library's defaults: one CSV line per cell.
+"""The rigorous regressors, with the library's defaults, on the folds and epsilons of Table 3: one CSV line per cell.
 
     python -m experiments.private_trees.regression --data-dir DATA --out dp_regression.csv [--models forest relay]
 
 A cell is (model, epsilon, repeat, fold); cells that the file already has are not run again. Folds are the regression
-paper's: ten, contiguous, in file order. The error is the mean absolute error on the target scaled to [0, 1]. Bounds
-are declared here, once, from what the columns mean; the scaling of the error is that of the target's bounds.
+paper's: ten, contiguous, in file order. The error is the mean absolute error on the target scaled to [0, 1]. Bounds are
+declared in this file, from the meaning of the columns; the target's bounds scale the error.
 """
 
 from __future__ import annotations

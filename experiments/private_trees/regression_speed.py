@@ -34,7 +34,7 @@ def main() -> None:
     for rows in options.rows:
         X, y = made(frame[list(BOUNDS)].to_numpy(np.float64), frame[TARGET].to_numpy(np.float64), rows)
         declared: dict[str, Any] = {"bounds": list(BOUNDS.values()), "target_bounds": TARGET_BOUNDS, "random_state": 0}
-        warm = DPRegressionForest(noise="seeded", **declared).fit(X, y)  # compiles, and says how deep
+        warm = DPRegressionForest(noise="seeded", **declared).fit(X, y)  # compiles, and gives the depth
         fits = {
             "forest, seeded": DPRegressionForest(noise="seeded", **declared),
             "forest, secure": DPRegressionForest(**declared),

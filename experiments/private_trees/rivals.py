@@ -1,4 +1,4 @@
-r"""Fits others' private classifiers on request; runs in environments of its own, as each wants other versions.
+r"""Fits private classifiers of other libraries on request, in environments of their own, as each needs other versions.
 
     python -m venv ~/diffprivlib
     ~/diffprivlib/bin/pip install diffprivlib==0.6.6 scikit-learn==1.5.2
@@ -46,7 +46,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def one_hot(data: dict[str, Any]) -> Any:
-    """Return what maps rows to numbers in [0, 1] and indicators of categories."""
+    """Return a function that maps rows to numbers in [0, 1] and indicators of categories."""
     sizes, low, high = data["sizes"], data["low"], data["high"]
 
     def seen(X: Any) -> Any:
@@ -62,13 +62,13 @@ def one_hot(data: dict[str, Any]) -> Any:
 
 
 def as_numbers(data: dict[str, Any]) -> Any:
-    """Return what maps rows to numbers in [0, 1], codes of categories as well; missing values to 0."""
+    """Return a function that maps rows, codes of categories included, to numbers in [0, 1]; missing values to 0."""
     low, high = data["low"], data["high"]
     return lambda X: np.nan_to_num((X - low) / (high - low)).clip(0, 1)
 
 
 def logistic_regression(data: dict[str, Any], epsilon: float, seed: int, seen: Any = as_numbers) -> tuple[Any, Any]:
-    """Return diffprivlib's; the norm of a row is at most the root of the number of columns."""
+    """Return diffprivlib's logistic regression; the norm of a row is at most the root of the number of columns."""
     kind = import_module("diffprivlib.models").LogisticRegression
     norm = float(np.sqrt(len(data["sizes"])))
     return seen(data), kind(epsilon=epsilon, data_norm=norm, max_iter=500, random_state=seed)

@@ -1,4 +1,4 @@
-"""Results in a CSV file, one row written at once: a killed experiment goes on where it was."""
+"""Results in a CSV file, one row written at once: a killed experiment continues from its last row."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 
 class StoredRows:
-    """The rows of a CSV file, as text; a last row that a kill has torn is dropped.
+    """The rows of a CSV file, as text; a last row torn by a kill is dropped.
 
     Parameters
     ----------
     path
-        The file; made with its folder where there is none.
+        The file; created with its folder if it does not exist.
     columns
-        Its columns; a file with others is refused.
+        Its columns; a file with other columns is refused.
     """
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:

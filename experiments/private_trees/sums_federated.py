@@ -3,16 +3,15 @@
     FEDLEARN_DATA=... python -m experiments.private_trees.sums_federated --out runs/sums.csv [--task california]
 
 *adult*: whole runs of ``python -m fedlearn.simulate`` with the settings of `Cell.settings` and the defaults otherwise,
-on the inline engine in this process; accuracy on the fixed fifth of the rows that is held out. Beside it the same model
-where one node has all records, and the estimator of `fedlearn.private_trees`, whose boosting chooses its partitions, on
-the same rows.
+on the inline engine in this process; accuracy on the fixed fifth of the rows that is held out. It is compared, on the
+same rows, with the same model on one node that has all records, and with the estimator of `fedlearn.private_trees`,
+whose boosting chooses its partitions.
 
 *california*: the paper's ten contiguous folds, scaled error as in `regression`; nodes are random even parts of the
-training rows. What runs do by messages is done by calls here (`federated`): nodes count and add noise by the learner,
-and what they send is added up.
+training rows. Direct calls take the place of messages (`federated`): nodes count and add noise by the learner, and
+their reports are added up.
 
-A seed changes shards and noise. Noise is seeded: this measures, it protects nobody. Rows that are in the CSV are not
-run again.
+A seed changes shards and noise. Noise is seeded: the runs measure, and give no privacy. Stored rows are not run again.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ FOLDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One measurement: what distinguishes it from the others."""
+    """One measurement, by the settings that distinguish it."""
 
     task: str
     model: str
@@ -83,7 +82,7 @@ COLUMNS = (*(field.name for field in fields(Cell)), "score", "rounds", "seconds"
 
 
 def cells(task: str, seeds: int) -> Iterator[Cell]:
-    """Yield all that is measured of a task, seed after seed, so that an early stop leaves whole tables."""
+    """Yield all measurements of a task, seed after seed, so that an early stop leaves whole tables."""
     for seed in range(1, seeds + 1):
         if task == "adult":
             for model in ("dp-boosting", "dp-naive-bayes"):
@@ -144,7 +143,7 @@ def of_california(cell: Cell) -> tuple[float, int]:
 
 
 def declared_of(schema: TableSchema) -> dict[str, Any]:
-    """Return what a schema declares, as parameters of an estimator."""
+    """Return the declaration of a schema, as parameters of an estimator."""
     numeric = len(schema.bounds)
     categories = {numeric + i: len(words) for i, words in enumerate(schema.categories.values())}
     return {"bounds": dict(enumerate(schema.bounds.values())), "categories": categories}

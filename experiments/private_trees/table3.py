@@ -3,7 +3,7 @@
     FEDLEARN_DATA=... python -m experiments.private_trees.table3 --out runs/dp_table3.csv [--quick] [--reading READING]
 
 Seven methods, epsilon 0.25 to 64, unshuffled 10-fold cross-validation on California Housing, mean absolute error of the
-scaled target. Every cross-validation is kept in the CSV, so a killed run goes on where it was. Beside it are written
+scaled target. Every cross-validation is kept in the CSV, so a killed run continues from there. Beside it are written
 ``*.table.csv`` (each cell, ours and printed), ``*.tex``, ``*.png`` and ``*.svg``, with the reading in their names.
 """
 
@@ -131,7 +131,7 @@ def draw(out: Path, scores: Scores) -> None:
 
 
 def run(results: Results, options: argparse.Namespace, *, show: Callable[[list[tuple[str, float]]], Places]) -> Scores:
-    """Return the score of every cell, running those that the file does not hold."""
+    """Return the score of every cell; runs the cells that the file does not have."""
     X, y = load_california(options.data_dir)
     epsilons = QUICK_EPSILONS if options.quick else EPSILONS
     scores = {}

@@ -1,17 +1,17 @@
-"""Table 3's forests as printed and reproduced, and beside them what keeps its epsilon: rigorous trees, and the relay.
+"""Table 3's forests as printed and reproduced, beside estimators that keep their epsilon: rigorous trees and the relay.
 
     python -m experiments.private_trees.table3 --out runs/dp_table3.csv --repeats 10
     python -m experiments.private_trees.regression --out runs/dp_regression.csv --models tree forest --repeats 2
     python -m experiments.private_trees.regression --out runs/dp_regression.csv --models relay --repeats 8
     python -m experiments.private_trees.table3_rigorous --table3 runs/dp_table3.csv --regression runs/dp_regression.csv
 
-Nothing is fitted here: every number is the mean over all repeats in the two files, in brackets the standard deviation
-over the ten folds (the mean of it over the repeats). The folds are the same, and so is the scale, since the declared
-bounds of the target are the smallest and largest value that the data hold. Beside the second file are written
-``*.beside.csv`` and ``*.beside.tex``.
+This module fits nothing: every number is the mean over all repeats in the two files, in brackets the standard deviation
+over the ten folds (its mean over the repeats). The folds are the same, and so is the scale, since the declared bounds
+of the target are its smallest and largest value in the data. Beside the second file are written ``*.beside.csv`` and
+``*.beside.tex``.
 
-Epsilon does not mean the same in all columns. Printed and reproduced: the paper's own count, which is not what a
-record loses (``fedlearn/private_trees/README.md``). Rigorous columns: pure epsilon, add or remove one record.
+Epsilon has different meanings in the columns. Printed and reproduced: the paper's own count, which is not the loss of a
+record (``fedlearn/private_trees/README.md``). Rigorous columns: pure epsilon, add or remove one record.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def rigorous(path: Path) -> dict[tuple[str, float], Score]:
 
 
 def lines_of(table3: Path, regression: Path, *, seed: int) -> dict[float, Line]:
-    """Return the table, epsilon by epsilon; what a file does not hold is NaN."""
+    """Return the table, epsilon by epsilon; NaN for missing cells."""
     reproduced, ours = Results(table3, seed=seed), rigorous(regression)
     lines: dict[float, Line] = {}
     for row, epsilon in enumerate(EPSILONS):
@@ -106,7 +106,7 @@ def not_better(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table, write it, and say where a rigorous column is not better than the printed ones."""
+    """Print and write the table, and the cells in which a rigorous column is not better than the printed ones."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--table3", type=Path, default=Path("runs/dp_table3.csv"), help="what table3 has stored")
     parser.add_argument("--regression", type=Path, default=Path("dp_regression.csv"), help="what regression has stored")

@@ -10,8 +10,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedlearn.config import RunConfig
-from fedlearn.data import partition_table
 from fedlearn.data.cache import checked
+from fedlearn.data.partitioning import partition_table
 from fedlearn.devices import with_fingerprint
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, with_found

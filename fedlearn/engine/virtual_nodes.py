@@ -5,6 +5,7 @@ A million nodes cost no more than a `range`; only nodes with a memory take space
 
 from __future__ import annotations
 
+import logging
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
@@ -14,11 +15,22 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedlearn import flower
-from fedlearn.engine.handling import FIRST_NODE_ID
-from fedlearn.flower import Run
+from fedlearn.engine.node_calls import FIRST_NODE_ID, error_reply
+from fedlearn.flower import ErrorCode, Run
 from fedlearn.folding.offers import Offers
 from fedlearn.runs.memories import packed, unpacked
 from fedlearn.words.errors import CheckpointError
+
+log = logging.getLogger(__name__)
+
+
+def expired(messages: Iterable[Message], seconds: float) -> list[Message]:
+    """Return an error for each unanswered message whose time to live is over after `seconds`."""
+    return [
+        error_reply(message, ErrorCode.MESSAGE_UNAVAILABLE, f"no answer within {message.metadata.ttl:g} s")
+        for message in messages
+        if message.metadata.ttl <= seconds
+    ]
 
 
 class VirtualNodes(Grid):

@@ -1,4 +1,4 @@
-"""Looking at runs: a page, figures and tables of what their folders hold, on disk or live.
+"""Look at runs: a page, figures and tables of their folders, on disk or live.
 
-Everything here reads run folders, of runs that have ended, go on, or were killed, and changes nothing in them.
+All modules here read run folders, of runs that have ended, go on, or were killed, and change no file in them.
 """

@@ -1,4 +1,4 @@
-"""``fedlearn compare A B``: what tells two runs apart, in settings, environment and results; printed, or as a page."""
+"""Compare two runs for ``fedlearn compare A B``: settings, environment and results, printed or as a page."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ from fedlearn.runs.files import write_atomically
 from fedlearn.runs.reading import check_path
 from fedlearn.words.errors import UsageError, printable
 
-MEASURED_TIME = "_seconds"  # ends the names of columns that no two runs have alike
+MEASURED_TIME = "_seconds"  # the end of names of columns that differ between any two runs
 NAMES = ("A", "B")
 
 
 def compared(first: Path, second: Path) -> RenderableType:
-    """Return the difference of two runs, to be printed.
+    """Return the differences between two runs, to be printed.
 
     Raises
     ------
     UsageError
-        If one of the folders is not there or holds no run.
+        If one of the folders does not exist or holds no run.
     """
     runs = [_read(path) for path in (first, second)]
     parts: list[RenderableType] = [
@@ -58,12 +58,12 @@ def compared(first: Path, second: Path) -> RenderableType:
 
 
 def write_comparison(first: Path, second: Path, out: Path) -> Path:
-    """Write the difference of two runs as a page that opens anywhere, their curves over each other; return where.
+    """Write the differences between two runs as one page, with the curves of both in each chart; return its path.
 
     Raises
     ------
     UsageError
-        If one of the folders is not there or holds no run, or the page cannot be written.
+        If one of the folders does not exist or holds no run, or the page cannot be written.
     """
     runs = [_read(path) for path in (first, second)]
     check_path(out, "--html")
@@ -122,7 +122,7 @@ def _as_rich(table: Table) -> RichTable:
 
 
 def _tables(runs: Sequence[StoredRun]) -> list[Table]:
-    """Return settings and environment, where they differ, and all results."""
+    """Return the tables of settings and environment that differ, and the table of all results."""
     settings = [(name, *(shown(run.settings.get(name)) for run in runs)) for name in differing(runs)]
     flat = [_flat(run.environment) for run in runs]
     names = [name for name in dict.fromkeys((*flat[0], *flat[1])) if flat[0].get(name) != flat[1].get(name)]
@@ -170,17 +170,17 @@ def _measured(runs: Sequence[StoredRun]) -> Iterator[tuple[Column, list[float | 
 
 
 def verdicts(a: StoredRun, b: StoredRun) -> list[str]:
-    """Return, in words, where the curves part and whether the models are the same."""
+    """Return in words in which round the curves part, and whether the models are the same."""
     return [_parting(a, b), _same_bytes(a, b)]
 
 
 def parting_round(a: StoredRun, b: StoredRun) -> float | None:
-    """Return the first round in which anything but time differs; None where there is none."""
+    """Return the first round in which any column but times differs; None if there is none."""
     return next((one.get("round_number") for one, _ in _unlike(a, b)), None)
 
 
 def _unlike(a: StoredRun, b: StoredRun) -> Iterator[tuple[Any, list[str]]]:
-    """Yield the rounds in which anything but time differs, and the columns."""
+    """Yield the rounds in which any column but times differs, each with the names of these columns."""
     for one, other in zip(a.rounds, b.rounds, strict=False):
         names = [name for name in dict.fromkeys((*one, *other)) if not name.endswith(MEASURED_TIME)]
         unlike = [name for name in names if one.get(name) != other.get(name)]

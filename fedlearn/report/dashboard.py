@@ -1,7 +1,7 @@
-"""The live page as a process: until Ctrl-C, or beside a run for as long as that goes on.
+"""Serve the live page until Ctrl-C, or beside a run as long as the run goes on.
 
-Beside a run it is a process of its own, so that drawing the page takes no time from the run's. It ends when its
-standard input does: that is when the run's process closes it, or dies in whatever way.
+Beside a run the page is served by a process of its own, so that drawing takes no time from the run. That process ends
+when its standard input ends: when the run's process closes it, or dies in any way.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from fedlearn.report.serving import Site, Watched, is_local, listening, url_of
 if TYPE_CHECKING:
     import uvicorn
 
-LOOK = 0.1  # seconds between looks at whether it is to end
-LAST_LOOK = 3.0  # seconds in which open pages get the finished state
+LOOK = 0.1  # seconds between checks whether the server is to end
+LAST_LOOK = 3.0  # seconds in which open pages get the final state of the run
 PATIENCE = 5.0  # seconds that the process may take to end
 NICENESS = 10
 
@@ -36,7 +36,7 @@ def serve(paths: Sequence[Path], listener: socket.socket, *, until: threading.Ev
     Parameters
     ----------
     paths
-        Run folders, sweeps, or folders of run folders; they may be made later.
+        Run folders, sweeps, or folders of run folders; they need not exist yet.
     """
     import uvicorn
 
@@ -53,7 +53,7 @@ def serve(paths: Sequence[Path], listener: socket.socket, *, until: threading.Ev
 
 
 async def _end_with(server: uvicorn.Server, site: Site, until: threading.Event | None) -> None:
-    """When the server is to end or the event is set, end the streams, then the server."""
+    """Wait until the server is to end or the event is set; then end the streams, and the server."""
     while not (server.should_exit or (until is not None and until.is_set())):
         await asyncio.sleep(LOOK)
     site.closing = True
@@ -65,9 +65,9 @@ async def _end_with(server: uvicorn.Server, site: Site, until: threading.Event |
 
 @contextmanager
 def beside(folder: Path, address: str | None) -> Iterator[str]:
-    """Serve a run's live page in a process of its own, as long as the block lasts; yield where.
+    """Serve a run's live page in a process of its own as long as the block lasts; yield its URL.
 
-    Without an address nothing is served.
+    Without an address no page is served, and the URL is empty.
     """
     if address is None:
         yield ""
@@ -93,7 +93,7 @@ def beside(folder: Path, address: str | None) -> Iterator[str]:
 
 
 def main(number: int, folder: Path) -> None:
-    """Serve a folder on a socket that was handed down, until standard input ends."""
+    """Serve a folder on an inherited socket (a file descriptor) until standard input ends."""
     os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logging.disable(logging.CRITICAL)  # a page must not write between the lines of the run

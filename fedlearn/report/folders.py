@@ -1,4 +1,4 @@
-"""Where runs are: in a run folder itself, in a sweep, or in a folder of run folders."""
+"""Find run folders: a run folder itself, those of a sweep, or those in any folder."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from fedlearn.runs.names import EVENTS, SETTINGS, SUMMARY, TABLE
 from fedlearn.runs.reading import check_path
 from fedlearn.words.errors import UsageError
 
-MARKS = (SETTINGS, EVENTS, TABLE, SUMMARY)  # one of them makes a folder a run folder
+MARKS = (SETTINGS, EVENTS, TABLE, SUMMARY)  # a folder with one of these files is a run folder
 
 
 def is_run(folder: Path) -> bool:
-    """Return whether a folder holds a run, however little of it."""
+    """Return whether a folder holds a run, even if most of its files are missing."""
     try:
         return any((folder / name).is_file() for name in MARKS) and not (folder / "sweep.toml").exists()
-    except OSError:  # it is closed to us
+    except OSError:  # we may not read the folder
         return False
 
 
 def run_folders(paths: Iterable[Path]) -> dict[str, Path]:
-    """Return the run folders in some folders, by name: that of a run, or its place in a sweep or folder of runs.
+    """Return name -> run folder for all runs in some folders; the name is the folder's, or its path in a sweep.
 
     Raises
     ------
     UsageError
-        If a path is not there, or holds no run.
+        If a path does not exist, or holds no run.
     """
     found: dict[str, Path] = {}
     for path in paths:
@@ -45,14 +45,14 @@ def run_folders(paths: Iterable[Path]) -> dict[str, Path]:
 
 
 def runs_below(folder: Path) -> dict[str, Path]:
-    """Return the run folders in a folder, itself or at any depth, by the name each has there."""
+    """Return name -> run folder for all runs in a folder: the folder itself, or those below it at any depth."""
     if is_run(folder):
         return {folder.name: folder}
     return {_name_below(run, folder): run for run in sorted(_walk(folder))}
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the run folders below a folder; a run holds no other, and links are not followed."""
+    """Yield the run folders below a folder; those inside of a run folder do not count, and links are not followed."""
     for place, inside, _ in os.walk(folder):
         if is_run(Path(place)):
             inside.clear()
@@ -60,7 +60,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _name_below(run: Path, folder: Path) -> str:
-    """Return a run's name inside a folder; a sweep keeps its runs in runs/, which says nothing."""
+    """Return the name of a run inside a folder: its path there, without the runs/ of a sweep."""
     parts = run.relative_to(folder).parts
     return "/".join(parts[1:] if len(parts) > 1 and parts[0] == "runs" else parts)
 

@@ -1,4 +1,4 @@
-"""Numbers as they are written: for people, on axes, in files."""
+"""Write numbers for people, on axes and in files."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from math import floor, log10
 from typing import NamedTuple
 
-ALIKE = 1e-6  # of a mean: a smaller deviation is none
-SMALL = 5e-4  # below it, four digits behind the point say nothing
-ROUNDED = 0.9995  # of a unit: what three digits write as 1 of it
+ALIKE = 1e-6  # share of a mean: a smaller deviation counts as zero
+SMALL = 5e-4  # below it, four digits behind the point are not enough
+ROUNDED = 0.9995  # share of a unit that three digits write as 1
 BYTE_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 
 
 class Spread(NamedTuple):
-    """A mean and the sample standard deviation, None of a single value."""
+    """A mean and the sample standard deviation; the deviation of a single value is None."""
 
     mean: float
     sd: float | None
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Return it of some values, at least one.
+        """Return the mean and deviation of some values, at least one.
 
         >>> Spread.of([1.0, 3.0]), Spread.of([1.0])
         (Spread(mean=2.0, sd=1.4142135623730951), Spread(mean=1.0, sd=None))
@@ -65,7 +65,7 @@ def size_spread(mean: float, sd: float) -> str:
 
 
 def _digits(value: float) -> str:
-    """Return three digits, and no exponent.
+    """Return a number with three digits and no exponent.
 
     >>> _digits(1234.5), _digits(0.0214), _digits(0.0)
     ('1234', '0.0214', '0')
@@ -74,7 +74,7 @@ def _digits(value: float) -> str:
 
 
 def byte_unit(largest: float) -> tuple[float, str]:
-    """Return the unit in which an axis of bytes is read best.
+    """Return the unit of bytes (divisor, name) for an axis up to `largest` bytes.
 
     >>> byte_unit(2_500_000)
     (1000000.0, 'MB')
@@ -83,7 +83,7 @@ def byte_unit(largest: float) -> tuple[float, str]:
 
 
 def written(value: float) -> str:
-    """Return a number for a tick or a hint.
+    """Return the text of a number for a tick or a hint.
 
     >>> written(0.25), written(63283.94), written(20.0), written(2500000)
     ('0.25', '63.28k', '20', '2.5M')
@@ -144,12 +144,12 @@ def number_spread(mean: float, sd: float | None) -> str:
 
 
 def spread_of(mean: float, sd: float, decimals: int, unit: str = "") -> str:
-    """Return a mean and its deviation with as many digits as show the deviation; nothing where the values are alike.
+    """Return a mean and its deviation with enough digits to show the deviation; empty if the values are alike.
 
     Parameters
     ----------
     decimals
-        Digits behind the point that the mean has at least.
+        The least number of digits behind the point.
 
     >>> spread_of(1.0, 1e-9, 2), spread_of(106.0, 4.2, 0, " kB")
     ('', '106 ± 4 kB')
@@ -161,5 +161,5 @@ def spread_of(mean: float, sd: float, decimals: int, unit: str = "") -> str:
 
 
 def plain(value: float | None) -> float | int | None:
-    """Return a number as a file has it: a whole one without a point."""
+    """Return a number for a file: a whole number as an int."""
     return int(value) if value is not None and value.is_integer() else value

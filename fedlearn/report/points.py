@@ -1,4 +1,4 @@
-"""Runs beside each other: which settings tell them apart, and which differ by their seed alone."""
+"""Group runs: which settings tell them apart, and which runs differ by their seed alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedlearn.words.metric import Metric
 from fedlearn.words.metrics import Metrics
 
 PHASES = ("selection", "training", "evaluation")
-NO_DIFFERENCE = ("out", "data.dir", "data.notice", "engine.")  # where and how a run was executed
+NO_DIFFERENCE = ("out", "data.dir", "data.notice", "engine.")  # settings of where and how a run was executed
 
 Measure = Callable[[StoredRun], float | None]
 
@@ -25,9 +25,9 @@ class Point:
     Parameters
     ----------
     label
-        What tells it from the others.
+        The settings that tell the point from the others, in words.
     slot
-        Its place among them, from 0: its colour in every figure.
+        The number of the point, from 0: its color in every figure.
     """
 
     label: str
@@ -36,15 +36,15 @@ class Point:
 
     @property
     def counted(self) -> tuple[StoredRun, ...]:
-        """The runs that means are taken over: once one has completed, no half of a run is mixed in."""
+        """The runs that means are taken over: the completed ones, or all as long as none has completed."""
         return tuple(run for run in self.runs if run.status == "completed") or self.runs
 
     def values(self, measure: Measure) -> list[float]:
-        """Return what was measured of the runs that count, without those of which nothing was."""
+        """Return the measure of each run that counts, without runs for which it is None."""
         return [value for run in self.counted if (value := measure(run)) is not None]
 
     def spread(self, measure: Measure) -> Spread | None:
-        """Return mean and deviation over its runs, None where nothing was measured."""
+        """Return the mean and deviation of a measure over the runs; None if no run has it."""
         values = self.values(measure)
         return Spread.of(values) if values else None
 
@@ -70,7 +70,7 @@ def points_of(runs: Sequence[StoredRun]) -> list[Point]:
 
 
 def _label(group: Sequence[StoredRun], names: Sequence[str]) -> str:
-    """Return a point's name: of a single run its own, else what it differs by."""
+    """Return the name of a point: the name of a single run, else the settings that tell the point apart."""
     if len(group) == 1:
         return group[0].name
     if not names:
@@ -92,12 +92,12 @@ def shown(value: Any) -> str:
 
 
 def metrics_of(runs: Sequence[StoredRun]) -> Metrics:
-    """Return the metrics of runs beside each other, those that hold something."""
+    """Return the metrics of all runs, without those that no run has measured."""
     return Metrics.of_all(run.metrics for run in runs)
 
 
 def counts_in(runs: Sequence[StoredRun]) -> str:
-    """Return what the privacy loss of runs counts in, in words; empty where none has one."""
+    """Return in words what the privacy loss of runs counts in; empty if no run has one."""
     return " | ".join(dict.fromkeys(words for run in runs for words in run.metrics.counts_in.values()))
 
 
@@ -111,7 +111,7 @@ def best(run: StoredRun, metric: Metric) -> tuple[float, int] | None:
 
 
 def best_value(run: StoredRun, metric: Metric) -> float | None:
-    """Return the best value of a metric, None where it was never measured."""
+    """Return the best value of a metric, None if it was never measured."""
     top = best(run, metric)
     return top[0] if top else None
 
@@ -122,7 +122,7 @@ def seconds_of(run: StoredRun) -> float:
 
 
 def compression_ratio(run: StoredRun) -> float | None:
-    """Return bytes of plain reports over bytes that came; None of ensembles and before the first report."""
+    """Return bytes of plain reports over bytes that came; None for ensembles and before the first report."""
     plain = finite(run.log.view.about.get("plain_bytes"))
     if not plain:
         return finite(run.summary.get("compression_ratio"))

@@ -1,4 +1,4 @@
-"""Rows of numbers in files that anybody may have changed: metrics.csv and nodes.csv, as far as they can be read."""
+"""Read rows of numbers from metrics.csv and nodes.csv, which others may have changed, as far as they can be read."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fedlearn.runs.reading import open_regular
 from fedlearn.words.errors import printable, said
 from fedlearn.words.metrics import COUNTS_IN
 
-LARGEST = 1e100  # beyond it, the distance of two numbers need not be one
-SMALLEST = 1 / LARGEST  # below it, a quotient need not be one
+LARGEST = 1e100  # above it, the difference of two numbers may be infinite
+SMALLEST = 1 / LARGEST  # below it, a quotient may be infinite
 MOST_COLUMNS = 200  # of metrics.csv
-MOST_NODE_BYTES = 1 << 24  # of nodes.csv, a row of which takes about a hundred
+MOST_NODE_BYTES = 1 << 24  # of nodes.csv; a row takes about a hundred
 LONGEST_COLUMN = 100  # letters of a column's name
 LONGEST_ROW = 1 << 16  # bytes of metrics.csv without a line's end
 
@@ -24,7 +24,7 @@ Row = Mapping[str, float | None]
 
 
 def read_rows(path: Path, problems: list[str]) -> list[Row]:
-    """Return the rounds up to the first row that cannot be read."""
+    """Return the rows up to the first one that cannot be read; `problems` gets a line on what is wrong."""
     rows: list[Row] = []
     try:
         with open_regular(path) as file:
@@ -43,7 +43,7 @@ def read_rows(path: Path, problems: list[str]) -> list[Row]:
 
 
 def node_rows(folder: Path) -> tuple[Sequence[Row], str]:
-    """Return what nodes.csv holds, and one line on what of it cannot be read; nothing where there is no file."""
+    """Return the rows of a run's nodes.csv, and a line on what cannot be read; both are empty if there is no file."""
     try:
         found = (folder / NODES).lstat()
     except OSError:
@@ -53,7 +53,7 @@ def node_rows(folder: Path) -> tuple[Sequence[Row], str]:
 
 @lru_cache(maxsize=8)
 def _node_rows(path: Path, size: int, _changed: int) -> tuple[Sequence[Row], str]:
-    """Return the rows of one version of a file: a live page looks at it far more often than it changes."""
+    """Return the rows of one version of a file; cached, as a live page reads the file more often than it changes."""
     if size > MOST_NODE_BYTES:
         return (), f"{path.name} is larger than the {MOST_NODE_BYTES} bytes that a page draws"
     problems: list[str] = []
@@ -75,7 +75,7 @@ def _check_columns(names: Sequence[str]) -> None:
 
 
 def _value(text: Any) -> float | None:
-    """Return a cell as a number, None where it is empty.
+    """Return a cell as a number, None if the cell is empty.
 
     >>> _value("0.25"), _value("")
     (0.25, None)
@@ -88,9 +88,9 @@ def _value(text: Any) -> float | None:
 
 
 def finite(value: object) -> float | None:
-    """Return a number as a float; None of everything else: NaN, infinity, and what no axis could hold.
+    """Return a number as a float; None for other values, NaN, infinity, and numbers too large for an axis.
 
-    What is next to nothing is zero.
+    Numbers below `SMALLEST` become zero.
 
     >>> finite(2), finite("2"), finite(float("nan")), finite(True)
     (2.0, None, None, None)

@@ -1,4 +1,4 @@
-"""The tables of runs, of points and of rounds: which columns they have, and what stands in them."""
+"""Make the tables of runs, of points and of rounds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHA_SHOWN = 10  # digits of a SHA-256 on the page; files have all of them
 
 
 def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
-    """Return what a run comes to: the columns that all tables of runs share."""
+    """Return the columns of results that all tables of runs share, each with its function of a run."""
     metrics = metrics_of(runs)
     measures: list[tuple[Column, Measure]] = []
     for metric in metrics.results:
@@ -52,13 +52,13 @@ def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
 
 
 def _words_of_losses(runs: Sequence[StoredRun]) -> list[Column]:
-    """Return the column of what a privacy loss counts in, if any of the runs has one: no table says it without."""
+    """Return the column of the unit of a privacy loss, if any of the runs has one: no table may lack it then."""
     loss = metrics_of(runs).privacy_loss
     return [Column(f"{loss.name}{COUNTS_IN}", f"{loss.title} counts in", str, numeric=False)] if loss else []
 
 
 def runs_table(runs: Sequence[StoredRun]) -> Table:
-    """Return one row a run: the settings that tell it apart, and what came of it."""
+    """Return the table of runs, one row each: the settings that tell the run apart, and its results."""
     names, measures = differing(runs), _measures(runs)
     lost = [name for name in ("failed", "refused", "late") if any(run.total(name) for run in runs)]
     said = _words_of_losses(runs)
@@ -89,12 +89,12 @@ def runs_table(runs: Sequence[StoredRun]) -> Table:
 
 
 def sha_of(run: StoredRun) -> str | None:
-    """Return the SHA-256 of the final model; None of a run that has not ended."""
+    """Return the SHA-256 of the final model; None for a run that has not ended."""
     return str(run.summary["model_sha256"]) if run.status != "unfinished" and "model_sha256" in run.summary else None
 
 
 def points_table(points: Sequence[Point]) -> Table:
-    """Return one row for each choice of settings: means over its seeds."""
+    """Return the table of points, one row for each choice of settings: means over its seeds."""
     runs = [run for point in points for run in point.runs]
     measures, said = _measures(runs), _words_of_losses(runs)
     columns = (
@@ -111,7 +111,7 @@ def points_table(points: Sequence[Point]) -> Table:
 
 
 def rounds_table(runs: Sequence[StoredRun]) -> Table:
-    """Return one row a run and round: all of metrics.csv."""
+    """Return the table of rounds, one row for each run and round: all columns of metrics.csv."""
     names = list(dict.fromkeys(name for run in runs for row in run.rounds for name in row))
     of = metrics_of(runs).of
     said = _words_of_losses(runs)

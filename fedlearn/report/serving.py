@@ -1,7 +1,7 @@
-"""The live page: served from this machine, to this machine unless another address is asked for.
+"""Serve the live page from this machine, by default to this machine alone.
 
-Three things can be had: the page, the stream of its sections that change, and the raw files of the runs shown. A name
-in an address is looked up in a table of these, never joined to a path.
+The server answers with the page, with a stream of the sections that change, and with raw files of the runs on show. A
+name in a URL is looked up in a table of these files, never joined to a path.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 LOCAL_NAMES = ("localhost", LOOPBACK, "[::1]")
 LONGEST_HOST = 255
-LOOK = 0.5  # seconds between looks at the folders, while somebody watches
-KEEP_ALIVE = 15.0  # seconds without news after which a stream says that it is still there
+LOOK = 0.5  # seconds between looks at the folders while a page is open
+KEEP_ALIVE = 15.0  # seconds without a change after which a stream sends a sign of life
 TEXTS = (".toml", ".jsonl", ".csv", ".json")
 HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
 CHUNK = 1 << 16
 
 
 class Watched:
-    """The folders on show, looked at again when something has changed in them."""
+    """The folders on show; a run is read again when a file in its folder has changed."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self.paths = [path.resolve() for path in paths]
@@ -52,7 +52,7 @@ class Watched:
         self._seen: object = None
 
     def look(self) -> None:
-        """Read what has changed in the folders, and make the sections again if anything has."""
+        """Read the folders and make the sections anew if any file has changed."""
         folders = {name: folder for path in self.paths if path.is_dir() for name, folder in runs_below(path).items()}
         state = {folder: _state_of(folder) for folder in folders.values()}
         if state == self._seen:
@@ -61,10 +61,10 @@ class Watched:
             self._logs.setdefault(folder, LogRead(folder / EVENTS))
         self.runs = [read_run(name, folder, self._logs[folder]) for name, folder in folders.items()]
         self.sections = sections_of(self.runs, title=self.title, link=self._link, live=True)
-        self._seen = state  # last: what went wrong is tried again
+        self._seen = state  # last, so that a look that has failed is tried again
 
     def file(self, run: int, name: str) -> Path | None:
-        """Return a run's raw file, None where there is no such run or file."""
+        """Return the path of a raw file of a run, None if there is no such run or file."""
         known = self.runs[run].files if 0 <= run < len(self.runs) else {}
         return self.runs[run].folder / name if name in known else None
 
@@ -73,7 +73,7 @@ class Watched:
 
 
 def _state_of(folder: Path) -> dict[str, tuple[int, int]]:
-    """Return what changes when any file of a run does."""
+    """Return size and time of each file of a run: they change if a file does."""
     state = {}
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -84,24 +84,24 @@ def _state_of(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 class Site:
-    """The web application around what is watched.
+    """The web application that shows the watched folders.
 
     Parameters
     ----------
     local
-        Whether only names of this machine are answered to, so that no foreign page can reach it through a name of
-        its own that it points here (DNS rebinding).
+        Whether only requests to names of this machine are answered, so that no foreign page can reach the server by
+        a name of its own that leads here (DNS rebinding).
     """
 
     def __init__(self, watched: Watched, *, local: bool) -> None:
         self.watched = watched
         self.local = local
-        self.closing = False  # streams send what is last, and end
+        self.closing = False  # streams send the last changes, and end
         self.streams = 0  # how many are open
         self._looking = asyncio.Lock()
 
     def app(self) -> ASGIApp:
-        """Return it as an ASGI application."""
+        """Return the site as an ASGI application."""
         from starlette.applications import Starlette
         from starlette.routing import Route
 
@@ -115,20 +115,20 @@ class Site:
         return _LocalNamesOnly(site) if self.local else site
 
     async def page(self, _: Request) -> Response:
-        """Answer with the page as things stand."""
+        """Answer with the page in its present state."""
         from starlette.responses import HTMLResponse
 
         await self._look()
         return HTMLResponse(page_of(self.watched.sections, title=self.watched.title, stream="stream"), headers=HEADERS)
 
     async def stream(self, _: Request) -> Response:
-        """Answer with sections as they change, all of them first: whoever comes back has missed some."""
+        """Answer with sections as they change; first with all of them, as a page that comes back has missed some."""
         from starlette.responses import StreamingResponse
 
         return StreamingResponse(self._news(), media_type="text/event-stream", headers=HEADERS)
 
     async def raw(self, request: Request) -> Response:
-        """Answer with a raw file, as long as it is at this moment: a log grows meanwhile."""
+        """Answer with a raw file in its length at this moment: a log may grow meanwhile."""
         from starlette.responses import PlainTextResponse, StreamingResponse
 
         path = self.watched.file(request.path_params["run"], request.path_params["name"])
@@ -182,7 +182,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
 
 
 class _LocalNamesOnly:
-    """Answers whoever calls this machine by a name of its own; Starlette's own middleware knows no ``[::1]:8765``."""
+    """A filter for requests to names of this machine; Starlette's own middleware knows no ``[::1]:8765``."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -218,7 +218,7 @@ def listening(address: str, *, flag: str) -> socket.socket:
     Raises
     ------
     UsageError
-        If the address is none, or taken; the line names the flag.
+        If the address is wrong or in use; the line names the flag.
     """
     host, _, port = address.rpartition(":")
     host = host.strip("[]") or LOOPBACK
@@ -245,7 +245,7 @@ def is_local(listener: socket.socket) -> bool:
 
 
 def url_of(listener: socket.socket) -> str:
-    """Return the address for a browser; of a socket that listens everywhere, with this machine's name."""
+    """Return the URL for a browser; with this machine's name if the socket listens on all addresses."""
     host, port = listener.getsockname()[:2]
     shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
     return f"http://[{shown}]:{port}/" if ":" in shown else f"http://{shown}:{port}/"

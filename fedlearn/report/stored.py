@@ -1,4 +1,4 @@
-"""What a run folder holds, read tolerantly: a file that is missing or broken costs a line, not the report."""
+"""Read a run folder tolerantly: a file that is missing or broken costs a line, not the report."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ from fedlearn.runs.reading import cleaned, open_regular, read_small
 from fedlearn.words.errors import printable, said
 from fedlearn.words.metrics import Metrics
 
-NOTES = "notes.txt"  # of the user's own
+NOTES = "notes.txt"  # written by the user
 RAW_FILES = (*MARKS, NODES, CLASSES, NOTES, ENVIRONMENT, DATA, CHECKPOINT, MODEL, BEST)
 WENT_WRONG = ("failed", "refused", "late", "abandoned", "too-few-ready", "too-far", "evaluation-refused")
 
 MOST_COUNTED = 2**53  # of rounds, nodes, attempts
-COUNTS = ("rounds", "committed", "round", "attempt", "cohort")  # what the view of a run counts with
+COUNTS = ("rounds", "committed", "round", "attempt", "cohort")  # entries of events that must be counts
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """One run as its folder shows it.
+    """The content of one run folder.
 
     Parameters
     ----------
     settings
-        Flat: dotted name -> value.
+        Dotted name -> value.
     rounds
-        Rows of metrics.csv: column -> value, None where nothing was measured.
+        Rows of metrics.csv: column -> value, None if the value was not measured.
     log
-        What its events say.
+        The run's events.
     problems
-        One line for each thing that could not be read.
+        One line for each file that could not be read.
     notes
-        What its user has written into notes.txt.
+        The user's notes in notes.txt.
     """
 
     name: str
@@ -73,7 +73,7 @@ class StoredRun:
 
     @property
     def files(self) -> dict[str, int]:
-        """Its raw files with their sizes; nothing that a link leads to."""
+        """The raw files of the run: name -> bytes; links are left out."""
         sizes = {}
         for name in RAW_FILES:
             with suppress(OSError), open_regular(self.folder / name) as file:
@@ -82,19 +82,19 @@ class StoredRun:
 
     @property
     def status(self) -> str:
-        """How it ended; "unfinished" where it goes on, or was killed."""
+        """How the run ended; "unfinished" if it goes on, or was killed."""
         if self.log.seen:
             return self.log.ended or "unfinished"
         return str(self.summary.get("status", "unfinished"))
 
     @property
     def reason(self) -> str:
-        """Why it failed, or nothing."""
+        """Why the run failed; empty if it did not."""
         return str(self.summary.get("reason") or "") if self.status != "unfinished" else ""
 
     @property
     def metrics(self) -> Metrics:
-        """What the columns mean that depend on the model, and hold something."""
+        """The metrics of the columns that depend on the model and are not empty."""
         if not self._metrics:
             columns = dict.fromkeys(name for row in self.rounds for name in row if name not in COLUMNS)
             named = [name for name in columns if self.latest(name) is not None]
@@ -102,7 +102,7 @@ class StoredRun:
         return self._metrics[0]
 
     def column(self, name: str) -> list[float | None]:
-        """Return a column of metrics.csv, one value a round, None where nothing was measured; it is made once."""
+        """Return a column of metrics.csv, one value a round, None if it was not measured; the list is made once."""
         if name not in self._columns:
             self._columns[name] = [row.get(name) for row in self.rounds]
         return self._columns[name]
@@ -112,13 +112,13 @@ class StoredRun:
         return sum(value for value in self.column(name) if value is not None)
 
     def latest(self, name: str) -> float | None:
-        """Return the last value that was measured, None where none was."""
+        """Return the last value of a column that was measured, None if none was."""
         return next((value for value in reversed(self.column(name)) if value is not None), None)
 
 
 @dataclass(slots=True)
 class LogRead:
-    """What a run's events say, as far as they have been read."""
+    """The events of a run, as far as they have been read."""
 
     path: Path
     view: RunView = field(default_factory=RunView)
@@ -128,13 +128,13 @@ class LogRead:
     tail: EventTail = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin at the first event."""
+        """Begin before the first event."""
         self.tail = EventTail(self.path)
 
     def read_on(self) -> None:
-        """Take in what was appended."""
+        """Take in the events that were appended since the last call."""
         for event in self.tail.read():
-            with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):  # an event of another make
+            with suppress(KeyError, TypeError, ValueError, AttributeError, OverflowError):  # an event of another form
                 self._take(event)
 
     def _take(self, event: Event) -> None:
@@ -155,12 +155,12 @@ def _is_count(value: object) -> bool:
 
 
 def read_run(name: str, folder: Path, log: LogRead | None = None) -> StoredRun:
-    """Return what a run folder holds.
+    """Return the content of a run folder.
 
     Parameters
     ----------
     log
-        Of an earlier look at the same folder: only what is new is read. Without it, all is.
+        The events of an earlier call for the same folder, so that only new events are read; else all are read.
     """
     problems: list[str] = []
     log = log or LogRead(folder / EVENTS)
@@ -181,7 +181,7 @@ def read_run(name: str, folder: Path, log: LogRead | None = None) -> StoredRun:
 
 @contextmanager
 def _said_of(name: str, problems: list[str]) -> Iterator[None]:
-    """Make a line of what keeps a file from being read."""
+    """Turn an OSError in the block into a line on the file that cannot be read."""
     try:
         yield
     except OSError as error:

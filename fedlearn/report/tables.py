@@ -1,4 +1,4 @@
-"""Tables: on the page as HTML, in a terminal, and in files as CSV, Markdown and LaTeX."""
+"""Show tables on the page (HTML), in a terminal, and in files (CSV, Markdown, LaTeX)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from rich.table import Table as RichTable
 
 from fedlearn.report.numbers import Spread, number_spread
 
-WIDTH = 190  # columns, where it is not a terminal that is printed to
-FORMULA = "=+-@\t\n＝＋－＠"  # noqa: RUF001  what a formula begins with
+WIDTH = 190  # columns of a table that is not printed to a terminal
+FORMULA = "=+-@\t\n＝＋－＠"  # noqa: RUF001  letters with which a formula begins
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 LATEX_SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
@@ -30,7 +30,7 @@ LATEX_SPECIAL = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its name in files, its title for people, and how its cells are written for them."""
+    """A column of a table: its name in files, its title for people, and the form of its cells for people."""
 
     name: str
     title: str
@@ -39,7 +39,7 @@ class Column:
     spread_form: Callable[[float, float], str] = number_spread  # of a mean and its deviation, in one unit
 
     def text(self, cell: object) -> str:
-        """Return a cell for people: a dash where it is empty, mean ± deviation of a `Spread`."""
+        """Return the text of a cell for people: a dash for an empty one, mean ± deviation for a `Spread`."""
         if cell is None:
             return "-"
         if isinstance(cell, Spread):
@@ -68,12 +68,12 @@ class Table:
         words: int = 0,
         foot: Iterable[Sequence[str]] = (),
     ) -> Table:
-        """Return a table of cells that are written already.
+        """Return a table whose cells are texts.
 
         Parameters
         ----------
         words
-            So many columns, the first ones, hold words; the others numbers.
+            How many columns, from the first, hold words; the others hold numbers.
         """  # fmt: skip
         columns = (Column(head, head, numeric=place >= words) for place, head in enumerate(heads))
         return cls(key, title, tuple(columns), tuple(map(tuple, rows)), tuple(map(tuple, foot)))
@@ -84,7 +84,7 @@ class Table:
         Parameters
         ----------
         about
-            What is said on hover of the first cell of a row.
+            Returns the text that is shown on hover over a row, given its first cell.
         """
         head = "".join(f"<th{_kind(column)}>{escape(column.title)}</th>" for column in self.columns)
         said = [f' title="{escape(about(str(row[0])))}"' if about and about(str(row[0])) else "" for row in self.rows]
@@ -96,7 +96,7 @@ class Table:
         return "".join(f"<td{_kind(column)}>{escape(column.text(cell))}</td>" for column, cell in cells)
 
     def as_csv(self) -> str:
-        """Return the values themselves; a spread takes two columns. No cell is a formula for a spreadsheet."""
+        """Return the table as CSV with plain values; a spread takes two columns. No cell is a spreadsheet formula."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         doubled = [any(isinstance(row[place], Spread) for row in self.rows) for place in range(len(self.columns))]
@@ -108,14 +108,14 @@ class Table:
         return text.getvalue()
 
     def as_markdown(self) -> str:
-        """Return it as Markdown, numbers as people read them."""
+        """Return the table as Markdown, with numbers as people read them."""
         titles = [column.title.replace("\n", " ") for column in self.columns]
         lines = [titles, ["---"] * len(titles), *self._texts(self.rows + self.foot)]
         escaped = ([cell.replace("|", r"\|") for cell in line] for line in lines)
         return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
 
     def as_latex(self, caption: str = "") -> str:
-        """Return a tabular for the booktabs package, with a caption as a floating table; a title may have two lines."""
+        """Return the table as LaTeX with the booktabs package; with a caption as a floating table."""
         kinds = "".join("r" if column.numeric else "l" for column in self.columns)
         heads = [_latex_head(column.title) for column in self.columns]
         body = [[_latex(cell) for cell in line] for line in self._texts(self.rows)]
@@ -130,7 +130,7 @@ class Table:
         return "\n".join([*lines, ""])
 
     def show(self) -> None:
-        """Print it; numbers are never broken into two lines."""
+        """Print the table; numbers are never broken into two lines."""
         body, foot = self._texts(self.rows), self._texts(self.foot)
         table = RichTable(title=self.title, title_justify="left", box=SIMPLE, pad_edge=False)
         by_column = list(zip(*body, *foot, strict=True)) or [()] * len(self.columns)
@@ -146,7 +146,7 @@ class Table:
         Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH).print(table)
 
     def _texts(self, rows: Iterable[tuple[object, ...]]) -> list[list[str]]:
-        """Return cells for people."""
+        """Return the texts of cells for people."""
         return [[column.text(cell) for column, cell in zip(self.columns, row, strict=True)] for row in rows]
 
 
@@ -159,14 +159,14 @@ def _two(cell: object) -> tuple[object, object]:
 
 
 def _no_formula(cell: object) -> object:
-    """Return a cell as a spreadsheet is to take it: a text that it would run begins with a quote; numbers stay.
+    """Return a cell that a spreadsheet does not run: a text that looks like a formula gets a quote before it.
 
     >>> [_no_formula(cell) for cell in ("=cmd|' /C calc'!A0", "@SUM(1)", "-0.5", "+1e3", "a=b", -2.0, None)]
     ["'=cmd|' /C calc'!A0", "'@SUM(1)", '-0.5', '+1e3', 'a=b', -2.0, None]
     """
     if not isinstance(cell, str):
         return cell
-    text = cell.replace("\r", " ")  # which the csv module does not quote: readers take it for the end of the row
+    text = cell.replace("\r", " ")  # the csv module does not quote it, and readers take it for the end of the row
     begins = text.lstrip(" ")[:1]
     return f"'{text}" if begins and begins in FORMULA and not NUMBER.fullmatch(text) else text
 

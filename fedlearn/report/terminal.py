@@ -1,6 +1,6 @@
-"""Watching a run: what its event log says, drawn in a terminal or printed as plain lines.
+"""Show the progress of a run in a terminal: drawn live, or printed as plain lines.
 
-The view is fed by the log alone, so it is the same for every engine and for a run that somebody else started.
+The view is made of the event log alone, so it is the same for every engine, and for a run of another process.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from fedlearn.report.numbers import number, size
 from fedlearn.runs.log import Event, RunView, following
 from fedlearn.words.metrics import COUNTS_IN
 
-GAP = 2  # columns between what stands side by side
+GAP = 2  # blanks between the columns of a table
 SHORTEST_BAR, LONGEST_BAR = 4, 24
 
 
 def headline(view: RunView) -> str:
-    """Return one line on what is being run."""
+    """Return one line on the settings of the run."""
     about = view.about
     if not about:
         return "fedlearn"
@@ -38,7 +38,7 @@ def headline(view: RunView) -> str:
 
 
 def plain_line(view: RunView, row: Event) -> str:
-    """Return one committed round as a line that can be grepped."""
+    """Return a committed round as one line of name=value pairs."""
     metrics = view.metrics_of(view.measured)
     parts = {
         "round": f"{row['round']}/{view.rounds}",
@@ -55,7 +55,7 @@ def plain_line(view: RunView, row: Event) -> str:
 
 
 def drawing(view: RunView, now: float) -> RenderableType:
-    """Return the live view: what is run, notices, the last rounds, how far it is; `now` in seconds since the epoch."""
+    """Return the live view: settings, notices, the last rounds, progress; `now` is in seconds since the epoch."""
     parts: list[RenderableType] = [Text(headline(view), style="bold", overflow="ellipsis", no_wrap=True)]
     if view.about.get("notice"):
         parts.append(Text(view.about["notice"], style="bold yellow"))
@@ -71,7 +71,7 @@ def drawing(view: RunView, now: float) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """One column of the table of rounds: its title and its cells, no wider than they are."""
+    """A column of the table of rounds: its title and its cells."""
 
     title: str
     cells: tuple[Text, ...]
@@ -83,7 +83,7 @@ class _Shown:
 
 @dataclass(frozen=True, slots=True)
 class _Rounds:
-    """The last rounds, a line each; where not all columns have room, those that matter least are left out."""
+    """The table of the last rounds; if the terminal is too narrow, the least important columns are left out."""
 
     view: RunView
 
@@ -106,7 +106,7 @@ class _Rounds:
         yield table
 
     def _columns(self) -> dict[str, _Shown]:
-        """Return the columns from left to right, by name."""
+        """Return name -> column, from left to right."""
         view, rows = self.view, self.view.rows
         measured, averaged = view.measured, view.times_smaller(view.rows[-1]) is not None
         metrics = view.metrics_of(measured)
@@ -132,7 +132,7 @@ def _reported(row: Event) -> Text:
 
 @dataclass(frozen=True, slots=True)
 class _Status:
-    """The line with the bar: which round, which phase, how many nodes, how long still."""
+    """The line with the progress bar: round, phase, numbers of nodes, time left."""
 
     view: RunView
     now: float
@@ -165,7 +165,7 @@ def _seconds(row: Event) -> float:
 
 @contextmanager
 def watched(events: Path, console: Console) -> Iterator[None]:
-    """Show the run whose log this is, as long as the block lasts."""
+    """Show the progress of the run with this event log as long as the block lasts."""
     view = RunView()
     begin = events.stat().st_size if events.exists() else 0
     if console.is_terminal:

@@ -1,4 +1,4 @@
-"""``fedlearn report``: the page, its figures and its tables in a folder."""
+"""Write the page, its figures and its tables into a folder, for ``fedlearn report``."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ PAGE = "index.html"
 
 
 def write_report(paths: Sequence[Path], out: Path | None = None) -> tuple[Path, list[str]]:
-    """Write page, figures and tables; return where the page is, and what could not be read.
+    """Write page, figures and tables; return the path of the page, and a line for each problem.
 
     Parameters
     ----------
     paths
         Run folders, sweeps, or folders of run folders.
     out
-        The folder; without it, ``report`` inside the one path, or here for several.
+        The folder; by default ``report`` inside a single path, or in the current folder for several.
     """
     runs = [read_run(name, folder) for name, folder in run_folders(paths).items()]
     out = out or (paths[0] / FOLDER if len(paths) == 1 else Path(FOLDER))
@@ -49,20 +49,20 @@ def write_report(paths: Sequence[Path], out: Path | None = None) -> tuple[Path, 
     problems = [problem for run in runs for problem in run.problems]
     for name, chart in _figures(runs):
         try:
-            save(chart, out / "figures", re.sub(r"[^\w-]", "_", name))  # columns of metrics.csv may be called anything
-        except (ValueError, OverflowError, ArithmeticError) as error:  # numbers that no figure can hold
+            save(chart, out / "figures", re.sub(r"[^\w-]", "_", name))  # a column of metrics.csv may have any name
+        except (ValueError, OverflowError, ArithmeticError) as error:  # of numbers that no figure can show
             problems.append(f"figure {printable(name)} cannot be drawn: {said(error)}")
     return out / PAGE, problems
 
 
 def write_page(runs: Sequence[StoredRun], title: str, out: Path) -> None:
-    """Write the page, with links to the raw files from where it is."""
+    """Write the page, with relative links to the raw files."""
     sections = sections_of(runs, title=title, link=lambda run, name: _relative(run.folder / name, out))
     write_atomically(out / PAGE, page_of(sections, title=title).encode())
 
 
 def title_of(paths: Sequence[Path]) -> str:
-    """Return what a page about these folders is called: a sweep has its own title, others their names."""
+    """Return the title of a page about some folders: titles of sweeps, names of other folders."""
     names = [printable(_sweep_title(path) or path.resolve().name) for path in paths[:3]]
     return ", ".join(names) + ("..." if len(paths) > 3 else "")
 
@@ -87,7 +87,7 @@ def _write_tables(runs: Sequence[StoredRun], folder: Path) -> None:
 
 
 def _figures(runs: Sequence[StoredRun]) -> Iterator[tuple[str, Chart]]:
-    """Yield every chart of the page with the name of its files."""
+    """Yield every chart of the page with the name for its files."""
     points = points_of(runs)
     for chart in curves(points):
         yield chart.key, chart

@@ -221,7 +221,7 @@ def test_f1_log_of_which_hardly_anything_is_events_is_given_up(make_run, line):
     os.truncate(path, 1 << 40)
     begin = time.monotonic()
     (problem,) = [problem for problem in read_run("hostile", hostile).problems if "events.jsonl" in problem]
-    assert problem.endswith(" bytes of it are no events: nothing more of it is read")
+    assert problem.endswith(" bytes of it are no events: the rest is not read")
     page_beside(make_run("sound"), hostile)
     assert time.monotonic() - begin < 20
 
@@ -244,7 +244,7 @@ def test_f1_ten_thousand_columns_are_a_line(make_run):
 
 
 def test_f1_data_set_of_the_folders_choice_is_not_read(make_run, tmp_path):
-    """What a table that a folder describes would cost, nobody knows: it is shown if a run has put it into the cache."""
+    """A table that a folder describes is shown only if a run has put it into the cache, as its cost is unknown."""
     (tmp_path / "big.csv").write_text("a,t\n" + "1,0.5\n" * 50)
     (tmp_path / "evil.toml").write_text(
         'data = "big.csv"\ntarget = "t"\ntarget_bounds = [0, 1]\nbounds = {a = [0, 2]}\n'

@@ -29,8 +29,8 @@ from fedlearn.engine.embedded.tasks import (
     Task,
 )
 from fedlearn.engine.embedded.worker_process import WorkerProcess
-from fedlearn.engine.handling import error_reply, expired
-from fedlearn.engine.virtual_nodes import PromptNodes
+from fedlearn.engine.node_calls import error_reply
+from fedlearn.engine.virtual_nodes import PromptNodes, expired
 from fedlearn.flower import ErrorCode
 from fedlearn.folding import BLOCK, BlockResult, FoldPlan, blocks_of
 from fedlearn.folding.offers import Offers

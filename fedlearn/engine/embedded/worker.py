@@ -41,7 +41,7 @@ from fedlearn.engine.embedded.tasks import (
     PackedRecord,
     Task,
 )
-from fedlearn.engine.handling import ClientCall, run_node, run_nodes
+from fedlearn.engine.node_calls import ClientCall, run_node, run_nodes
 from fedlearn.folding import Fold, Sums
 from fedlearn.plugging import objects
 from fedlearn.plugging.registry import load_reference

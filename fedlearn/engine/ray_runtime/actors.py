@@ -20,7 +20,7 @@ from fedlearn import flower
 from fedlearn.config import from_flower
 from fedlearn.config.schema import EngineSettings
 from fedlearn.engine.apps import load_client_app
-from fedlearn.engine.handling import ClientCall, handled
+from fedlearn.engine.node_calls import ClientCall, handled
 from fedlearn.engine.ray_runtime.grid import RunnerDied
 from fedlearn.models.loaded import loaded
 from fedlearn.plugging import objects

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from flwr.app import Context, Message
 
-from fedlearn.engine.handling import context_of, error_reply, expired, kept_in
+from fedlearn.engine.node_calls import context_of, error_reply, kept_in
 from fedlearn.engine.ray_runtime.mailbox import Mailbox, TimedMessage
-from fedlearn.engine.virtual_nodes import VirtualNodes
+from fedlearn.engine.virtual_nodes import VirtualNodes, expired
 from fedlearn.flower import ErrorCode
 from fedlearn.words.clock import WallClock
 

@@ -1,1 +1,1 @@
-"""What there is to see in runs: charts as values, and the two that draw them, for the page and for files."""
+"""Charts of runs: as values, and drawn for the page and for files."""

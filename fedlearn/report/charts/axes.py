@@ -1,4 +1,4 @@
-"""Axes: which part of the numbers is shown, where its ticks are, and how they are written."""
+"""Choose the range of an axis and the places of its ticks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-ROUND_STEPS = (1, 2, 2.5, 5, 10, 100, 1000)  # the last two where 1 is the least
+ROUND_STEPS = (1, 2, 2.5, 5, 10, 100, 1000)  # the last two for axes of whole numbers
 NO_SPAN = 1e-12
-SMALLEST = 1e-9  # beyond it, ticks of twelve digits would all be zero
+SMALLEST = 1e-9  # below it, ticks of twelve digits would all be zero
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A range of numbers laid over [0, 1]."""
+    """An axis: a range of numbers that is mapped to [0, 1], and its ticks."""
 
     low: float
     high: float
@@ -21,8 +21,8 @@ class Axis:
     log: bool = False
 
     def place(self, value: float) -> float:
-        """Return where a value is, 0 at the low end and 1 at the high one."""
-        if self.high == self.low:  # numbers so large, or so near to each other, that nothing lies between them
+        """Return the place of a value, 0 at the low end and 1 at the high end."""
+        if self.high == self.low:  # the two ends are the same float
             return 0.5
         if self.log:
             return (math.log(value) - math.log(self.low)) / (math.log(self.high) - math.log(self.low))
@@ -37,11 +37,11 @@ def axis_of(
     Parameters
     ----------
     count
-        About how many ticks.
+        The wanted number of ticks, about.
     tight
-        End at the outermost values, not at a tick beyond them.
+        Whether the axis ends at the outermost values, and not at a tick beyond them.
     whole
-        The values are counts: no tick in between.
+        Whether ticks are whole numbers only, as for counts.
 
     >>> axis_of([0.1, 0.74]).ticks
     (0.0, 0.2, 0.4, 0.6, 0.8)
@@ -60,7 +60,7 @@ def axis_of(
 
 
 def log_axis_of(values: Iterable[float]) -> Axis:
-    """Return a logarithmic axis that holds the values, which are above zero."""
+    """Return a logarithmic axis that holds the values; all must be above zero."""
     known = list(values)
     low, high = min(known) / 1.5, max(known) * 1.5
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -71,7 +71,7 @@ def log_axis_of(values: Iterable[float]) -> Axis:
 
 
 def _step(rough: float, *, whole: bool) -> float:
-    """Return the next larger distance between ticks that reads well."""
+    """Return the next larger round distance between ticks."""
     power = 10.0 ** math.floor(math.log10(rough))
     steps = (digit * power for digit in ROUND_STEPS)
     return next(step for step in steps if step >= rough * (1 - 1e-9) and (step.is_integer() or not whole))

@@ -1,32 +1,32 @@
-"""Names beside dots, where there is room for them."""
+"""Place names beside dots where there is room for them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-AWAY = 8.0  # from the dot's middle to its name, sideways
-BELOW, ABOVE = 12.0, 5.0  # and down or up
+AWAY = 8.0  # sideways from the middle of a dot to its name
+BELOW, ABOVE = 12.0, 5.0  # down or up from the middle of a dot to the name's base line
 
 
 class Caption(NamedTuple):
-    """A name and where it stands: its left or right end, and its base line, y growing downwards."""
+    """A name and its place: its left or right end, and its base line; y grows downwards."""
 
     text: str
     x: float
     y: float
-    is_right: bool  # x is where it ends
+    is_right: bool  # x is the right end of the name
 
 
 def placed(dots: Iterable[tuple[str, float, float]], *, left: float, right: float, letter: float) -> list[Caption]:
-    """Return the names of the dots that fit between two edges without meeting another; others are left out.
+    """Return the captions of dots that fit between two edges without meeting another caption; others are left out.
 
     Parameters
     ----------
     dots
-        (name, x, y)
+        (name, x, y) of each dot.
     letter
-        The width of a letter, about; a line takes twice as much.
+        The mean width of a letter; a line is twice as high.
     """
     captions: list[Caption] = []
     taken: list[tuple[float, float, float]] = []  # left, right, y

@@ -1,4 +1,4 @@
-"""The chart of cells: how many examples of which kind a node has, or how often a model takes one class for another."""
+"""Draw a heat map: the examples of each label on each node, or a confusion matrix."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def cells(chart: HeatMap) -> str:
 
 
 def _row_height(chart: HeatMap, width: float) -> float:
-    """Return the height of a row of cells; 0 where the bars say it all."""
+    """Return the height of a row of cells; 0 if the bars show all there is."""
     if chart.columns:
         return min(max(INNER_HEIGHT / len(chart.rows), 3.0), 26.0)
     return 0.0 if len(chart.rows) == 1 else min(HIGHEST, max(INNER_HEIGHT / len(chart.rows), 2.0))
 
 
 def _strip(chart: HeatMap, left: float, width: float, base: float) -> list[str]:
-    """Return a bar for each node: how many examples it has."""
+    """Return a bar for each node, as high as its number of examples."""
     sizes = chart.counts.sum(axis=0)
     most, room = max(int(sizes.max(initial=0)), 1), base - TOP
     edges = np.round(left + width * np.arange(len(sizes) + 1), 1)
@@ -82,7 +82,7 @@ def _strip(chart: HeatMap, left: float, width: float, base: float) -> list[str]:
 
 def _boxes(chart: HeatMap, left: float, width: float, top: float, height: float) -> list[str]:
     """Return a path for each shade; cells that touch and have one shade are one box."""
-    shades = np.ceil(chart.shades * SHADES).astype(int)  # 0 only where there is nothing
+    shades = np.ceil(chart.shades * SHADES).astype(int)  # 0 only in cells without examples
     apart = width >= APART
     xs = np.round(left + width * np.arange(shades.shape[1] + 1), 1)
     ys = np.round(top + height * np.arange(shades.shape[0] + 1), 1)
@@ -140,7 +140,7 @@ def _column_names(chart: HeatMap, left: float, width: float, base: float) -> lis
 
 
 def _scale(chart: HeatMap, left: float, base: float) -> list[str]:
-    """Return what the shades mean, from none to most."""
+    """Return the scale of shades, from none to most examples."""
     boxes = [_shade(shade, f"M{left + 9 + 8 * shade:g} {base + 2:g}h8v8h-8Z") for shade in range(SHADES + 1)]
     most = "all of the row" if chart.columns else f"{written(int(chart.counts.max(initial=0)))} examples"
     texts = [

@@ -1,4 +1,4 @@
-"""Kinds of charts, as values without a form: `svg.py` draws them for the page, `plots.py` for files."""
+"""The kinds of charts, as values: `svg.py` draws them for the page, `plots.py` for files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 WHOLE = ("round", "rank", "nodes, the worst first")
-"""Titles of axes on which nothing lies between whole numbers."""
+"""Titles of axes that have whole numbers only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line; with `low` and `high` a band around it. All of one length."""
+    """A line and, with `low` and `high`, a band around it; all tuples have one length."""
 
     label: str
     slot: int
@@ -43,15 +43,15 @@ class StackedBars:
     Parameters
     ----------
     places
-        Where each bar stands: its round, the first of its rounds, or its rank.
+        The place of each bar: its round, the first of its rounds, or its rank.
     layers
-        Name -> one height for each bar.
+        Name -> the height of this layer in each bar.
     marks, mark
-        A line across each bar, and what it means: what there might have been, or what there was before.
+        The height of a line across each bar, and the meaning of these lines.
     x_title
-        What the places are.
+        The meaning of the places.
     names
-        What each bar is called, where its place does not say it.
+        The name of each bar; empty if its place says it.
     each
         How many rounds a bar stands for.
     """
@@ -81,7 +81,7 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class ScatterChart:
-    """Dots, those that no other dot beats in both directions joined by a line."""
+    """Dots; a line joins the dots that no other dot beats in both directions."""
 
     key: str
     title: str
@@ -93,15 +93,15 @@ class ScatterChart:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """How many examples there are in each cell; the colour says it.
+    """Cells whose color shows how many examples each of them has.
 
     Parameters
     ----------
     counts : array of int
         Shape (rows, columns).
     columns
-        What the columns are called. With it the colour is the share of the row, as in a confusion matrix; without, the
-        columns are nodes, the colour is the count, and how many examples each has stands above it.
+        The names of the columns. With names the color is the share of the row, as in a confusion matrix. Without names
+        the columns are nodes, the color is the count, and a bar above each node shows its number of examples.
     """
 
     key: str
@@ -114,7 +114,7 @@ class HeatMap:
 
     @property
     def shades(self) -> NDArray[np.float64]:
-        """How dark each cell is, from 0, where there is nothing, to 1."""
+        """How dark each cell is, from 0, without examples, to 1."""
         most = self.counts.sum(axis=1, keepdims=True) if self.columns else self.counts.max(initial=0)
         shades: NDArray[np.float64] = self.counts / np.maximum(most, 1)
         return shades
@@ -124,7 +124,7 @@ Chart = LineChart | StackedBars | ScatterChart | HeatMap
 
 
 def means(values: Sequence[float], each: int) -> tuple[float, ...]:
-    """Return the means of so many values in a row; the last may be of fewer.
+    """Return the means of groups of `each` consecutive values; the last group may be smaller.
 
     >>> means([1.0, 3.0, 5.0], 2)
     (2.0, 5.0)

@@ -1,4 +1,4 @@
-"""Learning, run beside run: curves, and what the bytes buy."""
+"""Charts of learning: curves of metrics, and the Pareto front of metric against bytes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fedlearn.report.stored import StoredRun
 from fedlearn.words.metric import VIRTUAL_SECONDS, Metric
 
 AXES = ("rounds", "bytes", "seconds", "hours")
-EQUAL = 1.01  # times the bytes of another run: too little to draw anything from
-WIDE = 10  # times more bytes than another run took: beyond it their axis is logarithmic
-MOST_PLACES = 2000  # points of a chart's lines in all; beyond it lines are thinned, so that a page stays small
+EQUAL = 1.01  # ratio of the bytes of two runs below which they count as equal
+WIDE = 10  # ratio of the bytes of two runs above which their axis is logarithmic
+MOST_PLACES = 2000  # points of all lines of a chart; with more, lines are thinned, so that a page stays small
 
 
 def curves(points: Sequence[Point], *, by: Sequence[str] = AXES) -> list[LineChart]:
-    """Return every metric by round and, of evaluations, by uploaded bytes and by time; a single round is no curve."""
+    """Return charts of every metric by round and, if it is evaluated, by bytes and time; none for a single round."""
     charts = []
     runs = [run for point in points for run in point.runs]
     divisor, unit = byte_unit(max((run.total("bytes_up") for run in runs), default=0))
@@ -49,15 +49,15 @@ def _curve(
 
 
 def line_of(point: Point, metric: str, axis: str, divisor: float = 1, *, deviation: bool = False) -> Line | None:
-    """Return a point's mean over its seeds, as far as all have come, and a band; None where nothing was measured.
+    """Return the mean of a point over its seeds, up to the last common round, with a band; None without values.
 
     Parameters
     ----------
     axis
-        ``"rounds"``, ``"bytes"`` uploaded, ``"reports"`` that count, ``"seconds"`` or virtual ``"hours"`` so far,
-        divided by `divisor`.
+        The horizontal axis: ``"rounds"``, ``"bytes"`` uploaded, ``"reports"`` that count, ``"seconds"`` or virtual
+        ``"hours"`` so far, divided by `divisor`.
     deviation
-        The band is one sample standard deviation to each side, else from the lowest to the highest.
+        Whether the band is one sample standard deviation to each side; else it is from the lowest to the highest.
     """
     tables = [_measured(run, metric, axis) for run in point.counted]
     length = min(len(table) for table in tables)
@@ -73,7 +73,7 @@ def line_of(point: Point, metric: str, axis: str, divisor: float = 1, *, deviati
 
 
 def thinned(line: Line, step: int) -> Line:
-    """Return a line of the means of so many places in a row, each where the last of them is."""
+    """Return a line of means over each `step` points in a row, placed at the last of these points."""
     if step == 1:
         return line
     y, low, high = (means(values, step) for values in (line.y, line.low, line.high))
@@ -82,7 +82,7 @@ def thinned(line: Line, step: int) -> Line:
 
 
 def _measured(run: StoredRun, metric: str, axis: str) -> list[tuple[float, float]]:
-    """Return (place on the axis, value) of the rounds in which a metric was measured."""
+    """Return (place on the axis, value) for each round in which a metric was measured."""
     places = {
         "rounds": run.column("round_number"),
         "bytes": _sums(run, "bytes_up"),
@@ -99,20 +99,20 @@ def _sums(run: StoredRun, column: str) -> list[float | None]:
 
 
 def seconds_so_far(run: StoredRun) -> list[float | None]:
-    """Return when each round was over, in seconds of the phases of committed attempts."""
+    """Return the end of each round, in seconds of the phases of committed attempts so far."""
     phases = ([value or 0.0 for value in run.column(f"{phase}_seconds")] for phase in PHASES)
     return list(np.cumsum([sum(each) for each in zip(*phases, strict=True)]))
 
 
 def virtual_hours(run: StoredRun) -> list[float | None]:
-    """Return when each round was over, in virtual hours; None for all rounds of a run in real time."""
+    """Return the end of each round in virtual hours; None for each round of a run in real time."""
     return [None if seconds is None else seconds / 3600 for seconds in run.column(VIRTUAL_SECONDS.name)]
 
 
 def pareto(points: Sequence[Point]) -> ScatterChart | None:
-    """Return the main metric against what was uploaded for it; None with fewer than two points, or of equal sizes.
+    """Return the chart of the headline metric against uploaded bytes; None with fewer than two points.
 
-    Where all have sent the same bytes to one in a hundred, none of what they score was bought with them.
+    It is None, too, if all points have uploaded the same bytes within one percent: bytes then explain no score.
     """
     metric = metrics_of([run for point in points for run in point.runs]).headline
     if metric is None:
@@ -133,9 +133,10 @@ def pareto(points: Sequence[Point]) -> ScatterChart | None:
 
 
 def front_of(places: Sequence[tuple[float, float]], *, lower_is_better: bool) -> list[bool]:
-    """Return which places no other beats: fewer bytes and no worse a value, or as few and a better one.
+    """Return for each place (bytes, value) whether it is on the Pareto front.
 
-    Bytes that are alike to one in a hundred are as few.
+    A place is beaten by another with fewer bytes and no worse value, or with as few bytes and a better value. Bytes
+    within one percent count as equal.
 
     >>> front_of([(1, 0.5), (2, 0.6), (3, 0.55), (2.001, 0.7)], lower_is_better=False)
     [True, False, False, True]

@@ -1,4 +1,4 @@
-"""What single nodes have measured (nodes.csv): how it is spread over them, round by round, and who is last."""
+"""Charts of the measurements of single nodes (nodes.csv): their spread by round, and the ranking of the last round."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from fedlearn.runs.nodes import PARTITION, ROUND
 from fedlearn.words.metric import AFTER, BEFORE, Metric
 from fedlearn.words.metrics import Metrics
 
-MOST_BARS = 340  # nodes that are drawn one by one; of more, as many evenly chosen ones
+MOST_BARS = 340  # nodes that are drawn; of more nodes, this many are chosen evenly
 
 Columns = dict[str, NDArray[np.float64]]
 
 
 def over_nodes(rows: Sequence[Row], metrics: Metrics) -> list[LineChart | StackedBars]:
-    """Return the spread over nodes of what counts first, by round, and the nodes of the last round, the worst first.
+    """Return the charts of a metric's spread over nodes by round, and of the nodes of the last round, the worst first.
 
-    With ``evaluation.nodes`` that is the headline metric on each node's own examples, of the round's state and of what
-    the node's training made of it; else what every report says, as its training loss.
+    With ``evaluation.nodes`` the metric is the headline metric on each node's own examples, before and after the node's
+    training; else it is a metric of the reports, as the training loss.
     """
     headline = metrics.headline
     reported = [metric for metric in metrics.reported if _has(rows, metric.name)]
@@ -47,7 +47,7 @@ def _is_whole(row: Row, name: str) -> bool:
 
 
 def _columns(rows: Sequence[Row], name: str) -> Columns:
-    """Return round, partition, value and value before training of the rows that hold a value, by round."""
+    """Return columns (round, partition, value, value before training) of the rows with a value, sorted by round."""
     kept = [row for row in rows if _is_whole(row, name)]
     before = f"{name.removesuffix(f'_{AFTER}')}_{BEFORE}" if name.endswith(f"_{AFTER}") else ""
     names = {"round": ROUND, "partition": PARTITION, "value": name, "before": before}
@@ -87,7 +87,7 @@ def _ranked(rows: Sequence[Row], name: str, metric: Metric, what: str) -> Stacke
     values, nodes, before = (table[key][last][order] for key in ("value", "partition", "before"))
     places, heights = tuple(range(1, len(order) + 1)), tuple(values.tolist())
     key, title = f"{name}_by_node", " ".join(["nodes of the last round:", metric.title, what]).strip()
-    if values.min() < 0:  # there is no bar below nothing
+    if values.min() < 0:  # bars cannot show negative values
         return LineChart(key, title, "rank", metric.axis_title, (Line(metric.title, 0, places, heights),))
     marks = tuple(before.tolist()) if np.isfinite(before).all() else ()
     layer = AFTER if what.startswith(AFTER) else "value"

@@ -1,4 +1,4 @@
-"""Charts as files: PNG for slides, SVG for papers, drawn by matplotlib."""
+"""Draw charts as files with matplotlib: PNG for slides, SVG for papers."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def drawn(
     size: tuple[float, float] = (5.2, 3.9),
     layout: Literal["constrained"] | None = "constrained",
 ) -> Iterator[list[Axes]]:
-    """Yield the panels of a figure, row by row, on common scales; write it as PNG and SVG when they are filled.
+    """Yield the panels of a figure, row by row, with common scales; write the figure as PNG and SVG after the block.
 
     The same drawing gives the same bytes.
 
     Parameters
     ----------
     size
-        Of a panel, in inches.
+        Width and height of a panel, in inches.
     """  # fmt: skip
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -74,10 +74,10 @@ def save(chart: Chart, folder: Path, name: str = "") -> None:
 
 
 def add_line(axes: Axes, line: Line, **style: Any) -> None:
-    """Draw a line with its band; how it looks is said by its slot unless `style` does."""
-    colour, dash = PALETTE[line.slot % len(PALETTE)], DASHES[line.slot // len(PALETTE) % len(DASHES)]
+    """Draw a line with its band; its slot gives color and dashes, unless `style` does."""
+    color, dash = PALETTE[line.slot % len(PALETTE)], DASHES[line.slot // len(PALETTE) % len(DASHES)]
     marker = "o" if len(line.x) == 1 else None
-    look = {"color": colour, "linestyle": dash, "label": _label(line.label), "marker": marker, **style}
+    look = {"color": color, "linestyle": dash, "label": _label(line.label), "marker": marker, **style}
     (drawn_line,) = axes.plot(line.x, line.y, **look)
     if line.low:
         axes.fill_between(line.x, line.low, line.high, color=drawn_line.get_color(), alpha=0.15, linewidth=0)
@@ -91,7 +91,7 @@ def add_bars(axes: Axes, places: Sequence[float], spreads: Sequence[Spread], **s
 
 
 def log_axis(axes: Axes, places: Iterable[float]) -> None:
-    """Make the horizontal axis logarithmic, with ticks at some places alone."""
+    """Make the horizontal axis logarithmic, with ticks only at the given places."""
     ticks = sorted({*places})
     axes.set_xscale("log")
     axes.set_xticks(ticks, [written(tick) for tick in ticks])
@@ -99,12 +99,12 @@ def log_axis(axes: Axes, places: Iterable[float]) -> None:
 
 
 def legend_below(panels: Sequence[Axes], *, columns: int) -> None:
-    """Name the lines of the first panel, which are those of all, below the figure."""
+    """Draw one legend below the figure, with the lines of the first panel; all panels must have the same lines."""
     panels[0].figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=columns)
 
 
 def whole_ticks(axes: Axes) -> None:
-    """Mark whole numbers alone on the horizontal axis."""
+    """Put ticks only at whole numbers of the horizontal axis."""
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -134,7 +134,7 @@ def _lines(chart: LineChart, axes: Axes) -> None:
 
 
 def _label(name: str) -> str:
-    """Return a name that matplotlib does not take for a private one, which it would leave out."""
+    """Return a name that does not begin with an underscore: matplotlib would leave it out of the legend."""
     return f" {name}" if name.startswith("_") else name
 
 
@@ -160,8 +160,8 @@ def _dots(chart: ScatterChart, axes: Axes) -> None:
     front = sorted((dot.x, dot.y) for dot in chart.dots if dot.on_front)
     axes.plot([x for x, _ in front], [y for _, y in front], "--", color="#8b919a", linewidth=1, zorder=1)
     for dot in chart.dots:
-        colour = PALETTE[dot.slot % len(PALETTE)]
-        axes.scatter(dot.x, dot.y, s=34, color=colour if dot.on_front else "white", edgecolors=colour, zorder=2)
+        color = PALETTE[dot.slot % len(PALETTE)]
+        axes.scatter(dot.x, dot.y, s=34, color=color if dot.on_front else "white", edgecolors=color, zorder=2)
     x, y = (
         (log_axis_of if chart.log_x else axis_of)([dot.x for dot in chart.dots]),
         axis_of(dot.y for dot in chart.dots),

@@ -1,4 +1,4 @@
-"""Round by round: how long each phase took, and what became of the cohort."""
+"""Charts by round: the duration of each phase, and the fates of the cohort."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FATES = ("reported", "failed", "refused", "late")
 
 
 def phases(run: StoredRun) -> StackedBars:
-    """Return how long each phase of each round took; of many rounds a bar is the mean of several."""
+    """Return the chart of seconds by phase; with many rounds a bar is the mean of several."""
     each = _rounds_a_bar(run)
     layers = {phase: _heights(run, f"{phase}_seconds", each) for phase in PHASES}
     title = _titled("seconds by phase", each)
@@ -19,7 +19,7 @@ def phases(run: StoredRun) -> StackedBars:
 
 
 def fates(run: StoredRun) -> StackedBars:
-    """Return what became of each round's cohort, a mark says how large it was; of many rounds a bar is a mean."""
+    """Return the chart of fates in each cohort, with a mark at its size; with many rounds a bar is a mean."""
     each = _rounds_a_bar(run)
     layers = {fate: _heights(run, fate, each) for fate in FATES}
     marks = _heights(run, "cohort", each)
@@ -30,7 +30,7 @@ def fates(run: StoredRun) -> StackedBars:
 
 
 def all_reported(run: StoredRun) -> bool:
-    """Return whether every node of every cohort reported, and in time."""
+    """Return whether every node of every cohort reported in time."""
     return all(row.get("reported") == row.get("cohort") for row in run.rounds)
 
 
@@ -47,7 +47,7 @@ def _numbers(run: StoredRun, each: int) -> tuple[int, ...]:
 
 
 def _names(run: StoredRun, each: int) -> tuple[str, ...]:
-    """Return what bars of several rounds are called."""
+    """Return the names of bars that stand for several rounds; empty if each bar stands for one."""
     rounds = [int(number or 0) for number in run.column("round_number")]
     parts = [rounds[begin : begin + each] for begin in range(0, len(rounds), each)] if each > 1 else []
     return tuple(f"rounds {part[0]} to {part[-1]}, on average" for part in parts)

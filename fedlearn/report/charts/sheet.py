@@ -1,4 +1,4 @@
-"""The sheet that every chart is drawn on: its size, its texts, its axes.
+"""Lay out the sheet that every chart is drawn on: its size, its texts, its axes.
 
 Sizes are in units of a 400 wide drawing, which the page shows at about 400 pixels, on a phone as on a desk.
 """

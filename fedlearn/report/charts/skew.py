@@ -1,4 +1,4 @@
-"""The picture of who has which labels, computed again from the settings: run folders do not hold it."""
+"""Chart which node has which labels, computed again from the settings: run folders do not hold it."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from numpy.typing import NDArray
 from fedlearn.config import config_from
 from fedlearn.config.load import NOW_OPTIONS
 from fedlearn.config.schema import DataSettings
-from fedlearn.data import DATASETS, Dataset, load_dataset, partition_table
 from fedlearn.data.cache import as_it_is
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.partition_map import is_map
-from fedlearn.data.partitioning import PARTITIONS
+from fedlearn.data.partitioning import PARTITIONS, partition_table
 from fedlearn.data.sources.paths import HUB, is_path
 from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.stored import StoredRun
 from fedlearn.words.errors import FedlearnError, said
 
-MOST_NODES = 100  # columns of the picture
-MOST_BYTES = 1 << 24  # of a file that says who has what, and of examples that are made for the picture
+MOST_NODES = 100  # columns of the chart
+MOST_BYTES = 1 << 24  # of a partition's file, and of examples that are made for the chart
 MOST_ENTRIES = 100_000  # of a folder of data that is looked up in the cache
-DRAWN = set(PARTITIONS) - {"id-to-size"}  # which is given a function
+DRAWN = set(PARTITIONS) - {"id-to-size"}  # it needs a function
 
 
 def skew_of(settings: Mapping[str, Any]) -> HeatMap | str:
-    """Return the picture, or why there is none."""
+    """Return the chart, or in words why there is none."""
     try:
         config = config_from({name: value for name, value in settings.items() if name not in NOW_OPTIONS} | {"out": ""})
     except FedlearnError as error:
@@ -42,7 +43,7 @@ def skew_of(settings: Mapping[str, Any]) -> HeatMap | str:
 
 
 def hides_sizes(run: StoredRun) -> bool:
-    """Return whether noise is to hide how many rows of which class a node has: then no picture counts them."""
+    """Return whether noise is to hide how many rows of each class a node has: then no chart may count them."""
     of_ours = run.settings.get("data.dataset") in DATASETS
     return bool(run.metrics.privacy_loss and run.settings.get("privacy.noise") != "seeded" and not of_ours)
 
@@ -58,7 +59,7 @@ def _picture(data: DataSettings, clients: int, seed: int) -> HeatMap | str:
 
 
 def _why_not(data: DataSettings) -> str:
-    """Return why these data are not looked at; nothing where they are."""
+    """Return why these data are not read; empty if they are."""
     name = data.dataset
     if name not in DATASETS and (name.startswith(HUB) or not is_path(name) or not _is_there(Path(name))):
         return f"the data set {name} is not one of ours, and a report runs no code that a run folder names"
@@ -71,7 +72,7 @@ def _why_not(data: DataSettings) -> str:
 
 def _counted_as_it_is(data: DataSettings, clients: int, seed: int) -> HeatMap:
     named_by_the_folder = bool(data.dir) or data.dataset not in DATASETS
-    with as_it_is() if named_by_the_folder else nullcontext():  # what a file of its choice would cost, nobody knows
+    with as_it_is() if named_by_the_folder else nullcontext():  # a file of the folder's choice may be of any size
         return _counted(data, clients, seed)
 
 
@@ -90,7 +91,7 @@ def _counted(data: DataSettings, clients: int, seed: int) -> HeatMap:
 
 
 def _labels(dataset: Dataset, nodes: int) -> NDArray[np.int64]:
-    """Return the label of each training example; where they are made node by node, of those of the first nodes."""
+    """Return the label of each training example; if examples are made node by node, only for the first nodes."""
     if dataset.made is None:
         return dataset.train.labels
     count = nodes * dataset.made.per_node
@@ -100,7 +101,7 @@ def _labels(dataset: Dataset, nodes: int) -> NDArray[np.int64]:
 
 
 def _names(dataset: Any, classes: int) -> tuple[tuple[str, ...], str]:
-    """Return the names of the labels, and what they are called together."""
+    """Return the names of the labels, and the word for what they are, as "class"."""
     numbers = tuple(str(number) for number in range(classes))
     if dataset.spec.target_shape:
         return ("all",), "example"  # a sequence has no one label
@@ -110,7 +111,7 @@ def _names(dataset: Any, classes: int) -> tuple[tuple[str, ...], str]:
 
 
 def _is_there(path: Path) -> bool:
-    """Return whether a path leads to a regular file, or to a folder that is walked in a moment."""
+    """Return whether a path leads to a regular file, or to a folder of at most `MOST_ENTRIES` entries."""
     if not path.is_dir():
         return path.is_file()
     entries = itertools.chain.from_iterable((*folders, *files) for _, folders, files in os.walk(path))

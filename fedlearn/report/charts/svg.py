@@ -35,7 +35,8 @@ def svg_of(chart: Chart, *, metric: str = "") -> str:
     Parameters
     ----------
     metric
-        Of lines that the script draws anew from other data: stands in ``data-metric``, in place of numbers.
+        The metric of a line chart that the script draws anew from the section's data: ``data-metric`` then names it,
+        and there is no ``data-hover``.
     """
     if isinstance(chart, LineChart):
         return _lines(chart, metric)
@@ -88,7 +89,7 @@ def _path(xs: Sequence[float], ys: Sequence[float], x: Axis, y: Axis) -> str:
 
 
 def _color(slot: int) -> str:
-    """Return the classes of a line: colours first, then the same ones dashed, then dotted."""
+    """Return the style classes of a line: solid in each color first, then dashed, then dotted."""
     return f"c{slot % COLORS} d{slot // COLORS % 3}"
 
 
@@ -149,7 +150,7 @@ def _dots(chart: ScatterChart) -> str:
 
 
 def _labels(dots: Sequence[Dot], x: Axis, y: Axis) -> list[str]:
-    """Return the names of the dots on the front, as far as there is room; the script shows the others."""
+    """Return the texts for dots on the front, as far as there is room; the script shows the other names."""
     front = [(dot.label, x_of(x, dot.x), y_of(y, dot.y)) for dot in dots if dot.on_front]
     labels = placed(front, left=LEFT, right=WIDTH, letter=LETTER)
     return [text_at(label.x, label.y, label.text, "name end" if label.is_right else "name") for label in labels]

@@ -1,6 +1,6 @@
-"""``--log NAME``: what a run's events say, handed on to the tools that people watch their experiments with.
+"""Pass the events of a run to tools for watching experiments, for ``--log NAME``.
 
-A listener follows the log in a thread of its own. What goes wrong in it is said once and never stops the run.
+A listener follows the log in a thread of its own. An error in it is logged once and never stops the run.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ LISTENERS = Registry(
 
 
 class Listener(Protocol):
-    """Takes in the events of one run."""
+    """A receiver of the events of one run."""
 
     def take(self, event: Event) -> None:
-        """Take in one event."""
+        """Receive one event."""
 
     def close(self) -> None:
-        """Write what is left; called once, when the run has ended in whatever way."""
+        """Write what is left; called once, when the run has ended in any way."""
 
 
 MakeListener = Callable[[Path, RunConfig], Listener]
 
 
 def scalars_of(event: Event) -> dict[str, float]:
-    """Return the numbers of a committed round by name: what was measured, and bytes, nodes and seconds in groups.
+    """Return name -> number for a committed round: its metrics, and bytes, nodes and seconds in groups.
 
     >>> scalars_of({"round": 1, "bytes_up": 9, "accuracy": 0.5, "loss": None, "training_seconds": 2.0, "late": 1})
     {'bytes/up': 9.0, 'accuracy': 0.5, 'seconds/training': 2.0, 'nodes/late': 1.0}
@@ -67,7 +67,7 @@ def listened(names: Sequence[str], events: Path, config: RunConfig) -> Iterator[
     Raises
     ------
     UsageError
-        Before the block, if a name is none of ours or its package is not installed.
+        Before the block, if a listener does not exist or its package is not installed.
     """
     begin = events.stat().st_size if events.exists() else 0
     with ExitStack() as stack:
@@ -80,7 +80,7 @@ def listened(names: Sequence[str], events: Path, config: RunConfig) -> Iterator[
 
 
 class _Careful:
-    """A listener that is given up when it fails."""
+    """A listener that gets no more events once it has failed."""
 
     def __init__(self, name: str, listener: Listener) -> None:
         self._name = name

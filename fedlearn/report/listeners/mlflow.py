@@ -1,6 +1,7 @@
-"""MLflow: settings as parameters, the numbers of committed rounds as metrics; where MLFLOW_TRACKING_URI says.
+"""Log a run to MLflow: settings as parameters, numbers of committed rounds as metrics.
 
-A resumed run goes on in the MLflow run it was begun in, whose id stands in the run folder.
+The server or folder is that of MLFLOW_TRACKING_URI. A resumed run goes on in the MLflow run that it was begun in; the
+id of that run stands in the run folder.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ STATUS = {"completed": "FINISHED", "interrupted": "KILLED"}
 
 
 class MLflow:
-    """Sends events to MLflow by its client interface."""
+    """The listener that sends events to MLflow by its client interface."""
 
     def __init__(self, folder: Path, config: RunConfig) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
@@ -38,7 +39,7 @@ class MLflow:
             raise UsageError(f"--log mlflow: {' '.join(str(error).split())}") from None
 
     def _begun(self, folder: Path, config: RunConfig) -> str:
-        """Return the id of the MLflow run that this folder's run goes on in, or a new one."""
+        """Return the id of the MLflow run that belongs to the run folder; begin one if there is none."""
         stored = folder / RUN_ID
         if stored.exists():
             run_id = stored.read_text(encoding="utf-8").strip()
@@ -53,7 +54,7 @@ class MLflow:
         return run_id
 
     def take(self, event: Event) -> None:
-        """Send the numbers of a committed round, and how the run has ended."""
+        """Send the numbers of a committed round, and note how the run has ended."""
         if event["event"] == "ended":
             self._status = STATUS.get(event["status"], "FAILED")
         if event["event"] == "started" and (metrics := declared(event.get("metrics"))):
@@ -66,5 +67,5 @@ class MLflow:
                 )
 
     def close(self) -> None:
-        """Say that the run has ended."""
+        """End the MLflow run."""
         self._client.set_terminated(self._run_id, self._status)

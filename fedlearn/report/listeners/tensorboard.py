@@ -1,4 +1,4 @@
-"""TensorBoard: one scalar for each number of a committed round, in ``RUN/tensorboard``."""
+"""Log a run to TensorBoard: one scalar for each number of a committed round, in ``RUN/tensorboard``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedlearn.words.metrics import Metrics, declared
 
 
 class TensorBoard:
-    """Writes event files with TensorBoard's own writer; torch's would bring torch into the main process."""
+    """The listener that writes event files with TensorBoard's writer; torch's writer would import torch."""
 
     def __init__(self, folder: Path, config: RunConfig) -> None:
         try:
@@ -42,5 +42,5 @@ class TensorBoard:
         self._writer.flush()
 
     def close(self) -> None:
-        """Write what is still in memory, and close the file."""
+        """Write the remaining events, and close the file."""
         self._writer.close()

@@ -1,1 +1,1 @@
-"""The page: its sections, its style sheet and its script, in one file that asks no network."""
+"""The page: its sections, its style sheet and its script, in one file that needs no network."""

@@ -1,4 +1,4 @@
-"""Which classes the model of a run takes for which: the confusion matrix, and each class by itself."""
+"""The section of classes: the confusion matrix of a run's model, and a table of its classes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Column, Table
 from fedlearn.runs.classes import ClassResults, Confusion, read_classes
 
-MOST_RUNS = 3  # beyond it a page of matrices says nothing
-MOST_ROWS = 12  # classes in the table: of more, those that are found least
+MOST_RUNS = 3  # with more runs there is no section
+MOST_ROWS = 12  # classes in the table: of more classes, those with the lowest recall
 
 
 def classes(runs: Sequence[StoredRun]) -> str:
-    """Return the section: of up to three runs what their final, and their best, model takes for what."""
+    """Return the section: the confusion of the final and of the best model of each of up to three runs."""
     if len(runs) > MOST_RUNS:
         return ""
     parts = [_of_run(run, named=len(runs) > 1) for run in runs]
@@ -55,14 +55,14 @@ def _both(found: ClassResults, confusion: Confusion, which: str) -> str:
 
 
 def chart_of(found: ClassResults, confusion: Confusion, which: str) -> HeatMap:
-    """Return the matrix as a chart; the colour is the share of the row."""
+    """Return the matrix as a chart; the color is the share of the row."""
     names = tuple(found.classes)
     title = f"classes of the test examples, and what the {which} model takes them for (round {confusion.round_number})"
     return HeatMap(f"confusion_{which}", title, "taken for", "class", names, confusion.counts, columns=names)
 
 
 def confusions(run: StoredRun) -> list[HeatMap]:
-    """Return the matrices of a run that can be read, as charts."""
+    """Return the confusion matrices of a run as charts; empty if they cannot be read."""
     try:
         found = read_classes(run.folder)
     except (OSError, ValueError):
@@ -74,7 +74,7 @@ def confusions(run: StoredRun) -> list[HeatMap]:
 
 
 def _table(found: ClassResults, confusion: Confusion) -> str:
-    """Return each class by itself: how many of it were found, and how many that were taken for it are of it."""
+    """Return the table of classes, each with its recall, its precision and its most frequent confusion."""
     counts = confusion.counts
     right, examples, taken = np.diag(counts), counts.sum(axis=1), counts.sum(axis=0)
     wrong = counts - np.diag(right)

@@ -1,4 +1,4 @@
-"""The page's later sections, in words: what went wrong, settings, environment, raw files."""
+"""The later sections of the page: failures, origins, settings, environment, raw files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MOST_REASONS = 40
 ORIGIN = {"command": "command", "commit": "commit of its folder", "fedlearn_commit": "commit of fedlearn"}
 
 Link = Callable[[StoredRun, str], str]
-"""A run and the name of one of its files -> its address, as seen from the page."""
+"""A function of a run and the name of one of its files that returns the file's address, as seen from the page."""
 
 
 def trouble(runs: Sequence[StoredRun]) -> str:
-    """Return what went wrong in rounds, the most frequent first."""
+    """Return the section of failures in rounds, the most frequent first."""
     rows = [(count, run.name, *what) for run in runs for what, count in run.log.wrong.items()]
     rows.sort(key=lambda row: -row[0])
     if not rows:
@@ -36,7 +36,7 @@ def trouble(runs: Sequence[StoredRun]) -> str:
 
 
 def settings(runs: Sequence[StoredRun]) -> str:
-    """Return the settings that all runs share; where they differ, the table of runs has them."""
+    """Return the section of settings that all runs share; settings that differ are in the table of runs."""
     different = set(differing(runs)) if len(runs) > 1 else set()
     shared = {k: v for run in runs for k, v in run.settings.items() if k not in different and k != "out"}
     if not shared:
@@ -50,7 +50,7 @@ def settings(runs: Sequence[StoredRun]) -> str:
 
 
 def environment(runs: Sequence[StoredRun]) -> str:
-    """Return versions and machine, once for each that differs."""
+    """Return the section of versions and machines, each different environment once."""
     kinds: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
     for run in runs:
         machine = {k: v for k, v in run.environment.items() if k not in ORIGIN}
@@ -67,7 +67,7 @@ def environment(runs: Sequence[StoredRun]) -> str:
 
 
 def origins(runs: Sequence[StoredRun]) -> str:
-    """Return how each run was begun: its command line, and the commits of the folder and of fedlearn."""
+    """Return the section of origins: command line of each run, and commits of its folder and of fedlearn."""
     rows = []
     for run in runs:
         table = {title: run.environment.get(key) for key, title in ORIGIN.items()}
@@ -83,7 +83,7 @@ def origins(runs: Sequence[StoredRun]) -> str:
 
 
 def pairs(table: Mapping[str, Any]) -> str:
-    """Return names and values in two columns; the name of a setting says on hover what it means."""
+    """Return names and values in two columns, with the meaning of a setting on hover over its name."""
     rows = "".join(f"<tr>{_name(str(k))}<td>{escape(shown(v))}</td></tr>" for k, v in table.items())
     return f'<table class="pairs"><tbody>{rows}</tbody></table>'
 
@@ -94,7 +94,7 @@ def _name(name: str) -> str:
 
 
 def files(runs: Sequence[StoredRun], link: Link) -> str:
-    """Return links to what was stored, folded away where there are many."""
+    """Return the section of links to the raw files, folded away if there are many runs."""
     parts = []
     for run in runs:
         items = "".join(

@@ -1,7 +1,7 @@
-"""The page: sections put together with one style sheet and one small script.
+"""Put sections, one style sheet and one small script together as a page.
 
-It holds everything and asks no network. Whatever comes from a run folder is escaped, and the page's content policy lets
-no other script run than its own.
+The page holds everything and needs no network. All texts from run folders are escaped, and the content policy of the
+page lets only its own script run.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ ICON = (
 
 
 def page_of(sections: Mapping[str, str], *, title: str, stream: str = "") -> str:
-    """Return the whole page.
+    """Return the page as HTML.
 
     Parameters
     ----------
     stream
-        Where the live page listens for sections that have changed; empty in a file.
+        The address of the stream of changed sections for a live page; empty for a file.
     """
     style, script = _resource("page.css"), _script()
     policy = "; ".join(
@@ -53,7 +53,7 @@ def page_of(sections: Mapping[str, str], *, title: str, stream: str = "") -> str
 
 
 def _script() -> str:
-    """Return the one script: the files of `script/`, in a scope of their own."""
+    """Return the script of the page: the files of `script/` in one scope of their own."""
     parts = "\n".join(_resource(f"script/{name}.js") for name in SCRIPTS)
     return f'"use strict";\n(() => {{\n{parts}}})();\n'
 

@@ -1,4 +1,4 @@
-"""A chart on the page: its title, its legend, its drawing, a line below."""
+"""A chart on the page with its title, its legend and a line below it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fedlearn.report.charts.svg import COLORS, svg_of
 
 
 def figure(chart: Chart, note: str = "", *, metric: str = "") -> str:
-    """Return a ``<figure>``.
+    """Return a chart as a ``<figure>``.
 
     Parameters
     ----------
     note
-        A line below it.
+        A line below the chart.
     metric
-        Of the section's data, which the script draws here in place of this drawing.
+        The metric that the script draws in place of this chart, from the section's data.
     """
     caption = f"<figcaption>{escape(note)}</figcaption>" if note else ""
     head = f"<h3>{escape(chart.title)}</h3>{_legend_of(chart, metric)}"
@@ -34,7 +34,7 @@ def _legend_of(chart: Chart, metric: str) -> str:
 
 
 def legend(names: Sequence[tuple[str, str]]) -> str:
-    """Return colour and name side by side; of a single one there is nothing to tell apart."""
+    """Return the legend of (name, style class) pairs; empty for a single name."""
     if len(names) < 2:
         return ""
     items = "".join(f'<li><i class="{kind}"></i>{escape(name)}</li>' for name, kind in names)
@@ -42,5 +42,5 @@ def legend(names: Sequence[tuple[str, str]]) -> str:
 
 
 def line_class(slot: int) -> str:
-    """Return the classes of a line: colours first, then the same ones dashed, then dotted."""
+    """Return the style classes of a line: solid in each color first, then dashed, then dotted."""
     return f"c{slot % COLORS} d{slot // COLORS % 3}"

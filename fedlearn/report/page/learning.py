@@ -1,6 +1,7 @@
-"""Curves: one chart a metric, by round; the script draws it by bytes or time, smoothed, on a log axis, in groups.
+"""The section of curves: one chart for each metric.
 
-Without the script there are the curves by round. For it the section holds what every run has measured, once.
+The file has the curves by round. The script draws them by bytes or time, smoothed, on log axes, in groups; for it the
+section holds the measurements of every run once.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ TOOLS = (
 
 
 def heading(runs: Sequence[StoredRun]) -> str:
-    """Return the heading with its tools, which never change: a hand that is on them is not disturbed."""
+    """Return the heading with its tools; a live page never replaces them, so that they can be used meanwhile."""
     if not any(len(run.rounds) > 1 for run in runs):
         return ""
     checked = {"rounds": " checked"}
@@ -44,28 +45,28 @@ def heading(runs: Sequence[StoredRun]) -> str:
 
 
 def curves(points: Sequence[Point]) -> str:
-    """Return the curves of all that is measured, but of how it is spread over nodes."""
+    """Return the curves of all metrics but those of the spread over nodes."""
     runs = [run for point in points for run in point.runs]
     hidden = spread_names(runs)
     return grid_of(points, [chart for chart in charts.curves(points, by=["rounds"]) if _metric_of(chart) not in hidden])
 
 
 def spread_names(runs: Sequence[StoredRun]) -> dict[str, str]:
-    """Return the columns that say how the headline is spread over nodes: name -> title."""
+    """Return name -> title of the columns that describe the headline metric's spread over nodes."""
     metrics = metrics_of(runs)
     found = Spread(metrics.headline).metrics if metrics.headline is not None else ()
     return {metric.name: metric.title for metric in found if metric.name in metrics.columns}
 
 
 def grid_of(points: Sequence[Point], drawn: Sequence[LineChart], *, note: str = "", parted: float | None = None) -> str:
-    """Return charts of points beside each other, with the data that the script draws them from.
+    """Return a grid of charts with the data from which the script draws them.
 
     Parameters
     ----------
     note
-        A line above them.
+        A line above the charts.
     parted
-        The round in which two runs part: the script marks it.
+        The round in which two runs part, which the script marks.
     """
     if not drawn:
         return ""
@@ -88,7 +89,7 @@ def _metric_of(chart: LineChart) -> str:
 
 
 def data_of(points: Sequence[Point], metrics: Sequence[str]) -> dict[str, Any]:
-    """Return what the script draws from: of each run where its rounds lie on each axis, and what was measured."""
+    """Return the data of the script: for each run the places of its rounds on each axis, and its metrics."""
     runs = [run for point in points for run in point.runs]
     divisor, unit = byte_unit(max((run.total("bytes_up") for run in runs), default=0))
     step = max(1, -(-sum(len(run.rounds) for run in runs) // charts.MOST_PLACES))
@@ -113,7 +114,7 @@ def data_of(points: Sequence[Point], metrics: Sequence[str]) -> dict[str, Any]:
 
 
 def _kept(run: StoredRun, metrics: Sequence[str], step: int) -> list[int]:
-    """Return where points are drawn: at all rounds, or at every step-th that has measured anything, and the last."""
+    """Return the indices of rounds that are drawn: all, or every step-th evaluated round and the last one."""
     if step == 1:
         return list(range(len(run.rounds)))
     evaluated = [m.name for m in run.metrics.evaluated] or list(metrics)
@@ -133,7 +134,7 @@ def _places(run: StoredRun, kept: Sequence[int], divisor: float) -> dict[str, li
 
 
 def _drawn_together(values: Sequence[float | None], kept: Sequence[int], step: int) -> list[float | None]:
-    """Return what was measured up to each kept round, since the one before: the mean, where several are one point."""
+    """Return the mean of the values since the kept round before, for each kept round; None without values."""
     if step == 1:
         return _short(values, kept)
     begins = [0, *(place + 1 for place in kept[:-1])]
@@ -142,7 +143,7 @@ def _drawn_together(values: Sequence[float | None], kept: Sequence[int], step: i
 
 
 def _short(values: Sequence[float | None], kept: Sequence[int]) -> list[float | None]:
-    """Return some of the values in five digits; a whole number without a point."""
+    """Return the values at the kept indices with five digits, whole numbers as int."""
     return [None if (value := values[place]) is None else _five_digits(value) for place in kept]
 
 

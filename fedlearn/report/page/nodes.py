@@ -1,4 +1,4 @@
-"""What single nodes have measured: five figures, the spread by round, the nodes of the last round."""
+"""The section of nodes: five figures, the spread by round, the nodes of the last round."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOW = (
 
 
 def nodes(runs: Sequence[StoredRun], points: Sequence[Point]) -> str:
-    """Return the section: of one run its nodes, of several how what counts first is spread over theirs."""
+    """Return the section: the nodes of a single run, or the headline metric's spread over nodes of several runs."""
     inside = _of_one(runs[0]) if len(runs) == 1 else _of_several(runs, points)
     return f"<h2>Nodes</h2>{inside}" if inside else ""
 

@@ -1,4 +1,4 @@
-"""The list of runs: what tells them apart, what came of each; the script chooses, filters, groups and sorts them."""
+"""The section of runs: their settings and results; the script chooses, filters, groups and sorts them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_GROUPS = 30  # settings to group by
 
 
 def heading(runs: Sequence[StoredRun]) -> str:
-    """Return the heading of several runs with its tools, which change only where another setting begins to differ."""
+    """Return the heading of several runs with its tools, which change only if another setting begins to differ."""
     if len(runs) < 2 or not any(run.rounds for run in runs):
         return ""
     names = differing(runs)[:MOST_GROUPS]

@@ -1,6 +1,6 @@
-"""What the page says, section by section.
+"""Make the sections of the page.
 
-The file on disk holds all of them; the live page's stream sends those that have changed.
+The file on disk holds all sections; the stream of the live page sends those that have changed.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ MOST_SKEWS = 6
 def sections_of(
     runs: Sequence[StoredRun], *, title: str, link: Link, live: bool = False, problems: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return the page's sections by name, in order; those with nothing to show are empty.
+    """Return name -> HTML of the page's sections, in order; a section without content is empty.
 
-    A run of which nothing can be drawn, whatever its folder holds, costs a line among the `problems`.
+    A run that cannot be drawn, whatever its folder holds, becomes a line among the `problems`.
     """
     try:
         return _sections(runs, title, link, live, problems)
@@ -84,7 +84,7 @@ def _sections(runs: Sequence[StoredRun], title: str, link: Link, live: bool, pro
 
 def _head(runs: Sequence[StoredRun], title: str, *, live: bool, problems: Sequence[str] = ()) -> str:
     notices = dict.fromkeys(str(run.log.view.about.get("notice") or "") for run in runs)
-    settled = [run for run in runs if not live or run.status != "unfinished"]  # one that goes on is half written
+    settled = [run for run in runs if not live or run.status != "unfinished"]  # others are half written
     problems = [*problems, *(problem for run in settled for problem in run.problems)]
     texts = [("notice", notice) for notice in notices if notice] + [("problem", problem) for problem in problems]
     texts += [("problem", f"{run.name} failed: {run.reason}") for run in runs if run.reason]
@@ -139,7 +139,7 @@ def _tile(title: str, value: str, note: str) -> str:
 
 
 def _tiles(run: StoredRun) -> list[tuple[str, str, str]]:
-    """Return what a single run comes to: (title, value, note)."""
+    """Return the results of a single run: (title, value, note) of each tile."""
     tiles = []
     metrics = run.metrics
     for metric in metrics.results:
@@ -191,7 +191,7 @@ def _rounds(runs: Sequence[StoredRun]) -> str:
 
 
 def _by_round(run: StoredRun) -> str:
-    """Return where the time went, and what became of the cohorts: a sentence where all is well, else a chart."""
+    """Return the charts of phases and of fates in the cohorts; a sentence in place of the latter if all reported."""
     said = f'<p class="note">{escape(_all_well(run))}</p>' if all_reported(run) else ""
     drawn = "" if said else figure(fates(run), "A line across a bar: the size of the cohort.")
     return f'{said}<div class="grid-2">{figure(phases(run))}{drawn}</div>'
@@ -206,7 +206,7 @@ def _all_well(run: StoredRun) -> str:
 
 
 def _skew(runs: Sequence[StoredRun]) -> str:
-    """Return who has which labels, once for each way in which these runs spread them (over seeds: the first)."""
+    """Return the section of labels by node: one chart for each way to spread them, for the first of its seeds."""
     ways: dict[str, StoredRun] = {}
     for run in runs:
         if hides_sizes(run):

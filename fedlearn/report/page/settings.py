@@ -1,4 +1,4 @@
-"""What a setting means, in the words of ``fedlearn settings``."""
+"""Look up the meaning of a setting, in the words of ``fedlearn settings``."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def _known() -> frozenset[str]:
 
 
 def meaning(name: str) -> str:
-    """Return the description of a setting by its dotted name; empty of what is none, as a run folder may hold."""
+    """Return the description of a setting by its dotted name; empty for a name that is no setting."""
     return described(name)[0] if name in _known() else ""

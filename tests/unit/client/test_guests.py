@@ -10,7 +10,7 @@ from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from fedlearn import flower, wire
 from fedlearn.config import RunConfig, config_from, to_flower
-from fedlearn.engine.handling import run_node
+from fedlearn.engine.node_calls import run_node
 from fedlearn.engine.prepare import prepared
 from fedlearn.flower.mods import load_mods
 from fedlearn.folding import STATE

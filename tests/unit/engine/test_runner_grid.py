@@ -8,7 +8,7 @@ import time
 import pytest
 from flwr.app import Message, RecordDict
 
-from fedlearn.engine.handling import error_reply
+from fedlearn.engine.node_calls import error_reply
 from fedlearn.engine.ray_runtime.grid import RunnerGrid
 from tests.waiting import wait_until
 

@@ -1,11 +1,11 @@
-"""How a virtual node handles a message: with a context of its own, and so that its failure is its own."""
+"""Calls of a client app for virtual nodes: each with a context of its own, whose failures become replies."""
 
 from __future__ import annotations
 
 import logging
 import os
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -162,12 +162,3 @@ def _failed(message: Message, error: BaseException, folder: str) -> Message:
 def error_reply(message: Message, code: int, reason: str) -> Message:
     """Return a node's reply with an error."""
     return Message(Error(code, reason), reply_to=message)
-
-
-def expired(messages: Iterable[Message], seconds: float) -> list[Message]:
-    """Return an error for each unanswered message whose time to live is over after `seconds`."""
-    return [
-        error_reply(message, ErrorCode.MESSAGE_UNAVAILABLE, f"no answer within {message.metadata.ttl:g} s")
-        for message in messages
-        if message.metadata.ttl <= seconds
-    ]
