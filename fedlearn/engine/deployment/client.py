@@ -173,7 +173,7 @@ def _privacy_config(options: argparse.Namespace) -> str:
             flag = named[0].replace("_", "-")
             raise UsageError(f"--{flag}: what a node allows binds it by its ledger: say --ledger FOLDER")
         if options.own_data:
-            log.warning("no --ledger: private models are refused, as nothing would count what they spend")
+            log.warning("no --ledger: private models are refused, as no ledger would count what they spend")
         return ""
     policy = Policy.of_file(options.policy, **given)
     name = options.data_name or Path(os.environ.get("FEDLEARN_DATA") or ".").resolve().name
