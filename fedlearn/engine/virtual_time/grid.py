@@ -56,7 +56,7 @@ class VirtualTimeGrid(Grid):
 
     @property
     def offers(self) -> Offers:
-        """The abilities of the engine's grid, on virtual time; the server makes the sums, as it knows who is in time."""
+        """The abilities of the engine's grid, on virtual time; the server adds up, as it knows who is in time."""
         return replace(offers_of(self._grid), clock=self._clock, timed=self, fold=None)
 
     def wait(self, seconds: float) -> None:

@@ -57,7 +57,7 @@ def test_a_cluster_that_ray_would_look_for_elsewhere_is_refused_at_once(monkeypa
     with socket.create_server(("127.0.0.1", 0)) as only_here:
         address = f"127.0.0.1:{only_here.getsockname()[1]}"
         with (
-            pytest.raises(SettingError, match=r"'127\.0\.0\.2:.* nothing answers"),
+            pytest.raises(SettingError, match=r"'127\.0\.0\.2:.* no process answers"),
             cluster.connected(settings(address=address)),
         ):
             pass
