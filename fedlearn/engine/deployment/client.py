@@ -218,33 +218,44 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--keys", type=Path, required=True, metavar="FOLDER", help="Node keys, named by partition.")
     parser.add_argument("--claims", type=Path, required=True, metavar="FOLDER", help="Shared by this host's clients.")
     parser.add_argument("--partition", type=int, default=int(named) if named else None, metavar="N",
-                        help="Take this one; else FEDLEARN_PARTITION, else the first that is free.")  # fmt: skip
+                        help="Partition to claim; else FEDLEARN_PARTITION, else the first that is free.")  # fmt: skip
     parser.add_argument("--own-data", action="store_true",
                         help="FEDLEARN_DATA holds this node's own data: use all, not one of many shares.")  # fmt: skip
     parser.add_argument("--device", type=_device, metavar="NAME",
                         help="Where it trains: cpu, which is the default, cuda, cuda:1, mps, or auto.")  # fmt: skip
     parser.add_argument("--memory", type=Path, metavar="FOLDER",
-                        help="Where what a node keeps, as privacy spent, outlasts client and server.")  # fmt: skip
+                        help="Folder for the node's memory, which outlasts client and server.")  # fmt: skip
     parser.add_argument("--ledger", type=Path, metavar="FOLDER",
-                        help="Where it stands what the data have paid for, over all runs and servers.")  # fmt: skip
+                        help="Folder for the ledger of the data, over all runs and servers.")  # fmt: skip
     parser.add_argument("--data-name", metavar="NAME",
-                        help="What the data are called there; else as the folder in FEDLEARN_DATA.")  # fmt: skip
+                        help="Name of the data in the ledger; else that of the folder in FEDLEARN_DATA.")  # fmt: skip
     parser.add_argument("--policy", type=Path, metavar="FILE",
-                        help="TOML file of what the owner allows, by the names of the flags below.")  # fmt: skip
-    parser.add_argument("--largest-epsilon", type=float, metavar="X", help="In all, over all runs and servers.")
+                        help="TOML file with the owner's limits, by the names of the flags below.")  # fmt: skip
+    parser.add_argument("--largest-epsilon", type=float, metavar="X", help="Largest epsilon over all runs and servers.")
     parser.add_argument(
         "--epsilon-of-a-run",
         type=float,
         metavar="X",
-        help="Of one run; else as much as in all. Another seed is another run.",
+        help="Largest epsilon of one run; else that of all runs. Another seed is another run.",
     )
-    parser.add_argument("--least-records", type=int, metavar="N", help="With fewer, which this says, it takes no part.")
-    parser.add_argument("--most-questions", type=int, metavar="N", help="That are answered in all; else 10000.")
-    parser.add_argument("--models", metavar="NAME,...", help="That may be trained; else fedlearn's private ones.")
-    parser.add_argument("--seeded-noise", action="store_true", default=None, help="Noise may protect nobody.")
+    parser.add_argument(
+        "--least-records",
+        type=int,
+        metavar="N",
+        help="With fewer, it takes no part, which is public.",
+    )
+    parser.add_argument(
+        "--most-questions", type=int, metavar="N", help="Questions that are answered in all; else 10000."
+    )
+    parser.add_argument(
+        "--models", metavar="NAME,...", help="Models that may be trained; else fedlearn's private ones."
+    )
+    parser.add_argument(
+        "--seeded-noise", action="store_true", default=None, help="Allow noise that protects no record."
+    )
     parser.add_argument("--public-sizes", action="store_true", default=None,
                         help="The number of records may be published; each epsilon then counts double.")  # fmt: skip
-    parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Of the gRPC health service.")
+    parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Address of the gRPC health service.")
     return parser.parse_args([*_said_by_owner(os.environ), *arguments])
 
 

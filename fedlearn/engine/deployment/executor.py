@@ -225,15 +225,22 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     """Read the options, which are named as those of ``flower-superexec``."""
     parser = argparse.ArgumentParser(prog="python -m fedlearn.engine.deployment.executor", description=__doc__)
     parser.add_argument(
-        "--runtime-api-address", required=True, metavar="HOST:PORT", help="Of the SuperNode or SuperLink."
+        "--runtime-api-address", required=True, metavar="HOST:PORT", help="Runtime API of the SuperNode or SuperLink."
     )
     parser.add_argument("--insecure", action="store_true", help="Without TLS.")
     parser.add_argument("--root-certificates", type=Path, metavar="FILE", help="Certificate authority, PEM.")
-    parser.add_argument("--superexec-auth-secret-file", type=Path, metavar="FILE", help="The same as over there.")
+    parser.add_argument(
+        "--superexec-auth-secret-file",
+        type=Path,
+        metavar="FILE",
+        help="The same secret as the SuperNode or SuperLink has.",
+    )
     parser.add_argument("--server", action="store_true", help="Run server apps of a SuperLink, not clients.")
     parser.add_argument("--only-our-app", action="store_true", help="Run no app but the one that is installed here.")
-    parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Of the gRPC health service.")
-    parser.add_argument("--bell", type=int, metavar="FD", help="A pipe that has a byte when there is a task.")
+    parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Address of the gRPC health service.")
+    parser.add_argument(
+        "--bell", type=int, metavar="FD", help="File descriptor of a pipe with a byte for each new task."
+    )
     parser.add_argument("--parent-pid", type=int, metavar="PID", help="End when this process ends.")
     options = parser.parse_args(arguments)
     if options.insecure and options.root_certificates:

@@ -183,13 +183,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Make keys, and give them and other folders to their owner."""
     parser = argparse.ArgumentParser(prog="python -m fedlearn.engine.deployment.keys", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("--folder", type=Path, required=True, help="Where keys are, or will be.")
-    parser.add_argument("--clients", type=int, required=True, metavar="N", help="For how many nodes.")
+    parser.add_argument("--folder", type=Path, required=True, help="Folder of the keys, existing or new.")
+    parser.add_argument("--clients", type=int, required=True, metavar="N", help="Number of nodes.")
     parser.add_argument("--host", default="", metavar="NAME,...",
                         help="Names and addresses by which nodes know the server.")  # fmt: skip
-    parser.add_argument("--owner", metavar="UID:GID", help="Who is to own all this; needs root.")
+    parser.add_argument("--owner", metavar="UID:GID", help="Owner of all these files; needs root.")
     parser.add_argument("--give", type=Path, action="append", default=[], metavar="FOLDER",
-                        help="Another folder that is to be made for the owner; may be repeated.")  # fmt: skip
+                        help="Another folder to make for the owner; may be repeated.")  # fmt: skip
     options = parser.parse_args(arguments)
     if options.clients < 1:
         parser.error(f"--clients {options.clients}: at least 1")
