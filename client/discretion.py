@@ -17,7 +17,7 @@ from client.visit import Visit
 from fedlearn.config import RunConfig, per_run
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import loaded
-from fedlearn.privacy.ledger import LedgerDamaged
+from fedlearn.privacy.ledger_lines import LedgerDamaged
 from fedlearn.words.errors import BudgetExceeded, FedlearnError, Refused
 
 log = logging.getLogger("fedlearn.node")

@@ -30,7 +30,8 @@ from fedlearn.config import RunConfig
 from fedlearn.config.policy import Policy
 from fedlearn.models import model_spec
 from fedlearn.privacy import PrivacySpent, largest_loss
-from fedlearn.privacy.ledger import Booking, Ledger
+from fedlearn.privacy.bookings import Booking
+from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile
 from fedlearn.words.state import State
 

@@ -50,7 +50,7 @@ TRUST_NOT_ALLOWED = "trust-not-allowed"
 NOT_ENOUGH = "not-enough-records"
 NO_CODEC = "identity"
 CHAINS = {"compression.codec", "compression.downlink"}  # in them a colon stands before an argument, too
-PLAIN = {"out", "data.dir", "data.notice", "engine.address", "engine.device", "model.name"}
+PLAIN = {"out", "data.dir", "data.notice", "engine.options", "engine.device", "model.name"}
 """Settings in which a colon names no code: texts, and the model, which is compared with those that the owner allows."""
 
 log = logging.getLogger("fedlearn.node")

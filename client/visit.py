@@ -13,7 +13,7 @@ from flwr.app import Context, Message, RecordDict
 from client.memory import NodeMemory, NodeStatus, keep, memory_of
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower, per_run
-from fedlearn.config.schema import DEVICE_SETTING
+from fedlearn.config.tables.running import DEVICE_SETTING
 from fedlearn.models.loaded import loaded
 from fedlearn.wire.downlink import Downlink
 from fedlearn.words.cohort import Instruction

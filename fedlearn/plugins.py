@@ -144,9 +144,9 @@ DEVICES = {
 """Fleets of devices in virtual time."""
 
 ENGINES = {
-    "embedded": "fedlearn.engine.embedded:run",
-    "inline": "fedlearn.engine.inline:run",
-    "ray": "fedlearn.engine.ray_runtime:run",
+    "embedded": "fedlearn.engine.embedded:EMBEDDED",
+    "inline": "fedlearn.engine.inline:INLINE",
+    "ray": "fedlearn.engine.ray_runtime:RAY",
 }
 """How a run is executed."""
 

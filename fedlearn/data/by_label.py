@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data.by_record import LARGEST_ALPHA
 from fedlearn.data.cache import cached
 from fedlearn.data.dataset import Dataset

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data.base import QUANTILES
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn

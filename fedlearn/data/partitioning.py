@@ -41,7 +41,7 @@ import json
 import numpy as np
 
 from fedlearn import plugins
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data.by_label import check_possible, joined, partitioned_by_label
 from fedlearn.data.by_record import BY_RECORD, partitioned_by_record
 from fedlearn.data.dataset import Dataset, Made

@@ -138,7 +138,7 @@ LEAKS = (
         "contracts/test_tree_models.py::test_public_sizes_are_reported",
     ),
     Mend(
-        "9", "fedlearn/privacy/ledger.py",
+        "9", "fedlearn/privacy/bookings.py",
         "line.is_secure, (line,)).under(common)", "line.is_secure, (line,))",
         f"{LEDGER}::test_where_sizes_are_known_all_losses_count_as_of_replaced_records",
     ),

@@ -11,7 +11,7 @@ from safetensors.numpy import load as safetensors_load
 
 from fedlearn import wire
 from fedlearn.config import to_flower
-from fedlearn.config.schema import StrategySettings
+from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.folding import STATE, Fold, FoldingTree, Verdict, blocks_of

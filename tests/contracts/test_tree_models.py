@@ -11,7 +11,8 @@ from fedlearn.config import RunConfig, config_from
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.base import NOTHING, Ensemble
 from fedlearn.private_trees.federated.learners.tree import TreeLearner
-from fedlearn.private_trees.federated.models.forest import ForestClassifier, empty_state
+from fedlearn.private_trees.federated.models.forest import empty_state
+from fedlearn.private_trees.federated.models.forest_classification import ForestClassifier
 from fedlearn.runs.state_files import pack_state
 from fedlearn.words.errors import SettingError
 from fedlearn.words.state import UpdateKind, layout_of

@@ -1,4 +1,4 @@
-"""The rows of our networks in the table of models; reading them imports no torch."""
+"""Rows of our networks in the table of models; this module imports no torch."""
 
 from __future__ import annotations
 

@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.audit.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
+from fedlearn.privacy.audit.pairs import (
+    Draw,
+    Pair,
+    booked_by_lines,
+    drawn_records,
+    perhaps_weights,
+    public_of,
+    weights_of,
+)
 from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
@@ -29,7 +37,7 @@ def of(estimator: Callable[..., Any], options: Options) -> Draw:
 
     def draw(rng: np.random.Generator) -> Pair:
         domain, columns, labels = _declared(rng)
-        X, y = made(rng, columns, labels)
+        X, y = drawn_records(rng, columns, labels)
         record = np.array([rng.choice(column) for column in columns]), float(rng.choice(labels))
         epsilon = float(rng.choice([0.5, 1.0, 2.0, 8.0]))
         given = domain | options(rng)

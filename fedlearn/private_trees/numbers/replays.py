@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.privacy.audit.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
+from fedlearn.privacy.audit.pairs import (
+    Draw,
+    Pair,
+    booked_by_lines,
+    drawn_records,
+    perhaps_weights,
+    public_of,
+    weights_of,
+)
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.numbers.regression import DPEnsembleTree, DPRegressionTree
 from fedlearn.private_trees.numbers.regression_forest import DPRegressionForest
@@ -58,7 +66,7 @@ def of(estimator: Callable[..., Any], options: Options, *, parts: str = "") -> D
 
     def draw(rng: np.random.Generator) -> Pair:
         domain, columns = declared(rng)
-        X, y = made(rng, columns, TARGETS)
+        X, y = drawn_records(rng, columns, TARGETS)
         one, two = ((np.array([rng.choice(column) for column in columns]), float(rng.choice(TARGETS))) for _ in "12")
         epsilon = float(rng.choice([0.5, 1.0, 2.0, 8.0]))
         is_declared = rng.random() < 0.2
@@ -93,7 +101,7 @@ def _received(domain: dict[str, Any], columns: list[Any], rng: np.random.Generat
     """Return the ensemble that a relay round improves: None, or the tree of another node."""
     if rng.random() < 0.3:
         return None
-    X, y = made(rng, columns, TARGETS)
+    X, y = drawn_records(rng, columns, TARGETS)
     first = DPRelayTree(**domain, epsilon=5.0, noise="seeded", random_state=int(rng.integers(2**31)))
     return first.fit(X, y).table_
 

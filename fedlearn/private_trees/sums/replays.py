@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.audit.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
+from fedlearn.privacy.audit.pairs import (
+    Draw,
+    Pair,
+    booked_by_lines,
+    drawn_records,
+    perhaps_weights,
+    public_of,
+    weights_of,
+)
 from fedlearn.private_trees.sums.boosted import DPBoostingClassifier, DPBoostingRegressor
 from fedlearn.private_trees.sums.naive_bayes import DPNaiveBayes
 
@@ -33,7 +41,7 @@ def of(estimator: Callable[..., Any], options: Options) -> Draw:
         domain, columns = _declared(rng)
         given = domain | options(rng)
         targets = np.array([*given["classes"], UNDECLARED]) if "classes" in given else NUMBERS
-        X, y = made(rng, columns, targets)
+        X, y = drawn_records(rng, columns, targets)
         record = np.array([rng.choice(column) for column in columns]), float(rng.choice(targets))
         epsilon = float(rng.choice([0.5, 1.0, 2.0, 8.0]))
         made_of = partial(estimator, epsilon=epsilon, **given, random_state=int(rng.integers(2**31)))

@@ -1,4 +1,4 @@
-"""Whole fits on the tape: every estimator, every option; and slips planted in the code itself, which must show."""
+"""Whole fits, recorded and replayed: every estimator, every option; slips planted in the code itself must show."""
 
 from __future__ import annotations
 
