@@ -1,4 +1,4 @@
-"""What every test stands on: our place in Flower's run, a cache of its own, and repeatable hypothesis examples."""
+"""Fixtures of every test: our place in Flower's run, a cache of its own, and repeatable hypothesis examples."""
 
 from __future__ import annotations
 

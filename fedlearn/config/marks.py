@@ -52,6 +52,10 @@ class Moved(dict[str, str]):
     """Mark a table of options with the settings that became options: former name -> where the value belongs now."""
 
 
+class FreeToChange:
+    """Mark a setting that a resumed run may change: it changes no byte of a committed round."""
+
+
 class ReadBy(StrEnum):
     """Mark a setting that one kind of part alone reads; the value names the part in "it is for ..."."""
 

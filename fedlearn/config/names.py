@@ -13,7 +13,7 @@ from typing import Literal, TypeVar, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from fedlearn.config.fields import Settings
-from fedlearn.config.marks import AlsoCalled, Flag, Moved, Panel
+from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Moved, Panel
 from fedlearn.config.schema import RunConfig
 from fedlearn.plugins import TABLES
 
@@ -69,6 +69,11 @@ def moved() -> dict[str, str]:
     """Return former setting -> what to write now, of all settings that became options."""
     tables = [(setting.partition(".")[0], options) for setting, options in _marked(Moved)]
     return {f"{table}.{name}": place for table, options in tables for name, place in options.items()}
+
+
+def free_to_change() -> set[str]:
+    """Return the settings that a resumed run may change."""
+    return {setting for setting, _ in _marked(FreeToChange)}
 
 
 def names_of(setting: str) -> tuple[str, ...]:

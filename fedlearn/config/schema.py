@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import Field
 
 from fedlearn.config.fields import Settings
-from fedlearn.config.marks import AlsoCalled, Flag, Panel
+from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.config.tables.learning import ClientSettings, ModelSettings, PrivacySettings, TrainingSettings
 from fedlearn.config.tables.reports import CompressionSettings, GateSettings, StrategySettings
@@ -30,7 +30,7 @@ class RunConfig(Settings):
     seed: Annotated[int, Field(ge=0, lt=2**63), Flag("--seed", "N", Panel.ROUNDS, is_last=True)] = Field(
         default=1, description="Same seed, same bytes."
     )
-    out: Annotated[str, Flag("--out", "FOLDER", Panel.RUNNING, is_last=True)] = Field(
+    out: Annotated[str, Flag("--out", "FOLDER", Panel.RUNNING, is_last=True), FreeToChange()] = Field(
         default="", description="Run folder; a new one under runs/ unless given."
     )
     rounds: RoundSettings = RoundSettings()

@@ -15,15 +15,22 @@ from fedlearn.words.errors import SettingError
 
 
 class Models(Mapping[str, ModelSpec]):
-    """The rows of a table of models, each loaded on first use."""
+    """The rows of a table of models, each loaded on first use.
+
+    An entry names a row, in capitals; or a torch module, which is not imported for its row.
+    """
 
     def __init__(self, table: Mapping[str, str]) -> None:
         self._table = table
+        self._rows: dict[str, ModelSpec] = {}
 
     def __getitem__(self, name: str) -> ModelSpec:
         """Return the row of a name."""
-        row: ModelSpec = load_reference(self._table[name])
-        return row
+        reference = self._table[name]
+        if name not in self._rows:
+            is_row = name_in(reference).isupper()
+            self._rows[name] = load_reference(reference) if is_row else torch_module(reference)
+        return self._rows[name]
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""

@@ -178,7 +178,7 @@ class RunFolder:
         stored = to_flower(config_from(self.read_settings(), source=str(self.path / SETTINGS)))
         free = free_to_change(config)
         for name, value in to_flower(config).items():
-            if kept(name, value) != kept(name, stored[name]) and not name.startswith(free):
+            if kept(name, value) != kept(name, stored[name]) and name not in free:
                 if is_place(name, value) and is_place(name, stored[name]) and self._holds_data_of(config):
                     continue
                 other = "other code: " if is_reference(stored[name]) and is_reference(value) else ""

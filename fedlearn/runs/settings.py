@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from fedlearn.config import RunConfig, to_flower
+from fedlearn.config import RunConfig, names, to_flower
 from fedlearn.config.tables.running import DEVICE_SETTING, kind_of_device
-from fedlearn.data.partition_map import is_map
-from fedlearn.data.sources.paths import HUB, is_path
+from fedlearn.data.naming import HUB, is_map, is_path
 from fedlearn.devices.files import is_file
 from fedlearn.models import model_spec
 from fedlearn.runs.manifest import Setting
-
-FREE_TO_CHANGE = (
-    "engine.name", "engine.workers", "engine.options", "out", "data.dir", "data.notice",
-    "rounds.total", "rounds.store_every", "evaluation.",
-)  # fmt: skip
-"""Settings that a resumed run may change: none of them changes the bytes of a committed round."""
 
 
 def kept_settings(config: RunConfig) -> dict[str, Setting]:
@@ -27,7 +20,7 @@ def kept_settings(config: RunConfig) -> dict[str, Setting]:
     return {
         name: kept(name, value)
         for name, value in to_flower(config).items()
-        if not name.startswith(free) and not is_place(name, value)
+        if name not in free and not is_place(name, value)
     }
 
 
@@ -43,7 +36,7 @@ def kept(name: str, value: Setting) -> Setting:
     return kind_of_device(str(value)) if name == DEVICE_SETTING else value
 
 
-def free_to_change(config: RunConfig) -> tuple[str, ...]:
+def free_to_change(config: RunConfig) -> set[str]:
     """Return the settings that a resumed run may change; not its number of rounds if they divide a privacy budget."""
     divides = model_spec(config.model.name).is_planned
-    return tuple(name for name in FREE_TO_CHANGE if not (divides and name == "rounds.total"))
+    return names.free_to_change() - ({"rounds.total"} if divides else set())

@@ -64,7 +64,7 @@ PRIVATE = "private, each round twice"
 TIMES = (
     "seconds", "cpu_seconds", "memory_bytes", "seconds_per_round", "history_bytes", "appended",
 )  # fmt: skip
-"""Of a summary and a checkpoint: what differs from run to run. The log has the time of each event."""
+"""Keys of a summary and a checkpoint that differ from run to run. The log has the time of each event."""
 
 
 def runs() -> dict[str, dict[str, Any]]:
@@ -200,7 +200,7 @@ def run(settings: Mapping[str, Any], folder: Path, *, killed_at: int = NEVER) ->
 
 
 def content_of(folder: Path) -> dict[str, str]:
-    """Return what a run left behind, file by file: what it says but for times, else a hash."""
+    """Return the files of a run: their content without times, or a hash."""
     paths = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     return {name: _said_by(name, path) for name, path in paths.items() if name not in (".lock", "environment.json")}
 
@@ -256,7 +256,7 @@ def unpaid(folder: Path) -> str:
 
 
 def published(ledger: Ledger) -> list[Publication]:
-    """Return what was published, each answer as it was."""
+    """Return the published answers."""
     return [entry for entry in ledger.check() if isinstance(entry, Publication)]
 
 

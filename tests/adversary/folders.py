@@ -107,7 +107,7 @@ WAYS: dict[str, Callable[[Path, random.Random], None]] = {
 
 
 def commands(folder: Path, sound: Path) -> dict[str, Callable[[], int]]:
-    """Return what is done with a spoiled folder, by name."""
+    """Return the actions on a spoiled folder, by name."""
     return {
         "resume": partial(_command, "simulate", "--quiet", "--resume", str(folder)),
         "report": partial(_command, "report", str(folder), "--out", str(folder.parent / "page")),

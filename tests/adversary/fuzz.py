@@ -33,7 +33,7 @@ SHOWN = 10  # findings
 
 @dataclass
 class Tally:
-    """What came of the attacks on one subject.
+    """The results of the attacks on one subject.
 
     Parameters
     ----------

@@ -513,7 +513,7 @@ NAMES = {
     "a reply of no time": Kind(True, no_time),
     "work without end": Kind(True, work_without_end),
 }
-"""What lies in the announcement of a reply; hardly any of its parts is ever sent."""
+"""Lies in the announcement of a reply; hardly any of its parts is ever sent."""
 
 KINDS = {
     "a body that nobody has signed": Kind(False, unsigned_body),

@@ -111,7 +111,7 @@ BUGS = (
         "    return np.random.default_rng(20).permutation(rows)[len(rows) // 5 :]\n",
         ("dp-naive-bayes, from a file to its node", "dp-naive-bayes, from a file to three nodes")),
 )  # fmt: skip
-"""What may go wrong, in the words of who would have to find it."""
+"""Kinds of mistakes, in the words of the auditor that must find them."""
 
 
 def is_found(bug: Bug) -> bool:

@@ -1,4 +1,4 @@
-"""What is attacked, and what it means that an attack has not got through.
+"""The targets of the attacks, and the checks that an attack has not succeeded.
 
 Each subject has honest messages, spoils one of them and looks at what becomes of it: `attack` returns how many were
 checked and how many accepted, raises `Wrong` where something was accepted that must not be, and whatever else the code
@@ -179,7 +179,7 @@ class Reports:
 
 
 def _through_a_box(content: RecordDict, rng: random.Random) -> RecordDict:
-    """Return what comes of a small box of all records, or of a large one of each record of arrays."""
+    """Unpack a small box of all records, or a large one of each record of arrays."""
     boxed = RecordDict(dict(content.items()))
     if rng.random() < 0.5:
         data = spoiled_bytes(wire.packed(boxed), rng)
@@ -277,7 +277,7 @@ def _report_of(config: Any, change: State, control: State) -> RecordDict:
 
 
 def _fold(verdict: Verdict, plan: FoldPlan) -> None:
-    """What was accepted can be added up."""
+    """Accepted reports can be added up."""
     if verdict.report.num_examples % 8 == 2:  # of honest ones, and some others
         Fold(plan).of([verdict])
 
@@ -492,7 +492,7 @@ def _runs() -> Iterator[Runs]:
 
 
 class ReadyAnswers:
-    """What a node answers to the question whether it is ready."""
+    """A node's answer to the ready query."""
 
     name = "ready answers"
 
@@ -527,7 +527,7 @@ def check_reply(reply: Message) -> bool:
 
 
 class Instructions:
-    """What a server sends to a node: whatever it is, the node answers."""
+    """A server's message to a node, which answers whatever the message is."""
 
     name = "instructions to nodes"
 
@@ -544,7 +544,7 @@ class Instructions:
 
 @cache
 def _honest_memory() -> bytes:
-    """Return what a node keeps after an honest round: a residual, and its status."""
+    """Return a node's memory after an honest round: a residual, and its status."""
     _, kept = run_node(client_app, flower.with_id(_instruction()), b"", num_nodes=3, settings=_tiny())
     check(f"memory.{RESIDUAL}" in flower.from_bytes(kept), "the node keeps no residual")
     return kept
@@ -552,7 +552,7 @@ def _honest_memory() -> bytes:
 
 @dataclass
 class Memories:
-    """What a node keeps: a file of its own on a network, records in the run's checkpoint in a simulation."""
+    """A node's memory: a file of its own on a network, records in the run's checkpoint in a simulation."""
 
     way: str
     name: str = field(init=False)
@@ -608,7 +608,7 @@ class _Kept(PromptNodes):
 
 
 class NodeStates:
-    """What the run's checkpoint holds of all nodes, with a checksum that fits: it is read, or named in one line."""
+    """All nodes' memories in the checkpoint, with a valid checksum: they are read, or named in one line."""
 
     name = "memories of a checkpoint"
 
@@ -628,7 +628,7 @@ class NodeStates:
 
 
 def _slowly_read(data: bytes) -> dict[int, bytes]:
-    """Return what each node keeps: entry by entry, the later one counts."""
+    """Return each node's memory: of two entries of one name the later one counts."""
     kept: dict[int, bytes] = {}
     while data:
         node, length = struct.unpack_from("<QI", data)

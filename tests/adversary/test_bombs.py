@@ -52,7 +52,7 @@ def byte_bombs(array):
 
 
 def bombs(array):
-    """Return what is sent in place of an array."""
+    """Return the bytes that are sent in place of an array."""
     if array.dtype == np.uint8:
         return byte_bombs(array)
     if array.dtype.kind == "f":

@@ -1,4 +1,4 @@
-"""What nodes cost beside their reports is counted, and one that hangs costs a single deadline. E3."""
+"""Bytes beside reports are counted, and a node that hangs costs a single deadline. E3."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_A2_a_reply_whose_parts_never_come_keeps_nobody_waiting():
 
 
 def test_a_reply_cannot_say_that_it_answers_another_nodes_message():
-    """What its own bytes say of sender and question is not believed: the first answer to a message stands."""
+    """A reply's own claims of sender and question are not believed: the first answer to a message stands."""
     liar = reply_to("honest", 7)  # its bytes name a message that was sent to somebody else
     link = Link(liar)
     told = liar.metadata.__dict__

@@ -628,7 +628,7 @@ def test_c7_a_private_run_that_is_killed_has_paid_for_every_answer_that_was_writ
 def test_c8_a_private_run_that_is_killed_and_owes_a_residual_comes_to_the_same_bytes(
     tmp_path, monkeypatch, moment, number
 ):
-    """What nodes keep is stored before a round is over: a residual of an attempt that is then run again, too."""
+    """Memories of nodes are stored before a round is over, also the residual of an attempt that is run again."""
     flat = {**tiny.SETTINGS, **tiny.PRIVATE, **tiny.OWING, "privacy.noise": "seeded"}
     whole, run, write = tmp_path / "whole", tmp_path / "run", EventLog.write
     inline.run(config_from({**flat, "out": str(whole)}))

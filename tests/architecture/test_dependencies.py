@@ -1,4 +1,4 @@
-"""What our packages import is declared, and what is declared is imported."""
+"""Every imported package is declared in pyproject.toml, and every declared one is imported."""
 
 from __future__ import annotations
 

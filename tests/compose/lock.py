@@ -1,4 +1,4 @@
-"""What the image installs, with the SHA-256 of each file: found by pip, for each kind of processor."""
+"""Write the packages that the image installs, with the SHA-256 of each file, as pip resolves them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEAD = """\
 
 
 def declared() -> list[str]:
-    """Return what pyproject.toml asks for: to run, to be built, and to be installed where it lies."""
+    """Return the requirements of pyproject.toml: to run, to be built, and to be installed in place."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     return [*project["project"]["dependencies"], *project["build-system"]["requires"], "editables"]
 

@@ -56,7 +56,7 @@ def copied(build: Mapping[str, Any], context: Path, folder: Path) -> Image:
 
 
 class Surroundings:
-    """What one container has instead of Docker's isolation: its folders, its address, and texts rewritten to both.
+    """The folders and the address of one service, in place of Docker's isolation, and texts rewritten to both.
 
     `everyone` holds the surroundings of all containers of the stack, these included; the place in it is the address.
     """

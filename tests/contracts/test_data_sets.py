@@ -1,4 +1,4 @@
-"""What every data set of the table keeps: a spec that is true, training and test rows apart, the same bytes twice."""
+"""The contract of every data set: a true spec, training and test rows apart, the same bytes twice."""
 
 from __future__ import annotations
 

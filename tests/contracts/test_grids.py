@@ -1,4 +1,4 @@
-"""What Flower code may expect of any grid, asked of every engine's grid."""
+"""The contract of a grid with Flower code, for every engine's grid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every learner of the table keeps: on every model that names it, and on one that fits it if none does."""
+"""The contract of every learner, on every model that names it, and on one that fits it if none does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the models of the table make of texts, series and rows: it fits the targets, it learns, it is reproducible."""
+"""Models of the table on texts, series and rows fit the targets, learn, and are reproducible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every schedule keeps, whatever the order of its phases: held against each one in the table, and a guest."""
+"""The contract of every schedule, whatever the order of its phases, for each one in the table, and a guest."""
 
 from __future__ import annotations
 

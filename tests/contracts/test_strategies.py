@@ -1,4 +1,4 @@
-"""What every strategy that averages keeps: it is held against an oracle, counts only what was sent, in any order."""
+"""The contract of every strategy that averages: it equals an oracle, counts only sent entries, in any order."""
 
 from __future__ import annotations
 

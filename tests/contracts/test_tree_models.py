@@ -1,4 +1,4 @@
-"""What every tree model of the table keeps: any schema will do, what nodes send passes its own gate."""
+"""The contract of every tree model: any schema will do, honest reports pass its own gate."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_options_reach_the_estimator(name):
 
 
 def test_images_and_the_wrong_kind_of_target_are_refused(name):
-    with pytest.raises(SettingError, match="learns from tables, and 'made' holds images"):
+    with pytest.raises(SettingError, match="learns from tables, and 'made' is none"):
         load_model(name, images.dataset().spec)
     other = REGRESSION if name in CLASSIFIERS else CLASSIFICATION
     with pytest.raises(SettingError, match="the target 'y' of 'made' does not fit"):

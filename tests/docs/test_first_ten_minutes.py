@@ -52,7 +52,7 @@ class Notebook:
                     assert done.returncode == 0, done.stderr
 
     def shown(self, place: int, kind: str = "text/plain") -> str:
-        """Return what a cell shows, printed or as its value."""
+        """Return the output of a cell, printed or as its value."""
         outputs = self.client.nb.cells[place].outputs
         return "".join(each.get("text", "") or each.get("data", {}).get(kind, "") for each in outputs)
 

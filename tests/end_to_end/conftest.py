@@ -92,7 +92,7 @@ class Command:
         return children
 
     def alive(self) -> list[psutil.Process]:
-        """Return those ever seen that still run."""
+        """Return the processes ever seen that still run."""
         return [p for p in self.seen.values() if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
     def wait_for_round(self, number: int) -> None:

@@ -31,7 +31,7 @@ SELDOM = {"rounds.store_every": 3}
 
 
 def told(run):
-    """What the log says of each round, but for the wall clock; of a round that was begun twice, the second time."""
+    """The log of each round without wall times; of a round that was begun twice, the second time."""
     kept, begun = [], {}
     for event in run.events:
         if event["event"] in ("started", "ended") or event.get("reason") == "the run is over":

@@ -1,4 +1,4 @@
-"""What a user sees of a run in a terminal, a pipe and a file."""
+"""A run's output in a terminal, a pipe and a file."""
 
 from __future__ import annotations
 

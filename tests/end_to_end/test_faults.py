@@ -1,4 +1,4 @@
-"""What goes wrong in a federation of real processes: a run ends with the bytes of an undisturbed one, or says why not.
+"""Faults of a federation of real processes: a run ends with the bytes of an undisturbed one, or says why not.
 
 One federation is up for the whole file. With a quorum of all nodes a disturbed round is abandoned and run again, so
 that the final model must be the undisturbed one: anything lost or counted twice would change its bytes.

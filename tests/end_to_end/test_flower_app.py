@@ -15,7 +15,7 @@ PACKAGES = ("fedlearn", "server", "client", "strategies")
 
 
 def tracked_files() -> list[str]:
-    """Return what a fresh clone would hold: tracked files, and new ones that git does not ignore."""
+    """Return the files of a fresh clone: tracked files, and new ones that git does not ignore."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     done = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:

@@ -19,7 +19,7 @@ def ran(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def said(output: str) -> tuple[str, str]:
-    """What the app has printed as its result, and the SHA-256 of what its nodes have sent."""
+    """The printed result of the app, and the SHA-256 of its nodes' messages."""
     (result,) = re.findall(r"^result (.*)$", output, re.M)
     (sha,) = re.findall(r"SHA-256 .*: ([0-9a-f]{64})$", output, re.M)
     return result, sha

@@ -1,4 +1,4 @@
-"""What single nodes measure: on each evaluation, before and after they train; never of a private model."""
+"""Measurements of single nodes: on each evaluation, before and after they train; never of a private model."""
 
 from __future__ import annotations
 

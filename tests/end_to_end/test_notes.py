@@ -1,4 +1,4 @@
-"""What is likely not meant is said once, in the log and in the results, and changes no byte; NaN is no answer."""
+"""Likely mistakes are warned of once, in the log and in the results, and change no byte; NaN is no answer."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ REAL_TIME = ("time", "selection_seconds", "training_seconds", "evaluation_second
 
 
 def told(run, first=1):
-    """What the log says from a round on, without what the wall clock says; of a round that was begun twice, the end."""
+    """The log from a round on, without wall times; of a round that was begun twice, the second part."""
     events = [event for event in run.events if event.get("round", 0) >= first]
     begun = [place for place, event in enumerate(events) if event["event"] == "round-started" and event["attempt"] == 1]
     last = {events[place]["round"]: place for place in begun}

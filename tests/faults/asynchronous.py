@@ -1,4 +1,4 @@
-"""What must hold of asynchronous runs, beside what must hold of every run. Each function yields what did not.
+"""Invariants of asynchronous runs, beside those of every run. Each function yields what was broken.
 
 There a report may be of an earlier round than the one that it is counted in, and a node may work on while attempts are
 abandoned and states committed. So nothing goes by the attempt here: a report is known by that of its instruction.
@@ -163,7 +163,7 @@ def everybody_with_story(ended: Ended) -> Iterator[str]:
 
 
 def a_quorum_of_the_buffer_is_committed(ended: Ended) -> Iterator[str]:
-    """What is committed holds a quorum of the buffer and no more than the buffer; what holds it is not abandoned."""
+    """A commit has a quorum of the buffer and no more than the buffer; with a quorum no attempt is abandoned."""
     size = _buffer_size(ended)
     needed = needed_of(ended.schedule.settings["rounds"]["quorum"], size)
     for seen in ended.attempts:

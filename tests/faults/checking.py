@@ -39,7 +39,7 @@ def go_on_when_interrupted() -> None:
 
 
 def broken_by(schedule: Schedule) -> list[str]:
-    """Return what does not hold under a schedule: also of the run without its kills, and between the two."""
+    """Return the invariants that a schedule breaks, also in the run without its kills, and between the two."""
     try:
         ended = run(schedule)
         lines = broken(ended)

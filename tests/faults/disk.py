@@ -48,7 +48,7 @@ class Killed(BaseException):
 
 
 class _File:
-    """What a file holds, and what of it was synced."""
+    """The content of a file, and its synced part."""
 
     def __init__(self, number: int, data: bytes = b"") -> None:
         self.number = number
@@ -290,7 +290,7 @@ def _about(what: _File | str) -> os.stat_result:
 
 
 def _after_failure(file: _File, rng: random.Random) -> bytes:
-    """Return what a file holds after a power failure: what was synced, or all, or something between."""
+    """Return the content of a file after a power failure: the synced part, all, or anything between."""
     synced, data = file.synced, bytes(file.data)
     if synced == data or rng.random() < 0.3:
         return data

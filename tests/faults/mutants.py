@@ -36,7 +36,7 @@ for seed, lines in found_in(0, {most}, most=1):
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One mistake: in a file, what stands there, once, and what does where it is made."""
+    """One mistake: a file, a text that stands in it once, and the text that replaces it."""
 
     name: str
     file: str
@@ -47,7 +47,7 @@ class Mutant:
 MUTANTS = (
     Mutant("quorum one lower", "server/committing.py", "if reported >= needed:", "if reported >= needed - 1:"),
     Mutant("quorum one higher", "server/committing.py", "if reported >= needed:", "if reported > needed:"),
-    Mutant("quorum not asked", "server/schedules/synchronous.py", "reason = anew or missing_quorum(", "reason = anew and missing_quorum("),
+    Mutant("quorum not asked", "server/committing.py", "reason = anew or missing_quorum(", "reason = anew and missing_quorum("),
     Mutant("second report counted", "server/phases/reporting.py", "            if again:\n", "            if again and False:\n"),
     Mutant("late report added", "server/phases/reporting.py", "until=exchange.clock.now() + deadline):",
            "until=exchange.clock.now() + 2 * deadline):"),
@@ -107,11 +107,11 @@ MUTANTS = (
            "UnderWay({}, self.flights.versions)"),
     Mutant("their states not stored", "server/schedules/asynchronous.py", "UnderWay(self._memory(), self.flights.versions)", "UnderWay(self._memory())"),
     Mutant("their time begins anew", "server/in_flight.py", "begun = begun if self._run.exchange.timed else", "begun ="),
-    Mutant("last reports not stored", "server/schedules/asynchronous.py", "{**self.flights.memory(), RECENTLY: recent}", "{**self.flights.memory()}"),
+    Mutant("last reports not stored", "server/schedules/asynchronous.py", "{**self.flights.memory(), RECENTLY: self._recent.memory()}", "{**self.flights.memory()}"),
     Mutant("end of the run not notified", "server/schedules/asynchronous.py", '        self._drop(self.flights.everyone, "the run is over", None)\n', ""),
     Mutant("waiting reports not counted", "server/schedules/asynchronous.py", "add_reports(verdict.report.bytes_up for verdict in came)", "add_reports([])"),
     Mutant("ledgers not stored", "server/run.py", "if self.is_private and (changed", "if False and (changed"),
-    Mutant("written down before it is paid", "server/phases/reporting.py", "        if heard:\n            run.keep_paid()\n", ""),
+    Mutant("written down before it is paid", "server/phases/reporting.py", "        if came:\n            run.keep_paid()\n", ""),
     Mutant("ledgers not named", "fedlearn/runs/checkpoint.py", "            manifest = self._stored.manifest.with_memories(memories)\n", "            manifest = self._stored.manifest\n"),
     Mutant("too large let in", "server/gate.py", "            self._check_size(reply.content)\n", ""),
     Mutant("too large not counted", "server/gate.py",
@@ -123,12 +123,12 @@ MUTANTS = (
     Mutant("step of what was not sent", "strategies/fedavg.py", "np.where(sent, array + step, array).astype", "(array + step).astype"),
     Mutant("old state removed first", "fedlearn/runs/checkpoint.py",
            ").with_memories(memories)\n", ").with_memories(memories)\n        clear(self.folder, manifest.files)\n"),
-    Mutant("any measure averaged", "server/phases/evaluation.py", "sound.items() if (why := _why_not(", "sound.items() if False and (why := _why_not("),
-    Mutant("other things measured", "server/phases/evaluation.py", "_metrics_of(reply).keys() != alike[0][0]", "False"),
-    Mutant("late measure counts", "server/phases/evaluation.py", "    until = run.clock.now() + deadline\n", "    until = run.clock.now() + 2 * deadline\n"),
-    Mutant("second measure counts", "server/phases/evaluation.py", "in pending.heard() if not again}", "in pending.heard()}"),
+    Mutant("any measure averaged", "server/phases/answers.py", "sound.items() if (why := _why_not(", "sound.items() if False and (why := _why_not("),
+    Mutant("other things measured", "server/phases/answers.py", "_metrics_of(reply).keys() != alike[0][0]", "False"),
+    Mutant("late measure counts", "server/phases/answers.py", "    until = run.clock.now() + deadline\n", "    until = run.clock.now() + 2 * deadline\n"),
+    Mutant("second measure counts", "server/phases/answers.py", "in pending.arrivals() if not again}", "in pending.arrivals()}"),
     Mutant("silent ones measure", "server/phases/evaluation.py", "if message.metadata.dst_node_id in answered]", "if True]"),
-    Mutant("states to measure not counted", "server/phases/evaluation.py", 'range(len(messages)), book="down")', 'range(len(messages)), book="protocol")'),
+    Mutant("states to measure not counted", "server/phases/answers.py", 'range(len(messages)), book="down")', 'range(len(messages)), book="protocol")'),
 )  # fmt: skip
 
 

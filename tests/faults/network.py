@@ -66,7 +66,7 @@ class Asked:
 
 
 class Trained(NamedTuple):
-    """What an honest node has made of a state.
+    """An honest node's answer to a state.
 
     Parameters
     ----------
@@ -393,7 +393,7 @@ class Network(Grid):
 
 
 def ledger_of(data: bytes) -> list[At]:
-    """Return what a ledger holds that is kept as bytes."""
+    """Return the bookings of a ledger that is kept as bytes."""
     return [At(*entry) for entry in json.loads(data)]
 
 
@@ -403,7 +403,7 @@ def _when(under_way: tuple[float, int, Message, str]) -> tuple[float, int]:
 
 @lru_cache(maxsize=4096)
 def _changes(partition: int, at: At, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> State:
-    """Return what an honest node changes in an attempt."""
+    """Return an honest node's change in an attempt."""
     rng = np.random.default_rng([partition, *at])
     return {name: rng.uniform(1.0, 2.0, shape).astype(np.float32) for name, shape in shapes}
 
@@ -426,7 +426,7 @@ def _reply(message: Message, content: RecordDict | Error) -> Message:
 
 
 def _said(partition: int, faults: Mapping[str, Fault], clients: int) -> RecordDict:
-    """Return what a node says to the ready query."""
+    """Return a node's answer to the ready query."""
     if "mumbling" in faults:
         return flower.filled(RecordDict(), {wire.CONFIG: MetricRecord({"partition_id": 1})})
     held = -1 if "nobody" in faults else (partition + 1) % clients if "thief" in faults else partition
@@ -441,7 +441,7 @@ def means_of(partition: int, round_number: int) -> tuple[int, dict[str, float]]:
 
 
 def _measured(partition: int, round_number: int, faults: Mapping[str, Fault]) -> tuple[RecordDict, str]:
-    """Return what a node has measured of a state, and what must become of it."""
+    """Return a node's measurement of a state, and its expected outcome."""
     lie = next((what for what in faults if what in MISMEASURED), "")
     fate = "" if lie == "measures-other" else "refused" if lie else "reported"  # what most have measured is not refused
     return _mismeasured(lie, partition, round_number), fate
@@ -488,7 +488,7 @@ def _label(schedule: Schedule, instruction: Instruction, partition: int, **other
 
 
 def _spoiled(honest: RecordDict, faults: Mapping[str, Fault], at: At) -> tuple[RecordDict, str]:
-    """Return what a node sends in place of its honest report, and what must become of it."""
+    """Return the report that a node sends in place of its honest one, and its expected outcome."""
     for what in faults:  # at most one is about what a report holds
         if what in _MAKERS:
             return _MAKERS[what](_copied(honest), at), "refused" if what in LIES else "reported"

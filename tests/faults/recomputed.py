@@ -1,4 +1,4 @@
-"""What a strategy makes of reports, computed anew from what the nodes have made."""
+"""A strategy's result, computed again from the nodes' reports."""
 
 from __future__ import annotations
 

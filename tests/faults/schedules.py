@@ -21,7 +21,7 @@ SOON = 0.2  # seconds from a message to its answer, both ways
 
 
 class Phase(StrEnum):
-    """Of what a fault keeps the server waiting, or what it spoils."""
+    """The kind of message that a fault delays or spoils."""
 
     READY = "ready"
     TRAIN = "train"
@@ -46,7 +46,7 @@ TIMING = {
     "forged": "a spoiled answer comes before its own",
     "gone": "it is not connected",
 }
-"""What can happen to any message: name -> as the story says it."""
+"""Faults of any message: name -> words in the story."""
 
 LIES = {
     "flipped": "a bit of its report is flipped on the way",
@@ -96,7 +96,7 @@ MISMEASURED = {
 """Kinds of measurements of a state that must not be averaged, from any node."""
 
 ONE_ANSWER = ("lost", "unanswered", "crashed", "slow")
-"""What can happen to a node of a simulation on virtual time: it answers once, and is always connected."""
+"""Faults of a node in a simulation on virtual time, which answers once and is always connected."""
 SILENT = ("lost", "unanswered", "crashed", "gone")
 """After these no answer comes."""
 
@@ -104,14 +104,14 @@ SENT = (
     *[("identity", "weights")] * 4, ("identity", "update"), ("drop:0.5", "weights"), ("drop:0.5", "update"),
     ("top-k:0.5", "update"),
 )  # fmt: skip
-"""What nodes do to what they send: the codec, and of what."""
+"""How nodes encode their reports: the codec, and whether weights or changes."""
 
 SERVER = {"jump": "the clock jumps"}
 STORY = TIMING | LIES | BEYOND | HARMLESS | RAISING | UNREADY | MISMEASURED | SERVER
 
 
 class Fault(NamedTuple):
-    """One thing that goes wrong.
+    """One fault.
 
     Parameters
     ----------

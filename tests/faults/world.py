@@ -88,7 +88,7 @@ class _Seeded:
 
 @dataclass
 class Seen:
-    """What was seen of one attempt, or of what came between two.
+    """The observations of one attempt, or of the time between two.
 
     Parameters
     ----------
@@ -362,7 +362,7 @@ def flat_of(schedule: Schedule) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _rounds(name: str, options: str) -> partial[Any]:
-    """Return what makes the schedule of rounds; options are checked once, which takes longer than a round."""
+    """Return the factory of the schedule of rounds; options are checked once, which takes longer than a round."""
     rounds = _checked().rounds.model_copy(update={"schedule": name, "schedule_options": options})
     return load_schedule(_checked().model_copy(update={"rounds": rounds}))
 

@@ -1,4 +1,4 @@
-"""What a strategy makes of one entry, entry by entry, in plain Python: slow and obvious.
+"""The strategies, entry by entry in plain Python: slow and obvious.
 
 A report is (weight, values, sent): values and the boolean mask `sent` have the parameter's shape. Results are float64
 and not rounded to the parameter's dtype.

@@ -1,4 +1,4 @@
-"""What scikit-learn's checks ask of weights and a private estimator must not do, or cannot, by the checks' names."""
+"""Checks of scikit-learn on weights that a private estimator must not or cannot pass, by name."""
 
 WEIGHTS = {
     "check_all_zero_sample_weights_error": "an error would tell of a record",

@@ -1,4 +1,4 @@
-"""What the regression trees compute, row by row in plain Python: slow and obvious. Whole numbers, so equality is
+"""The regression trees, row by row in plain Python: slow and obvious. Whole numbers, so equality is
 exact."""
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from fedlearn.config.fields import Options, Positive, Settings
-from fedlearn.config.marks import AlsoCalled, Flag, Panel, ReadBy, ReadIf
+from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel, ReadBy, ReadIf
 
 
 class DataSettings(Settings):
@@ -31,7 +31,7 @@ class DataSettings(Settings):
             "pictures; kind (images, rows, tokens), examples, size, classes, alpha, noise and seed of synthetic."
         ),
     )
-    dir: Annotated[str, Flag("--data-dir", "FOLDER", Panel.LEARNING)] = Field(
+    dir: Annotated[str, Flag("--data-dir", "FOLDER", Panel.LEARNING), FreeToChange()] = Field(
         default="",
         description=(
             "Folder with cifar10/train.parquet and test.parquet, or cifar-10-batches-py; california_housing.parquet, "
@@ -74,6 +74,6 @@ class DataSettings(Settings):
     augment: Annotated[bool, ReadBy.TORCH] = Field(
         default=False, description="Random horizontal flip and 4-pixel padded crop of training images."
     )
-    notice: str = Field(
+    notice: Annotated[str, FreeToChange()] = Field(
         default="", description="Set by the program: why another data set is used than the one asked for."
     )

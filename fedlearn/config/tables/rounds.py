@@ -7,15 +7,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from fedlearn.config.fields import NonNegative, Options, Seconds, Settings, Share
-from fedlearn.config.marks import AlsoCalled, Flag, Panel
+from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
 
 
 class RoundSettings(Settings):
     """Settings of the three phases of a round: selection, configuration, reporting."""
 
-    total: Annotated[int, Field(ge=1), Flag("--rounds", "N", Panel.ROUNDS), AlsoCalled({"rounds", "num_rounds"})] = (
-        Field(default=20, description="How many rounds to commit.")
-    )
+    total: Annotated[
+        int, Field(ge=1), Flag("--rounds", "N", Panel.ROUNDS), AlsoCalled({"rounds", "num_rounds"}), FreeToChange()
+    ] = Field(default=20, description="How many rounds to commit.")
     schedule: Annotated[str, AlsoCalled({"schedule"})] = Field(
         default="synchronous",
         description="In which order the phases go, and what a round is: {names}, or module:Class.",
@@ -64,7 +64,7 @@ class RoundSettings(Settings):
     backoff: NonNegative = Field(
         default=1.0, description="Seconds before the second attempt; doubled before each further one, at most 60."
     )
-    store_every: Annotated[int, Field(ge=1)] = Field(
+    store_every: Annotated[int, Field(ge=1), FreeToChange()] = Field(
         default=1,
         description=(
             "Committed rounds after which the run is stored, and after the last: what a kill costs is run again. Runs"
@@ -76,13 +76,13 @@ class RoundSettings(Settings):
 class EvaluationSettings(Settings):
     """Settings of evaluation: where and how often the state is evaluated."""
 
-    where: Literal["server", "nodes", "none"] = Field(
+    where: Annotated[Literal["server", "nodes", "none"], FreeToChange()] = Field(
         default="server", description="On the server's test set, on every node of the cohort, or not at all."
     )
-    every: Annotated[int, Field(ge=1)] = Field(
+    every: Annotated[int, Field(ge=1), FreeToChange()] = Field(
         default=1, description="Rounds between evaluations; the last round is always evaluated."
     )
-    nodes: Annotated[int, Field(ge=0)] = Field(
+    nodes: Annotated[int, Field(ge=0), FreeToChange()] = Field(
         default=0,
         description=(
             "Nodes drawn at each evaluation to measure the state on examples of their own (nodes.csv; their spread in"

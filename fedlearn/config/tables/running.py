@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, field_validator
 
 from fedlearn.config.fields import Options, Settings
-from fedlearn.config.marks import AlsoCalled, Flag, Moved, Panel, ReadBy, ReadIf
+from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Moved, Panel, ReadBy, ReadIf
 
 DEVICE_SETTING = "engine.device"
 DEVICE = re.compile(r"cpu|mps|auto|cuda(:\d{1,3})?")
@@ -42,7 +42,7 @@ class DeviceSettings(Settings):
 class EngineSettings(Settings):
     """Settings of how a run is executed; of these the kind of device alone changes the result."""
 
-    name: Annotated[str, Flag("--engine", "NAME", Panel.RUNNING), AlsoCalled({"engine"})] = Field(
+    name: Annotated[str, Flag("--engine", "NAME", Panel.RUNNING), AlsoCalled({"engine"}), FreeToChange()] = Field(
         default="embedded",
         description=(
             "embedded: worker processes and shared memory; inline: one process, for a debugger; ray: Flower's "
@@ -54,6 +54,7 @@ class EngineSettings(Settings):
         Field(ge=0, le=4096),
         Flag("--workers", "N", Panel.RUNNING),
         ReadIf("engine.name", ("embedded", "ray"), or_foreign=True),
+        FreeToChange(),
     ] = Field(
         default=0,
         description=(
@@ -64,6 +65,7 @@ class EngineSettings(Settings):
     options: Annotated[
         Options,
         Moved({name: f"engine.options.{name}" for name in ("address", "client_cpus", "client_gpus")}),
+        FreeToChange(),
     ] = Field(
         default="",
         description=(

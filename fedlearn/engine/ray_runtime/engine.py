@@ -15,7 +15,7 @@ from fedlearn.engine.virtual_time.setup import with_devices
 
 
 def run_on_ray(config: RunConfig, *, address: str, cpus: float, gpus: float) -> None:
-    """Run to the end; on any way out the actors are ended, and the cluster if it is ours.
+    """Run to the end; on any way out end the actors, and the cluster if it was started for the run.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ PAID = {"_choose of grow_by_selection": "choice of the feature", "_book of _fit"
 UNDECLARED = 9.0  # a label that is not a class
 
 
-def of(estimator: Callable[..., Any], options: Options) -> Draw:
+def fits_of(estimator: Callable[..., Any], options: Options) -> Draw:
     """Return a function that draws pairs for an estimator."""
 
     def draw(rng: np.random.Generator) -> Pair:
@@ -44,12 +44,12 @@ def of(estimator: Callable[..., Any], options: Options) -> Draw:
         most = len(y) + int(rng.choice([0, 20]))
         if "max_records" in given:
             given["max_records"] = int(rng.choice([most + 1, max(len(y), 1), 1]))  # as tight as possible, or too small
-        made_of = partial(estimator, epsilon=epsilon, **given, random_state=int(rng.integers(2**31)))
+        estimator_of = partial(estimator, epsilon=epsilon, **given, random_state=int(rng.integers(2**31)))
         at_front = bool(rng.random() < 0.5)
 
         def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
             more = {"sample_weight": weights_of(X, y)} if "max_weight" in given else {}
-            return public_of(made_of().fit(X, y, **more))
+            return public_of(estimator_of().fit(X, y, **more))
 
         return Pair(publish, X, y, record, epsilon, at_front=at_front, booked=booked_by_lines(PAID), most=most)
 
@@ -118,8 +118,8 @@ def _sampled(rng: np.random.Generator) -> dict[str, Any]:
 
 
 REPLAYS: dict[str, Draw] = {
-    "DPClassificationTree": of(DPClassificationTree, _tree),
-    "DPRandomForestClassifier": of(DPRandomForestClassifier, _random_forest),
-    "PermuteAndFlipForest": of(PermuteAndFlipForest, _forest),
+    "DPClassificationTree": fits_of(DPClassificationTree, _tree),
+    "DPRandomForestClassifier": fits_of(DPRandomForestClassifier, _random_forest),
+    "PermuteAndFlipForest": fits_of(PermuteAndFlipForest, _forest),
 }
 """Function that draws a pair, by estimator; the auditor replays every estimator of this table."""

@@ -20,9 +20,8 @@ from fedlearn.config.tables.data import DataSettings
 from fedlearn.data.cache import as_it_is
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
-from fedlearn.data.partition_map import is_map
+from fedlearn.data.naming import HUB, is_map, is_path
 from fedlearn.data.partitioning import PARTITIONS, partition_table
-from fedlearn.data.sources.paths import HUB, is_path
 from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.stored import StoredRun
 from fedlearn.words.errors import FedlearnError, said

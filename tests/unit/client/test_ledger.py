@@ -1,4 +1,4 @@
-"""What a node has spent is what an outside observer can count from its messages, whatever a server does."""
+"""A node's spent epsilon is what an observer can count from its messages, whatever a server does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node holds."""
+"""The examples of a node."""
 
 from __future__ import annotations
 

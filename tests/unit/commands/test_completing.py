@@ -1,4 +1,4 @@
-"""What a shell is offered at the tab key, asked as bash asks."""
+"""The completions for a shell, asked as bash asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was given in vain is said; what is used is not."""
+"""Settings without effect are named; used ones are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each stage promises beside the law of all codecs."""
+"""The promises of each stage beside the law of all codecs."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def records(examples):
 
 
 def assert_one_taken_out(whole, less):
-    """Of all parts together one record is gone, and no other is in another part."""
+    """One record is gone from the parts, and no other record is in another part."""
     gone = [first - second for first, second in zip(whole, less, strict=True)]
     come = [second - first for first, second in zip(whole, less, strict=True)]
     assert sum(part.total() for part in gone) <= 1 and not any(come)

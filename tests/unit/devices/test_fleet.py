@@ -1,4 +1,4 @@
-"""What follows from a fleet's numbers, at any time."""
+"""A fleet's answers follow from its numbers, at any time."""
 
 from __future__ import annotations
 

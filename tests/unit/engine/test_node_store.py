@@ -1,4 +1,4 @@
-"""What nodes keep, in shared memory: it comes back as it was, and its place is not used again while somebody reads."""
+"""Memories of nodes in shared memory come back unchanged, and their place is not reused while a process reads."""
 
 from __future__ import annotations
 

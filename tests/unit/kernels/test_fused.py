@@ -111,6 +111,11 @@ def test_a_switch_that_is_neither_on_nor_off_is_refused_in_one_line(monkeypatch,
         has_vectors()
 
 
+def test_a_process_that_only_preloads_leaves_the_refusal_to_the_trial_step():
+    command = ["env", "FEDLEARN_KERNELS=no", sys.executable, "-c", "import fedlearn.kernels.preload"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == ""
+
+
 def test_on_is_the_same_as_no_switch(monkeypatch, asked_anew):
     monkeypatch.delenv("FEDLEARN_KERNELS", raising=False)
     before = has_vectors()

@@ -1,4 +1,4 @@
-"""What is kept beside the state is found, wherever it is kept, and put back."""
+"""Values beside the state are found, wherever they are kept, and reset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is likely not meant is said in one line; what is meant is not."""
+"""Likely mistakes are warned of in one line; right uses are not."""
 
 from __future__ import annotations
 

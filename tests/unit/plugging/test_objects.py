@@ -1,4 +1,4 @@
-"""What stands in settings in an object's place: its name where that can be imported, else its code's fingerprint."""
+"""The text of an object in settings: its name if it can be imported, else its code's fingerprint."""
 
 from __future__ import annotations
 

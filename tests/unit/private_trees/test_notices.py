@@ -1,4 +1,4 @@
-"""What every result must say of a fit is said by each estimator under one name."""
+"""Each estimator states the notice of a fit under one name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What scikit-learn expects of the parameters of every estimator, the printed ones included."""
+"""The parameters of every estimator, the printed ones included, are as scikit-learn expects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What charts hold, before anybody draws them."""
+"""The data of charts, before they are drawn."""
 
 from __future__ import annotations
 

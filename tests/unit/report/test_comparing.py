@@ -1,4 +1,4 @@
-"""What tells two runs apart, in a terminal."""
+"""The comparison of two runs, in a terminal."""
 
 from __future__ import annotations
 

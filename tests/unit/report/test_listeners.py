@@ -1,4 +1,4 @@
-"""What is logged elsewhere is what was committed, and a listener that fails never stops a run."""
+"""Listeners log what was committed, and a listener that fails never stops a run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_tensorboard_has_every_number_of_every_round(tmp_path):
 
 
 class Client:
-    """What of MLflow's client is used, remembering calls."""
+    """The used part of MLflow's client; it remembers calls."""
 
     calls: ClassVar[list[tuple[object, ...]]] = []
 

@@ -1,4 +1,4 @@
-"""What the charts of nodes hold."""
+"""The data of the charts of nodes."""
 
 from __future__ import annotations
 

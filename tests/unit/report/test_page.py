@@ -24,7 +24,7 @@ VOID = {"meta", "link", "br", "img", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """What a page is made of; its tags must nest."""
+    """The parts of a page; its tags must nest."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

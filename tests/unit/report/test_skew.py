@@ -1,4 +1,4 @@
-"""Who has which labels is computed as the run did it, from data that are here, and runs no foreign code."""
+"""The labels of each node are computed as the run did it, from local data, and run no foreign code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of a round depends on what the model measures."""
+"""The line of a round shows the metrics of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes keep is appended to a file that stays short, and read back whatever has become of it."""
+"""Memories of nodes are appended to a file that stays short, and read back after any damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run takes of its machine."""
+"""Processor time and memory of a run."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def answer(message: Message, content: RecordDict | None = None, error: Error | N
 
 
 def trained(state: Mapping[str, np.ndarray], partition_id: int) -> dict[str, np.ndarray]:
-    """What a node makes of the state; another for each partition."""
+    """A node's trained state, another one for each partition."""
     return {name: (array + array.dtype.type(partition_id + 1)).astype(array.dtype) for name, array in state.items()}
 
 
@@ -60,7 +60,7 @@ def honest_content(message: Message, partition_id: int, *, run_seed: int = 1) ->
 
 @dataclass
 class Node:
-    """What one node does.
+    """The script of one node.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the server finds out before the first round."""
+"""Checks of the server before the first round."""
 
 from __future__ import annotations
 

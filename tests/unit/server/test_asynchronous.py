@@ -59,7 +59,7 @@ def in_rounds(run):
 
 
 def change_of(partition):
-    """What a scripted node adds to every entry, whatever the state (`scripted.trained`)."""
+    """The number that a scripted node adds to every entry of any state (`scripted.trained`)."""
     return partition + 1
 
 

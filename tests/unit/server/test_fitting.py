@@ -1,4 +1,4 @@
-"""What does not fit together is said before anything is sent, with what to take instead."""
+"""Parts that do not fit together are refused before anything is sent, with the remedy."""
 
 from __future__ import annotations
 

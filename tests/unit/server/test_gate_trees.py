@@ -34,7 +34,7 @@ def settings_of(**changes):
 
 
 def report_of(settings, state, round_number=1):
-    """What our own client answers to an instruction."""
+    """Our own client's answer to an instruction."""
     message = Message(RecordDict({wire.ARRAYS: wire.pack_arrays(state)}), NODE, "train")
     asked = wire.with_instruction(message, Instruction(round_number, 1, 0), ttl=60.0)
     reply, _ = run_node(load_client_app(), flower.with_id(asked), b"", num_nodes=3, settings=settings)

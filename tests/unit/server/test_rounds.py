@@ -23,7 +23,7 @@ def nodes_of(number, **changes):
 
 
 def mean_of(partitions, state=STATE):
-    """What FedAvg makes of the honest reports of some partitions, by the oracle."""
+    """FedAvg's mean of the honest reports of some partitions, by the oracle."""
     after = {}
     for name, old in state.items():
         rows = [(10 * (p + 1), trained(state, p)[name], np.ones(old.shape, bool)) for p in partitions]

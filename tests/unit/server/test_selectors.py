@@ -1,4 +1,4 @@
-"""What every selector owes the server, and what each of them is for."""
+"""The contract of every selector, and the behavior of each."""
 
 from __future__ import annotations
 

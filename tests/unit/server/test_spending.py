@@ -1,4 +1,4 @@
-"""What a run has cost is counted by all reports that came, whatever became of them."""
+"""The spent epsilon of a run counts all reports that came, whatever their outcome."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def made(name, **options):
 
 
 def configured(strategy, state, round_number, *, nodes=5):
-    """What the strategy writes to a cohort: it only asks the cohort's own view of the grid."""
+    """The strategy's messages to a cohort: it only asks the cohort's own view of the grid."""
     cohort = CohortGrid(None, [100 + n for n in range(nodes)])
     return list(strategy.configure_train(round_number, wire.pack_arrays(state), ConfigRecord(), cohort))
 

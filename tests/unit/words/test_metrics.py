@@ -1,4 +1,4 @@
-"""What is measured is declared once; how the nodes' values become one number follows from that."""
+"""A metric is declared once; the declaration says how the nodes' values are combined."""
 
 from __future__ import annotations
 

@@ -21,8 +21,9 @@ import numpy as np
 from fedlearn.data.base import DataSpec, TableSchema
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import load_reference
+from fedlearn.private_trees.federated.models.tables import table_of, wrong_target
 from fedlearn.private_trees.nodes import DTYPES, LEAF, NodeTable
-from fedlearn.words.errors import Refused, SettingError
+from fedlearn.words.errors import Refused
 from fedlearn.words.state import Array, Layout, State, UpdateKind
 
 NOT_FOR_USERS = {
@@ -128,12 +129,7 @@ class Kind:
 
     def model_for(self, name: str, spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
         """Return the model for a data set; raise `SettingError` where its target is of the other kind."""
-        kind, known = ("classes", "adult") if self.wants_classes else ("numbers", "california, diabetes")
-        if spec.table is None:
-            raise SettingError("model.name", name, f"it learns from tables, and {spec.name!r} holds images")
+        table = table_of(name, spec)
         if bool(spec.classes) != self.wants_classes:
-            target = f"{spec.table.target!r} of {spec.name!r}"
-            raise SettingError(
-                "model.name", name, f"the target {target} does not fit; it predicts {kind}: {known}, or a .toml file"
-            )
-        return self.model(self.estimator, spec.table, options)
+            raise wrong_target(name, spec, predicts="classes" if self.wants_classes else "numbers")
+        return self.model(self.estimator, table, options)

@@ -13,10 +13,10 @@ from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.models.base import Evaluation
 from fedlearn.models.measuring import of_classes
 from fedlearn.plugging.options import options_for
-from fedlearn.private_trees.federated.models.sums import IntArray, SumsModel, table_of
+from fedlearn.private_trees.federated.models.sums import IntArray, SumsModel
+from fedlearn.private_trees.federated.models.tables import table_of, wrong_target
 from fedlearn.private_trees.sums.bayes import counts_of, starts_of, tables_of
 from fedlearn.private_trees.sums.rounds import is_little
-from fedlearn.words.errors import SettingError
 from fedlearn.words.state import Array, State
 
 
@@ -88,10 +88,5 @@ def dp_naive_bayes(spec: DataSpec, options: Mapping[str, Any]) -> NaiveBayes:
     options_for(NaiveBayes, options, setting="model.options", reserved=("schema",))
     table = table_of("dp-naive-bayes", spec)
     if not spec.classes:
-        target = f"{table.target!r} of {spec.name!r}"
-        raise SettingError(
-            "model.name",
-            "dp-naive-bayes",
-            f"the target {target} does not fit; it predicts classes: adult, or a .toml file",
-        )
+        raise wrong_target("dp-naive-bayes", spec, predicts="classes")
     return NaiveBayes(table)

@@ -36,13 +36,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.config import RunConfig
-from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.data.base import Examples, TableSchema
 from fedlearn.models.base import Evaluation
 from fedlearn.privacy.tails import largest_noise, largest_norm
 from fedlearn.private_trees.sums.cyclic import Released
 from fedlearn.private_trees.sums.views import Views
 from fedlearn.words.cohort import fewest_reports
-from fedlearn.words.errors import Refused, SettingError
+from fedlearn.words.errors import Refused
 from fedlearn.words.metrics import PRIVATE_CLASSIFIER, Metrics
 from fedlearn.words.state import Array, ArraySpec, Layout, State, UpdateKind, layout_of
 
@@ -230,10 +230,3 @@ def _check_layout(found: Layout, wanted: Layout) -> None:
 def _check_size(sums: Array, largest: int) -> None:
     if len(sums) and max(-int(sums.min()), int(sums.max())) > largest:
         raise Refused("too-large", f"a sum is beyond {largest}")
-
-
-def table_of(name: str, spec: DataSpec) -> TableSchema:
-    """Return the schema of the data set; raise `SettingError` where it is no table."""
-    if spec.table is None:
-        raise SettingError("model.name", name, f"it learns from tables, and {spec.name!r} holds images")
-    return spec.table

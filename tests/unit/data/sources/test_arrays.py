@@ -1,4 +1,4 @@
-"""What arrays become, and how wrong ones are refused."""
+"""Arrays become data sets, and wrong ones are refused."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def signed(private=PRIVATE, public=PUBLIC, *, at=None):
 
 
 class Behind:
-    """What stands behind the admission: reads bodies, and says 200."""
+    """The app behind the admission: reads bodies, and answers 200."""
 
     def __init__(self, chunk=b"x", wait=0.0):
         self.read = []

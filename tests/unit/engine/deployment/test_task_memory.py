@@ -1,4 +1,4 @@
-"""What a node keeps outlasts its tasks and its SuperNode: each message goes through the real task code in a process."""
+"""A node's memory outlasts its tasks and its SuperNode: each message goes through the real task code in a process."""
 
 from __future__ import annotations
 

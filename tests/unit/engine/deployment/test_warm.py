@@ -1,4 +1,4 @@
-"""What an executor learns from its tasks."""
+"""An executor learns from its tasks what to import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from epsilon and a public number of records, and what it costs to know that number."""
+"""The rule by epsilon and a public number of records, and the cost of releasing that number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one record adds, whatever its score and its target: at most 1, gradient and curvature together."""
+"""One record adds at most 1, gradient and curvature together, for any score and target."""
 
 import numpy as np
 import pytest
