@@ -1,7 +1,7 @@
 """The paper's random parameter dropping, so that only values and one seed travel.
 
-Which entries are sent depends on nothing but a seed, so the server draws the same positions again and neither a mask
-nor an index is sent. Random masks regrown from a seed: Konecny et al. 2016 (arXiv:1610.05492), section 3, "random
+The sent entries depend on a seed alone, so the server draws the same positions again and neither a mask nor an index is
+sent. Random masks regrown from a seed: Konecny et al. 2016 (arXiv:1610.05492), section 3, "random
 mask". Positions come from Philox's raw stream, which NumPy keeps the same on every version and platform.
 
 *Entry* granularity sends exactly ``round(keep_ratio * size)`` entries of each parameter (at least one), every subset

@@ -1,4 +1,4 @@
-"""Calls of a client app for virtual nodes: what a node is given, and what becomes of what it does."""
+"""Calls of a client app for virtual nodes: each with a context of its own, whose failures become replies."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def run_node(
 def run_nodes(
     handle_many: Many, messages: Sequence[tuple[Message, bytes]], *, num_nodes: int, settings: dict[str, Any]
 ) -> Iterator[tuple[Message, bytes]]:
-    """Let several virtual nodes handle a message each, together; yield what `run_node` returns of each.
+    """Let several virtual nodes handle a message each, together; yield a reply and a memory for each, as `run_node`.
 
     Parameters
     ----------
     messages
-        To each node, with what it has kept.
+        A message to each node, with the node's memory.
     """
     process = os.getpid()
     contexts: list[Context | Exception] = []
@@ -78,7 +78,7 @@ def run_nodes(
         try:
             reply = next(replies)
         finally:
-            if os.getpid() != process:  # of a client that forks: its child ends here
+            if os.getpid() != process:  # the child of a client that forks ends here
                 os._exit(1)
         try:
             yield _sound(message, reply, folder), kept_in(context)
@@ -91,13 +91,13 @@ def context_of(node_id: int, kept: bytes, *, num_nodes: int, settings: dict[str,
     return Context(
         run_id=flower.RUN_ID,
         node_id=node_id,
-        node_config={"partition-id": partition_of(node_id), "num-partitions": num_nodes, **_said_to_ours(settings)},
+        node_config={"partition-id": partition_of(node_id), "num-partitions": num_nodes, **_known_to_ours(settings)},
         state=flower.from_bytes(kept) if kept else RecordDict(),
         run_config=settings,
     )
 
 
-def _said_to_ours(settings: Mapping[str, Any]) -> dict[str, str | bool]:
+def _known_to_ours(settings: Mapping[str, Any]) -> dict[str, str | bool]:
     """Return the entries of the node config that name device and simulation; empty for a foreign app."""
     return {"device": settings[DEVICE_SETTING], SIMULATED: True} if DEVICE_SETTING in settings else {}
 
@@ -127,7 +127,7 @@ def handled(client_app: ClientCall, message: Message, context: Context) -> Messa
 
 
 def _sound(message: Message, reply: object, folder: str) -> Message:
-    """Return a reply that can be sent; an error in place of what was raised, or is no such reply."""
+    """Return a reply that can be sent; an error in place of an exception, or of a reply that cannot be sent."""
     try:
         if isinstance(reply, BaseException):
             raise reply

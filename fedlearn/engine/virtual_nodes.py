@@ -82,7 +82,7 @@ class VirtualNodes(Grid):
 
     @abstractmethod
     def deliver(self, messages: Sequence[Message], *, seconds: float) -> None:
-        """Have messages handled, for at most `seconds`, and put the replies into `replies`, by the messages' ids."""
+        """Let nodes handle messages, for at most `seconds`; put the replies into `replies`, by the messages' ids."""
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Deliver the messages; return their ids, empty where there is no such node."""
@@ -164,9 +164,9 @@ class PromptNodes(VirtualNodes):
         """
 
     def deliver(self, messages: Sequence[Message], *, seconds: float) -> None:
-        """Have the messages handled, now."""
+        """Let the nodes handle the messages, and wait for their replies."""
         self.replies |= {reply.metadata.reply_to_message_id: reply for reply in self.answer(messages, seconds=seconds)}
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Have the messages handled and return the replies that came within `timeout` seconds."""
+        """Deliver the messages; return the replies that came within `timeout` seconds."""
         return self.pull_messages(self._push(messages, seconds=math.inf if timeout is None else timeout))

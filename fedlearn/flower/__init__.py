@@ -6,7 +6,7 @@ needs, as `runtime` and `control`, are imported by name.
 
 import os
 
-os.environ.update(  # before Flower and Ray are imported: they send nothing home, unless the user has set it otherwise
+os.environ.update(  # before Flower and Ray are imported: no telemetry, unless the user has set these variables
     {
         "FLWR_TELEMETRY_ENABLED": "0",
         "FLWR_DISABLE_UPDATE_CHECK": "1",

@@ -44,7 +44,7 @@ def _preregister(store: SqlObjectStore, run_id: int, object_tree: ObjectTree) ->
     ValueError
         If a name is not a SHA-256, or the message was announced before with other parts.
     """
-    root, told = object_tree.object_id, object_tree.SerializeToString(deterministic=True)
+    root, announced = object_tree.object_id, object_tree.SerializeToString(deterministic=True)
     parts = {part.object_id for part in iterate_object_tree(object_tree)} - {root}
     for name in (root, *parts):
         if not NAME.fullmatch(name):
@@ -52,13 +52,13 @@ def _preregister(store: SqlObjectStore, run_id: int, object_tree: ObjectTree) ->
     tree = TREE + root
     with store._mutation_session() as session:
         kept = session.scalar(select(StoredObject.content).where(StoredObject.object_id == tree))
-        if kept is not None and kept != told:
+        if kept is not None and kept != announced:
             raise ValueError(f"message {root} was announced before with other parts")
         new = _new(store, StoredObject)
         row = {"content": b"", "is_available": 0, "ref_count": 0}
         session.execute(new, [{"object_id": name, **row} for name in (root, *parts)])
         if kept is None:
-            session.execute(new, [{"object_id": tree, "content": told, "is_available": 1, "ref_count": 0}])
+            session.execute(new, [{"object_id": tree, "content": announced, "is_available": 1, "ref_count": 0}])
             children = [{"parent_id": root, "child_id": name} for name in (tree, *parts)]
             session.execute(insert(ObjectChild), children)
             counted = update(StoredObject).where(StoredObject.object_id.in_(_parts_of(root)))
@@ -83,8 +83,8 @@ def _parts_of(root: str) -> Any:
 
 def _tree_of(store: SqlObjectStore, object_id: str) -> ObjectTree:
     """Replace `SqlObjectStore.get_object_tree`."""
-    told = store.get(TREE + object_id)
-    return _get_object_tree(store, object_id) if told is None else ObjectTree.FromString(told)
+    announced = store.get(TREE + object_id)
+    return _get_object_tree(store, object_id) if announced is None else ObjectTree.FromString(announced)
 
 
 def _delete_objects_in_run(store: SqlObjectStore, run_id: int) -> None:

@@ -95,8 +95,8 @@ class Replies:
             return
 
         def announced(some: Sequence[str]) -> list[Any]:
-            told = self._grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=some))
-            return list(zip(told.messages_list, told.message_object_trees, strict=True))
+            answer = self._grid._runtime_client.PullMessages(PullAppMessagesRequest(message_ids=some))
+            return list(zip(answer.messages_list, answer.message_object_trees, strict=True))
 
         for about, parts in filter(None, _each_if_not_all(announced, message_ids, None, "about {}".format)):
             future: Future[Message] = Future()

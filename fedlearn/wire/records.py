@@ -1,9 +1,9 @@
 """The records of a message's content: the keys under which they lie, and how each is found.
 
 This is the only place where record keys are spelled. Arrays travel in parcels, an ArrayRecord each. The state's has
-Flower's own key, "arrays"; a plain Flower strategy may give it another one, as long as there are no others. Whatever
-else a strategy sends goes under the parcel's own name, and a record `PARCELS` says which parcels the strategy wants
-back, each with the codec by which it is to travel.
+Flower's own key, "arrays"; a plain Flower strategy may give it another one, as long as there are no others. Every
+other parcel of a strategy goes under the parcel's own name, and a record `PARCELS` says which parcels the strategy
+wants back, each with the codec by which it is to travel.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class ReadyNode:
 
 
 class NodeReport(NamedTuple):
-    """What the server knows of one member of the cohort after a round.
+    """The server's account of one member of the cohort after a round.
 
     Parameters
     ----------

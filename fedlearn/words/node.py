@@ -1,4 +1,4 @@
-"""What a server learns of the nodes of a simulation before round 1."""
+"""The answers of a client's code that a server asks for before round 1."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class NodeTraits:
-    """What a server needs to know of the nodes of a run.
+    """The traits of a run's nodes that a server must know.
 
     Parameters
     ----------
     is_private
-        Whether nodes say no more of their examples than a budget pays for.
+        Whether a privacy budget limits what nodes publish of their examples.
     """
 
     is_private: bool
@@ -20,15 +20,15 @@ class NodeTraits:
 
 @dataclass(frozen=True, slots=True)
 class NodeTrial:
-    """What came of a trial of the learner.
+    """The result of a trial of the learner.
 
     Parameters
     ----------
     notes
-        What is likely not meant, a line each: what module, loss or learner keep beside the state where that would
-        change the next fit; nodes without examples.
+        Warnings, a line each: nodes without examples; attributes that a module, loss or learner keeps beside the state
+        and that would change the next fit.
     why_not_stacked
-        Why nodes are trained one by one where ``training.stack`` asks for more; empty where they are not.
+        Why nodes are trained one by one although ``training.stack`` asks for more; empty if they are trained together.
     """
 
     notes: tuple[str, ...] = ()

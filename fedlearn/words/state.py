@@ -1,7 +1,7 @@
 """Named arrays: the global model (`State`), and what a node sends about it (`Update`).
 
 A *null* entry is one that a node did not send. It carries no number anywhere: an `Entries` holds the values that were
-sent and the positions they belong to, and nothing else.
+sent and their positions only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which partition a client takes: the first whose node key no other client holds, decided by a file lock."""
+"""The partition of a client: the first whose node key no other client has locked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedlearn.words.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A partition that is ours while `lock` is open: the operating system lets go of it when we die, however we do."""
+    """A partition that is claimed while `lock` is open; the operating system releases it when the process ends."""
 
     partition_id: int
     num_partitions: int
@@ -22,7 +22,7 @@ class Claim:
 
 
 def claim(keys: Path, claims: Path, *, partition_id: int | None = None) -> Claim:
-    """Take a partition.
+    """Claim a partition for this client.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def claim(keys: Path, claims: Path, *, partition_id: int | None = None) -> Claim
     claims
         Folder of locks, shared by all clients of this host.
     partition_id
-        The one to take; None takes the first free one.
+        The partition to claim; None claims the first free one.
     """
     there = sorted(int(path.name) for path in keys.iterdir() if path.name.isdigit()) if keys.is_dir() else []
     if not there:
@@ -53,7 +53,9 @@ def claim(keys: Path, claims: Path, *, partition_id: int | None = None) -> Claim
 
 
 def _without_locks(claims: Path, partition_id: int | None) -> None:
-    """Refuse to guess which partition is free where a disk cannot say; one that was named is taken at its word."""
+    """On a disk without locks raise UsageError if no partition is named, else warn that the claim is not checked."""
     if partition_id is None:
-        raise UsageError(f"--claims {claims}: its disk knows no locks: name one on another disk, or say --partition")
+        raise UsageError(
+            f"--claims {claims}: its disk knows no locks: name a folder on another disk, or give --partition"
+        )
     files.say_once(f"--claims {claims}: its disk knows no locks: start no second client for partition {partition_id}")

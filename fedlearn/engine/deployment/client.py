@@ -1,10 +1,10 @@
-"""A client: takes a partition, and keeps its two processes alive, Flower's SuperNode and our executor.
+"""A client: claims a partition, and keeps two processes alive, Flower's SuperNode and fedlearn's executor.
 
     python -m fedlearn.engine.deployment.client --superlink server:8443 --root-certificates ca.crt --keys nodes
 
 Each of the two is started again when it dies, while the other one goes on. They talk through a port of this host only,
-with a secret that is made anew each time. A byte in a pipe of this process, which both inherit, tells the executor that
-a message has come: it need not ask again and again.
+with a new secret for each start. A byte in a pipe of this process, which both inherit (the bell), signals to the
+executor that a message has come, so that it need not ask again and again.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from fedlearn.runs.ledgers import LedgerFile, names_in
 from fedlearn.words.errors import FedlearnError, UsageError
 
 PAUSES = (2.0, 3.0, 5.0, 10.0)  # seconds before a process that has died again and again is started once more
-LONG = 60.0  # seconds after which a process that dies is no longer one that dies again and again
-LOOK = 0.2  # seconds between looks at the two
-PATIENCE = 10.0  # seconds that they have to end when told to
+LONG = 60.0  # seconds of life after which a death is no longer counted with the deaths before
+LOOK = 0.2  # seconds between looks at the two processes
+PATIENCE = 10.0  # seconds that the two processes have to end after SIGTERM
 OWNER = {"own-data": True, "device": False, "ledger": False, "data-name": False, "policy": False} | {
     name.replace("_", "-"): field.annotation is bool for name, field in Policy.model_fields.items()
 }
-"""Flags by which a node's owner says what its data are and may be used for -> whether one stands alone."""
+"""Flags by which a node's owner describes the data and their use -> whether the flag takes no value."""
 SWITCHES = {"": False, "false": False, "0": False, "true": True, "1": True}
 
 SHARED = (
@@ -55,18 +55,18 @@ log = logging.getLogger("client")
 
 
 class Service:
-    """A process that is to run for ever."""
+    """A process that is started again whenever it ends."""
 
     def __init__(self, name: str, command: list[str], bell: int) -> None:
         self.name = name
-        self._bell = bell  # its end of the pipe
+        self._bell = bell  # the process's end of the pipe
         self._command = [sys.executable, "-m", f"fedlearn.engine.deployment.{name}", *command]
         self._process: subprocess.Popen[bytes] | None = None
         self._start_at = 0.0
         self._deaths = 0
 
     def look_after(self) -> None:
-        """Start it if it does not run; a while after its death, if it has died."""
+        """Start the process if it does not run; after a death, only when a pause is over."""
         if self._process is not None and self._process.poll() is not None:
             if time.monotonic() - self._start_at > LONG:
                 self._deaths = 0
@@ -80,12 +80,12 @@ class Service:
             self._process = subprocess.Popen([*self._command, *words], pass_fds=[self._bell])
 
     def stop(self) -> None:
-        """Tell it to end."""
+        """Send SIGTERM to the process."""
         if self._process is not None:
             self._process.terminate()
 
     def wait(self, *, until: float) -> None:
-        """Wait for its end, and force it at a time."""
+        """Wait for the end of the process, and kill it at the time `until`."""
         if self._process is None:
             return
         try:
@@ -147,8 +147,8 @@ def _services(options: argparse.Namespace, ours: Claim, secret: Path, privacy: s
         supernode += ["--health-server-address", options.health_server_address]
     executor = ["--insecure", "--runtime-api-address", f"127.0.0.1:{port}", "--superexec-auth-secret-file", str(secret)]
     executor += ["--only-our-app"] if options.ledger else []  # another one would not ask the ledger
-    heard, rung = os.pipe()  # open as long as this process is, whichever of the two starts anew
-    return [Service("supernode", supernode, rung), Service("executor", executor, heard)]
+    read_end, write_end = os.pipe()  # the bell: open as long as this process, whichever of the two starts anew
+    return [Service("supernode", supernode, write_end), Service("executor", executor, read_end)]
 
 
 def _node_config(options: argparse.Namespace, ours: Claim, privacy: str) -> str:
@@ -160,12 +160,12 @@ def _node_config(options: argparse.Namespace, ours: Claim, privacy: str) -> str:
 
 
 def _privacy_config(options: argparse.Namespace) -> str:
-    """Return where the node's ledger lies and what its owner allows, as a part of Flower's node config.
+    """Return the node's ledger and its owner's policy, as a part of Flower's node config.
 
     Raises
     ------
     UsageError
-        If something is missing or cannot be meant.
+        If a flag is missing or has an impossible value.
     """
     given = {name: getattr(options, name) for name in Policy.model_fields}
     if options.ledger is None:
@@ -174,7 +174,7 @@ def _privacy_config(options: argparse.Namespace) -> str:
             flag = named[0].replace("_", "-")
             raise UsageError(f"--{flag}: what a node allows binds it by its ledger: say --ledger FOLDER")
         if options.own_data:
-            log.warning("no --ledger: private models are refused, as nothing would count what they spend")
+            log.warning("no --ledger: private models are refused, as no ledger would count what they spend")
         return ""
     policy = Policy.of_file(options.policy, **given)
     name = options.data_name or Path(os.environ.get("FEDLEARN_DATA") or ".").resolve().name
@@ -195,14 +195,14 @@ def _privacy_config(options: argparse.Namespace) -> str:
 
 
 def _speaks_tls(address: str) -> bool:
-    """Return whether a server answers in TLS; Flower's SuperNode, told to speak plainly, would not say why it fails."""
+    """Return whether a server answers in TLS; a SuperNode with --insecure would fail there without a reason."""
     host, _, port = address.rpartition(":")
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is said to it
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # no data are sent
     try:
         with socket.create_connection((host, int(port)), timeout=5) as plain, context.wrap_socket(plain):
             return True
-    except OSError:  # not there yet, or it speaks plainly
+    except OSError:  # the server is not there yet, or uses no TLS
         return False
 
 
@@ -219,33 +219,44 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--keys", type=Path, required=True, metavar="FOLDER", help="Node keys, named by partition.")
     parser.add_argument("--claims", type=Path, required=True, metavar="FOLDER", help="Shared by this host's clients.")
     parser.add_argument("--partition", type=int, default=int(named) if named else None, metavar="N",
-                        help="Take this one; else FEDLEARN_PARTITION, else the first that is free.")  # fmt: skip
+                        help="Partition to claim; else FEDLEARN_PARTITION, else the first that is free.")  # fmt: skip
     parser.add_argument("--own-data", action="store_true",
                         help="FEDLEARN_DATA holds this node's own data: use all, not one of many shares.")  # fmt: skip
     parser.add_argument("--device", type=_device, metavar="NAME",
                         help="Where it trains: cpu, which is the default, cuda, cuda:1, mps, or auto.")  # fmt: skip
     parser.add_argument("--memory", type=Path, metavar="FOLDER",
-                        help="Where what a node keeps, as privacy spent, outlasts client and server.")  # fmt: skip
+                        help="Folder for the node's memory, which outlasts client and server.")  # fmt: skip
     parser.add_argument("--ledger", type=Path, metavar="FOLDER",
-                        help="Where it stands what the data have paid for, over all runs and servers.")  # fmt: skip
+                        help="Folder for the ledger of the data, over all runs and servers.")  # fmt: skip
     parser.add_argument("--data-name", metavar="NAME",
-                        help="What the data are called there; else as the folder in FEDLEARN_DATA.")  # fmt: skip
+                        help="Name of the data in the ledger; else that of the folder in FEDLEARN_DATA.")  # fmt: skip
     parser.add_argument("--policy", type=Path, metavar="FILE",
-                        help="TOML file of what the owner allows, by the names of the flags below.")  # fmt: skip
-    parser.add_argument("--largest-epsilon", type=float, metavar="X", help="In all, over all runs and servers.")
+                        help="TOML file with the owner's limits, by the names of the flags below.")  # fmt: skip
+    parser.add_argument("--largest-epsilon", type=float, metavar="X", help="Largest epsilon over all runs and servers.")
     parser.add_argument(
         "--epsilon-of-a-run",
         type=float,
         metavar="X",
-        help="Of one run; else as much as in all. Another seed is another run.",
+        help="Largest epsilon of one run; else that of all runs. Another seed is another run.",
     )
-    parser.add_argument("--least-records", type=int, metavar="N", help="With fewer, which this says, it takes no part.")
-    parser.add_argument("--most-questions", type=int, metavar="N", help="That are answered in all; else 10000.")
-    parser.add_argument("--models", metavar="NAME,...", help="That may be trained; else fedlearn's private ones.")
-    parser.add_argument("--seeded-noise", action="store_true", default=None, help="Noise may protect nobody.")
+    parser.add_argument(
+        "--least-records",
+        type=int,
+        metavar="N",
+        help="With fewer, it takes no part, which is public.",
+    )
+    parser.add_argument(
+        "--most-questions", type=int, metavar="N", help="Questions that are answered in all; else 10000."
+    )
+    parser.add_argument(
+        "--models", metavar="NAME,...", help="Models that may be trained; else fedlearn's private ones."
+    )
+    parser.add_argument(
+        "--seeded-noise", action="store_true", default=None, help="Allow noise that protects no record."
+    )
     parser.add_argument("--public-sizes", action="store_true", default=None,
                         help="The number of records may be published; each epsilon then counts double.")  # fmt: skip
-    parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Of the gRPC health service.")
+    parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Address of the gRPC health service.")
     return parser.parse_args([*_said_by_owner(os.environ), *arguments])
 
 
@@ -256,16 +267,16 @@ def _device(text: str) -> str:
 
 
 def _said_by_owner(environment: Mapping[str, str]) -> list[str]:
-    """Return the owner's flags that stand in the environment, as FEDLEARN_LARGEST_EPSILON; an empty one says nothing.
+    """Return the owner's flags from the environment, as FEDLEARN_LARGEST_EPSILON; an empty variable counts as unset.
 
-    Flags that follow win.
+    Flags on the command line override them.
     """
     flags = []
     for name, stands_alone in OWNER.items():
         variable = "FEDLEARN_" + name.upper().replace("-", "_")
         value = environment.get(variable, "")
         if stands_alone and value not in SWITCHES:
-            sys.exit(f"error: {variable} = {value!r}: it is true or false")
+            sys.exit(f"error: {variable} = {value!r}: write true or false")
         if stands_alone:
             flags += [f"--{name}"] * SWITCHES[value]
         elif value:

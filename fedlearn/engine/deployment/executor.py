@@ -1,13 +1,13 @@
-"""The executor of a client: what ``flower-superexec`` is, but warm.
+"""The executor of a client: it takes the place of ``flower-superexec``, and keeps libraries and data loaded.
 
-Flower starts a new Python for every message of a client, which then imports torch and loads the data: seconds for each,
-whatever the message. Here one process has both, and forks for every message; the child is as alone as Flower's process
-is, and runs Flower's own code. It runs beside a SuperNode that was started with ``--isolation process``:
+Flower starts a new Python for every message to a client, which then imports torch and loads the data: seconds for each
+message. Here one process has loaded both, and forks for every message; the child is as isolated as Flower's process,
+and runs Flower's own code. The executor runs beside a SuperNode that was started with ``--isolation process``:
 
     python -m fedlearn.engine.deployment.executor --insecure --runtime-api-address 127.0.0.1:9094
 
-With ``--server`` it does the same for the server app of a SuperLink, which then shows life from its first second on: a
-Python that still imports after a minute, on a busy machine, is taken for dead, and started once more beside itself.
+With ``--server`` it does the same for the server app of a SuperLink, which then gives signs of life from its first
+second on: Flower takes a Python that still imports after a minute, on a busy machine, for dead, and starts another.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from fedlearn.flower.runtime import (
 )
 
 SHORTEST_POLL, LONGEST_POLL = 0.05, 0.5  # seconds between questions for tasks; the longest while one is running
-UNRUNG_POLL = 2.0  # where a bell rings for tasks, and only one that was not heard is asked for by the clock
+UNRUNG_POLL = 2.0  # seconds between questions where a bell signals tasks, in case that a signal is lost
 TICK = 0.02  # seconds between looks at running tasks
-PATIENCE = 5.0  # seconds that tasks have to end when the executor is told to
+PATIENCE = 5.0  # seconds that tasks have to end when the executor stops
 
 log = logging.getLogger("executor")
 
@@ -68,19 +68,19 @@ class Executor:
         self._tasks: dict[int, Task] = {}
         self._source = Tasks(endpoint, SERVER_TASK if server else CLIENT_TASK)
         self._bell = bell
-        self._rung = 0  # how many messages the bell has told of, whose tasks were not asked for yet
+        self._rung = 0  # signals of the bell for whose tasks the executor has not asked yet
         self._away = False
         self._ask_at = 0.0  # monotonic seconds
         self._pauses = Pauses(SHORTEST_POLL, LONGEST_POLL)
         self._learned = warm.Learned()
 
     def run(self) -> None:
-        """Go on until told to stop.
+        """Take and run tasks for ever.
 
         Raises
         ------
         NotTrusted
-            If the SuperNode refuses us: the secrets differ.
+            If the SuperNode refuses this executor, as the secrets differ.
         """
         while True:
             self._look_after_tasks()
@@ -97,7 +97,7 @@ class Executor:
                 self._rung = 0
 
     def stop(self) -> None:
-        """End what is running."""
+        """End all running tasks."""
         for task in self._tasks.values():
             task.kill(signal.SIGTERM)
         end = time.monotonic() + PATIENCE
@@ -117,7 +117,7 @@ class Executor:
         return LONGEST_POLL if self._tasks else self._pauses.next()
 
     def _wait(self) -> None:
-        """Wait a tick; less, if the bell rings, and ask at once then."""
+        """Wait for a tick, or until the bell rings."""
         if self._bell is None:
             time.sleep(TICK)
         elif select.select([self._bell], [], [], TICK)[0]:
@@ -142,10 +142,10 @@ class Executor:
         return token
 
     def _look_after_tasks(self) -> None:
-        """Take in what tasks have told, end those that nobody waits for, and answer for the dead."""
+        """Read the reports of tasks, end late tasks, and answer in place of dead ones."""
         for task in self._tasks.values():
-            # What is named in settings that nobody has allowed yet is loaded in a task, behind the node's policy.
-            if task.hear(self._learned) and not self._only_ours and self._learned.warm_up():
+            # With `only_ours`, a task loads data and model, as the node's policy must allow the settings first.
+            if task.read_reports(self._learned) and not self._only_ours and self._learned.warm_up():
                 gc.freeze()  # so that children do not copy all pages when they look for garbage
             task.end_if_late()
         self._reap()
@@ -153,7 +153,7 @@ class Executor:
             self._health.look()
 
     def _reap(self) -> None:
-        """Hear of every child that has ended, those that answer for the dead included."""
+        """Collect every child that has ended, also those that answer in place of dead tasks."""
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -162,7 +162,7 @@ class Executor:
                 if self._health:
                     self._health.has_ended(pid)
                 if task := self._tasks.pop(pid, None):
-                    task.hear(self._learned)
+                    task.read_reports(self._learned)
                     task.report_death(status)
                     if self._bell is None:
                         self._ask_at = 0.0  # its answer may bring the next message
@@ -175,7 +175,9 @@ def main(arguments: list[str] | None = None) -> None:
     start_logging()
     moved = available()
     if moved and options.only_our_app:
-        sys.exit(f"error: Flower has moved {moved}: our app cannot be told from a server's; install the flwr that fits")
+        sys.exit(
+            f"error: Flower has moved {moved}: --only-our-app cannot be checked; install flwr as fedlearn asks for it"
+        )
     if moved:
         log.warning("Flower has moved %s: running flower-superexec, which starts a Python for every message", moved)
         os.execvp("flower-superexec", ["flower-superexec", *_words_of_flower(given)])
@@ -206,7 +208,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def _words_of_flower(given: list[str]) -> list[str]:
-    """Return the words that ``flower-superexec`` knows, too."""
+    """Return the arguments that ``flower-superexec`` has, too."""
     ours = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     ours.add_argument("--server", action="store_true")
     ours.add_argument("--bell")
@@ -223,15 +225,22 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     """Read the options, which are named as those of ``flower-superexec``."""
     parser = argparse.ArgumentParser(prog="python -m fedlearn.engine.deployment.executor", description=__doc__)
     parser.add_argument(
-        "--runtime-api-address", required=True, metavar="HOST:PORT", help="Of the SuperNode or SuperLink."
+        "--runtime-api-address", required=True, metavar="HOST:PORT", help="Runtime API of the SuperNode or SuperLink."
     )
     parser.add_argument("--insecure", action="store_true", help="Without TLS.")
     parser.add_argument("--root-certificates", type=Path, metavar="FILE", help="Certificate authority, PEM.")
-    parser.add_argument("--superexec-auth-secret-file", type=Path, metavar="FILE", help="The same as over there.")
+    parser.add_argument(
+        "--superexec-auth-secret-file",
+        type=Path,
+        metavar="FILE",
+        help="The same secret as the SuperNode or SuperLink has.",
+    )
     parser.add_argument("--server", action="store_true", help="Run server apps of a SuperLink, not clients.")
     parser.add_argument("--only-our-app", action="store_true", help="Run no app but the one that is installed here.")
-    parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Of the gRPC health service.")
-    parser.add_argument("--bell", type=int, metavar="FD", help="A pipe that has a byte when there is a task.")
+    parser.add_argument("--health-server-address", metavar="HOST:PORT", help="Address of the gRPC health service.")
+    parser.add_argument(
+        "--bell", type=int, metavar="FD", help="File descriptor of a pipe with a byte for each new task."
+    )
     parser.add_argument("--parent-pid", type=int, metavar="PID", help="End when this process ends.")
     options = parser.parse_args(arguments)
     if options.insecure and options.root_certificates:

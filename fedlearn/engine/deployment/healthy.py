@@ -18,13 +18,13 @@ from fedlearn.engine.processes import die_with
 
 TIMEOUT = 5.0  # seconds
 PAUSE = 5.0  # seconds from one start to the next
-MOST_FILES = 4096  # of a process that has forked us
+MOST_FILES = 4096  # open files of the parent process
 
 log = logging.getLogger("executor")
 
 
 def why_not(address: str) -> str:
-    """Return nothing if the service is well, else what is wrong."""
+    """Return what is wrong with a service; empty if the service is well."""
     return _of_url(address) if address.startswith("http://") else _of_grpc(address)
 
 
@@ -52,10 +52,10 @@ def _of_url(address: str) -> str:
 
 
 class Health:
-    """What answers for this process at an address: a child that ends with it.
+    """The health service of this process, in a child process that ends with this one.
 
-    It is one because gRPC's threads would not survive that this process forks. A child that has ended is replaced: a
-    container that is not well any more, though all goes on in it, would stay so.
+    A child is needed as gRPC's threads would not survive the forks of this process. A child that has ended is replaced:
+    else a container would be reported as unhealthy for ever, though its programs go on.
     """
 
     def __init__(self, address: str) -> None:
@@ -63,14 +63,14 @@ class Health:
         self._pid, self._began = self._start(), time.monotonic()
 
     def has_ended(self, pid: int) -> None:
-        """Hear that a child of this process has ended, which may be this one."""
+        """Note that a child of this process has ended, which may be the health service."""
         if pid == self._pid:
             self._pid = 0
 
     def look(self) -> None:
-        """Start another child, if the one before has ended; not one after another at once, as each may end."""
+        """Start another child if the child before has ended; not faster than one every 5 s, as each may end."""
         if not self._pid and time.monotonic() > self._began + PAUSE:
-            log.warning("what answers at %s has ended: another one is started", self._address)
+            log.warning("the health service at %s has ended: another one is started", self._address)
             self._pid, self._began = self._start(), time.monotonic()
 
     def _start(self) -> int:
@@ -80,7 +80,7 @@ class Health:
         try:
             _serve(self._address, parent)
         except Exception as error:
-            log.error("nobody answers at %s: %s", self._address, error)
+            log.error("there is no health service at %s: %s", self._address, error)
         finally:
             os._exit(1)
 
@@ -89,7 +89,7 @@ def _serve(address: str, parent: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     die_with(parent)
-    os.closerange(3, MOST_FILES)  # connections of the parent, which would stay open with us
+    os.closerange(3, MOST_FILES)  # connections of the parent, which would stay open in this process
     import grpc
     from grpc_health.v1.health import HealthServicer
     from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
@@ -102,7 +102,7 @@ def _serve(address: str, parent: int) -> None:
 
 
 def main() -> None:
-    """Answer by the exit code."""
+    """Ask, and exit with code 0 if the service is well, else 1."""
     if len(sys.argv) != 2:
         print("usage: python -m fedlearn.engine.deployment.healthy HOST:PORT | http://HOST:PORT/PATH", file=sys.stderr)
         sys.exit(2)

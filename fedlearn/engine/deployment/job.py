@@ -1,4 +1,4 @@
-"""A run on a deployment: lets the nodes in, submits the run, follows it, submits it again if the server app dies."""
+"""A run on a deployment: registers the nodes, submits the run, follows it, submits it again if the server app dies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fedlearn.runs.folder import RunFolder
 from fedlearn.words.errors import RunFailed
 
 APP = Path(__file__).resolve().parents[3]  # where pyproject.toml lies: this checkout is a Flower App
-LOOK = 1.0  # seconds between looks at what is not streamed
+LOOK = 1.0  # seconds between questions for a state that is not streamed
 TAIL = 30  # lines of the server app's output that are shown when it fails
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Patience:
     Parameters
     ----------
     nodes
-        Seconds for all nodes to be online, before it begins without the rest.
+        Seconds for all nodes to be online, before the run begins without the rest.
     superlink
         Seconds without an answer of the SuperLink.
     retries
@@ -51,9 +51,9 @@ class Job:
     Parameters
     ----------
     config
-        The run's settings; its run folder, ``out``, is where the server app writes, and must be the same folder here.
+        The run's settings; the run folder, ``out``, must be the same here and for the server app, which writes it.
     say
-        Takes lines for whoever watches.
+        Called with each line for the user.
     """
 
     def __init__(self, control: Control, config: RunConfig, patience: Patience, say: Callable[[str], None]) -> None:
@@ -110,7 +110,7 @@ class Job:
                     for text in self._control.log_of(run_id):
                         output.extend(text.splitlines(keepends=True))
                 except Away:
-                    pass  # whether it comes back is seen by asking for the status
+                    pass  # asking for the status shows whether it comes back
                 status, details = self._patiently(lambda: self._control.status(run_id))
                 if status.startswith("finished"):
                     return output, status, details
@@ -120,7 +120,7 @@ class Job:
             raise
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        """Ask again while the SuperLink is away."""
+        """Ask again while the SuperLink does not answer."""
         end = time.monotonic() + self._patience.superlink
         while True:
             try:
@@ -132,7 +132,7 @@ class Job:
 
 
 def _ended_with(events: Path, begin: int) -> str:
-    """Return the reason that our server app gave for its end, in the events from byte `begin` on; empty if none."""
+    """Return the reason of the run's end, from the events from byte `begin` on; empty if there is none."""
     if not events.exists():
         return ""
     with events.open("rb") as file:

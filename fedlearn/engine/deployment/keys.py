@@ -1,13 +1,13 @@
-"""Certificates, node keys and secrets of a deployment: makes what is not there yet, and never replaces anything.
+"""Makes the missing certificates, node keys and secrets of a deployment; none is ever replaced.
 
     python -m fedlearn.engine.deployment.keys --folder keys --clients 3 --host fl.example.org
 
 | folder | holds | who may read it |
 |---|---|---|
-| authority | ca.key | nobody but this program |
+| authority | ca.key | this program only |
 | public | ca.crt; nodes/N.pub, the nodes' public keys | everybody |
 | server | server.crt, server.key | SuperLink, proxy |
-| secret | superexec: who knows it is given the server app to run | SuperLink, its SuperExec |
+| secret | superexec: the secret of the SuperExec that runs the server app | SuperLink, its SuperExec |
 | nodes | N: the private key of the node with partition N | that node |
 """
 
@@ -44,7 +44,7 @@ HOSTS = ("localhost", "127.0.0.1", "superlink", "proxy")
 
 
 def make_keys(folder: Path, *, clients: int, hosts: Sequence[str] = ()) -> None:
-    """Make what is missing of a deployment of this many clients."""
+    """Make the missing keys of a deployment with this many clients."""
     ca_key, ca = _authority(folder)
     _server(folder / "server", ca_key, ca, [*HOSTS, *(host for host in hosts if host not in HOSTS)])
     _write_once(folder / "secret" / "superexec", lambda: secrets.token_bytes(32))
@@ -73,7 +73,7 @@ def _authority(folder: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certifica
 
 
 def _server(folder: Path, ca_key: ec.EllipticCurvePrivateKey, ca: x509.Certificate, hosts: Sequence[str]) -> None:
-    """Make the server's certificate; again where its key is there and its names or dates have changed."""
+    """Make the server's certificate, also where the key exists and the names or dates have changed."""
     _write_once(folder / "server.key", lambda: _pem(ec.generate_private_key(ec.SECP256R1())))
     key = load_pem_private_key((folder / "server.key").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
@@ -96,7 +96,7 @@ def _server(folder: Path, ca_key: ec.EllipticCurvePrivateKey, ca: x509.Certifica
 
 
 def _is_valid(path: Path, ca: x509.Certificate, hosts: Sequence[str]) -> bool:
-    """Return whether the certificate is of this authority, names these hosts, and holds for another month."""
+    """Return whether a certificate is of this authority, names these hosts, and is valid for another month."""
     if not path.exists():
         return False
     certificate = x509.load_pem_x509_certificate(path.read_bytes())
@@ -151,7 +151,7 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _write_once(path: Path, make: Callable[[], bytes], *, mode: int = 0o600) -> None:
-    """Write a file that is not there yet; nobody but its owner may read it unless `mode` says so."""
+    """Write a file that does not exist yet; only its owner may read it, unless `mode` says otherwise."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def _umask(mask: int) -> Iterator[None]:
 
 
 def give_to(owner: str, folders: Sequence[Path]) -> None:
-    """Make an owner, as ``1000:1000``, the owner of folders and of all in them; does nothing unless we are root."""
+    """Give folders and their content to an owner, as ``1000:1000``; without being root, do nothing."""
     if os.geteuid() != 0:
         return
     user, _, group = owner.partition(":")
@@ -180,16 +180,16 @@ def give_to(owner: str, folders: Sequence[Path]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make keys, and give them and other folders to who is to use them."""
+    """Make keys, and give them and other folders to their owner."""
     parser = argparse.ArgumentParser(prog="python -m fedlearn.engine.deployment.keys", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("--folder", type=Path, required=True, help="Where keys are, or will be.")
-    parser.add_argument("--clients", type=int, required=True, metavar="N", help="For how many nodes.")
+    parser.add_argument("--folder", type=Path, required=True, help="Folder of the keys, existing or new.")
+    parser.add_argument("--clients", type=int, required=True, metavar="N", help="Number of nodes.")
     parser.add_argument("--host", default="", metavar="NAME,...",
                         help="Names and addresses by which nodes know the server.")  # fmt: skip
-    parser.add_argument("--owner", metavar="UID:GID", help="Who is to own all this; needs root.")
+    parser.add_argument("--owner", metavar="UID:GID", help="Owner of all these files; needs root.")
     parser.add_argument("--give", type=Path, action="append", default=[], metavar="FOLDER",
-                        help="Another folder that is to be made for the owner; may be repeated.")  # fmt: skip
+                        help="Another folder to make for the owner; may be repeated.")  # fmt: skip
     options = parser.parse_args(arguments)
     if options.clients < 1:
         parser.error(f"--clients {options.clients}: at least 1")

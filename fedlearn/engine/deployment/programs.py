@@ -1,4 +1,4 @@
-"""What the programs of a deployment have in common: they log, ask again and again, and know secrets."""
+"""Helpers of a deployment's programs: logging, pauses between questions, secrets."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 
 def start_logging() -> None:
-    """Log one line for each thing that happens."""
+    """Set up logging, one line for each event."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
     logging.getLogger("flwr").propagate = False  # it prints its lines itself
     logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every poll
 
 
 class Pauses:
-    """Pauses between questions that mostly have no answer: short after something has happened, then longer and longer.
+    """Pauses between questions: short after an event, then longer and longer.
 
     >>> pauses = Pauses(0.1, 0.4)
     >>> [round(pauses.next(), 2) for _ in range(12)][::4]
@@ -33,7 +33,7 @@ class Pauses:
         return pause
 
     def reset(self) -> None:
-        """Begin again with the shortest."""
+        """Begin again with the shortest pause."""
         self._next = self._shortest
 
 

@@ -1,4 +1,4 @@
-"""One task of a client: a forked process, and what its executor knows of it."""
+"""One task of a client or a server: a forked process, and its executor's view of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fedlearn.flower.runtime import (
 )
 
 APP_NOT_ALLOWED = "app-not-allowed"
-SHORTEST_LIMIT = 30.0  # seconds that a task always has: the first one of a run loads the data
+SHORTEST_LIMIT = 30.0  # seconds that every task has: the first task of a run loads the data
 
 log = logging.getLogger("executor")
 
@@ -37,34 +37,34 @@ class Task:
     pid: int
     endpoint: Endpoint
     token: str
-    pipe: int  # what the process tells of its message comes here
+    pipe: int  # through which the process reports on its message
     is_server: bool = False
-    _heard: bytearray = field(default_factory=bytearray)
+    _unread: bytearray = field(default_factory=bytearray)
     _message: bytes = b""
     _ttl: float = 0.0
     _end: float = float("inf")  # monotonic seconds
     _is_late: bool = False
 
-    def hear(self, learned: warm.Learned) -> bool:
-        """Take in what the process has told; return whether it was something new on its app or run."""
+    def read_reports(self, learned: warm.Learned) -> bool:
+        """Read the reports of the process; return whether they hold a new app or run."""
         with suppress(BlockingIOError):
             while data := os.read(self.pipe, 65536):
-                self._heard += data
-        whole, _, rest = self._heard.rpartition(b"\n")
-        self._heard = rest
+                self._unread += data
+        whole, _, rest = self._unread.rpartition(b"\n")
+        self._unread = rest
         return any([self._take_in(json.loads(line), learned) for line in whole.splitlines()])
 
-    def _take_in(self, told: Mapping[str, Any], learned: warm.Learned) -> bool:
-        if place := told.get("installed"):
-            learned.installed[told["checksum"]] = place
+    def _take_in(self, report: Mapping[str, Any], learned: warm.Learned) -> bool:
+        if place := report.get("installed"):
+            learned.installed[report["checksum"]] = place
             return False
-        self._message = bytes.fromhex(told["message"])
-        self._ttl = max(told["ttl"], SHORTEST_LIMIT)
+        self._message = bytes.fromhex(report["message"])
+        self._ttl = max(report["ttl"], SHORTEST_LIMIT)
         self._end = time.monotonic() + self._ttl
-        return learned.learn(told["fab_hash"], is_ours=told["is_ours"], run_config=told["run_config"])
+        return learned.learn(report["fab_hash"], is_ours=report["is_ours"], run_config=report["run_config"])
 
     def end_if_late(self) -> None:
-        """Kill the process when nobody wants its answer any more: the node is needed for other things."""
+        """Kill the process when its answer is no longer wanted, so that the node can take other messages."""
         if time.monotonic() > self._end and not self._is_late:
             self._is_late = True
             self.kill(signal.SIGKILL)
@@ -75,7 +75,7 @@ class Task:
             os.kill(self.pid, number)
 
     def report_death(self, status: int) -> None:
-        """After its end: answer in its place if it could not."""
+        """Answer in place of a process that has ended without an answer."""
         os.close(self.pipe)
         if not os.WIFSIGNALED(status) or not (self._message or self.is_server):
             return
@@ -94,7 +94,7 @@ class Task:
 
 
 def start_server_task(endpoint: Endpoint, token: str) -> Task:
-    """Fork a process that runs a server app: with our libraries, but all of its own code."""
+    """Fork a process that runs a server app: with the imported libraries, but the bundle's own code."""
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     pid = os.fork()
@@ -106,22 +106,22 @@ def start_server_task(endpoint: Endpoint, token: str) -> Task:
 
 
 def start_task(endpoint: Endpoint, token: str, learned: warm.Learned, *, only_ours: bool = False) -> Task:
-    """Fork a process that runs a task; with `only_ours` it answers by a word where a server brings another app."""
+    """Fork a process that runs a task; with `only_ours` it answers `APP_NOT_ALLOWED` to a bundle with another app."""
     read_end, write_end = os.pipe()
     os.set_blocking(read_end, False)
     pid = os.fork()
     if pid == 0:
 
-        def tell(told: Mapping[str, Any]) -> None:
-            os.write(write_end, json.dumps(told).encode() + b"\n")
+        def send(report: Mapping[str, Any]) -> None:
+            os.write(write_end, json.dumps(report).encode() + b"\n")
 
         def prepare(given: Input) -> None:
             is_ours = learned.is_ours(given)
-            told = {
+            report = {
                 "fab_hash": given.fab_hash, "is_ours": is_ours, "run_config": dict(given.run_config),
                 "message": given.message.hex(), "ttl": given.ttl,
             }  # fmt: skip
-            tell(told)
+            send(report)
             if only_ours and not learned.is_nothing_else(given):
                 report_death(endpoint, token, given.message, APP_NOT_ALLOWED)
                 os._exit(0)
@@ -129,8 +129,8 @@ def start_task(endpoint: Endpoint, token: str, learned: warm.Learned, *, only_ou
                 warm.forget_ours()
 
         def on_installed(checksum: str, place: str) -> None:
-            tell({"checksum": checksum, "installed": place})
-            os.close(write_end)  # the app that is loaded next has nothing to tell
+            send({"checksum": checksum, "installed": place})
+            os.close(write_end)  # the app that is loaded next must not write into it
 
         _alone(
             lambda: run_task(endpoint, token, on_input=prepare, installed=learned.installed, on_installed=on_installed)
@@ -140,7 +140,7 @@ def start_task(endpoint: Endpoint, token: str, learned: warm.Learned, *, only_ou
 
 
 def _alone(work: Callable[[], None]) -> None:
-    """Do what a forked process is for, and end it."""
+    """Do the work of a forked process, and end the process."""
     code = 1
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

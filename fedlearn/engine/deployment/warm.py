@@ -1,4 +1,4 @@
-"""What an executor keeps for its tasks: imported libraries, our client app, the data and the model of the run."""
+"""What an executor keeps loaded for its tasks: libraries, the client app, the data and the model of the run."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ log = logging.getLogger("executor")
 
 
 def import_libraries(*, server: bool) -> None:
-    """Import what every task needs."""
+    """Import the modules of every task."""
     os.environ.update(ONE_THREAD)
     import_module(PRELOAD_TORCH)
     for name in WHEN_USED:
-        with suppress(ImportError):  # where it has been moved, each task imports it
+        with suppress(ImportError):  # a module that was moved is imported by each task
             import_module(name)
     if server:
         import_for_server_tasks()
@@ -44,11 +44,11 @@ def import_libraries(*, server: bool) -> None:
 
 
 class Learned:
-    """What was learned from tasks: which bundles hold the app that is imported here, and the settings of the run."""
+    """Facts from earlier tasks: which bundles hold the app that is imported here, and the settings of the run."""
 
     def __init__(self) -> None:
         self.installed: dict[str, str] = {}  # SHA-256 of a bundle's bytes -> where a task has installed it
-        self._files = _hashes_of_our_files()  # at the time of import: what lies on the disk later may differ
+        self._files = _hashes_of_our_files()  # at the time of import: the files on the disk may change later
         self._ours: dict[str, bool] = {}  # hash of a bundle -> whether its app is the one imported here
         self._run_config: Mapping[str, Any] | None = None
         self._is_warm_for: Mapping[str, Any] | None = None
@@ -65,7 +65,7 @@ class Learned:
     def is_nothing_else(self, given: Input) -> bool:
         """Return whether a bundle would run the app that is imported here, and brings no other code along.
 
-        Its bytes are looked at each time: a server says what a bundle's hash is.
+        The bundle's bytes are read each time, as the server could send a wrong hash.
         """
         with zipfile.ZipFile(io.BytesIO(given.fab)) as bundle:
             code = [name for name in bundle.namelist() if name.endswith(tuple(all_suffixes()))]
@@ -78,7 +78,7 @@ class Learned:
                 return False
 
     def learn(self, fab_hash: str, *, is_ours: bool, run_config: Mapping[str, Any]) -> bool:
-        """Take in what a task has found; return whether there is something to warm up for."""
+        """Remember the bundle and settings of a task; return whether `warm_up` should be called."""
         self._ours[fab_hash] = is_ours
         if is_ours:
             self._run_config = run_config
@@ -90,7 +90,7 @@ class Learned:
         self._is_warm_for = self._run_config
         try:
             load_reference(CLIENT_PREPARE)(self._run_config)
-        except Exception as error:  # the tasks of this run will say the same, and their node's reply carries it
+        except Exception as error:  # the tasks of this run fail in the same way, and their replies say so
             log.warning("cannot load the run's data and model ahead: %s", error)
             return False
         return True
@@ -103,7 +103,7 @@ def _hashes_of_our_files() -> dict[str, bytes]:
 
 
 def forget_ours() -> None:
-    """Have the bundle's own modules imported in place of those of this installation."""
+    """Forget the imported modules of this installation, so that the bundle's own are imported."""
     for name in list(sys.modules):
         if name.partition(".")[0] in OURS:
             del sys.modules[name]

@@ -148,7 +148,7 @@ class AppGrid(EmbeddedGrid):
             return replies
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Have the messages handled; return the replies within `timeout` seconds, in the order of the messages."""
+        """Deliver the messages; return the replies within `timeout` seconds, in the order of the messages."""
         return self.pull_messages(self._push(messages, seconds=math.inf if timeout is None else timeout))
 
     def _count(self, reply: Message) -> None:

@@ -163,12 +163,12 @@ class _Worker:
     def _replies(
         self, messages: Sequence[PackedMessage], places: Sequence[int], kept: dict[int, bytes], *, alone: bool = False
     ) -> Iterator[tuple[RecordDict, Message]]:
-        """Yield what each node was sent, and its reply; put what a node keeps into `kept` if that has changed.
+        """Yield the content sent to each node, and the node's reply; put changed memories into `kept`.
 
-        Nodes that the run trains together are run together, unless they are to run alone.
+        Nodes that the run trains together are run together, unless they are to run `alone`.
         """
-        trained = messages[0].message_type == MessageType.TRAIN
-        together = self._many is not None and trained and not alone and len(messages) > 1
+        several = len(messages) > 1 and messages[0].message_type == MessageType.TRAIN  # none, where all have died
+        together = self._many is not None and several and not alone
         run = self._run_together if together else partial(self._run_one_by_one, places=places)
         for message, content, before, (reply, after) in run(messages):
             if any(now < least for now, least in zip(_limits(), self._limits, strict=True)):
@@ -235,7 +235,7 @@ class _Worker:
 
 
 def _received(packed: PackedMessage, content: RecordDict) -> Message:
-    """Return the message with this content, which stays as it is."""
+    """Return the message with a copy of this content."""
     return flower.received(
         content.copy(), node_id=packed.node_id, message_type=packed.message_type,
         message_id=packed.message_id, ttl=packed.ttl,

@@ -73,7 +73,7 @@ class ClientActor:
             self._actor = self._kind.remote()
 
     def close(self) -> None:
-        """End the actor, whatever it does."""
+        """End the actor at once, even while it runs a node."""
         self._is_closed = True
         ray.kill(self._actor)
 

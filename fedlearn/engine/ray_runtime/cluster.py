@@ -105,7 +105,7 @@ def _knock(address: str) -> tuple[str, str]:
         raise SettingError(
             "engine.options.address",
             address,
-            f"nothing answers there ({error}); give the address that `ray start --head` prints",
+            f"no process answers there ({error}); give the address that `ray start --head` prints",
         ) from None
     return host, port
 

@@ -64,7 +64,7 @@ class RunnerGrid(VirtualNodes):
         self._mailbox.put(TimedMessage(m, given, now + given) for m, given in zip(messages, granted, strict=True))
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Have the messages handled and return the replies that came within `timeout` seconds."""
+        """Deliver the messages; return the replies that came within `timeout` seconds."""
         ids = self._push(messages, seconds=math.inf if timeout is None else timeout)
         self._mailbox.wait_until_empty()
         return self.pull_messages(ids)

@@ -1,4 +1,4 @@
-"""What is to come on virtual time: trainings that are still to be run, and trips that will end."""
+"""The agenda of virtual time: trainings that are still to be run, and trips that will end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Agenda:
         self._arrivals: list[Arrival] = []  # a heap
 
     def add_training(self, trip: Trip) -> None:
-        """Have a training wait until it is run."""
+        """Add a training, which waits until it is run."""
         heapq.heappush(self._trainings, (trip.done, trip.number, trip))
 
     def take_trainings(self, by: float) -> list[Trip]:
@@ -33,7 +33,7 @@ class Agenda:
         return list(taken.values())
 
     def add_arrival(self, arrival: Arrival) -> None:
-        """Have an arrival come at its time."""
+        """Add an arrival, which comes at its time."""
         heapq.heappush(self._arrivals, arrival)
 
     @property

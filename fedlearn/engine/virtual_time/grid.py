@@ -56,7 +56,7 @@ class VirtualTimeGrid(Grid):
 
     @property
     def offers(self) -> Offers:
-        """What the engine's grid can do, on virtual time; sums are made by the server, which sees what is in time."""
+        """The abilities of the engine's grid, on virtual time; the server adds up, as it knows who is in time."""
         return replace(offers_of(self._grid), clock=self._clock, timed=self, fold=None)
 
     def wait(self, seconds: float) -> None:
@@ -95,7 +95,7 @@ class VirtualTimeGrid(Grid):
         return self._push(given, [self._clock.now()] * len(given))
 
     def push_again(self, messages: Sequence[Message], begun: Sequence[float]) -> Sequence[str]:
-        """Have messages under way that were sent before the run was stopped, each at its time."""
+        """Send messages again that were under way when the run was stopped, each at its old time; return their ids."""
         return self._push(messages, begun)
 
     def _push(self, given: Sequence[Message], begun: Sequence[float]) -> list[str]:
@@ -126,7 +126,7 @@ class VirtualTimeGrid(Grid):
         return [self._arrived.pop(key) for key in list(self._arrived) if key in wanted]
 
     def arrived(self) -> Collection[str]:
-        """Return the messages whose replies have arrived and were not asked for yet, in the order of their arrival."""
+        """Return the ids of messages whose replies have arrived and were not pulled yet, in the order of arrival."""
         self._take_in()
         return self._arrived.keys()
 
@@ -153,7 +153,7 @@ class VirtualTimeGrid(Grid):
             self._run(trainings)
 
     def _take_in(self) -> None:
-        """Take in the replies that have arrived by now."""
+        """End the trips of all replies that have arrived by now."""
         now = self._clock.now()
         while trainings := self._agenda.take_trainings(now):
             self._run(trainings)
@@ -182,7 +182,7 @@ class VirtualTimeGrid(Grid):
         return b"" if self._keep is None else self._keep.kept_by(node)
 
     def _end(self, arrival: Arrival) -> None:
-        """End a trip: its reply is there for the server, and what its node keeps now is taken over."""
+        """End a trip: the server can pull its reply, and its node's memory changes."""
         trip, reply = arrival.trip, arrival.reply
         if reply is not None:
             self._arrived[trip.key] = flower.readdressed(reply, reply_to=trip.key)

@@ -12,7 +12,7 @@ from fedlearn.engine.virtual_time.trips import Trip
 from fedlearn.folding.offers import NodeIds
 from fedlearn.words.clock import Clock
 
-FREE = ("", 0.0)  # the training of a node that is at none
+FREE = ("", 0.0)  # in place of a training and its end
 
 
 class Reach:
@@ -30,8 +30,11 @@ class Reach:
         self._fleet = fleet
         self._nodes = nodes
         self._clock = clock
-        self._busy: dict[int, tuple[str, float]] = {}  # node -> the training that it is at, and when that is over
-        self._mask: tuple[float, NDArray[np.bool_]] = (-1.0, np.zeros(0, bool))  # an hour, and who is there in it
+        self._busy: dict[int, tuple[str, float]] = {}  # node -> (key of its training, when the training is over)
+        self._mask: tuple[float, NDArray[np.bool_]] = (
+            -1.0,
+            np.zeros(0, bool),
+        )  # (an hour, which devices are there in that hour)
 
     def nodes(self) -> NodeIds:
         """Return the ids of the nodes that can be reached now, in the order of their partitions."""
@@ -57,14 +60,14 @@ class Reach:
         return self._mask[1]
 
     def occupy(self, trip: Trip) -> None:
-        """Have a node be at a training until the trip's time is over, or until `end` says another time."""
+        """Mark a node as busy until its trip's time is over, or until `end` sets another time."""
         self._busy[trip.node] = (trip.key, trip.until)
 
     def end(self, trip: Trip, at: float) -> None:
-        """Have a node be free from a time on, if it is still at this training."""
+        """Set the time at which a node is free again, if it is still at this training."""
         if self._busy.get(trip.node, FREE)[0] == trip.key:
             self._busy[trip.node] = (trip.key, at)
 
     def release(self, nodes: Iterable[int]) -> set[str]:
-        """Have nodes be free now; return the messages of the trainings that they were at."""
+        """Mark nodes as free; return the keys of the trainings that they were at."""
         return {self._busy.pop(node)[0] for node in nodes if node in self._busy}

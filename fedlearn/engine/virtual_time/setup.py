@@ -45,16 +45,14 @@ def _held(config: RunConfig) -> NDArray[np.int64]:
 
 
 def _check(fleet: Fleet, examples: NDArray[np.int64], config: RunConfig) -> None:
-    """Refuse devices of which none can ever report."""
+    """Raise SettingError for devices of which none can ever report."""
     settings, deadline = config.devices, config.rounds.reporting_deadline
     if (fleet.available == 0).all():
         raise SettingError(
             "devices.name", settings.name, "no device can ever be reached: available is 0 for all of them"
         )
     if (fleet.dropout == 1).all():
-        raise SettingError(
-            "devices.name", settings.name, "every training ends in nothing: dropout is 1 for all of them"
-        )
+        raise SettingError("devices.name", settings.name, "every training is lost: dropout is 1 for all of them")
     seconds = fleet.startup + examples * fleet.seconds_per_example
     fastest = float(seconds[examples > 0].min(initial=math.inf))
     if deadline <= fastest < math.inf:

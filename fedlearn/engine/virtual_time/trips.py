@@ -14,7 +14,7 @@ from fedlearn import wire
 from fedlearn.devices.fleet import Fleet
 from fedlearn.words.cohort import At
 
-PATIENCE = 7 * 86400.0  # seconds of real time for the nodes that are run together: none that still works is ended
+PATIENCE = 7 * 86400.0  # seconds of real time for nodes that are run together, so that no working node is ended
 
 
 AT_ONCE = (wire.ROUND_OVER, MessageType.EVALUATE)
@@ -66,9 +66,9 @@ class Trip(NamedTuple):
     until
         When the trip's time is over: no reply comes after it.
     is_run
-        Whether the node does anything; a node that cannot be in time, or is lost, does not.
+        Whether the node is run; a node that cannot be in time, or is lost, is not.
     occupies
-        Whether the node can do nothing else meanwhile.
+        Whether the node cannot be reached meanwhile, as it trains.
     """
 
     message: Message
@@ -105,7 +105,7 @@ class Arrival(NamedTuple):
 
 
 class TripPlanner:
-    """Says how long trips take on the devices of a fleet.
+    """Computes how long trips take on the devices of a fleet.
 
     Parameters
     ----------
@@ -125,9 +125,9 @@ class TripPlanner:
     def trip(self, given: Message, size: int, *, partition: int, number: int, since: float) -> Trip:
         """Return the trip of a message of `size` bytes that is sent at `since`.
 
-        It says what time passes until the node begins to answer, and whether the node is run at all.
+        The trip tells when the node begins to answer, and whether the node is run at all.
         """
-        message = wire.with_ttl(given, PATIENCE)  # real time has no say in it
+        message = wire.with_ttl(given, PATIENCE)  # real time must not end it
         kind, node, ttl = message.metadata.message_type, message.metadata.dst_node_id, given.metadata.ttl
         key = f"trip-{number}"
         if kind in AT_ONCE:

@@ -22,6 +22,10 @@ def test_a_node_that_dies_fails_alone(embedded, ask):
     assert {answer["calls"] for answer in answers(replies).values()} == {1}
 
 
+def test_a_node_that_is_alone_in_its_task_and_dies_fails_alone(embedded, ask):
+    assert codes(embedded.send_and_receive([ask(2, "exit")])) == {2: 8}
+
+
 def test_the_child_of_a_client_that_forks_does_not_answer_too(embedded, ask):
     for calls in (1, 2, 3):
         told = answers(embedded.send_and_receive([ask(node, "fork" if node == 5 else "") for node in range(2, 22)]))

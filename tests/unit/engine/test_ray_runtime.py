@@ -39,7 +39,7 @@ def test_an_address_where_nobody_listens_is_refused_at_once():
         taken.bind(("127.0.0.1", 0))  # not listening
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         begin = time.monotonic()
-        with pytest.raises(SettingError, match="nothing answers there"), cluster.connected(address, cpus=1):
+        with pytest.raises(SettingError, match="no process answers there"), cluster.connected(address, cpus=1):
             pass
         assert time.monotonic() - begin < 10
 
@@ -50,7 +50,7 @@ def test_a_cluster_that_ray_would_look_for_elsewhere_is_refused_at_once(monkeypa
     with socket.create_server(("127.0.0.1", 0)) as only_here:
         address = f"127.0.0.1:{only_here.getsockname()[1]}"
         with (
-            pytest.raises(SettingError, match=r"'127\.0\.0\.2:.* nothing answers"),
+            pytest.raises(SettingError, match=r"'127\.0\.0\.2:.* no process answers"),
             cluster.connected(address, cpus=1),
         ):
             pass

@@ -292,7 +292,7 @@ def test_all_that_is_sent_at_once_can_be_waited_for():
         ),
         (
             {"devices.options.dropout": 1.0},
-            "devices.name = 'alike': every training ends in nothing: dropout is 1 for all",
+            "devices.name = 'alike': every training is lost: dropout is 1 for all",
         ),
     ],
 )

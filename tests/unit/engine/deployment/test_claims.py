@@ -59,7 +59,7 @@ def test_without_keys_the_error_says_how_to_make_them(tmp_path):
 
 def test_without_locks_a_partition_is_taken_only_if_it_is_named(keys, tmp_path, no_locks, caplog):
     """Else two clients would be one node."""
-    with pytest.raises(UsageError, match=r"--claims .*: its disk knows no locks: .* say --partition$"):
+    with pytest.raises(UsageError, match=r"--claims .*: its disk knows no locks: .* give --partition$"):
         claim(keys, tmp_path / "claims")
     held = claim(keys, tmp_path / "claims", partition_id=1)
     assert held.partition_id == 1

@@ -47,7 +47,7 @@ def test_flags_win_over_the_environment_and_a_switch_is_true_or_false(tmp_path, 
     found = Policy.of_node(node_config("--ledger", tmp_path, "--largest-epsilon", 2))
     assert found == Policy(largest_epsilon=2.0, models=("cnn",), seeded_noise=True)
     monkeypatch.setenv("FEDLEARN_PUBLIC_SIZES", "perhaps")
-    with pytest.raises(SystemExit, match="FEDLEARN_PUBLIC_SIZES = 'perhaps': it is true or false"):
+    with pytest.raises(SystemExit, match="FEDLEARN_PUBLIC_SIZES = 'perhaps': write true or false"):
         node_config("--ledger", tmp_path)
 
 

@@ -65,7 +65,7 @@ def handled(monkeypatch, tmp_path):
             monkeypatch.setattr(runtime.clientapp, name, stands_in)
         started = start_task(runtime.Endpoint("127.0.0.1:1", insecure=True), "token", learned)
         assert os.waitpid(started.pid, 0) == (started.pid, 0)
-        started.hear(learned)
+        started.read_reports(learned)
         os.close(started.pipe)
         content = flower.from_bytes(answer.read_bytes())
         wire.unbox(content)
