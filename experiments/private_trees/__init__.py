@@ -1,1 +1,1 @@
-"""What the papers on private trees print, beside what ours do."""
+"""Experiments on private trees: results that papers print, beside ours."""

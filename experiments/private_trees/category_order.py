@@ -1,11 +1,11 @@
-"""Error of regression trees whose categories are split in the order of their codes, or of their noisy mean targets.
+"""Measure the error of regression trees that split categories ordered by code, or by their noisy mean targets.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.category_order [--seeds 5] [--rows inner|test]
 
 Adult's age and hours per week are predicted from all other columns, of which seven have three or more categories.
-``inner``: fitted on four fifths of the rows that `all_columns` trains on, judged on the others: by these the share of
-epsilon for the orders was chosen (`fedlearn.private_trees.numbers.ordering`). ``test``: fitted on all of these, judged
-on the rows held out there. Mean absolute error in years and hours; noise is seeded: this measures, it protects nobody.
+``inner``: fitted on four fifths of the training rows of `all_columns`, judged on the last fifth; this chose the share
+of epsilon for the orders (`fedlearn.private_trees.numbers.ordering`). ``test``: fitted on all of its training rows,
+judged on its test rows. Mean absolute error in years and hours. Noise is seeded, for measuring: it protects no record.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def error(kind: Any, data: Data, rows: Rows, target: int, **given: Any) -> float
 
 
 def main() -> None:
-    """Fit all and print a table."""
+    """Make all fits and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("FEDLEARN_DATA", "."), help="of adult.parquet")
     parser.add_argument("--seeds", type=int, default=5)

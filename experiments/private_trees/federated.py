@@ -1,14 +1,14 @@
-"""Private trees in a federation, by whole runs: 25 and 100 clients, even and skewed shards, several seeds.
+"""Measure private trees in a federation by whole runs: 25 and 100 clients, even and skewed shards, several seeds.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.federated --out runs/dp_federated.csv [--task adult] [--quick]
 
 Each row of the CSV is one run of ``python -m fedlearn.simulate`` with these settings and its defaults otherwise, on
-the inline engine and in this process (engines change nothing of a result); rows that are there are not run again.
-Errors are those on the fixed held-out rows. A seed changes shards, noise, and the order of turns. Beside the CSV are
+the inline engine and in this process (engines do not change results); stored rows are not run again.
+Errors are on the fixed held-out rows. A seed changes shards, noise, and the order of turns. Beside the CSV are
 written ``*.TASK.table.csv`` and ``*.TASK.tex`` (mean and standard deviation over the seeds) and the figure.
 
-Shards: ``even`` are random parts of equal size. ``dirichlet`` gives away each tenth of the targets (each class) by
-shares drawn from Dirichlet(0.3): nodes differ in size and in what they see. ``one-sided`` gives each node two tenths of
+Shards: ``even`` are random parts of equal size. ``dirichlet`` divides each tenth of the targets (each class) by
+shares drawn from Dirichlet(0.3): nodes differ in size and in their targets. ``one-sided`` gives each node two tenths of
 the targets, or one class: sizes are alike, but no node sees the whole.
 """
 
@@ -36,7 +36,7 @@ from fedlearn.runs.folder import RunFolder
 
 CLIENTS = (25, 100)
 EPSILONS = (0.25, 1.0, 4.0, 8.0)
-MEASURED = {  # column -> key of the run's summary; empty where a model has no such metric
+MEASURED = {  # column -> key of the run's summary; the cell is empty if a model has no such metric
     "mae": "mae",
     "mae_scaled": "mae_scaled",
     "accuracy": "accuracy",
@@ -49,15 +49,15 @@ MEASURED = {  # column -> key of the run's summary; empty where a model has no s
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A data set with the models that are compared on it."""
+    """A data set, and the models that are compared on it."""
 
     models: tuple[str, ...]
-    metric: str  # the column that is drawn and tabled
+    metric: str  # the column for the figure and the table
     words: str
     nodes_see: int  # one-sided shards: tenths of the targets, or classes, that a node sees
 
     def shards(self) -> dict[str, dict[str, Any]]:
-        """Return the settings of each kind of shards."""
+        """Return kind of shards -> settings."""
         return {
             "even": {"data.partition": "iid"},
             "dirichlet": {"data.partition": "dirichlet", "data.alpha": 0.3},
@@ -73,17 +73,17 @@ TASKS = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One run: what distinguishes it from the others."""
+    """The settings that distinguish one run from the others."""
 
     task: str
     model: str
     clients: int
     shards: str
-    epsilon: float  # of each node, for the whole run
+    epsilon: float  # epsilon of each node, for the whole run
     seed: int
 
     def settings(self, out: str) -> dict[str, Any]:
-        """Return the settings of the run, by their dotted names."""
+        """Return dotted name -> value of the run's settings."""
         return {
             "model.name": self.model,
             "data.dataset": self.task,
@@ -112,7 +112,7 @@ def cells(task: str, *, clients: Sequence[int], epsilons: Sequence[float], seeds
 
 
 def run(cell: Cell) -> dict[str, Any]:
-    """Run the federation; return its row."""
+    """Run the federation; return the row of its results."""
     with TemporaryDirectory() as folder:
         config = settings_from(cell.settings(folder))
         ENGINES.load(config.engine.name)(config)
@@ -121,7 +121,7 @@ def run(cell: Cell) -> dict[str, Any]:
 
 
 def cell_of(row: dict[str, str]) -> Cell:
-    """Return what a stored row is of."""
+    """Return the run that a stored row belongs to."""
     return Cell(row["task"], row["model"], int(row["clients"]), row["shards"], float(row["epsilon"]), int(row["seed"]))
 
 
@@ -155,7 +155,7 @@ def setups_table(setups: dict[Setup, list[dict[str, str]]], task: Task) -> Table
 
 
 def wide_table(setups: dict[Setup, list[dict[str, str]]], task: Task) -> Table:
-    """Return clients, shards and model, and for each epsilon the mean and spread in thousandths."""
+    """Return clients, shards and model, and for each epsilon mean and deviation in thousandths."""
     epsilons = list(dict.fromkeys(epsilon for *_, epsilon in setups))
     lines = []
     for clients, shards, model in dict.fromkeys((clients, shards, model) for model, clients, shards, _ in setups):
@@ -186,7 +186,7 @@ def draw(out: Path, setups: dict[Setup, list[dict[str, str]]], task: Task) -> No
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run what is missing, then print, write and draw the table."""
+    """Make the missing runs, then print, write and draw the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--out", type=Path, default=Path("runs/dp_federated.csv"), help="keeps every run")
     parser.add_argument("--task", choices=TASKS, default="california", help="the data set, and with it the models")
@@ -210,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def report(path: Path, rows: Sequence[dict[str, str]], name: str) -> None:
-    """Print, write and draw what the runs of a task gave."""
+    """Print, write and draw the results of a task."""
     task, setups = TASKS[name], gathered(rows)
     table = wide_table(setups, task)
     table.show()

@@ -1,12 +1,12 @@
-"""Measure local noise over few records: what is learned, beside a constant for which nothing has to be learned.
+"""Measure models under local noise over few records, beside a constant prediction.
 
     python -m experiments.private_trees.few_records [--nodes 25] [--seeds 5] [--epsilons 0.1 1] [--models dp-boosting]
 
 Tables on which no rule was found before: scikit-learn's breast cancer (569 records), its digits (1,797), and a made one
 (20,000; six numbers, four categories, three classes or a skewed number). A seed changes which fifth is held out, shards
 and noise; shards are even. Beside each model stands the constant: the largest class, or the median, of the training
-rows, which costs nothing here. What runs do by messages is done by calls. Noise is seeded: this measures, it protects
-nobody.
+rows, which spends no epsilon here. Calls stand in for the messages of a run. Noise is seeded, for measuring: it
+protects no record.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ HELD_OUT = 0.2
 
 
 def table_of(task: str) -> tuple[Examples, TableSchema]:
-    """Return all records of a task, and what is declared about them."""
+    """Return all records of a task, and their declarations."""
     if task.startswith("made"):
         return made(task)
     from sklearn import datasets
@@ -95,12 +95,12 @@ def _falling(size: int) -> NDArray[np.float64]:
 
 
 def measured(task: str, model: str, epsilon: float, *, nodes: int, seed: int, declared: int | None) -> dict[str, float]:
-    """Return the score of a model on the held-out records, and that of the constant.
+    """Return the scores of a model and of the constant on the held-out records.
 
     Parameters
     ----------
     declared
-        Largest number of records of a node (``gate.max_examples``); None: as it is preset.
+        Largest number of records of a node (``gate.max_examples``); None: the preset.
     """
     examples, schema = table_of(task)
     order = rng_for(seed, purpose="held out").permutation(len(examples))
@@ -135,7 +135,7 @@ def measured(task: str, model: str, epsilon: float, *, nodes: int, seed: int, de
 
 
 def _after(state: State, reports: list[State], *, is_sum: bool) -> State:
-    """Return the state after a round: sums behind those before, or all trees."""
+    """Return the state after a round: its sums appended to those before, or all trees."""
     if is_sum:
         return {name: np.concatenate([state[name], np.sum([each[name] for each in reports], axis=0)]) for name in state}
     return union([NodeTable.from_arrays(each) for each in reports], np.ones(len(reports))).to_arrays()

@@ -1,4 +1,4 @@
-"""Results in a CSV file, one row written at once: a killed experiment goes on where it was."""
+"""Store results in a CSV file row by row, so that a killed experiment goes on where it was."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class StoredRows:
     Parameters
     ----------
     path
-        The file; made with its folder where there is none.
+        The file, which is made with its folder if it does not exist.
     columns
-        Its columns; a file with others is refused.
+        Names of the columns; a file with other columns is refused.
     """
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ class StoredRows:
         self.rows: list[dict[str, str]] = list(csv.DictReader(whole))
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Store one more row."""
+        """Append one row to the file."""
         self._append([row[column] for column in self.columns])
         self.rows.append({column: str(row[column]) for column in self.columns})
 

@@ -1,10 +1,10 @@
-"""One liar among the nodes of a model of sums: what it can do within what the gate lets in.
+"""Measure the harm of one liar among the nodes of a model of sums, within the limits of the gate.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.sums_liar --seeds 3
 
 Whole runs on Adult, 25 nodes of about 1,560 records, epsilon 1, local noise; accuracy on the fixed fifth that is held
-out. The node of partition 0 sends minus what it has counted, as many times as the gate takes it (`SumsModel.reach`), in
-each round, and no noise. What the gate takes follows from ``gate.max_examples``. Noise is seeded: this measures.
+out. In each round the node of partition 0 sends its counts times the largest negative factor that the gate accepts
+(`SumsModel.reach`), without noise. That factor follows from ``gate.max_examples``. Noise is seeded, for measuring.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fedlearn.report.tables import Table
 from fedlearn.runs.folder import RunFolder
 from fedlearn.words.state import State
 
-LIAR = 0  # its partition
+LIAR = 0  # partition of the lying node
 NODES = 25
 MODELS = ("dp-naive-bayes", "dp-boosting")
 LIES: dict[str, tuple[str, int]] = {
@@ -43,14 +43,14 @@ LIES: dict[str, tuple[str, int]] = {
 
 
 class Liar(SumsLearner):
-    """Counts as `SumsLearner` does, and lies on one node.
+    """A learner that counts as `SumsLearner` does, and lies on one node.
 
     Parameters
     ----------
     model, config
         As in `SumsLearner`.
     lie
-        What the node of partition 0 does: nothing, as much as the gate takes, or twice that.
+        The lie of the node of partition 0: none, as much as the gate accepts, or twice that.
     """
 
     def __init__(self, model: SumsModel, config: RunConfig, *, lie: Literal["none", "most", "beyond"] = "none") -> None:
@@ -67,7 +67,7 @@ class Liar(SumsLearner):
         )
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
-        """Return what the node has counted, or a lie."""
+        """Return the counts of the node, or a lie."""
         fit = super().fit(state, task)
         if task.partition_id != LIAR or not self.times:
             return fit
@@ -91,7 +91,7 @@ def accuracy_of(model: str, lie: str, max_examples: int, seed: int) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run them all and print the table."""
+    """Make all runs and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""The two tables that an experiment leaves: one for programs, one for papers."""
+"""Write the two tables of an experiment: one for programs, one for papers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def write(out: Path, long: Table, wide: Table, caption: str, *, table: str = ".t
     Parameters
     ----------
     out
-        The path of both but for what their names end with.
+        The path of both files without their suffixes.
     """
     write_atomically(out.with_name(out.name + table), long.as_csv().encode())
     write_atomically(out.with_name(f"{out.name}.tex"), wide.as_latex(caption).encode())
