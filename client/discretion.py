@@ -76,7 +76,7 @@ def discreet(visit: Visit) -> Iterator[None]:
 @per_run
 def _say_to_owner(config: RunConfig) -> None:
     """Write into the node's own log, once for a run, what in its table is not as it was declared."""
-    for line in getattr(loaded(config)[0], "said", ()):
+    for line in loaded(config)[0].owner_notices:
         log.warning("%s", line)
 
 

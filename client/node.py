@@ -14,7 +14,8 @@ from client.visit import Visit
 from fedlearn.config import RunConfig, per_run
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import nothing_held_out
-from fedlearn.data.partitioning import PartitionTable, measured_on, partition_table
+from fedlearn.data.partitioning import partition_table
+from fedlearn.data.partitions import PartitionTable, measured_on
 from fedlearn.data.sources.paths import is_path
 from fedlearn.models.loaded import dataset_of, loaded
 from fedlearn.words.cohort import needed_of
@@ -77,7 +78,7 @@ def examples_of(visit: Visit) -> NDArray[np.integer[Any]]:
 
 
 def examples_to_test(visit: Visit) -> Examples:
-    """Return the examples on which the node measures a state; see `fedlearn.data.partitioning.measured_on`."""
+    """Return the examples on which the node measures a state; see `fedlearn.data.partitions.measured_on`."""
     table, place = _holdings(visit)
     return measured_on(loaded(visit.config)[0], table, place)
 

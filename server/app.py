@@ -23,8 +23,10 @@ from fedlearn.runs.folder import RunFolder, new_folder
 from fedlearn.runs.log import EventLog
 from fedlearn.runs.settings import kept_settings
 from fedlearn.words.errors import RunFailed, SettingError
-from fedlearn.words.metrics import WORK_DONE, Metric, Metrics, Spread, declared, virtual_time
+from fedlearn.words.metric import WORK_DONE, Metric, virtual_time
+from fedlearn.words.metrics import Metrics, declared
 from fedlearn.words.node import NodeTraits, NodeTrial
+from fedlearn.words.spread import Spread
 from server.draws import Draws
 from server.exchange import Exchange
 from server.fitting import check_devices, check_fitting, check_parcels, check_schedule, check_stack, check_trust

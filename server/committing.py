@@ -11,7 +11,7 @@ import numpy as np
 from fedlearn.folding import STATE
 from fedlearn.runs.history import RoundRecord
 from fedlearn.words.cohort import At, Fate, NodeReport, Typical, needed_of
-from fedlearn.words.metrics import TRAIN_LOSS, Measured, virtual_time
+from fedlearn.words.metric import TRAIN_LOSS, Measured, virtual_time
 from fedlearn.words.state import Array, Sends, kept_in_bounds
 from server.attempt import Collected, NotCommitted, Reporting
 from server.limits import FEWEST, measured, too_far, typical_after

@@ -25,7 +25,7 @@ from fedlearn.folding.offers import Folding, NodeIds, Timed, offers_of
 from fedlearn.plugging.registry import load_reference
 from fedlearn.runs.history import History
 from fedlearn.words.clock import WallClock
-from fedlearn.words.metrics import VIRTUAL_SECONDS
+from fedlearn.words.metric import VIRTUAL_SECONDS
 from fedlearn.words.state import State
 from server.grids import CohortGrid, for_network
 

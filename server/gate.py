@@ -62,7 +62,7 @@ from fedlearn.models.loaded import loaded
 from fedlearn.wire.downlink import Downlink
 from fedlearn.words.cohort import Fate, Member, NodeReport
 from fedlearn.words.errors import Refused, said
-from fedlearn.words.metrics import Metric
+from fedlearn.words.metric import Metric
 from fedlearn.words.seeding import parcel_seed, report_seed
 from fedlearn.words.state import Array, Entries, Sends, State, Update, dense_update
 from server.limits import Limits

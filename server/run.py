@@ -15,7 +15,8 @@ from fedlearn.runs.nodes import NodeTable
 from fedlearn.runs.usage import cpu_seconds
 from fedlearn.words.clock import Clock
 from fedlearn.words.cohort import Member
-from fedlearn.words.metrics import Metrics, Spread
+from fedlearn.words.metrics import Metrics
+from fedlearn.words.spread import Spread
 from fedlearn.words.state import State, UpdateKind
 from server.confusions import Confusions
 from server.draws import Draws

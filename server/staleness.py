@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from fedlearn.config.schema import NonNegative
-from fedlearn.words.metrics import STALENESS_LARGEST, STALENESS_MEAN, Measured
+from fedlearn.words.metric import STALENESS_LARGEST, STALENESS_MEAN, Measured
 
 Form = Literal["constant", "polynomial", "hinge"]
 Count = Annotated[int, Field(ge=0)]

@@ -15,7 +15,8 @@ from fedlearn.runs.folder import RunFolder
 from fedlearn.runs.history import History
 from fedlearn.runs.names import EVENTS
 from fedlearn.runs.usage import memory_bytes
-from fedlearn.words.metrics import COUNTS_IN, VIRTUAL_SECONDS
+from fedlearn.words.metric import VIRTUAL_SECONDS
+from fedlearn.words.metrics import COUNTS_IN
 from fedlearn.words.state import Layout, State
 from server.run import ServerRun
 from server.spending import notices_of, promised, spent_by_partition, trust_of

@@ -24,11 +24,12 @@ from fedlearn.compression import Codec, parcel_codec
 from fedlearn.compression.identity import Identity
 from fedlearn.config.schema import CompressionSettings
 from fedlearn.flower import Record, aggregate_metricrecords
-from fedlearn.folding import STATE, Accumulator, ParcelFold, ParcelPlan, StepSpec
+from fedlearn.folding.fold import ParcelFold
+from fedlearn.folding.plan import STATE, Accumulator, ParcelPlan, StepSpec
 from fedlearn.privacy.noise import Noise, secure_noise
 from fedlearn.words.cohort import At, Member, NodeReport
 from fedlearn.words.errors import Refused
-from fedlearn.words.metrics import Metric
+from fedlearn.words.metric import Metric
 from fedlearn.words.seeding import parcel_seed
 from fedlearn.words.state import Array, Layout, Sends, State, Update, UpdateKind, layout_of
 

@@ -11,7 +11,7 @@ from client.node import examples_to_test
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.models.loaded import loaded
-from fedlearn.words.metrics import TEST_EXAMPLES
+from fedlearn.words.metric import TEST_EXAMPLES
 from fedlearn.words.state import State
 
 

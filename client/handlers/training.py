@@ -24,7 +24,7 @@ from fedlearn import flower, wire
 from fedlearn.config import RunConfig
 from fedlearn.models.loaded import loaded
 from fedlearn.words.errors import UsageError, said
-from fedlearn.words.metrics import AFTER, BEFORE, EPSILON
+from fedlearn.words.metric import AFTER, BEFORE, EPSILON
 from fedlearn.words.state import State
 
 log = logging.getLogger(__name__)

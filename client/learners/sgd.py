@@ -28,7 +28,7 @@ from fedlearn.models.device import seed_torch
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.plugging.options import options_for
 from fedlearn.words.errors import SettingError
-from fedlearn.words.metrics import TRAIN_LOSS, WORK_DONE
+from fedlearn.words.metric import TRAIN_LOSS, WORK_DONE
 from fedlearn.words.seeding import rng_for, seed_for
 from fedlearn.words.state import State
 

@@ -42,8 +42,9 @@ from pyarrow import parquet
 
 from experiments.private_trees.stored_rows import StoredRows
 from fedlearn.private_trees.as_printed import PrintedID3, PrintedRandomForest
-from fedlearn.private_trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
+from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
+from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 from fedlearn.report.charts.plots import PALETTE, add_bars, drawn, legend_below, log_axis
 from fedlearn.report.numbers import Spread
 from fedlearn.report.tables import Table
@@ -144,15 +145,17 @@ def estimator(run: Run, sizes: tuple[int, ...], weights: dict[str, float] | None
     if weights is not None:
         declared["class_weight"] = {0: weights[CLASSES[0]], 1: weights[CLASSES[1]]}
     if kind.startswith("edprf"):
-        return PermuteAndFlipForest(epsilon, n_estimators=int(kind[5:]), missing=missing, **SHAPE, **declared)
+        return PermuteAndFlipForest(epsilon=epsilon, n_estimators=int(kind[5:]), missing=missing, **SHAPE, **declared)
     name = "permute_and_flip" if mechanism == "exact" else mechanism
     if kind == "printed-id3":
-        return PrintedID3(epsilon, mechanism=name, missing=missing, **declared)
+        return PrintedID3(epsilon=epsilon, mechanism=name, missing=missing, **declared)
     if kind == "printed-forest":
-        return PrintedRandomForest(epsilon, mechanism=name, missing=missing, **declared)
+        return PrintedRandomForest(epsilon=epsilon, mechanism=name, missing=missing, **declared)
     if kind == "id3":
-        return DPClassificationTree(epsilon, mechanism=name, missing=missing, **SHAPE, **declared)
-    return DPRandomForestClassifier(epsilon, n_estimators=10, max_depth=3, mechanism=name, missing=missing, **declared)
+        return DPClassificationTree(epsilon=epsilon, mechanism=name, missing=missing, **SHAPE, **declared)
+    return DPRandomForestClassifier(
+        epsilon=epsilon, n_estimators=10, max_depth=3, mechanism=name, missing=missing, **declared
+    )
 
 
 def runs(*, quick: bool, repeats: int) -> Iterator[Run]:

@@ -117,11 +117,11 @@ def made(method: str, data: Data, epsilon: float, seed: int) -> Any:
     """Return our estimator of a name, or scikit-learn's, which is not private."""
     seeded: dict[str, Any] = {"noise": "seeded", "random_state": seed}
     if method == "DPBoostingClassifier":
-        return DPBoostingClassifier(epsilon, **data.declared, **seeded)
+        return DPBoostingClassifier(epsilon=epsilon, **data.declared, **seeded)
     if method == "DPNaiveBayes":
-        return DPNaiveBayes(epsilon, **data.declared, **seeded)
+        return DPNaiveBayes(epsilon=epsilon, **data.declared, **seeded)
     if method == "PermuteAndFlipForest":
-        return PermuteAndFlipForest(epsilon, **data.declared, **seeded)
+        return PermuteAndFlipForest(epsilon=epsilon, **data.declared, **seeded)
     return HistGradientBoostingClassifier(categorical_features=data.sizes > 0, random_state=seed)
 
 

@@ -69,7 +69,7 @@ def run(cell: tuple[Any, ...], data: Data, inner: tuple[Any, Any]) -> tuple[floa
     options = {"max_depth": depth, "leaf": leaf, "classes": [0, 1], "noise": "seeded", "random_state": seed}
     if method == "PermuteAndFlipForest":
         options["n_estimators"] = trees
-    model = METHODS[method](epsilon, **declared, **options).fit(data.X[np.ix_(train, picked)], data.y[train])
+    model = METHODS[method](epsilon=epsilon, **declared, **options).fit(data.X[np.ix_(train, picked)], data.y[train])
     shares = model.predict_proba(data.X[np.ix_(judged, picked)])[:, 1]
     true = data.y[judged]
     loss = log_loss(true, np.clip(shares, LEAST, 1 - LEAST))

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from client.learners import LEARNERS
 from client.learners.base import LocalTask
-from fedlearn.data.base import Examples, TableDataset, TableSchema
+from fedlearn.data.base import Examples, TableSchema
+from fedlearn.data.dataset import Dataset
 from fedlearn.models import load_model, model_spec
 from fedlearn.models.base import Planned
 from fedlearn.models.presets import settings_from
@@ -112,7 +113,7 @@ def measured(task: str, model: str, epsilon: float, *, nodes: int, seed: int, de
     given |= {"model.options": os.environ.get("OPTS", "")}
     given |= {"privacy.noise": "seeded"} | ({} if declared is None else {"gate.max_examples": declared})
     config = settings_from(given)
-    found = load_model(model, TableDataset(task, train, test, schema, "made").spec, config.model.options)
+    found = load_model(model, Dataset.of_table(task, train, test, schema, "made").spec, config.model.options)
     found = found.planned(config) if isinstance(found, Planned) else found
     learner: Any = LEARNERS.load(found.learner).from_settings(found, config)
     model_of_run: Any = learner.model

@@ -40,7 +40,7 @@ def measured(data: Data, rows: Any, place: tuple[str, int, float], shape: Shape,
     for seed in range(seeds):
         train = np.random.default_rng(seed).permutation(len(y))[:records]
         given = {"max_depth": shape[0], "n_estimators": shape[1], "classes": [0, 1], **declared}
-        model = DPRandomForestClassifier(epsilon, **given, noise="seeded", random_state=seed)
+        model = DPRandomForestClassifier(epsilon=epsilon, **given, noise="seeded", random_state=seed)
         shares = model.fit(X[np.ix_(train, picked)], y[train]).predict_proba(judged_X[:, picked])[:, 1]
         loss = log_loss(judged_y, np.clip(shares, LEAST, 1 - LEAST))
         found.append((loss, roc_auc_score(judged_y, shares), ((shares > 0.5) == judged_y).mean()))

@@ -33,7 +33,8 @@ from client.learners.base import LocalTask
 from experiments.private_trees.regression import BOUNDS, TARGET, TARGET_BOUNDS
 from experiments.private_trees.stored_rows import StoredRows
 from fedlearn.data import load_dataset
-from fedlearn.data.base import Examples, TableDataset, TableSchema
+from fedlearn.data.base import Examples, TableSchema
+from fedlearn.data.dataset import Dataset
 from fedlearn.engine import ENGINES
 from fedlearn.models import load_model
 from fedlearn.models.presets import settings_from
@@ -110,9 +111,9 @@ def of_adult(cell: Cell) -> tuple[float, int]:
     if cell.trust == CHOOSES:
         data = load_dataset("adult", "")
         kind = {"dp-boosting": DPBoostingClassifier, "dp-naive-bayes": DPNaiveBayes}[cell.model]
-        assert isinstance(data, TableDataset)
+        assert data.schema is not None
         declared = declared_of(data.schema) | {"classes": list(range(len(data.schema.classes)))}
-        model = kind(cell.epsilon, **declared, noise="seeded", random_state=cell.seed)
+        model = kind(epsilon=cell.epsilon, **declared, noise="seeded", random_state=cell.seed)
         guess = model.fit(data.train.inputs, data.train.targets).predict(data.test.inputs)
         return float((guess == data.test.targets).mean()), 0
     with TemporaryDirectory() as folder:
@@ -133,9 +134,11 @@ def of_california(cell: Cell) -> tuple[float, int]:
     width = TARGET_BOUNDS[1] - TARGET_BOUNDS[0]
     if cell.trust == CHOOSES:
         declared = declared_of(schema) | {"target_bounds": TARGET_BOUNDS}
-        model = DPBoostingRegressor(cell.epsilon, **declared, noise="seeded", random_state=10 * cell.seed + cell.fold)
+        model = DPBoostingRegressor(
+            epsilon=cell.epsilon, **declared, noise="seeded", random_state=10 * cell.seed + cell.fold
+        )
         return float(np.abs(model.fit(train.inputs, train.targets).predict(X[held]) - y[held]).mean() / width), 0
-    data = TableDataset("california", train, test, schema, "made")
+    data = Dataset.of_table("california", train, test, schema, "made")
     return federated(data, cell)
 
 
@@ -146,7 +149,7 @@ def declared_of(schema: TableSchema) -> dict[str, Any]:
     return {"bounds": dict(enumerate(schema.bounds.values())), "categories": categories}
 
 
-def federated(data: TableDataset, cell: Cell) -> tuple[float, int]:
+def federated(data: Dataset, cell: Cell) -> tuple[float, int]:
     """Return the scaled error of one model of the sums of all nodes, and the number of rounds."""
     config = settings_from(cell.settings())
     model = load_model(cell.model, data.spec)

@@ -63,8 +63,8 @@ def fits_of(X: NDArray[np.float64], y: NDArray[np.int64], options: argparse.Name
     of_classes: dict[str, Any] = {"bounds": (0, 1), "classes": [0, 1], "n_rounds": options.rounds}
     of_numbers: dict[str, Any] = {"bounds": (0, 1), "target_bounds": (0, 1), "n_trees": TREES}
     makers: dict[str, Callable[[], Any]] = {
-        "boosting, seeded": lambda: DPBoostingClassifier(1.0, **of_classes, **seeded),
-        "boosting, secure": lambda: DPBoostingClassifier(1.0, **of_classes),
+        "boosting, seeded": lambda: DPBoostingClassifier(epsilon=1.0, **of_classes, **seeded),
+        "boosting, secure": lambda: DPBoostingClassifier(epsilon=1.0, **of_classes),
         "forest, seeded": lambda: DPRegressionForest(**of_numbers, **seeded),
         "forest, secure": lambda: DPRegressionForest(**of_numbers),
         "HistGradientBoosting": lambda: HistGradientBoostingClassifier(

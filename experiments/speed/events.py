@@ -39,7 +39,8 @@ from fedlearn.engine.apps import load_client_app, load_server_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.virtual_nodes import PromptNodes, partition_of
-from fedlearn.engine.virtual_time import VirtualTimeGrid, with_devices
+from fedlearn.engine.virtual_time.grid import VirtualTimeGrid
+from fedlearn.engine.virtual_time.setup import with_devices
 from fedlearn.models.loaded import initial_state
 from fedlearn.words.cohort import Instruction
 from fedlearn.words.seeding import report_seed

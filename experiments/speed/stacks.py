@@ -20,7 +20,7 @@ from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
 from fedlearn.data import load_dataset
-from fedlearn.data.base import Dataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.models import load_model
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.words.state import State

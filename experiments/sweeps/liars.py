@@ -25,12 +25,12 @@ from client.learners.sgd import SGD
 from experiments.sweeps.command import Results, experiment
 from fedlearn.config import RunConfig
 from fedlearn.data import cifar10
-from fedlearn.data.base import Dataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import PlannedPoint, points_of
-from fedlearn.words.metrics import ACCURACY
+from fedlearn.words.metric import ACCURACY
 from fedlearn.words.state import Array, State
 
 LIAR = 0  # partition of the lying node

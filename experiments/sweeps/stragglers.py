@@ -25,7 +25,7 @@ from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.nodes import PARTITION, ROUND, read_nodes
 from fedlearn.sweeps.results import points_of
-from fedlearn.words.metrics import TEST_EXAMPLES, VIRTUAL_SECONDS, virtual_time
+from fedlearn.words.metric import TEST_EXAMPLES, VIRTUAL_SECONDS, virtual_time
 
 TARGET = 0.7  # of the headline metric
 POLICY = "policy"

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedlearn.commands.simulate import FLAGS
 from fedlearn.config.load import setting_names
-from fedlearn.data.base import Dataset, TableDataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.plugging import objects
 from fedlearn.words.errors import SettingError, UsageError
 
@@ -59,7 +59,7 @@ def as_value(name: str, value: object) -> Any:
     """
     if isinstance(value, PLAIN) or value is None:
         return value
-    if name == "data.dataset" and not isinstance(value, Dataset | TableDataset | Path) and not callable(value):
+    if name == "data.dataset" and not isinstance(value, Dataset | Path) and not callable(value):
         raise SettingError(name, value, f"make a data set of it first: fedlearn.data.{_reader_for(value)}")
     if isinstance(value, Path):
         return str(value)
@@ -70,7 +70,7 @@ def as_value(name: str, value: object) -> Any:
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:  # a scalar of NumPy
         return value.item()
     try:
-        if isinstance(value, Dataset | TableDataset):
+        if isinstance(value, Dataset):
             return objects.reference_to(value, name=_word(value.name))
         return objects.reference_to(value)
     except ValueError as error:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import nn
 
-    from fedlearn.data.base import AnyDataset, DataSpec, Examples
+    from fedlearn.data.base import DataSpec, Examples
+    from fedlearn.data.dataset import Dataset
     from fedlearn.models.base import Model
 
 MOST_STATE_BYTES = 1 << 33  # of a file of a state, which is read as a whole
@@ -124,9 +125,7 @@ class Run:
                 raise UsageError(f"{self.settings.model.name}: this model takes examples as they are")
             return made.inputs(examples_like(self.spec, examples))
 
-    def evaluate(
-        self, data: str | AnyDataset | Examples | None = None, *, best: bool = False
-    ) -> dict[str, float | None]:
+    def evaluate(self, data: str | Dataset | Examples | None = None, *, best: bool = False) -> dict[str, float | None]:
         """Return the scores of the model on test examples: metric -> mean, None for a mean that is not finite.
 
         Parameters
@@ -184,9 +183,10 @@ class Run:
         module: nn.Module = made.module
         return module.eval()
 
-    def _examples(self, data: str | AnyDataset | Examples | None) -> Examples:
+    def _examples(self, data: str | Dataset | Examples | None) -> Examples:
         from fedlearn.data import load_dataset
-        from fedlearn.data.base import Dataset, Examples, TableDataset
+        from fedlearn.data.base import Examples
+        from fedlearn.data.dataset import Dataset
         from fedlearn.data.sources.like import examples_like, held_out_like
         from fedlearn.models.loaded import dataset_of
 
@@ -194,7 +194,7 @@ class Run:
             objects.look_in(self.folder)
             return dataset_of(self.settings).test
         found = load_dataset(data, self.settings.data.dir) if isinstance(data, str) else data
-        if isinstance(found, Dataset | TableDataset):
+        if isinstance(found, Dataset):
             return held_out_like(self.spec, found)
         return Examples(examples_like(self.spec, found.inputs), found.targets, found.groups)
 

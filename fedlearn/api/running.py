@@ -36,7 +36,7 @@ def run(
     ----------
     clients : int, optional
         How many nodes there are; each gets its own part of the training examples.
-    data : str, Dataset, TableDataset or callable, optional
+    data : str, Dataset or callable, optional
         A name of ``--dataset``, a data set, or a function that makes one from the folder of data sets.
     model : str, type or callable, optional
         A name of ``--model``, a class of `torch.nn.Module`, or a function that makes a module.

@@ -27,11 +27,11 @@ BLAS = "scipy.linalg.cython_blas"
 def _import_without_scipy() -> None:
     """Import what numba imports before it compiles, without scipy.linalg, which takes a fifth of a second.
 
-    Numba looks there for a BLAS. A function that multiplies matrices imports it when it is compiled.
+    Numba looks in scipy.linalg for a BLAS. Compiling a function that multiplies matrices imports scipy.linalg.
     """
     if "numba.np.arraymath" in sys.modules or BLAS in sys.modules:
         return
-    sys.modules[BLAS] = None  # type: ignore[assignment]  # which means that it is not there
+    sys.modules[BLAS] = None  # type: ignore[assignment]  # None: the import fails
     try:
         from numba.np import arraymath
     finally:
@@ -43,15 +43,16 @@ _import_without_scipy()
 
 
 def compiled(signature: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return a decorator: `numba.njit` with these options, whose machine code is kept where numba keeps it.
+    """Return a decorator: `numba.njit` with these options, whose machine code is kept on disk.
 
-    That is ``NUMBA_CACHE_DIR``, beside the file, or in the home; where others may write to it, in our cache folder.
-    Where that cannot be written to either, as in a container of another user, each process compiles it anew.
+    Numba's own place is ``NUMBA_CACHE_DIR``, a folder beside the file, or one in the home. Where other users may write
+    to it, our cache folder is taken. Where that cannot be written to, as in another user's container, each process
+    compiles anew.
 
     Parameters
     ----------
     signature
-        With one it is compiled where the decorator stands, not at the first call.
+        A signature has the function compiled at once; without one it is compiled at the first call.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -67,7 +68,7 @@ def compiled(signature: Any = None, **options: Any) -> Callable[[Callable[..., A
 
 
 class _Locator(UserProvidedCacheLocator):
-    """Has numba keep compiled code in our cache folder."""
+    """Makes numba keep compiled code in our cache folder."""
 
     def __init__(self, function: Any, file: str, folder: Path) -> None:
         super().__init__(function, file)  # type: ignore[no-untyped-call]
@@ -80,7 +81,7 @@ class _Locator(UserProvidedCacheLocator):
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> _Locator | None:
-        """Return one, unless there is no folder that can be written to."""
+        """Return a locator; None where there is no folder that can be written to."""
         with suppress(OSError):
             folder = cache_folder()
             if folder is not None:
@@ -99,7 +100,7 @@ class _CacheInOurFolder(FunctionCache):
 
 
 def _kept(function: Callable[..., Any]) -> FunctionCache | None:
-    """Return numba's cache of a function, with files that no other user can write; None if there is no place."""
+    """Return numba's cache of a function, with files that no other user can write; None if there is no place for it."""
     for kind in (FunctionCache, _CacheInOurFolder):
         try:
             kept: Any = kind(function)  # type: ignore[no-untyped-call]
@@ -108,49 +109,49 @@ def _kept(function: Callable[..., Any]) -> FunctionCache | None:
         except RuntimeError:  # numba has found no folder that can be written to
             continue
         except OSError as error:
-            say_once(f"{said_of(error)}: compiled code is kept elsewhere; chmod go-w, or NUMBA_CACHE_DIR, helps")
+            say_once(f"{said_of(error)}: compiled code is kept elsewhere; chmod go-w, or set NUMBA_CACHE_DIR")
             continue
         kept._cache_file = _Files(folder, kept._impl.filename_base, _texts(Path(function.__code__.co_filename).parent))
         return kept  # type: ignore[no-any-return]
     say_once(
-        "compiled code is made anew in each process: neither its folder, nor the home folder, nor that of "
-        "FEDLEARN_CACHE is ours and can be written to; NUMBA_CACHE_DIR may name another"
+        "code is compiled anew in each process: neither its folder, nor the home folder, nor that of FEDLEARN_CACHE "
+        "is ours and can be written to; set NUMBA_CACHE_DIR to a folder of your own"
     )
     return None
 
 
 class _Files:
-    """Keeps what was compiled of a function, one file for each signature and processor, in place of numba's own files.
+    """Keeps the machine code of a function, in a file for each signature and processor, in place of numba's own files.
 
-    Numba unpickles whatever lies there. A file begins with the SHA-256 of what it was compiled of and of what follows:
-    one that was cut off, or made of another text, is made anew.
+    Numba unpickles any file in its folder. A file here begins with the SHA-256 of the source text and of the file's
+    rest; a file that was cut off, or compiled from another text, is made anew.
 
     Parameters
     ----------
     folder, name
-        Where they are, and how their names begin.
+        The folder of the files, and how their names begin.
     texts
-        All that they depend on beside what numba knows.
+        A hash of everything that the machine code depends on and that numba does not look at.
     """
 
     def __init__(self, folder: Path, name: str, texts: bytes) -> None:
         self._folder, self._name, self._texts = folder, name, texts
 
     def load(self, key: Any) -> Any:
-        """Load the entry of one of numba's keys; None if there is none."""
+        """Return the entry of one of numba's keys; None if there is none."""
         try:
             with open_ours(self._folder.parent, self._folder.name, self._file_of(key)) as file:
                 whole = file.read()
         except FileNotFoundError:
             return None
         except OSError as error:
-            say_once(f"{said_of(error)}: it is not read, but compiled anew")
+            say_once(f"{said_of(error)}: the file is not read, and the code is compiled anew")
             return None
         digest, data = whole[: sha256().digest_size], whole[sha256().digest_size :]
         return pickle.loads(data) if self._digest(data) == digest else None
 
     def save(self, key: Any, data: Any) -> None:
-        """Keep something, if there is room."""
+        """Write the entry of one of numba's keys, if the disk has room."""
         packed: bytes = dumps(data)  # type: ignore[no-untyped-call]
         path = self._folder / self._file_of(key)
         aside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -159,7 +160,7 @@ class _Files:
                 file.write(self._digest(packed) + packed)
             aside.replace(path)
         except OSError as error:
-            say_once(f"{said_of(error)}: compiled code is not kept there, and made anew in each process")
+            say_once(f"{said_of(error)}: compiled code cannot be kept there, and is made anew in each process")
             with suppress(OSError):
                 aside.unlink()
 
@@ -172,9 +173,9 @@ class _Files:
 
 @cache
 def _texts(folder: Path) -> bytes:
-    """Return a hash of all that is compiled there and of what compiles it.
+    """Return a hash of all source files in a folder, of numba's settings, and of the compiler's versions.
 
-    Numba looks at the text of a function alone, not at those that it calls.
+    Numba looks at the text of a function alone, not at the functions that it calls.
     """
     settings = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("NUMBA_")]
     versions = f"{numba.__version__} {llvmlite.__version__} {settings}".encode()

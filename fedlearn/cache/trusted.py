@@ -1,7 +1,7 @@
-"""Checks of files beyond their content: their owner, their place, locks, syncs.
+"""Checks of files beyond their content: owner, place, locks, syncs.
 
-What is run, unpickled or computed on without another look is read from files that no other user can have written: they
-and the folders above them, up to the cache's own, belong to us or root, and no other user may write to them.
+A file that is run, unpickled or computed on without another check must be one that no other user can have written: the
+file and the folders above it, up to the cache's own, belong to us or root, and no other user may write to them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ NO_SYNCS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 
 class NotOurs(PermissionError):
-    """A file or folder that somebody else can have written."""
+    """A file or folder that another user can have written."""
 
 
 def open_ours(root: Path, *names: str) -> BinaryIO:
-    """Open a file to read it, if only we or root can have written it. Each is looked at as it was opened.
+    """Open a file to read it, if only we or root can have written it; the check is made on open descriptors.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def open_ours(root: Path, *names: str) -> BinaryIO:
     Raises
     ------
     NotOurs
-        Naming the file or the folder above it that somebody else can write to.
+        With the name of the file, or the folder above it, that another user can write to.
     """
     path = root.joinpath(*names)
     descriptor = _opened(root, *names)
@@ -52,7 +52,7 @@ def open_ours(root: Path, *names: str) -> BinaryIO:
 
 
 def check_ours(root: Path, *names: str) -> None:
-    """Raise NotOurs where somebody else can write to a folder, or to one above it; they are those of `open_ours`."""
+    """Raise NotOurs where another user can write to one of these folders; the arguments are those of `open_ours`."""
     os.close(_opened(root, *names))
 
 
@@ -93,9 +93,9 @@ def _check(opened: int, path: Path) -> None:
 
 
 def cache_folders() -> list[Path]:
-    """Return where what is kept may lie: ``FEDLEARN_CACHE``, or the user's cache folder, then one that only they use.
+    """Return the possible cache folders: ``FEDLEARN_CACHE`` or the user's cache folder; then ``own`` in the user's.
 
-    Left out are those that somebody else may write to.
+    Folders to which another user may write are left out.
     """
     from platformdirs import user_cache_dir
 
@@ -104,7 +104,7 @@ def cache_folders() -> list[Path]:
 
 
 def named_cache() -> Path:
-    """Return ``FEDLEARN_CACHE``, or the user's cache folder, whosever it is."""
+    """Return ``FEDLEARN_CACHE``, or the user's cache folder, without a check of its owner."""
     from platformdirs import user_cache_dir
 
     named = os.environ.get("FEDLEARN_CACHE")
@@ -112,12 +112,12 @@ def named_cache() -> Path:
 
 
 def cache_folder() -> Path | None:
-    """Return the first of `cache_folders` that can be written to, which is made; None where there is none.
+    """Make and return the first of `cache_folders` that can be written to; None where there is none.
 
     Raises
     ------
     OSError
-        Where one cannot be made for another reason than that it is not ours.
+        If a folder cannot be made for another reason than missing permission.
     """
     for folder in cache_folders():
         try:
@@ -132,7 +132,7 @@ def cache_folder() -> Path | None:
 
 
 def why_not_ours(folder: Path) -> str:
-    """Return why a folder is not believed; nothing where it is ours, or not there."""
+    """Return why a folder is not trusted; an empty text where it is ours, or does not exist."""
     try:
         check_ours(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -143,13 +143,13 @@ def why_not_ours(folder: Path) -> str:
 
 
 def said_of(error: OSError) -> str:
-    """Return an error of a file in one line, which names the file."""
+    """Return a file's error as one line that names the file."""
     return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
 
 
 @cache
 def say_once(line: str) -> None:
-    """Log a line, in this process the first time."""
+    """Log a line, once in this process."""
     log.warning("%s", line)
 
 
@@ -157,12 +157,12 @@ def say_once(line: str) -> None:
 
 
 def lock(file: int, kind: int) -> bool:
-    """Take a lock (`fcntl.flock`); return False where the disk knows none.
+    """Take a lock (`fcntl.flock`); return False where the disk has no locks.
 
     Raises
     ------
     BlockingIOError
-        If another process has it, and `kind` does not wait.
+        If another process has the lock, and `kind` does not wait.
     """
     try:
         fcntl.flock(file, kind)
@@ -174,7 +174,7 @@ def lock(file: int, kind: int) -> bool:
 
 
 def sync_folder(folder: Path) -> bool:
-    """Have a folder know its files after any crash; return False where the disk cannot."""
+    """Sync a folder, so that it has its files after any crash; return False where the disk cannot."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)

@@ -54,7 +54,7 @@ def _checked(file: LedgerFile) -> None:
 def _show(file: LedgerFile) -> None:
     from fedlearn.privacy.ledger import Ledger, Publication, bookings, total
     from fedlearn.report.tables import Table
-    from fedlearn.words.metrics import EPSILON
+    from fedlearn.words.metric import EPSILON
 
     entries = _sound(file, Ledger(file).entries)
     answered = {entry.question for entry in entries if isinstance(entry, Publication)}

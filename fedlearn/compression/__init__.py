@@ -18,12 +18,12 @@ def load_codec(settings: CompressionSettings) -> Codec:
 
 
 def load_downlink(settings: CompressionSettings) -> Codec:
-    """Return the codec of the state on its way to the nodes."""
+    """Return the codec of the downlink, by which the state travels to the nodes."""
     return parse_chain(settings.downlink, settings, Registry("compression.downlink", dict(CODECS)))
 
 
 def is_ours(chain: str) -> bool:
-    """Return whether a chain has no foreign stage, ``module:Class``, without loading any.
+    """Return whether a chain has only fedlearn's own stages, no ``module:Class``; loads none of them.
 
     >>> is_ours("drop:0.1, quantize:4"), is_ours("rotate,theirs:Stage")
     (True, False)
@@ -33,7 +33,7 @@ def is_ours(chain: str) -> bool:
 
 
 def parcel_codec(chain: str) -> Codec:
-    """Return the codec of a parcel beside the state, whose strategy has named it."""
+    """Return the codec that a strategy names for a parcel beside the state."""
     return parse_chain(chain, CompressionSettings(codec=chain, send="update"), CODECS)
 
 

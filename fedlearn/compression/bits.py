@@ -22,9 +22,10 @@ def packed_size(count: int, bits: int) -> int:
 
 
 def pack(codes: Bytes, bits: int) -> Bytes:
-    """Return numbers below ``2 ** bits`` (1 to 8 bits) one after another, the lowest bit first.
+    """Return numbers below ``2 ** bits`` (1 to 8 bits), packed one after another, the lowest bit first.
 
-    Eight numbers lie in one 64-bit word, a byte each; in three steps neighbours move together, in all words at once.
+    Eight numbers lie in one 64-bit word, a byte each; three steps close the gaps between neighbours, in all words at
+    once.
 
     >>> pack(np.array([1, 0, 1, 1], np.uint8), bits=1)
     array([13], dtype=uint8)
@@ -43,7 +44,7 @@ def unpack(packed: Bytes, count: int, bits: int) -> Bytes:
     Raises
     ------
     Refused
-        If there is anything behind the last of them.
+        If bits after the last number are set.
     """
     words_needed = -(-count // 8)
     padded = np.zeros(words_needed * bits, np.uint8)
@@ -69,7 +70,7 @@ def random_bytes(count: int, key: int) -> Bytes:
 
 
 def random_fractions(count: int, key: int) -> NDArray[np.float32]:
-    """Return multiples of 2^-16 from the middle of (0, 1), each as likely as the other."""
+    """Return multiples of 2^-16 from the middle of (0, 1), all equally likely."""
     keys = random_bytes(2 * count, key).view("<u2")
     fractions = keys.astype(np.float32)
     fractions += np.float32(0.5)
@@ -78,5 +79,5 @@ def random_fractions(count: int, key: int) -> NDArray[np.float32]:
 
 
 def random_bits(count: int, key: int) -> Bytes:
-    """Return zeros and ones, each as likely as the other."""
+    """Return zeros and ones, both equally likely."""
     return np.unpackbits(random_bytes(-(-count // 8), key), count=count)

@@ -17,21 +17,69 @@ from typing import TypeVar
 
 import numpy as np
 
-from fedlearn.compression.base import Payload
-from fedlearn.compression.identity import check_dtype, check_names
-from fedlearn.compression.plain import Everything, Plain
+from fedlearn.compression.base import Payload, check_dtype, check_names
 from fedlearn.compression.stages import Entropy, Lengths, Part, Quantizer, Sparsifier, Transform
 from fedlearn.words.errors import Refused
 from fedlearn.words.seeding import seed_for
-from fedlearn.words.state import Array, Entries, Layout, Positions, State, Update, UpdateKind, layout_of
+from fedlearn.words.state import Array, ArraySpec, Entries, Layout, Positions, State, Update, UpdateKind, layout_of
 
 T = TypeVar("T")
 Chosen = Mapping[str, Positions | None]
 
 
+class Everything:
+    """The sparsifier of a chain without one: every entry is sent."""
+
+    leaves_null = False
+    allows_residual = False
+
+    def parts(self, layout: Layout) -> Mapping[str, Part]:
+        """Return no parts."""
+        return {}
+
+    def choose(self, arrays: State, *, seed: int) -> tuple[Mapping[str, None], Payload]:
+        """Return all entries of all parameters."""
+        return dict.fromkeys(sorted(arrays)), {}
+
+    def chosen(self, payload: Payload, *, layout: Layout, seed: int) -> Mapping[str, None]:
+        """Return all entries of all parameters."""
+        return dict.fromkeys(sorted(layout))
+
+    def restored(self, entries: Entries, spec: ArraySpec) -> Entries:
+        """Return the entries."""
+        return entries
+
+
+class Plain:
+    """The quantizer of a chain without one: values travel as they are.
+
+    Parameters
+    ----------
+    dtype
+        The dtype of the values.
+    """
+
+    rotates = False
+
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+
+    def parts(self, lengths: Lengths) -> Mapping[str, Part]:
+        """Return one array of values."""
+        return {"": Part(self.dtype, sum(lengths))}
+
+    def encode(self, values: Array, lengths: Lengths, *, seed: int) -> Payload:
+        """Return the values."""
+        return {"": values}
+
+    def decode(self, payload: Payload, lengths: Lengths, *, seed: int) -> Array:
+        """Return the values."""
+        return payload[""]
+
+
 @dataclass(frozen=True)
 class Chain:
-    """A codec made of stages; any of them may be missing.
+    """A codec made of stages; any stage may be missing.
 
     Parameters
     ----------
@@ -49,11 +97,11 @@ class Chain:
     accepts = frozenset({UpdateKind.DENSE})
 
     def emits(self, kind: UpdateKind) -> UpdateKind:
-        """Return MASKED where entries are left null."""
+        """Return MASKED if the chain leaves entries null, else `kind`."""
         return UpdateKind.MASKED if self._sparsifier.leaves_null else kind
 
     def encode(self, arrays: State, *, seed: int) -> Payload:
-        """Return the parts of every dtype."""
+        """Return the payload: the parts of every dtype."""
         chosen, extra = self._sparsifier.choose(arrays, seed=seed)
         payload = dict(extra)
         for dtype, lengths in _lengths(layout_of(arrays), chosen).items():
@@ -62,9 +110,9 @@ class Chain:
             payload |= _named(dtype, self._quantized(vector, _segments(lengths), seed))
         return self.entropy.encode(payload) if self.entropy else payload
 
-    @np.errstate(over="ignore", invalid="ignore")  # infinity is what the gate refuses
+    @np.errstate(over="ignore", invalid="ignore")  # the gate refuses infinity
     def decode(self, payload: Payload, *, layout: Layout, seed: int) -> Update:
-        """Return the sent entries, where they belong."""
+        """Return the sent entries with their positions, by parameter."""
         own = self._sparsifier.parts(layout)
         found = self._checked({name: payload[name] for name in own if name in payload}, own)
         chosen = self._sparsifier.chosen(found, layout=layout, seed=seed)
@@ -116,7 +164,7 @@ class Chain:
         return vector.astype(dtype, copy=False)
 
     def _checked(self, payload: Payload, parts: Mapping[str, Part]) -> Payload:
-        """Return these arrays without their entropy coding; refuse other names, shapes or dtypes."""
+        """Return these arrays without their entropy coding; raise Refused for other names, shapes or dtypes."""
         check_names(payload, expected=parts)
         if self.entropy:
             payload = self.entropy.decode(payload, parts)
@@ -134,7 +182,7 @@ def _sent(array: Array, positions: Positions | None) -> Array:
 
 
 def _lengths(layout: Layout, chosen: Chosen) -> dict[str, dict[str, int]]:
-    """Return, by dtype, how many entries are sent of each parameter."""
+    """Return the number of sent entries: dtype -> parameter -> number."""
     lengths: dict[str, dict[str, int]] = {}
     for name, positions in chosen.items():
         spec = layout[name]

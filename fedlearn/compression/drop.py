@@ -64,16 +64,16 @@ class Drop:
         return self.chosen({}, layout=layout_of(arrays), seed=seed), {}
 
     def chosen(self, payload: Payload, *, layout: Layout, seed: int) -> Mapping[str, Positions | None]:
-        """Return the same positions.
+        """Return the positions that the seed gives.
 
-        In the order of names: a node's model and a state read back from a file may list them differently.
+        The order is that of the names, as a node's model and a state from a file may list parameters differently.
         """
         if self.granularity == "tensor":
             return dict.fromkeys(self._sent_tensors(layout, seed))
         return {name: self._sent_entries(layout[name], seed, name) for name in sorted(layout)}
 
     def restored(self, entries: Entries, spec: ArraySpec) -> Entries:
-        """Return the entries as they were sent, and nothing in place of the others."""
+        """Return the entries as they were sent; the others stay null."""
         return entries
 
     def _sent_entries(self, spec: ArraySpec, seed: int, name: str) -> Positions | None:
@@ -81,7 +81,7 @@ class Drop:
         return None if count == spec.size else draw_positions(spec.size, count, seed_for(seed, purpose=name))
 
     def _sent_tensors(self, layout: Layout, seed: int) -> list[str]:
-        """Return the names left after dropping whole parameters until the dropped bytes pass the threshold."""
+        """Return the names that are left after dropping parameters until the dropped bytes pass the threshold."""
         size = {name: spec.size * np.dtype(spec.dtype).itemsize for name, spec in layout.items()}
         threshold = (1 - self.keep_ratio) * sum(size.values())
         names = sorted(layout)
@@ -95,15 +95,15 @@ class Drop:
 
 @lru_cache(maxsize=128)  # a worker decodes what it has just encoded: the draw is made once
 def draw_positions(size: int, count: int, key: int) -> Positions:
-    """Return `count` of the positions 0 .. size - 1, ascending: those that draw the smallest of random 16-bit keys.
+    """Return `count` of the positions 0 .. size - 1, ascending: the positions with the smallest of random 16-bit keys.
 
     >>> draw_positions(10, 3, key=1).shape
     (3,)
     """
     raw = philox(key).random_raw(-(-size // 4))
     keys = raw.astype("<u8", copy=False).view("<u2")[:size]
-    # Keys below `low` are surely among the smallest, those from `high` on surely not, but for a chance of e-9: only
-    # the few between them are sorted. Where chance has it otherwise, all of them are.
+    # Keys below `low` are among the smallest, keys from `high` on are not, but for a chance of e-9: only the few
+    # between the two are sorted. In the other case all keys are sorted.
     spread = 6 * (count * (1 - count / size)) ** 0.5 / size + 1 / KEYS
     low = max(int((count / size - spread) * KEYS), 0)
     high = min(int((count / size + spread) * KEYS) + 1, KEYS)

@@ -1,13 +1,13 @@
 """One to four bits for each entry after a random rotation, with a scale that makes the mean right.
 
-A block that has been rotated looks like normal noise, whatever it was. So its entries are rounded to the best levels
-for a normal distribution, and the block gets the scale ``|x|^2 / <R x, levels>``: what comes back has, on average over
-rotations, the block's own length in the block's own direction. Sources: Vargaftik et al. 2022 (arXiv:2108.08842),
-EDEN, and 2021 (arXiv:2105.08339), DRIVE, which is its one-bit case; levels: Max 1960, table I.
+A rotated block looks like normal noise, whatever its entries were before. So the entries are rounded to the best
+levels for a normal distribution, and the block gets the scale ``|x|^2 / <R x, levels>``: the decoded block has, on
+average over rotations, the block's own length in the block's own direction. Sources: Vargaftik et al. 2022
+(arXiv:2108.08842), EDEN, and 2021 (arXiv:2105.08339), DRIVE, which is its one-bit case; levels: Max 1960, table I.
 
-The argument holds for uniformly random rotations. A Hadamard transform with random signs is none where one entry
-dominates its block: all come out equally large, and the entry is then off by several per cent. So there are two, one
-after the other, and no bias is left that thousands of draws could show.
+The argument holds for uniformly random rotations. A Hadamard transform with random signs is not uniform where one
+entry dominates its block: all entries come out equally large, and the decoded entry is off by several per cent. So two
+transforms are done, one after the other, and thousands of draws show no bias.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fedlearn.words.seeding import seed_for
 from fedlearn.words.state import Array
 
 DEFAULT_BITS = 1
-POSITIVE_LEVELS = {  # bits -> levels above zero that lose least of a standard normal; those below mirror them
+POSITIVE_LEVELS = {  # bits -> the levels above zero that lose least of a standard normal; negative levels mirror them
     1: [0.7979],
     2: [0.4528, 1.510],
     3: [0.2451, 0.7560, 1.344, 2.152],
@@ -37,7 +37,7 @@ POSITIVE_LEVELS = {  # bits -> levels above zero that lose least of a standard n
 
 
 def levels_of(bits: int) -> NDArray[np.float32]:
-    """Return the levels, ascending."""
+    """Return the ``2 ** bits`` levels, ascending."""
     positive = np.array(POSITIVE_LEVELS[bits], np.float32)
     return np.concatenate([-positive[::-1], positive])
 
@@ -66,7 +66,7 @@ class Eden:
         return cls(bits=bits_from(argument, DEFAULT_BITS, most=max(POSITIVE_LEVELS)))
 
     def parts(self, lengths: Lengths) -> Mapping[str, Part]:
-        """Return packed level numbers of all blocks, and their scales."""
+        """Return the packed level numbers of all blocks, and the scales of the blocks."""
         shapes = shapes_of(sum(lengths))
         entries = sum(rows * columns for rows, columns in shapes)
         return {
@@ -76,7 +76,7 @@ class Eden:
 
     @np.errstate(invalid="ignore", over="ignore", divide="ignore")  # zero blocks, and nodes that have diverged
     def encode(self, values: Array, lengths: Lengths, *, seed: int) -> Payload:
-        """Return the parts."""
+        """Return the level number of each entry and the scale of each block."""
         turned = rotated(values, *_seeds(seed))
         codes = np.zeros(len(turned), np.uint8)
         scales = [np.zeros(0, np.float32)]

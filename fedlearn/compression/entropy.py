@@ -1,7 +1,7 @@
 """Zstandard on every array of a payload, as the last stage.
 
-It finds what quantizers leave: steps of few bits that are not equally frequent. An array that it cannot shrink goes as
-it is. The library is that of pyarrow, which reads the data sets, too; Python itself has only slower ones.
+Quantizers leave steps of few bits that are not equally frequent; Zstandard makes use of that. An array that does not
+shrink is sent as it is. The library comes with pyarrow, which also reads the data sets; Python's own ones are slower.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from fedlearn.words.errors import Refused
 from fedlearn.words.state import Array
 
 DEFAULT_LEVEL = 3
-SIZE = np.dtype("<u8")  # in front of each array: how many bytes it has when unpacked
+SIZE = np.dtype("<u8")  # in front of each array: its number of bytes when unpacked
 
 
 class Entropy:
-    """Sends each array as its size and its bytes, compressed where that makes them fewer.
+    """Sends each array as its size and its bytes, compressed where compression makes it shorter.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Entropy:
         return {name: self._packed(array) for name, array in payload.items()}
 
     def decode(self, payload: Payload, parts: Mapping[str, Part]) -> Payload:
-        """Return the arrays; of an array that is longer than its part only one byte more is unpacked."""
+        """Return the arrays; an array longer than its part is unpacked to one byte more than the part, not further."""
         return {name: self._unpacked(name, payload[name], part) for name, part in parts.items()}
 
     def _packed(self, array: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Half precision: two bytes for each entry, rounded to the nearest; a value above 65504 becomes infinity."""
+"""Half precision: two bytes for each entry, rounded to the nearest number; a value above 65504 becomes infinity."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Fp16:
         return cls()
 
     def parts(self, lengths: Lengths) -> Mapping[str, Part]:
-        """Return one array."""
+        """Return the one array of half precision numbers."""
         return {"half": Part("float16", sum(lengths))}
 
-    @np.errstate(over="ignore")  # infinity is what the gate refuses
+    @np.errstate(over="ignore")  # the gate refuses infinity
     def encode(self, values: Array, lengths: Lengths, *, seed: int) -> Payload:
         """Return the rounded values."""
         return {"half": values.astype(np.float16)}
 
     def decode(self, payload: Payload, lengths: Lengths, *, seed: int) -> Array:
-        """Return them as float32."""
+        """Return the values as float32."""
         return payload["half"].astype(np.float32)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from fedlearn.compression.base import Payload
+from fedlearn.compression.base import Payload, check_dtype, check_names
 from fedlearn.config.schema import CompressionSettings
 from fedlearn.words.errors import Refused
-from fedlearn.words.state import Array, Entries, Layout, State, Update, UpdateKind
+from fedlearn.words.state import Entries, Layout, State, Update, UpdateKind
 
 
 class Identity:
-    """Every parameter travels whole, under its own name."""
+    """Sends every parameter whole, under its own name."""
 
     accepts = frozenset(UpdateKind)
     needs_change = ""
     keeps_residual = False
 
     def emits(self, kind: UpdateKind) -> UpdateKind:
-        """Return `kind`: nothing is changed."""
+        """Return `kind`, as every entry is sent."""
         return kind
 
     @classmethod
@@ -29,7 +27,7 @@ class Identity:
         return cls()
 
     def encode(self, arrays: State, *, seed: int) -> Payload:
-        """Return the arrays."""
+        """Return the arrays unchanged."""
         return arrays
 
     def decode(self, payload: Payload, *, layout: Layout, seed: int) -> Update:
@@ -43,17 +41,3 @@ class Identity:
             check_dtype(name, array, expected=spec.dtype)
             update[name] = Entries(np.ascontiguousarray(array).reshape(-1))
         return update
-
-
-def check_names(payload: Payload, *, expected: Mapping[str, object]) -> None:
-    """Refuse a payload whose names are not exactly the expected ones."""
-    if payload.keys() != expected.keys():
-        unknown = sorted(payload.keys() - expected.keys())
-        missing = sorted(expected.keys() - payload.keys())
-        raise Refused("wrong-names", f"unknown: {unknown or 'none'}; missing: {missing or 'none'}")
-
-
-def check_dtype(name: str, array: Array, *, expected: str) -> None:
-    """Refuse an array of another dtype."""
-    if array.dtype != expected:
-        raise Refused("wrong-dtype", f"{name} has dtype {array.dtype}, expected {expected}")

@@ -19,7 +19,7 @@ from fedlearn.words.state import Positions
 
 
 def longest(size: int) -> int:
-    """Return the most bytes that positions below `size` take: a bitmap and one byte that says so."""
+    """Return the largest number of bytes that positions below `size` take: a bitmap, and one byte for r = 0."""
     return 1 + packed_size(size, 1)
 
 
@@ -43,7 +43,7 @@ def read_positions(written: Bytes, *, size: int, count: int) -> Positions:
     Raises
     ------
     Refused
-        If the bytes are not those of so many such positions.
+        If the bytes are not the code of `count` positions below `size`.
     """
     bits = int(written[0]) if len(written) else 0
     sizes = [packed_size(count, width) for _, width in _planes(bits)]
@@ -65,7 +65,7 @@ def read_positions(written: Bytes, *, size: int, count: int) -> Positions:
 
 
 def _size(gaps: Positions, bits: int) -> int:
-    """Return the number of bytes that the gaps take."""
+    """Return the number of bytes that the gaps take with `bits` as r."""
     unary = len(gaps) + int((gaps >> bits).sum())
     return packed_size(unary, 1) + sum(packed_size(len(gaps), width) for _, width in _planes(bits))
 

@@ -1,4 +1,4 @@
-"""``drop:0.1,rotate,quantize:4`` -> a codec, with errors that name the stage and say what is allowed."""
+"""Parses a chain as ``drop:0.1,rotate,quantize:4`` into a codec; an error names the stage and the allowed values."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from fedlearn.config.schema import CompressionSettings
 from fedlearn.plugging.registry import Registry, call_plugin, did_you_mean
 from fedlearn.words.errors import SettingError
 
-SHORT = {"ternary": ("top-k", "sign")}  # one word for several stages; its argument is that of the first
+SHORT = {"ternary": ("top-k", "sign")}  # one word for several stages; the argument goes to the first
 
 
 def parse_chain(text: str, settings: CompressionSettings, table: Registry) -> Codec:
     """Return the codec that a chain names.
 
-    A name alone that is no stage, as ``identity`` or a class of somebody else's, is a codec by itself.
+    A single name that is not a stage, as ``identity`` or a user's own class, is a codec by itself.
     """
     words = [stage for word in text.split(",") for stage in _written_out(word.strip())]
     kinds = [_kind(word, text, table) for word in words]
     if len(words) == 1 and not hasattr(kinds[0][0], "role"):
         if not hasattr(kinds[0][0], "from_settings"):
-            raise SettingError(table.setting, text, "it is neither a codec nor a stage of one")
+            raise SettingError(table.setting, text, "it is neither a codec nor a stage of a chain")
         if kinds[0][1]:
             raise SettingError(table.setting, text, f"{words[0].removesuffix(':' + kinds[0][1])!r} takes no argument")
         codec: Codec = call_plugin(table.setting, text, kinds[0][0].from_settings, settings)
@@ -54,7 +54,7 @@ def _kind(word: str, text: str, table: Registry) -> tuple[Any, str]:
     name, _, argument = word.partition(":")
     if name in table:
         return table.load(name), argument
-    if ":" in word:  # somebody else's: module:Class or module:Class:argument
+    if ":" in word:  # a user's own: module:Class or module:Class:argument
         attribute, _, argument = argument.partition(":")
         try:
             return table.load(f"{name}:{attribute}"), argument
@@ -92,7 +92,7 @@ def _chain(stages: dict[Role, tuple[str, Any]], text: str, setting: str) -> Chai
 
 
 def _why_not(found: dict[Role, Any], words: dict[Role, str]) -> str:
-    """Return why stages do not work together, empty if they do."""
+    """Return why the stages do not work together; empty if they do."""
     sparsifier, quantizer = found.get(Role.SPARSIFIER), found.get(Role.QUANTIZER)
     if Role.TRANSFORM in found and quantizer is None:
         return f"'rotate' alone saves nothing: write {words[Role.TRANSFORM]},quantize:4"

@@ -1,7 +1,7 @@
 """Few bits for each entry, rounded at random so that the mean is kept.
 
-The range of each segment is cut into ``2^bits - 1`` steps; an entry goes to one of its two neighbours, with the
-probability that makes its expectation the entry itself. Source: Konecny et al. 2016 (arXiv:1610.05492), section 3,
+The range of each segment is cut into ``2^bits - 1`` steps. An entry is rounded up or down to a step, with the
+probabilities that make the expectation the entry itself. Source: Konecny et al. 2016 (arXiv:1610.05492), section 3,
 "probabilistic quantization"; Suresh et al. 2017 (arXiv:1611.00429), section 2.2, stochastic k-level quantization.
 
 Probabilities are multiples of 2^-16: the mean is off by at most 2^-17 of a step.
@@ -53,9 +53,9 @@ class Quantize:
             "steps": Part("float32", len(lengths)),
         }
 
-    @np.errstate(invalid="ignore", over="ignore")  # a node that has diverged: its scales say so, and are refused
+    @np.errstate(invalid="ignore", over="ignore")  # a node that has diverged: the server refuses its scales
     def encode(self, values: Array, lengths: Lengths, *, seed: int) -> Payload:
-        """Return the parts."""
+        """Return the step number of each entry, and the lowest value and the step of each segment."""
         lowest, steps = np.zeros(len(lengths), np.float32), np.zeros(len(lengths), np.float32)
         top = np.float32(2**self.bits - 1)
         places = random_fractions(len(values), seed)  # in units of a step, from the lowest value, plus the fraction

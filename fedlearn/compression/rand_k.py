@@ -1,9 +1,11 @@
-"""Random entries of the change, scaled up so that the mean is kept: an unbiased estimate of all of it.
+"""Random entries of the change, scaled up so that the mean is kept: an unbiased estimate of the whole change.
 
-The same entries as `drop` sends, but what is not sent counts as zero and what is sent as ``size / count`` times its
-value. A mean over nodes then has the right expectation, at the price of variance; the mean over the senders (`drop`)
-is the better one where nodes agree. Source: Konecny et al. 2016 (arXiv:1610.05492), section 3, "subsampling"; Rand-k
-in Jhunjhunwala et al. 2021 (arXiv:2110.07751).
+The entries are those that `drop` sends, but an entry that is not sent counts as zero, and a sent entry as
+``size / count`` times its value. A mean over nodes then has the right expectation, at the price of variance; the mean
+over the senders (`drop`) is better where nodes agree.
+
+Source: Konecny et al. 2016 (arXiv:1610.05492), section 3, "subsampling"; Rand-k in Jhunjhunwala et al. 2021
+(arXiv:2110.07751).
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class RandK(Drop):
         }
 
     def restored(self, entries: Entries, spec: ArraySpec) -> Entries:
-        """Return the estimate of all entries."""
+        """Return the estimate of all entries of a parameter."""
         if entries.positions is None:
             return entries
         scale = entries.values.dtype.type(spec.size / len(entries.positions))

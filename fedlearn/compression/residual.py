@@ -1,11 +1,11 @@
-"""Error feedback: what a codec lost in one round is added to what the node sends in the next.
+"""Error feedback: the loss of a codec in one round is added to the node's change in the next.
 
-``sent = C(change + residual)``, ``residual' = change + residual - sent``: nothing is lost for good, only late. That
-makes biased codecs converge if they keep some of whatever they are given, as `top-k`, `sign` and `eden` do.
+``sent = C(change + residual)``, ``residual' = change + residual - sent``: no change is lost for good, it is only late.
+That makes biased codecs converge if they keep a part of any input, as `top-k`, `sign` and `eden` do.
 Sources: Seide et al. 2014; Karimireddy et al. 2019 (arXiv:1901.09847), algorithm 1.
 
-The residual is as large as the model, one for each node that has ever trained. A node that is drawn seldom sends what
-it owes late, from an older state (Fed-EF is slower by nodes / cohort for that; Li, Li 2023).
+The residual is as large as the model, one for each node that has ever trained. A node that is seldom selected sends
+its residual late, from an older state (Fed-EF is slower by nodes / cohort for that; Li, Li 2023).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fedlearn.words.state import Array, State, layout_of
 
 
 class Residual:
-    """Stands in front of a chain; the node does the rest (`encode_with_residual`)."""
+    """The stage in front of a chain that asks for error feedback, which the node does by `encode_with_residual`."""
 
     role = Role.RESIDUAL
     needs_change = True
@@ -35,13 +35,13 @@ class Residual:
 
 @np.errstate(invalid="ignore", over="ignore")  # of a node that has diverged
 def encode_with_residual(codec: Codec, change: State, residual: State, *, seed: int) -> tuple[Payload, State]:
-    """Return the payload, and the residual that is left.
+    """Return the payload, and the new residual.
 
     Parameters
     ----------
     residual
-        What was left the last time, of each floating parameter; empty at first. One that is not finite would spoil
-        every report that follows: it is forgotten.
+        The residual of the node's last report, for each floating parameter; empty at first. A new residual that is not
+        finite would spoil every later report, so the new residual is empty then.
     """
     wanted = {name: array + residual[name] if name in residual else array for name, array in change.items()}
     payload = codec.encode(wanted, seed=seed)

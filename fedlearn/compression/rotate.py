@@ -1,4 +1,4 @@
-"""A random rotation, after which entries are alike in size and few bits lose less.
+"""A random rotation, which makes entries alike in size, so that few bits lose less.
 
 Blocks of the vector are multiplied by ``H D / sqrt(n)``: random signs D, then the Walsh-Hadamard matrix H. Every entry
 is then spread over its block, so that no outlier stretches the range that a quantizer has to cover. Source: Konecny
@@ -24,7 +24,7 @@ from fedlearn.config.schema import CompressionSettings
 from fedlearn.words.state import Array
 
 ROWS, COLUMNS = 2048, 32  # a chunk is 256 KiB and stays in the cache
-LEAST = 16  # columns of the last chunk, or its rows if it has fewer entries
+LEAST = 16  # columns of the last chunk, or its rows if the chunk has fewer entries
 
 Float32 = NDArray[np.float32]
 
@@ -44,7 +44,7 @@ def shapes_of(length: int) -> list[tuple[int, int]]:
 
 
 def chunks_of(values: Float32, length: int) -> Iterator[Float32]:
-    """Return a view of each chunk, shape (rows, columns); `length` is that of the vector before it was filled up."""
+    """Return a view of each chunk, shape (rows, columns); `length` is the vector's before it was filled up."""
     start = 0
     for rows, columns in shapes_of(length):
         yield values[start : start + rows * columns].reshape(rows, columns)
@@ -64,7 +64,7 @@ def rotated(values: Array, *seeds: int) -> Float32:
 
 
 def rotated_back(turned: Float32, length: int, *seeds: int) -> Float32:
-    """Return the vector that `rotated` was given, of this length; changes `turned`."""
+    """Return the vector of this length that `rotated` was called with; change `turned` in place."""
     for seed in reversed(seeds):
         for chunk in chunks_of(turned, length):
             _hadamard(chunk)
@@ -111,7 +111,7 @@ class Rotate:
         return cls()
 
     def lengths(self, before: Lengths) -> Lengths:
-        """Return the chunks: a quantizer's scale is then that of a chunk, no longer of a parameter."""
+        """Return the lengths of the chunks: a quantizer then has a scale for each chunk, not for each parameter."""
         return tuple(rows * columns for rows, columns in shapes_of(sum(before)))
 
     @np.errstate(invalid="ignore", over="ignore")

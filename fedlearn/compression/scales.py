@@ -1,4 +1,4 @@
-"""What stages have in common: segments with a scale of their own, and zeros for what was not sent."""
+"""Helpers of several stages: segments with a scale each, and zeros for entries that were not sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def segments(values: Array, lengths: Lengths) -> Iterator[Array]:
 
 
 def check_scales(scales: Array, *, least: float) -> None:
-    """Refuse scales that are not finite, as those of a node whose training has diverged, or below `least`."""
+    """Raise Refused for scales below `least`, or not finite, as after a training that has diverged."""
     if not np.isfinite(scales).all():
         raise Refused("not-finite", "a scale is NaN or infinity")
     if (scales < least).any():
@@ -28,7 +28,7 @@ def check_scales(scales: Array, *, least: float) -> None:
 
 
 def zero_filled(entries: Entries, spec: ArraySpec) -> Entries:
-    """Return all entries of a parameter: those that were sent, and zero for the others."""
+    """Return all entries of a parameter: the sent values, and zero for the others."""
     if entries.positions is None:
         return entries
     values = np.zeros(spec.size, entries.values.dtype)

@@ -1,4 +1,4 @@
-"""One bit for each entry: its sign. Each segment has one magnitude, the mean of its entries' own.
+"""One bit for each entry: its sign. Each segment has one magnitude, the mean of its entries' magnitudes.
 
 After `top-k` this is sparse ternary compression. Sources: Karimireddy et al. 2019 (arXiv:1901.09847), scaled sign;
 Sattler et al. 2019 (arXiv:1903.02891), algorithm 1, where one magnitude serves all parameters.
@@ -20,7 +20,7 @@ from fedlearn.words.state import Array
 
 
 class Sign:
-    """Sends a bit for each entry, set where it is negative, and the mean magnitude of each segment."""
+    """Sends a bit for each entry, set where the entry is negative, and the mean magnitude of each segment."""
 
     role = Role.QUANTIZER
     needs_change = True
@@ -38,12 +38,12 @@ class Sign:
 
     @np.errstate(over="ignore")
     def encode(self, values: Array, lengths: Lengths, *, seed: int) -> Payload:
-        """Return the parts."""
+        """Return the packed signs, and the mean magnitude of each segment."""
         means = [np.abs(part).mean() for part in segments(values, lengths)]
         return {"signs": pack(np.signbit(values).view(np.uint8), 1), "magnitudes": np.array(means, np.float32)}
 
     def decode(self, payload: Payload, lengths: Lengths, *, seed: int) -> Array:
-        """Return each segment's magnitude with the signs."""
+        """Return the values: each entry's sign times its segment's magnitude."""
         check_scales(payload["magnitudes"], least=0)
         values = 1 - 2 * unpack(payload["signs"], sum(lengths), 1).astype(np.float32)
         for part, magnitude in zip(segments(values, lengths), payload["magnitudes"], strict=True):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self
 
 from fedlearn.compression.base import Payload
-from fedlearn.config.schema import CompressionSettings
 from fedlearn.words.state import Array, ArraySpec, Entries, Layout, Positions, State
+
+if TYPE_CHECKING:
+    from fedlearn.config.schema import CompressionSettings
 
 
 class Role(IntEnum):
-    """What a stage does in a chain. Stages stand in this order, at most one of each."""
+    """The kind of a stage. Stages stand in this order in a chain, at most one of each kind."""
 
     RESIDUAL = 0
     SPARSIFIER = 1
@@ -22,7 +24,7 @@ class Role(IntEnum):
     ENTROPY = 4
 
     def __str__(self) -> str:
-        """Return the word that errors use."""
+        """Return the name in lower case, as errors use it."""
         return self.name.lower()
 
 
@@ -32,7 +34,7 @@ class Part(NamedTuple):
     Parameters
     ----------
     length
-        Number of entries; if not `exact`, the largest that there can be.
+        Number of entries; if not `exact`, the largest possible number.
     """
 
     dtype: str
@@ -41,16 +43,16 @@ class Part(NamedTuple):
 
 
 Lengths = Sequence[int]
-"""How a vector is cut into segments: the values of one parameter, or one block of a transform. All above zero."""
+"""The lengths of a vector's segments, all above zero; a segment is a parameter's values, or a transform's block."""
 
 
 class Stage(Protocol):
-    """One link of a chain, as the setting names it; each is one of the kinds below, too.
+    """One link of a chain, as the setting names it; every stage is also of one of the kinds below.
 
     Attributes
     ----------
     needs_change
-        Whether it makes sense for the change of the weights only, as it is biased or takes what is not sent for zero.
+        Whether the stage makes sense for the change of the weights only, as it is biased or counts unsent entries as 0.
     """
 
     role: ClassVar[Role]
@@ -63,7 +65,7 @@ class Stage(Protocol):
         Raises
         ------
         ValueError
-            With what is allowed, if the argument is none.
+            With the allowed values, if the argument is not one of them.
         """
         ...
 
@@ -74,9 +76,9 @@ class Sparsifier(Protocol):
     Attributes
     ----------
     leaves_null
-        Whether entries that it does not send are null; else they are zero.
+        Whether unsent entries are null; else they are zero.
     allows_residual
-        Whether what it does not send is a loss that a node may keep and send the next time.
+        Whether unsent entries are a loss that a node may keep and add to its next update.
     """
 
     leaves_null: bool
@@ -87,9 +89,9 @@ class Sparsifier(Protocol):
         ...
 
     def choose(self, arrays: State, *, seed: int) -> tuple[Mapping[str, Positions | None], Payload]:
-        """Return the positions that are sent of each parameter, in the order of names, and what it adds.
+        """Return the sent positions of each parameter, in the order of names, and the parts that this stage adds.
 
-        None stands for all of them; a parameter that is absent is not sent at all.
+        None stands for all positions; a parameter that is absent is not sent at all.
         """
         ...
 
@@ -103,7 +105,7 @@ class Sparsifier(Protocol):
 
 
 class Transform(Protocol):
-    """Turns a float32 vector into another one that a quantizer loses less of."""
+    """Turns a float32 vector into another one of which a quantizer loses less."""
 
     def lengths(self, before: Lengths) -> Lengths:
         """Return the segments of the output of `forward`."""
@@ -114,7 +116,7 @@ class Transform(Protocol):
         ...
 
     def back(self, values: Array, lengths: Lengths, *, seed: int) -> Array:
-        """Invert `forward`; `lengths` are the lengths before it."""
+        """Return the vector before `forward`; `lengths` are the lengths of its segments."""
         ...
 
 
@@ -124,7 +126,7 @@ class Quantizer(Protocol):
     Attributes
     ----------
     rotates
-        Whether it turns the vector by itself, so that a rotation before it would be done twice.
+        Whether the quantizer rotates the vector by itself, so that a `rotate` before it would be a second rotation.
     """
 
     rotates: bool
@@ -134,7 +136,7 @@ class Quantizer(Protocol):
         ...
 
     def encode(self, values: Array, lengths: Lengths, *, seed: int) -> Payload:
-        """Return the parts."""
+        """Return the parts of a vector."""
         ...
 
     def decode(self, payload: Payload, lengths: Lengths, *, seed: int) -> Array:
@@ -161,7 +163,7 @@ class Entropy(Protocol):
         Raises
         ------
         Refused
-            If they are not the parts; what is longer than its part is not unpacked to its end.
+            If the arrays are not the parts; an array that is longer than its part is not unpacked to its end.
         """
         ...
 
@@ -190,6 +192,6 @@ def bits_from(argument: str, default: int, *, most: int) -> int:
 
 
 def nothing_from(argument: str) -> None:
-    """Accept no argument in silence."""
+    """Raise ValueError for any argument of a stage that takes none."""
     if argument:
-        raise ValueError("it takes nothing after its name")
+        raise ValueError("it takes no argument: write its name alone")

@@ -1,7 +1,8 @@
 """The largest entries of the change, with their positions.
 
-What is not sent counts as zero: the mean is biased, and what a node leaves out is lost unless `residual` stands before.
-The share is that of all entries together, not of each parameter: where the change is large more is sent.
+An entry that is not sent counts as zero: the mean is biased, and an unsent change is lost unless `residual` stands
+before this stage. The share is of all entries together, not of each parameter: a parameter that changes more sends
+more.
 Source: Aji, Heafield 2017 (arXiv:1704.05021); Sattler et al. 2019 (arXiv:1903.02891).
 """
 
@@ -24,7 +25,7 @@ SAMPLE = 1 << 14  # entries looked at to guess the threshold
 
 
 class TopK:
-    """Sends the entries of largest magnitude, the lower position first among equals; integer parameters go whole.
+    """Sends the entries of largest magnitude, of equal ones those at lower positions; integer parameters go whole.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ class TopK:
         return cls(keep_ratio=share_from(argument, settings.keep_ratio))
 
     def parts(self, layout: Layout) -> Mapping[str, Part]:
-        """Return the written positions of each dtype."""
+        """Return the encoded positions of each dtype."""
         sizes = {dtype: sum(layout[name].size for name in names) for dtype, names in _floating(layout).items()}
         return {f"{dtype}/positions": Part("uint8", longest(size), exact=False) for dtype, size in sizes.items()}
 
@@ -70,7 +71,7 @@ class TopK:
         return _by_parameter(layout, found)
 
     def restored(self, entries: Entries, spec: ArraySpec) -> Entries:
-        """Return the entries, and zero for the others."""
+        """Return all entries of a parameter, zero for those that were not sent."""
         return zero_filled(entries, spec)
 
     def _count(self, size: int) -> int:
@@ -80,7 +81,7 @@ class TopK:
 def largest(values: Array, count: int) -> Positions:
     """Return the positions of the entries of largest magnitude, at least one.
 
-    NaN counts as larger than all: it is sent, and the gate refuses it.
+    NaN counts as larger than every number: it is sent, and the gate refuses it.
 
     >>> largest(np.array([1.0, -3.0, 2.0, 3.0]), 2)
     array([1, 3])
@@ -97,7 +98,7 @@ def largest(values: Array, count: int) -> Positions:
 
 
 def _above_guess(magnitudes: Array, count: int) -> Positions:
-    """Return the positions of at least `count` entries, all of the largest among them, from a threshold of a sample."""
+    """Return the positions of at least `count` entries, with the largest among them, by a threshold from a sample."""
     if len(magnitudes) > 4 * SAMPLE:
         sample = np.sort(magnitudes[:: len(magnitudes) // SAMPLE])
         share = count / len(magnitudes)
@@ -119,7 +120,7 @@ def _floating(layout: Layout) -> dict[str, list[str]]:
 
 
 def _by_parameter(layout: Layout, found: Mapping[str, Positions]) -> dict[str, Positions | None]:
-    """Return the positions in each parameter, given those in all of a dtype joined."""
+    """Return the positions in each parameter, from the positions in the joined vector of each dtype."""
     chosen: dict[str, Positions | None] = dict.fromkeys(sorted(layout))
     for dtype, names in _floating(layout).items():
         starts = np.cumsum([0, *(layout[name].size for name in names)])

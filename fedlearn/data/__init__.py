@@ -5,9 +5,11 @@ mapped into memory by every process; `datasets` and `flwr_datasets` are imported
 partition table is not in the cache yet.
 """
 
-from fedlearn.data.base import AnyDataset, Dataset, DataSpec, Examples, TableDataset, TableSchema
+from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
-from fedlearn.data.partitioning import PartitionTable, partition_table
+from fedlearn.data.partitioning import partition_table
+from fedlearn.data.partitions import PartitionTable
 from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.columns import from_table
 from fedlearn.data.sources.image_folder import from_folder
@@ -16,12 +18,10 @@ from fedlearn.data.sources.libraries import from_hf, from_torch
 
 __all__ = [
     "DATASETS",
-    "AnyDataset",
     "DataSpec",
     "Dataset",
     "Examples",
     "PartitionTable",
-    "TableDataset",
     "TableSchema",
     "from_arrays",
     "from_folder",

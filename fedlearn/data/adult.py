@@ -1,20 +1,22 @@
 """UCI Adult: does a person of the census of 1994 earn more than 50,000 dollars? 32,561 training rows, some incomplete.
 
-It is looked for in the data folder (the setting ``data.dir``, else the environment variable FEDLEARN_DATA) as
+Adult is looked for in the data folder (the setting ``data.dir``, else the environment variable FEDLEARN_DATA) as
 ``adult.parquet``, with the columns of the archive, words joined by underscores. The sampling weight ``fnlwgt`` is not
 used, nor is ``education_num``, which says the same as ``education``. The official test rows are not needed: some
 fifth of these rows is for testing (`tables.py`).
 
-Categories are those of the archive's documentation (``adult.names``), bounds those of the questionnaire.
+Categories are from the archive's documentation (``adult.names``), bounds from the questionnaire.
 
 Source: Kohavi 1996, "Scaling up the accuracy of naive-Bayes classifiers: a decision-tree hybrid".
 """
 
 from __future__ import annotations
 
-from fedlearn.data.base import TableDataset, TableSchema
+from fedlearn.data.base import TableSchema
+from fedlearn.data.column_files import read_columns
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import data_folder, identity
-from fedlearn.data.tables import read_columns, table_dataset
+from fedlearn.data.tables import table_dataset
 from fedlearn.words.errors import DataNotFound
 
 FILE = "adult.parquet"
@@ -48,13 +50,13 @@ SCHEMA = TableSchema(
 )
 
 
-def load(data_dir: str) -> TableDataset:
+def load(data_dir: str) -> Dataset:
     """Return Adult from the data folder.
 
     Raises
     ------
     DataNotFound
-        Where it is not there.
+        If Adult is not there.
     """
     folder, looked_at = data_folder(data_dir, wanted=f"{FILE} is")
     path = folder / FILE if folder is not None else None

@@ -1,8 +1,8 @@
-"""What a data set is: examples with what is to be learned of them, already split into training and test examples."""
+"""Examples with their targets, and the public facts about a data set: the schema of a table, the spec for models."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,20 +18,20 @@ TARGETS = ("int64", "float32", "float64")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Examples:
-    """Examples and what is to be learned of each; usually mapped from a file and then read-only.
+    """Examples and the target of each; usually mapped from a file and then read-only.
 
     Parameters
     ----------
     inputs : array
-        Shape (n, ...), by its kind of numbers: uint8, from 0 to 255 and trained on as 0 to 1, as images (n, height,
-        width, channels); float32, taken as they are; int32 from 0, tokens, as the letters of texts (n, length);
-        float64, the rows of a declared table, raw, with NaN for what is missing.
+        Shape (n, ...). The kind of numbers says what they mean: uint8 are bytes from 0 to 255, trained on as 0 to 1, as
+        images (n, height, width, channels); float32 are taken as they are; int32 are tokens from 0, as the letters of
+        texts (n, length); float64 are the raw rows of a declared table, with NaN for a missing value.
     targets : array
-        int64, classes from 0, shape (n,), or several an example, (n, length) or (n, height, width); float32 or float64,
-        numbers of a regression, shape (n,) or (n, numbers), or images (n, height, width, channels). A column (n, 1) is
-        taken for (n,).
+        int64 are classes from 0, shape (n,), or several of each example, (n, length) or (n, height, width). float32 or
+        float64 are numbers of a regression, shape (n,) or (n, numbers), or images (n, height, width, channels). A
+        column (n, 1) is taken for (n,).
     groups : array of int64, optional
-        Shape (n,), from 0: whose example it is, as the writer of a digit; None where the data do not say.
+        Shape (n,), from 0: the group of each example, as the writer of a digit; None if the data have no groups.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class Examples:
     groups: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        """Check what the types cannot say."""
+        """Check kinds of numbers and shapes, which the types do not say."""
         if str(self.inputs.dtype) not in INPUTS or self.inputs.ndim < 2:
             found = f"{self.inputs.dtype} of shape {self.inputs.shape}"
             raise ValueError(f"inputs must be one of {', '.join(INPUTS)}, of shape (n, ...): {found}")
@@ -65,14 +65,14 @@ class Examples:
         return len(self.targets)
 
     def __repr__(self) -> str:
-        """Return their number and kind."""
+        """Return the number of examples, their shape and kind of numbers."""
         return f"Examples({len(self)} of shape {self.inputs.shape[1:]} {self.inputs.dtype})"
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """What partitioners look at, shape (n,): the class, or in a regression the tenth of the targets it is in.
+        """Labels for partitioners, shape (n,): the class, or in a regression the tenth of the targets it is in.
 
-        Where a target is more than one number there is no such thing, and all are 0.
+        All labels are 0 if a target is more than one number.
 
         >>> Examples(np.zeros((4, 1)), np.array([7.0, 1.0, 5.0, 5.0])).labels
         array([2, 0, 1, 1])
@@ -85,117 +85,8 @@ class Examples:
         return np.unique(np.searchsorted(inner, self.targets, side="right"), return_inverse=True)[1].astype(np.int64)
 
     def at(self, rows: Rows) -> Examples:
-        """Return some of the examples."""
+        """Return the examples of some rows."""
         return Examples(self.inputs[rows], self.targets[rows], None if self.groups is None else self.groups[rows])
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """How a data set comes about that is stored nowhere: node by node, when its examples are asked for.
-
-    Parameters
-    ----------
-    per_node : int
-        Training examples of each node: those of node i begin at ``i * per_node``.
-    again : callable
-        Returns the data set; it can be pickled.
-    """
-
-    per_node: int
-    again: Callable[[], AnyDataset]
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Dataset:
-    """A data set as it was loaded.
-
-    It can be pickled in a few hundred bytes: its arrays are kept in the cache (`fedlearn.data.stored`), and whoever
-    unpickles it on the same machine maps them.
-
-    Parameters
-    ----------
-    name : str
-        What was really loaded, as ``"digits"`` where ``auto`` was asked for.
-    train, test : Examples
-        The examples that are spread over the nodes, and the held-out ones.
-    num_classes : int
-        Labels are 0 to ``num_classes - 1``; 0 in a regression.
-    mean, std : tuple of float
-        Of each channel (the last axis of an example), of bytes as scaled to [0, 1]; constants, never learned from
-        what a node has. Empty: the inputs are taken as they are.
-    fingerprint : str
-        Hash of all examples: the same examples have the same fingerprint on every machine.
-    notice : str, default=""
-        One line that the user must see, or empty.
-    vocabulary : int, default=0
-        Tokens are 0 to ``vocabulary - 1``; 0 where the inputs are no tokens.
-    class_names, group_names : tuple of str, default=()
-        What the classes and groups are called, in their order; empty where they have numbers alone.
-    made : Made, optional
-        How its examples are made, where they are not there before they are asked for.
-    feature_names : tuple of str, default=()
-        What the columns of a table are called, in their order; empty where they have no names.
-
-    Examples
-    --------
-    >>> two = Examples(np.zeros((2, 8, 8, 1), np.uint8), np.array([3, 7]))
-    >>> Dataset("two", two, two, num_classes=10, mean=(0.5,), std=(0.2,), fingerprint="two-1")
-    Dataset('two', 2 + 2 examples of 8 x 8 x 1 uint8, 10 classes)
-    """
-
-    name: str
-    train: Examples
-    test: Examples
-    num_classes: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    fingerprint: str
-    notice: str = ""
-    vocabulary: int = 0
-    class_names: tuple[str, ...] = ()
-    group_names: tuple[str, ...] = ()
-    made: Made | None = None
-    feature_names: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        """Return what it holds, in one line."""
-        return f"Dataset({_in_words(self)})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Return where its arrays lie, and all else as it is; or how it is made."""
-        from fedlearn.data.stored import packed
-
-        return packed(self)
-
-    @property
-    def spec(self) -> DataSpec:
-        """What of it is public."""
-        return DataSpec(
-            self.name,
-            shape=self.train.inputs.shape[1:],
-            dtype=str(self.train.inputs.dtype),
-            classes=self.num_classes,
-            groups=len(self.group_names) or _groups(self.train),
-            mean=self.mean,
-            std=self.std,
-            target_shape=self.train.targets.shape[1:],
-            vocabulary=self.vocabulary,
-            class_names=self.class_names,
-            feature_names=self.feature_names,
-        )
-
-
-def _groups(examples: Examples) -> int:
-    return 0 if examples.groups is None else int(examples.groups.max(initial=-1)) + 1
-
-
-def _in_words(dataset: AnyDataset) -> str:
-    spec = dataset.spec
-    size = " x ".join(str(side) for side in spec.shape)
-    to_learn = f"{spec.classes} classes" if spec.classes else "a regression"
-    groups = f", {spec.groups} groups" if spec.groups else ""
-    sizes = f"{len(dataset.train)} + {len(dataset.test)} examples"
-    return f"{dataset.name!r}, {sizes} of {size} {spec.dtype}, {to_learn}{groups}"
 
 
 Bound = tuple[float, float] | tuple[float, float, str]
@@ -203,7 +94,7 @@ Bound = tuple[float, float] | tuple[float, float, str]
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """What is declared about a table: public knowledge, never read from the data.
+    """Facts that are declared about a table: public knowledge, never read from the data.
 
     Parameters
     ----------
@@ -216,7 +107,7 @@ class TableSchema:
     target_bounds : tuple of float, optional
         (low, high) of a regression target; None in a classification.
     classes : tuple of str, default=()
-        Of a classification target, as text; empty in a regression.
+        Classes of the target, as text; empty in a regression.
 
     Examples
     --------
@@ -236,91 +127,39 @@ class TableSchema:
         return (*self.bounds, *self.categories)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TableDataset:
-    """A table as it was loaded; pickled as a `Dataset` is.
-
-    Parameters
-    ----------
-    schema : TableSchema
-        What is declared about it.
-    name, train, test, fingerprint, notice, group_names, made
-        As in `Dataset`; inputs are float64, (n, features), missing values NaN, a category its place among the declared
-        ones; targets float64 in a regression, else int64, the place among the declared classes.
-    said : tuple of str, default=()
-        Lines for the owner of the data alone, as they hold exact counts: what in the table is not as declared.
-    test_is_public : bool, default=False
-        Whether the test rows are public; else they are as private as those that are trained on.
-    """
-
-    name: str
-    train: Examples
-    test: Examples
-    schema: TableSchema
-    fingerprint: str
-    notice: str = ""
-    group_names: tuple[str, ...] = ()
-    made: Made | None = None
-    said: tuple[str, ...] = ()
-    test_is_public: bool = False
-
-    def __repr__(self) -> str:
-        """Return what it holds, in one line."""
-        return f"TableDataset({_in_words(self)})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Return where its arrays lie, and all else as it is; or how it is made."""
-        from fedlearn.data.stored import packed
-
-        return packed(self)
-
-    @property
-    def spec(self) -> DataSpec:
-        """What of it is public."""
-        return DataSpec(
-            self.name,
-            shape=self.train.inputs.shape[1:],
-            dtype=str(self.train.inputs.dtype),
-            classes=len(self.schema.classes),
-            target_bounds=self.schema.target_bounds,
-            groups=len(self.group_names) or _groups(self.train),
-            table=self.schema,
-            class_names=self.schema.classes,
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class DataSpec:
-    """What of a data set is public: enough to build a model for it, and to spread it over nodes.
+    """Public facts about a data set: enough to build a model for it, and to spread it over nodes.
 
     Parameters
     ----------
     name : str
-        Of the data set, for messages.
+        Name of the data set, for messages.
     shape : tuple of int
-        Of one example: (height, width, channels) of an image, (features,) of a row, (length,) of a text,
+        Shape of one example: (height, width, channels) of an image, (features,) of a row, (length,) of a text,
         (length, channels) of a series.
     dtype : str
-        Of one example: "uint8" of images, "float32" of numbers, "int32" of tokens, "float64" of a declared table.
+        Kind of numbers: "uint8" of images, "float32" of numbers, "int32" of tokens, "float64" of a declared table.
     classes : int, default=0
         Labels are 0 to ``classes - 1``; 0 in a regression.
     target_bounds : tuple of float, optional
-        (low, high) of the target of a regression, where they are declared.
+        (low, high) of the target of a regression, if they are declared.
     groups : int, default=0
-        Into how many natural groups the training examples fall, as the writers of digits; 0 where nothing is said.
+        Number of natural groups of the training examples, as the writers of digits; 0 if the data have no groups.
     mean, std : tuple of float, default=()
-        Of each channel, of bytes as scaled to [0, 1]; empty where the inputs are taken as they are.
+        Mean and standard deviation of each channel, of bytes as scaled to [0, 1]; empty if the inputs are taken as they
+        are.
     table : TableSchema, optional
-        What is declared about a table.
+        Schema of a declared table.
     target_shape : tuple of int, default=()
-        Of what is to be learned of one example: () is one class or number, (length,) a sequence of classes, or several
+        Shape of the target of one example: () is one class or number, (length,) a sequence of classes, or several
         numbers.
     vocabulary : int, default=0
-        Tokens are 0 to ``vocabulary - 1``; 0 where an example is not made of tokens.
+        Tokens are 0 to ``vocabulary - 1``; 0 if an example is not made of tokens.
     class_names : tuple of str, default=()
-        What the classes are called, if they have names.
+        Names of the classes, if they have names.
     feature_names : tuple of str, default=()
-        What the columns of a table are called, if they have names.
+        Names of the columns of a table, if they have names.
 
     Examples
     --------
@@ -348,6 +187,3 @@ class DataSpec:
     def is_image(self) -> bool:
         """Whether an example is an image, (height, width, channels)."""
         return self.table is None and len(self.shape) == 3 and not self.vocabulary
-
-
-AnyDataset = Dataset | TableDataset

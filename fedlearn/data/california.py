@@ -1,11 +1,11 @@
 """California Housing: 20,640 census blocks of 1990, 8 features, the median house value in dollars.
 
-It is looked for in the data folder (the setting ``data.dir``, else the environment variable FEDLEARN_DATA) as
-``california_housing.parquet``, and is else downloaded by scikit-learn, which checks its SHA-256. scikit-learn divides
-rooms, bedrooms and population by the households of a block; here they are totals again, as they were published.
+California is looked for in the data folder (the setting ``data.dir``, else the environment variable FEDLEARN_DATA) as
+``california_housing.parquet``, and is otherwise downloaded by scikit-learn, which checks its SHA-256. scikit-learn
+divides rooms, bedrooms and population by the households of a block; here they are totals again, as published.
 
-Bounds are those of the census variables, rounded outwards: whoever knows California and the census of 1990 could have
-declared them without the data. Counts of a block have heavy tails.
+Bounds are those of the census variables, rounded outwards: a person who knows California and the census of 1990 could
+have declared them without the data. Counts of a block have heavy tails.
 
 Source: Pace and Barry 1997, "Sparse spatial autoregressions", Statistics and Probability Letters 33.
 """
@@ -18,10 +18,12 @@ from http.client import HTTPException
 import numpy as np
 
 from fedlearn.cache.trusted import cache_folder
-from fedlearn.data.base import TableDataset, TableSchema
-from fedlearn.data.cache import aside
+from fedlearn.data.aside import aside
+from fedlearn.data.base import TableSchema
+from fedlearn.data.column_files import Columns, read_columns
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
-from fedlearn.data.tables import Columns, read_columns, table_dataset
+from fedlearn.data.tables import table_dataset
 from fedlearn.words.errors import DataNotFound
 
 FILE = "california_housing.parquet"
@@ -41,13 +43,13 @@ SCHEMA = TableSchema(
 )
 
 
-def load(data_dir: str) -> TableDataset:
+def load(data_dir: str) -> Dataset:
     """Return California Housing from the data folder, the cache or the network, in this order.
 
     Raises
     ------
     DataNotFound
-        Where it is in none of them.
+        If it is in none of them.
     """
     folder, looked_at = data_folder(data_dir, wanted=f"{FILE} is")
     path = folder / FILE if folder is not None else None
@@ -67,7 +69,7 @@ def _download(looked_at: str) -> Columns:
         with (
             aside(".download-", cache_folder(), "california") as root,
             socket_timeout(NETWORK_TIMEOUT),
-            warnings.catch_warnings(),  # that it tries again
+            warnings.catch_warnings(),  # scikit-learn warns that it tries again
         ):
             warnings.simplefilter("ignore")
             fetched = fetch_california_housing(data_home=root, n_retries=1, delay=0.1)

@@ -1,4 +1,4 @@
-"""CIFAR-10: 50,000 + 10,000 colour images of 32 x 32 pixels in 10 classes.
+"""CIFAR-10: 50,000 + 10,000 color images of 32 x 32 pixels in 10 classes.
 
 It is looked for in the data folder (the setting ``data.dir``, else the environment variable
 FEDLEARN_DATA) as
@@ -8,8 +8,8 @@ FEDLEARN_DATA) as
 - ``cifar-10-batches-py``, there or in ``cifar10/``: pickles, hence read only by torchvision, which
   checks their MD5;
 
-and is else downloaded by torchvision, which checks the MD5 of the archive. Whatever the source,
-images are decoded once into the cache folder (180 MB); later runs need neither Pillow nor
+and is otherwise downloaded by torchvision, which checks the MD5 of the archive. From any of these
+sources, images are decoded once into the cache folder (180 MB); later runs need neither Pillow nor
 torchvision.
 
 Source: Krizhevsky 2009, "Learning multiple layers of features from tiny images".
@@ -35,9 +35,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.cache.trusted import cache_folder
-from fedlearn.data.base import Dataset, DataSpec, Examples
-from fedlearn.data.cache import Arrays, aside, cached
+from fedlearn.data.aside import aside
+from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.cache import cached
 from fedlearn.data.cache import load as load_entry
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import NETWORK_TIMEOUT, check_download, data_folder, identity, one_line, socket_timeout
 from fedlearn.words.errors import DataNotFound, UsageError
 
@@ -45,7 +48,7 @@ log = logging.getLogger(__name__)
 
 NUM_CLASSES = 10
 SIDE = 32  # pixels
-MEAN = (0.4914, 0.4822, 0.4465)  # of the original training images; the values everybody uses
+MEAN = (0.4914, 0.4822, 0.4465)  # of the original training images; the usual values
 STD = (0.2470, 0.2435, 0.2616)
 SPEC = DataSpec("cifar10", (SIDE, SIDE, 3), "uint8", classes=NUM_CLASSES, mean=MEAN, std=STD)
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
@@ -60,7 +63,7 @@ TO_GET_IT = (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where CIFAR-10 was found."""
+    """A place where CIFAR-10 was found."""
 
     key: str  # paths, sizes and times of files, or the archive's MD5: known before reading
     read: Callable[[], Arrays]  # decodes both splits
@@ -77,9 +80,9 @@ def load(data_dir: str) -> Dataset:
     Raises
     ------
     DataNotFound
-        Where there is no CIFAR-10 and none can be downloaded.
+        If CIFAR-10 is not there, and cannot be downloaded.
     UsageError
-        Where there is one, but it cannot be read.
+        If CIFAR-10 is there, but cannot be read.
     """
     folder, looked_at = data_folder(data_dir, wanted=f"cifar10/train.parquet and {BATCHES} are")
     source = _find(folder) if folder else None
@@ -202,7 +205,7 @@ def _read_batches(root: Path) -> dict[str, NDArray[Any]]:
     arrays = {}
     for split in ("train", "test"):
         try:
-            with warnings.catch_warnings():  # the pickles are of NumPy 1 and say so
+            with warnings.catch_warnings():  # the pickles are of NumPy 1, which NumPy 2 warns of
                 warnings.simplefilter("ignore")
                 part = CIFAR10(str(root), train=split == "train", download=False)
         except RuntimeError as error:
@@ -228,7 +231,7 @@ def _downloadable(looked_at: str) -> Source:
 
 
 def _download(looked_at: str) -> Arrays:
-    """Return both splits; the archive is deleted again, since the cache keeps what it held."""
+    """Return both splits; the archive is deleted, since the cache keeps its images."""
     from torchvision.datasets import CIFAR10  # type: ignore[import-untyped, unused-ignore]
 
     log.info("dataset=cifar10 downloading=%s", URL)

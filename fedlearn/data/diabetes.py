@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.data.base import TableDataset, TableSchema
-from fedlearn.data.tables import Columns, table_dataset
+from fedlearn.data.base import TableSchema
+from fedlearn.data.column_files import Columns
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.tables import table_dataset
 
 SCHEMA = TableSchema(
     target="progression",
@@ -31,8 +33,8 @@ SCHEMA = TableSchema(
 )
 
 
-def load(data_dir: str = "") -> TableDataset:
-    """Return the patients; `data_dir` is not needed and only there because every data set has it."""
+def load(data_dir: str = "") -> Dataset:
+    """Return the patients; `data_dir` is not used, and is there because every data set has it."""
     return table_dataset("diabetes", SCHEMA, "scikit-learn diabetes, not scaled", _read, is_published=True)
 
 

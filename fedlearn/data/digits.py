@@ -1,9 +1,9 @@
 """The 1,797 handwritten digits, 8 x 8 grey pixels, that scikit-learn brings along: no network.
 
 Images are scaled to 32 x 32 pixels and three equal channels, so that every model for CIFAR-10 takes
-them. There is no official split: the test split here is every fifth example of each class, in
+the images. There is no official split: the test split here is every fifth example of each class, in
 scikit-learn's order (355 examples; 1,442 are for training). The same writers are in both splits,
-which makes the task easy: it is for tests and first runs.
+which makes the task easy: the data set is for tests and first runs.
 
 Source: Alpaydin and Kaynak 1998, "Optical recognition of handwritten digits", UCI (its test part).
 """
@@ -13,8 +13,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import Dataset, Examples
-from fedlearn.data.cache import Arrays, cached
+from fedlearn.data.base import Examples
+from fedlearn.data.cache import cached
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.entries import Arrays
 
 SIDE = 32  # pixels
 TEST_EVERY = 5
@@ -23,7 +25,7 @@ STD = (0.3237, 0.3237, 0.3237)
 
 
 def load(data_dir: str = "") -> Dataset:
-    """Return the digits; `data_dir` is not needed and only there because every data set has it."""
+    """Return the digits; `data_dir` is not used, and is there because every data set has it."""
     entry = cached("digits", "scikit-learn digits, bilinear, every 5th of a class for test", _make)
     return Dataset(
         name="digits",

@@ -1,7 +1,8 @@
-"""Which part or node a record is drawn for, by a keyed hash of what it holds: one record more moves no other.
+"""The part or node of each record, drawn by a keyed hash of its own bytes: one record more moves no other record.
 
-A permutation of n, a rank or a quota depends on all records: with one row more, thousands of others would be trained
-on, and no epsilon would bound what that tells. Equal records are drawn alike, so shares are what chance makes of them.
+A permutation of n, a rank or a quota depends on all records: with one row more, thousands of other rows would be
+trained on, and no epsilon would bound what that reveals. Equal records are drawn alike, so shares are even only by
+chance.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _nothing_held_out = ContextVar("nothing held out", default=False)
 
 
 def drawn(examples: Examples, *, seed: int, purpose: str) -> NDArray[np.float64]:
-    """Return a number from 0 to below 1 for each example, shape (n,), that depends on seed, purpose and it alone.
+    """Return for each example a number in [0, 1) that depends on the example, seed and purpose alone; shape (n,).
 
     >>> two = Examples(np.array([[1.0, -0.0], [1.0, 0.0]]), np.array([3, 3]))
     >>> one, other = drawn(two, seed=1, purpose="part")
@@ -43,7 +44,7 @@ def drawn(examples: Examples, *, seed: int, purpose: str) -> NDArray[np.float64]
 
 
 def _canonical(values: NDArray[Any]) -> NDArray[Any]:
-    """Return values as rows in one order of bytes, where 0 is -0 and there is one NaN."""
+    """Return values as rows in one order of bytes, in which -0 is 0 and there is one NaN."""
     if values.dtype.kind == "f":
         values = np.where(np.isnan(values), np.nan, values + 0.0).astype(values.dtype)
     rows = np.ascontiguousarray(values.reshape(len(values), -1))
@@ -52,7 +53,7 @@ def _canonical(values: NDArray[Any]) -> NDArray[Any]:
 
 @contextmanager
 def nothing_held_out() -> Iterator[None]:
-    """Let loaders keep no row for testing, as long as the block lasts: of a table, all rows are training rows."""
+    """Let loaders hold out no row for testing, as long as the block lasts: all rows of a table are training rows."""
     before = _nothing_held_out.set(True)
     try:
         yield
@@ -61,5 +62,5 @@ def nothing_held_out() -> Iterator[None]:
 
 
 def share_held_out(share: float) -> float:
-    """Return the share of rows that is held out for testing: what is asked for, or nothing; see `nothing_held_out`."""
+    """Return the share of rows that is held out for testing: `share`, or 0 within `nothing_held_out`."""
     return 0.0 if _nothing_held_out.get() else share

@@ -1,4 +1,4 @@
-"""Nodes of equal sizes whose labels are skewed: each draws its examples by class shares of its own.
+"""Partitions of equal sizes with skewed labels: each node draws its examples by class shares of its own.
 
 flwr-datasets' `InnerDirichletPartitioner` does the same, in time that grows with the square of the number of nodes.
 """
@@ -12,24 +12,29 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fedlearn.config.schema import Positive
-from fedlearn.data.base import AnyDataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.words.errors import SettingError
 
 Size = Annotated[int, Field(ge=0)]
 
 
 def equal_dirichlet(
-    dataset: AnyDataset, clients: int, seed: int, *, alpha: Positive = 0.1, size: Size = 0
+    dataset: Dataset, clients: int, seed: int, *, alpha: Positive = 0.1, size: Size = 0
 ) -> NDArray[np.int64]:
-    """Return the node of each training example, -1 where it is left over.
+    """Return the node of each training example; -1 for an example that is left over.
 
     Parameters
     ----------
     alpha
-        Each node's shares of the classes are drawn from Dirichlet(alpha, ..., alpha). A class that has run out is
-        drawn no more; a node that wants no other takes what is left.
+        Each node's shares of the classes are drawn from Dirichlet(alpha, ..., alpha). A class without examples left is
+        drawn no more; a node whose shares name no other class draws from all examples that are left.
     size
-        Examples of each node; 0 takes as many as there are for each.
+        Number of examples of each node; 0 takes as many as there are for each.
+
+    Raises
+    ------
+    SettingError
+        If an example has several labels, or there are too few examples for `size`.
 
     References
     ----------
@@ -38,7 +43,7 @@ def equal_dirichlet(
     """
     labels = dataset.train.labels
     if dataset.train.targets.ndim > 1:
-        allowed = f"it skews labels, and {dataset.name!r} has several an example: take iid or natural"
+        allowed = f"it skews labels, and an example of {dataset.name!r} has several: take iid or natural"
         raise SettingError("data.partition", "equal-dirichlet", allowed)
     most = len(labels) // clients
     if size > most:
@@ -50,7 +55,7 @@ def equal_dirichlet(
     left = np.array([len(each) for each in rows])
     shares = rng.dirichlet(np.full(len(rows), alpha), clients)
     nodes = np.full(len(labels), -1)
-    for node in rng.permutation(clients):  # what has run out has not run out for the last nodes only
+    for node in rng.permutation(clients):  # in random order: a class runs out for random nodes
         wanted = size or most
         while wanted:
             chances = np.where(left > 0, shares[node], 0.0)

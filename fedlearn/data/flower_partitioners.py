@@ -1,9 +1,9 @@
 """flwr-datasets' partitioners on a column of labels; imported only for a table not in the cache.
 
 A `Partitioner` insists on a real `datasets.Dataset`, sorts it, and selects rows from it for each
-partition. `select` of the real one makes a new Arrow table and hashes its history: 1 ms and more
-for each of 10,000 partitions, though all we want is which rows were selected. `LabelColumn` is a
-real `Dataset` whose `sort` and `select` do only that much. The partitioners themselves are used as
+partition. Its own `select` makes a new Arrow table and hashes its history: 1 ms and more for each
+of 10,000 partitions, though we want to know only which rows were selected. `LabelColumn` is a real
+`Dataset` whose `sort` and `select` return just these rows. The partitioners themselves are used as
 they are, through their public methods.
 """
 
@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
+import datasets  # type: ignore[import-untyped, unused-ignore]
 import numpy as np
-from datasets import Dataset  # type: ignore[import-untyped, unused-ignore]
 from datasets.table import InMemoryTable  # type: ignore[import-untyped, unused-ignore]
 from flwr_datasets.partitioner import (  # type: ignore[import-untyped, unused-ignore]
     DirichletPartitioner,
@@ -28,7 +28,7 @@ from flwr_datasets.partitioner import (  # type: ignore[import-untyped, unused-i
 from numpy.typing import NDArray
 
 from fedlearn.config.schema import DataSettings
-from fedlearn.data.base import AnyDataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import load_plugin
 
@@ -36,10 +36,10 @@ COLUMN = "label"
 
 
 class Impossible(Exception):
-    """The partitioner cannot make such partitions; the text is its own."""
+    """Error of a partitioner that cannot make the partitions, with the partitioner's own text."""
 
 
-class LabelColumn(Dataset):  # type: ignore[misc, unused-ignore]
+class LabelColumn(datasets.Dataset):  # type: ignore[misc, unused-ignore]
     """Labels, and the row of the training set that each belongs to.
 
     Parameters
@@ -56,11 +56,11 @@ class LabelColumn(Dataset):  # type: ignore[misc, unused-ignore]
         self._rows = rows
 
     def __getitem__(self, key: Any) -> Any:
-        """Return the labels as an array: the real column would hand them out one by one."""
+        """Return the labels as an array: the real column would yield them one by one."""
         return self._labels if key == COLUMN else super().__getitem__(key)
 
     def sort(self, *_: Any, **__: Any) -> LabelColumn:
-        """Return the examples in the order of their labels, equal ones in the order they had."""
+        """Return the examples in the order of their labels; examples of one label keep their order."""
         order = np.argsort(self._labels, kind="stable")
         return LabelColumn(self._labels[order], self._rows[order])
 
@@ -84,25 +84,25 @@ def partitions(
     Parameters
     ----------
     labels
-        Of the training examples, shape (n,).
+        Labels of the training examples, shape (n,).
     order
         A permutation of the rows: the order in which the partitioner sees the examples.
     settings
-        The scheme and its parameter.
+        The settings with the scheme and its parameter.
     num_partitions
         From 1 to n.
     seed
-        Of the partitioner.
+        Seed of the partitioner.
 
     Raises
     ------
     Impossible
-        Where the partitioner refuses.
+        If the partitioner refuses.
     """
     partitioner = _partitioner(settings, num_partitions, seed)
     partitioner.dataset = LabelColumn(labels[order], order)
     try:
-        with warnings.catch_warnings():  # on classes nobody has: logged as unused examples
+        with warnings.catch_warnings():  # about classes that no node has: these are logged as unused examples
             warnings.simplefilter("ignore")
             return [partitioner.load_partition(i) for i in range(num_partitions)]
     except ValueError as error:
@@ -139,12 +139,12 @@ TABLE = "distribution_array"  # an option that is an array
 
 
 def as_partitioner(build: Any, options: dict[str, Any], *, num_partitions: int, seed: int) -> Partitioner | None:
-    """Return a partitioner of flwr-datasets with a user's options; None where `build` is none, but a function.
+    """Return a partitioner of flwr-datasets with a user's options; None if `build` is a function instead.
 
     Raises
     ------
     Impossible
-        Where it refuses, or spreads columns instead of examples.
+        If the partitioner refuses, or spreads columns instead of examples.
     """
     if isinstance(build, Partitioner):
         return build
@@ -166,14 +166,14 @@ def as_partitioner(build: Any, options: dict[str, Any], *, num_partitions: int, 
 
 
 def parts_of(
-    partitioner: Partitioner, dataset: AnyDataset, order: NDArray[np.int32], num_partitions: int
+    partitioner: Partitioner, dataset: Dataset, order: NDArray[np.int32], num_partitions: int
 ) -> list[NDArray[np.int32]]:
-    """Return the rows of each partition; the partitioner sees a table of label, target and group, in this order.
+    """Return the rows of each partition; the partitioner sees a table of row, label, target and group.
 
     Raises
     ------
     Impossible
-        Where it refuses, or makes fewer partitions.
+        If the partitioner refuses, or makes fewer partitions.
     """
     train = dataset.train
     columns = {"row": order, COLUMN: train.labels[order]}
@@ -182,7 +182,7 @@ def parts_of(
     if train.groups is not None:
         columns["group"] = train.groups[order]
     with _refusals():
-        partitioner.dataset = Dataset.from_dict(columns)
+        partitioner.dataset = datasets.Dataset.from_dict(columns)
         if (made := partitioner.num_partitions) < num_partitions:
             raise ValueError(f"it makes {made} partitions, and clients = {num_partitions}")
         return [np.asarray(partitioner.load_partition(i)["row"], np.int32) for i in range(num_partitions)]
@@ -190,11 +190,11 @@ def parts_of(
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """Turn what a partitioner raises into one line."""
+    """Turn an exception of a partitioner into one line."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
-    except Exception as error:  # they raise whatever a wrong option leads to, as KeyError for a column
+    except Exception as error:  # a wrong option may raise anything, as KeyError for a column
         text = " ".join(str(error).split())
         raise Impossible(f"{type(error).__name__}: {text}" if not isinstance(error, ValueError) else text) from error

@@ -1,4 +1,4 @@
-"""The user's folder of data sets, what tells one version of a file from another, and whether to download."""
+"""The user's folder of data sets, the identity of its files, and whether downloads are allowed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,23 @@ from fedlearn.words.errors import SettingError
 
 NETWORK_TIMEOUT = 20.0  # seconds without an answer
 
-_offline = ContextVar("offline", default=False)  # of this thread or task alone: others may download meanwhile
+_offline = ContextVar("offline", default=False)  # of this thread or task alone: other threads may download meanwhile
 
 
 def data_folder(data_dir: str, *, wanted: str) -> tuple[Path | None, str]:
-    """Return the data folder, or None; and in words that `wanted` is not in it.
+    """Return the data folder, or None; and a text for an error, which says that `wanted` is not in the folder.
 
     Parameters
     ----------
     data_dir
         The setting ``data.dir``; empty means the environment variable FEDLEARN_DATA.
+    wanted
+        Subject and verb of that text, as ``"adult.parquet is"``.
+
+    Raises
+    ------
+    SettingError
+        If `data_dir` is no folder.
     """
     named = data_dir or os.environ.get("FEDLEARN_DATA", "")
     if not named:
@@ -37,14 +44,14 @@ def data_folder(data_dir: str, *, wanted: str) -> tuple[Path | None, str]:
 
 
 def identity(*paths: Path) -> str:
-    """Return what changes when a regular file is replaced: its real path, size and time of change."""
+    """Return a text that changes when a regular file is replaced: real paths, sizes and times of change."""
     found = [(path, size_of(path)) for path in paths]
     return "\n".join(f"{path.resolve()} {stat.st_size} {stat.st_mtime_ns}" for path, stat in found)
 
 
 @contextmanager
 def no_downloads() -> Iterator[None]:
-    """Let `check_download` refuse, as long as the block lasts."""
+    """Let `check_download` refuse downloads, as long as the block lasts."""
     before = _offline.set(True)
     try:
         yield
@@ -53,7 +60,7 @@ def no_downloads() -> Iterator[None]:
 
 
 def check_download() -> None:
-    """Raise OSError, as a missing network would, where data are only to be read; loaders ask before they download."""
+    """Raise OSError, as a missing network would, within `no_downloads`; loaders call it before they download."""
     if _offline.get():
         raise OSError("not tried: only a run may download")
 
@@ -70,5 +77,5 @@ def socket_timeout(seconds: float) -> Iterator[None]:
 
 
 def one_line(error: Exception) -> str:
-    """Return what an error says, in one line."""
+    """Return the text of an error in one line; the name of its class if it has no text."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Who has which examples, as a user says it: a file, or a function."""
+"""Which node has which examples, as groups in the data, a file or a function say."""
 
 from __future__ import annotations
 
@@ -11,18 +11,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.partitions import Rows
 from fedlearn.data.reading import one_line_of, text_of
 from fedlearn.words.errors import SettingError, UsageError
 
 SUFFIXES = (".csv", ".json")
-NOBODY = -1
+NO_NODE = -1
 MOST_BYTES = 1 << 28  # of a file
 
-Rows = NDArray[np.int32]
+
+def is_map(name: str) -> bool:
+    """Return whether a partition is the path of a file that says which node has which examples."""
+    return name.endswith(SUFFIXES)
+
+
+def groups_of(dataset: Dataset, num_partitions: int) -> NDArray[np.int64]:
+    """Return the group of each training example, which is the node that has it.
+
+    Raises
+    ------
+    SettingError
+        If the data set has no groups, or fewer than `num_partitions`.
+    """
+    groups = dataset.train.groups
+    if groups is None:
+        raise SettingError(
+            "data.partition", "natural", f"{dataset.name!r} has no groups: take another partition, or data with groups"
+        )
+    if num_partitions > dataset.spec.groups:
+        allowed = f"at most {dataset.spec.groups}, the number of groups of {dataset.name!r}"
+        raise SettingError("clients", num_partitions, allowed)
+    return groups
 
 
 def node_of_each(file: Path, examples: int) -> NDArray[np.int64]:
-    """Return the node of each training example that a file says; -1 where it says nothing.
+    """Return the node of each training example that a file names; -1 for an example that the file does not name.
 
     A .csv file has the columns ``example`` (its row in the training set, from 0) and ``node`` (from 0), or ``node``
     alone, one line for each example. A .json file is a list of nodes, one for each example, or an object of node and
@@ -38,20 +62,20 @@ def node_of_each(file: Path, examples: int) -> NDArray[np.int64]:
     with one_line_of(file):
         text = text_of(file, most=MOST_BYTES)
         pairs = _from_csv(file, text) if file.suffix == ".csv" else _from_json(file, json.loads(text))
-    nodes = np.full(examples, NOBODY, np.int64)
+    nodes = np.full(examples, NO_NODE, np.int64)
     for place, example, node in pairs:
         if not (_is_count(example) and example < examples):
             raise UsageError(f"{file}, {place}: example {example!r}: it must be an integer from 0 to {examples - 1}")
         if not _is_count(node):
             raise UsageError(f"{file}, {place}: node {node!r}: it must be an integer from 0")
-        if nodes[example] not in (NOBODY, node):
-            raise UsageError(f"{file}, {place}: example {example} is with node {nodes[example]} already")
+        if nodes[example] not in (NO_NODE, node):
+            raise UsageError(f"{file}, {place}: example {example} has node {nodes[example]} already")
         nodes[example] = node
     return nodes
 
 
 Triples = list[tuple[str, Any, Any]]
-"""Where it stands, example, node."""
+"""Place in the file, example, node."""
 
 
 def _from_csv(file: Path, text: str) -> Triples:
@@ -85,56 +109,56 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
 
 
-def rows_of_each(said: object, *, name: str, nodes: int, examples: int) -> list[Rows]:
-    """Return the rows of each node that a function has said.
+def rows_of_each(returned: object, *, name: str, nodes: int, examples: int) -> list[Rows]:
+    """Return the rows of each node, as a function from outside has returned them.
 
     Parameters
     ----------
-    said
-        An array of integers, the node of each training example, -1 for nobody; or the rows of each node.
+    returned
+        An array of integers, the node of each training example, -1 for no node; or the rows of each node.
     name
-        Of the function, for messages.
+        Name of the function, for messages.
 
     Raises
     ------
     SettingError
-        Where that is no partition of the training examples over the nodes.
+        If what was returned is no partition of the training examples over the nodes.
     """
 
     def wrong(text: str) -> SettingError:
         return SettingError("data.partition", name, text)
 
-    each = np.asarray(said) if isinstance(said, np.ndarray) or _are_integers(said) else None
+    each = np.asarray(returned) if isinstance(returned, np.ndarray) or _are_integers(returned) else None
     if each is not None:
         if each.shape != (examples,) or each.dtype.kind not in "iu":
             raise wrong(
                 f"it must give the node of each of the {examples} examples, and gave {each.dtype} of {each.shape}"
             )
-        if len(outside := each[(each < NOBODY) | (each >= nodes)]):
-            raise wrong(f"it gave node {outside[0]}: with clients = {nodes} nodes are 0 to {nodes - 1}, -1 is nobody")
+        if len(outside := each[(each < NO_NODE) | (each >= nodes)]):
+            raise wrong(f"it gave node {outside[0]}: with clients = {nodes} nodes are 0 to {nodes - 1}, -1 is no node")
         return by_node(each, np.arange(examples, dtype=np.int32), nodes)
-    if not isinstance(said, Sequence) or len(said) != nodes:
+    if not isinstance(returned, Sequence) or len(returned) != nodes:
         raise wrong(f"it must give the node of each example, or the rows of each of the {nodes} nodes")
-    parts = [np.asarray(rows, np.int64).reshape(-1) for rows in said]
+    parts = [np.asarray(rows, np.int64).reshape(-1) for rows in returned]
     whole = np.concatenate(parts)
     if len(outside := whole[(whole < 0) | (whole >= examples)]):
-        raise wrong(f"it gave example {outside[0]}: they are 0 to {examples - 1}")
+        raise wrong(f"it gave example {outside[0]}: examples are 0 to {examples - 1}")
     counts = np.bincount(whole, minlength=examples)
     if counts.max(initial=0) > 1:
         raise wrong(f"it gave example {int(counts.argmax())} to two nodes, or twice to one")
     return [part.astype(np.int32) for part in parts]
 
 
-def _are_integers(said: object) -> bool:
-    return isinstance(said, list | tuple) and all(isinstance(each, int | np.integer) for each in said)
+def _are_integers(given: object) -> bool:
+    return isinstance(given, list | tuple) and all(isinstance(each, int | np.integer) for each in given)
 
 
 def by_node(nodes: NDArray[np.integer[Any]], order: Rows, num_partitions: int) -> list[Rows]:
-    """Return the rows of each node, in the order in which they stand in `order`; -1 is nobody.
+    """Return the rows of each node, in the order in which they stand in `order`; -1 is no node.
 
     >>> by_node(np.array([1, 0, -1, 1]), np.array([3, 2, 1, 0], np.int32), 2)
     [array([1], dtype=int32), array([3, 0], dtype=int32)]
     """
     sorted_rows = order[np.argsort(nodes[order], kind="stable")]
-    ends = np.cumsum(np.bincount(nodes + 1, minlength=num_partitions + 1))  # the first are nobody's
+    ends = np.cumsum(np.bincount(nodes + 1, minlength=num_partitions + 1))  # the first are those of no node
     return np.split(sorted_rows, ends)[1 : num_partitions + 1]

@@ -1,8 +1,8 @@
-"""The one door to people's data: what a file is and how large it gets is looked at first, whatever fails is one line.
+"""Safe reading of users' files: the kind and the size of a file are checked first, and each failure is one line.
 
-A file of data is somebody's download, export or link. Links are followed, as data sets are often kept by them
-(git-annex, DVC, the Hugging Face cache); what they lead to must be a regular file. How much a file unpacks to is read
-from what it declares of itself, before anything is decoded.
+A file of data may be a download, an export or a link. Links are followed, as data sets are often kept by them
+(git-annex, DVC, the Hugging Face cache); the file that a link leads to must be regular. The number of bytes that a file
+unpacks to is read from its own declaration, before anything is decoded.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import BinaryIO, ParamSpec, TypeVar
 from fedlearn.plugging.tracebacks import place_of, told
 from fedlearn.words.errors import DataNotFound, FedlearnError, UsageError, printable
 
-MOST_OF_A_WORD = 1 << 24  # bytes of a file that says something about data: a schema, who has what
+MOST_OF_A_TEXT = 1 << 24  # bytes of a text about data: a schema, a partition
 UNPACKED = 1 << 30  # bytes that any file may unpack to
-TIMES = 50  # what a file that takes more on the disk may unpack to, in times of that
-LONGEST_REASON = 300  # letters of what a library says
+TIMES = 50  # beyond UNPACKED: bytes that a file may unpack to / bytes that it takes on the disk
+LONGEST_REASON = 300  # letters of a library's error
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,47 +29,48 @@ R = TypeVar("R")
 
 @contextmanager
 def one_line_of(place: object) -> Iterator[None]:
-    """Make one line with the place of whatever is raised inside; what we raise on purpose stays as it is.
+    """Turn an exception inside the block into one line with the place of the data; our own errors stay as they are.
 
     Raises
     ------
     UsageError
-        For any other exception: of a library, of the user's own data set, for want of memory.
+        For any exception of a library or of the user's own data set, or for want of memory.
     """
     try:
         yield
     except FedlearnError:
         raise
-    except Exception as error:  # libraries raise anything on data that are not what they expect
+    except Exception as error:  # libraries raise anything on data that they do not expect
         raise _refused(place, error) from error
 
 
 def _refused(place: object, error: Exception) -> UsageError:
-    own = ".py:" in place_of(error)  # of the user's own data set; libraries have places, too
-    text = told(error) if own else f"{type(error).__name__}: {error}"
+    is_users = ".py:" in place_of(error)  # the user's own data set; libraries have places, too
+    text = told(error) if is_users else f"{type(error).__name__}: {error}"
     reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(printable(text).split())
     return UsageError(f"{place} cannot be read: {reason[:LONGEST_REASON]}")
 
 
-def through_the_door(read: Callable[P, R]) -> Callable[P, R]:
-    """Make a reader of data raise one line that names what it was given, whatever goes wrong in it."""
+def one_line_errors(read: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a reader of data: each error is one line that names the reader's first argument."""
 
     @wraps(read)
-    def reading(*args: P.args, **said: P.kwargs) -> R:
+    def reading(*args: P.args, **options: P.kwargs) -> R:
         given = args[0] if args else None
-        with one_line_of(given if isinstance(given, str | Path) else f"{read.__name__}: {said.get('name', 'data')}"):
-            return read(*args, **said)
+        with one_line_of(given if isinstance(given, str | Path) else f"{read.__name__}: {options.get('name', 'data')}"):
+            return read(*args, **options)
 
     return reading
 
 
 def size_of(path: Path) -> os.stat_result:
-    """Return what is known of a regular file, links followed, without opening it.
+    """Return the status of a regular file, links followed, without opening it.
 
     Raises
     ------
     DataNotFound, UsageError
-        If it is not there; if it is a pipe, a device or a folder, or unpacks to far more than it takes on the disk.
+        If the file is not there; if it is a pipe, a device or a folder, or unpacks to far more than it takes on the
+        disk.
     """
     try:
         found = path.stat()
@@ -88,7 +89,7 @@ def _check_kind(path: Path, found: os.stat_result) -> None:
 
 
 def check_unpacked(path: Path, size: int) -> None:
-    """Refuse a file that unpacks to more than any may, unless it takes a fair part of that on the disk.
+    """Refuse a file that unpacks to more than `UNPACKED` bytes, and to more than `TIMES` its bytes on the disk.
 
     Raises
     ------
@@ -107,12 +108,12 @@ def check_unpacked(path: Path, size: int) -> None:
 
 
 def _stored(descriptor: int) -> int:
-    """Return the bytes that an open file takes on the disk: holes take none, and some systems count no blocks."""
+    """Return the number of bytes that an open file takes on the disk: holes take none; some systems count no blocks."""
     found = os.fstat(descriptor)
     if not found.st_blocks and found.st_size:
         try:
             os.lseek(descriptor, 0, os.SEEK_DATA)
-        except OSError:  # there is nothing but a hole
+        except OSError:  # the whole file is a hole
             return 0
         return found.st_size
     return min(found.st_size, found.st_blocks * 512)
@@ -120,19 +121,19 @@ def _stored(descriptor: int) -> int:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file, links followed; nothing is waited for, whatever it has become meanwhile."""
+    """Open a regular file, links followed; never wait, even if a pipe has taken its place meanwhile."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         _check_kind(path, os.fstat(file.fileno()))
         yield file
 
 
-def text_of(path: Path, *, most: int = MOST_OF_A_WORD) -> str:
-    """Return the text of a file that says something about data, of so many bytes at most.
+def text_of(path: Path, *, most: int = MOST_OF_A_TEXT) -> str:
+    """Return the text of a file of at most `most` bytes.
 
     Raises
     ------
     DataNotFound, UsageError
-        If it is not there; if it is no regular file, too large or no text; in one line.
+        If the file is not there; if it is no regular file, too large or no text; in one line.
     """
     with one_line_of(path), opened(path) as file:
         data = file.read(most + 1)

@@ -1,12 +1,13 @@
-"""A data set that is stored nowhere: its examples follow from a seed and a node, and are made when they are asked for.
+"""A data set that is not stored: its examples follow from a seed and a node, and are made when they are asked for.
 
-A million nodes cost no more than their number, so it shows how a run grows; what it says of accuracy is said of
-nobody's data. There is something to learn in each kind, alike on all nodes but for `alpha`:
+A million nodes cost no more memory than their number, so the data set shows how a run grows; its accuracy says nothing
+about real data. Each kind can be learned, and is alike on all nodes unless `alpha` is given:
 
-- images: each class has 4 x 4 fields of colour; an image is those of its class, in noise.
-- rows: each class has a centre, and a row lies around that of its class; without classes a number is learned, of a
-  weighted sum of the features.
-- tokens: each token is followed by one of four others, or, now and then, by any; what is learned is the next one.
+- images: each class has 4 x 4 fields of color; an image shows the fields of its class, with noise.
+- rows: each class has a center, and a row lies around the center of its class; without classes the target is a number,
+  by a weighted sum of the features.
+- tokens: each token is followed by one of four other tokens, or, now and then, by any token; the target is the next
+  token.
 """
 
 from __future__ import annotations
@@ -22,25 +23,26 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedlearn.data.base import AnyDataset, Dataset, Examples, Made, Rows, TableDataset, TableSchema
+from fedlearn.data.base import Examples, Rows, TableSchema
+from fedlearn.data.dataset import Dataset, Made
 from fedlearn.words.errors import SettingError
 from fedlearn.words.seeding import rng_for
 
 Kind = Literal["images", "rows", "tokens"]
 
 NODES = 1_000_000  # as many as `clients` may be
-TEST, TEST_EXAMPLES = -1, 1000  # in the place of a node: those that nobody trains on
+TEST, TEST_EXAMPLES = -1, 1000  # in place of a node: the test examples, on which no node trains
 SIZES = {"images": 32, "rows": 20, "tokens": 20}
 CLASSES = {"images": 10, "rows": 10, "tokens": 50}
-LARGEST_IMAGE = 64  # of the thousand for testing, which are made at once
-FIELDS = 4  # of an image, each way
-FOLLOWERS = (0.6, 0.2, 0.1, 0.1)  # how often each of the tokens that may come next does
-JUMPS = 0.2  # share of the tokens that follow from nothing, times `noise`
+LARGEST_IMAGE = 64  # pixels each way: the thousand test images are made at once
+FIELDS = 4  # fields of an image, each way
+FOLLOWERS = (0.6, 0.2, 0.1, 0.1)  # shares of the four tokens that may come next
+JUMPS = 0.2  # share of tokens that do not depend on the token before, at a noise of 1
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All that the examples depend on: the options of `load`."""
+    """The options of `load`, on which alone the examples depend."""
 
     kind: Kind
     per_node: int
@@ -61,24 +63,24 @@ def load(
     noise: Annotated[float, Field(ge=0, le=100)] = 1.0,
     alpha: Annotated[float, Field(ge=0.001, le=1e6)] | None = None,
     seed: Annotated[int, Field(ge=0)] = 0,
-) -> AnyDataset:
-    """Return the data set; `data_dir` is not needed and only there because every data set has it.
+) -> Dataset:
+    """Return the data set; `data_dir` is not used, and is there because every data set has it.
 
     Parameters
     ----------
     examples
-        Of each node, for training; 1,000 more, of all classes alike, are for testing.
+        Number of training examples of each node; 1,000 more, of all classes alike, are for testing.
     size
         Pixels of an image each way, features of a row, letters of a text; 0: 32, 20, 20.
     classes
-        How many, or how many tokens there are; by default 10, and 50 tokens. Rows with 0 have a number as target.
+        Number of classes, or of tokens; by default 10, and 50 tokens. Rows with 0 have a number as target.
     noise
-        How far examples of a class differ, at 1 clearly less than classes do.
+        How far examples of a class differ; at 1 clearly less than classes differ.
     alpha
-        Each node's shares of the classes, or of the tokens that follow from nothing, are drawn from Dirichlet(alpha):
-        small is skewed. None: all nodes are alike.
+        Each node's shares of the classes, or of the tokens that do not depend on the token before, are drawn from
+        Dirichlet(alpha): a small alpha is skewed. None: all nodes are alike.
     seed
-        Of the data, not of the run.
+        Seed of the data, not of the run.
     """
     classes = CLASSES[kind] if classes is None else classes
     if kind == "images" and size > LARGEST_IMAGE:
@@ -90,13 +92,13 @@ def load(
 
 
 @lru_cache(maxsize=2)
-def _dataset(recipe: Recipe) -> AnyDataset:
+def _dataset(recipe: Recipe) -> Dataset:
     train = Examples(_rows_of(recipe, "inputs"), _rows_of(recipe, "targets"))
     test = examples_of(recipe, TEST)
     made = Made(recipe.per_node, again=partial(_dataset, recipe))
     common: dict[str, Any] = {"train": train, "test": test, "fingerprint": _fingerprint(recipe), "made": made}
     if recipe.kind == "rows":
-        return TableDataset("synthetic", schema=_schema(recipe), **common)
+        return Dataset.of_table("synthetic", schema=_schema(recipe), **common)
     if recipe.kind == "tokens":
         common |= {"vocabulary": recipe.classes}
     scale = {"mean": (0.5,) * 3, "std": (0.25,) * 3} if recipe.kind == "images" else {"mean": (), "std": ()}
@@ -110,7 +112,7 @@ def _schema(recipe: Recipe) -> TableSchema:
 
 
 def _fingerprint(recipe: Recipe) -> str:
-    """Return the hash of the options, and of some examples: another NumPy may draw others."""
+    """Return the hash of the options and of some examples: another version of NumPy may draw other examples."""
     digest = blake2b(repr(recipe).encode(), digest_size=8)
     for node in (0, TEST):
         some = examples_of(recipe, node)
@@ -119,11 +121,11 @@ def _fingerprint(recipe: Recipe) -> str:
     return digest.hexdigest()
 
 
-# --- rows that are nowhere --------------------------------------------------------------------------------------------
+# --- rows that are not stored -----------------------------------------------------------------------------------------
 
 
 class MadeRows:
-    """What examples are asked for of an array: shape, kind of numbers, and some rows, which are made for that.
+    """Stands for an array of all rows: has its shape and kind of numbers, and makes the rows that are asked for.
 
     Row i is the ``i % per_node``-th of node ``i // per_node``.
     """
@@ -135,11 +137,11 @@ class MadeRows:
         self._recipe, self._name = recipe, name
 
     def __len__(self) -> int:
-        """Return how many rows there are."""
+        """Return the number of rows."""
         return self.shape[0]
 
     def __getitem__(self, rows: Rows) -> NDArray[Any]:
-        """Return these rows, an array of their own."""
+        """Return an array of these rows."""
         if isinstance(rows, slice):
             rows = np.arange(*rows.indices(len(self)))
         if len(rows) and (rows.min() < 0 or rows.max() >= len(self)):
@@ -152,7 +154,7 @@ class MadeRows:
         return found
 
     def __array__(self, *_: object, **__: object) -> NDArray[Any]:
-        """Refuse to be an array: all rows together may be more than any memory holds."""
+        """Raise TypeError: all rows together may be more than memory holds."""
         raise TypeError(f"{len(self)} rows are made when they are asked for: take some of them, as [rows]")
 
 
@@ -160,16 +162,16 @@ def _rows_of(recipe: Recipe, name: str) -> NDArray[Any]:
     return cast(NDArray[Any], MadeRows(recipe, name))
 
 
-@lru_cache(maxsize=4)  # a node's batches come one after the other, and inputs and targets are asked for apart
+@lru_cache(maxsize=4)  # inputs and targets of a node are asked for apart, and its batches in a row
 def examples_of(recipe: Recipe, node: int) -> Examples:
-    """Return the examples of a node: a function of its arguments."""
+    """Return the examples of a node; they depend on the arguments alone."""
     rng = rng_for(recipe.seed, purpose=f"synthetic/{recipe.kind}", node=node)
     count = TEST_EXAMPLES if node == TEST else recipe.per_node
     return _MAKERS[recipe.kind](recipe, rng, node, count)
 
 
 def _drawn(recipe: Recipe, rng: np.random.Generator, node: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return classes, or tokens: those of a node as often as its shares say, those for testing alike."""
+    """Return classes, or tokens: of a node by its shares; of the test examples equally many of each."""
     if node == TEST:
         return (rng.permutation(math.prod(shape)) % recipe.classes).reshape(shape)
     shares = rng.dirichlet(np.full(recipe.classes, recipe.alpha)) if recipe.alpha else None
@@ -203,7 +205,7 @@ def _rows(recipe: Recipe, rng: np.random.Generator, node: int, count: int) -> Ex
 def _tokens(recipe: Recipe, rng: np.random.Generator, node: int, count: int) -> Examples:
     common = rng_for(recipe.seed, purpose="synthetic/followers")
     after = np.stack([common.permutation(recipe.classes) for _ in FOLLOWERS])
-    texts = _drawn(recipe, rng, node, (count, recipe.size + 1))  # where they follow from nothing
+    texts = _drawn(recipe, rng, node, (count, recipe.size + 1))  # tokens that do not depend on the token before
     follows = rng.random(texts.shape) >= JUMPS * recipe.noise
     which = rng.choice(len(FOLLOWERS), texts.shape, p=FOLLOWERS)
     for place in range(1, recipe.size + 1):

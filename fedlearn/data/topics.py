@@ -1,11 +1,12 @@
-"""Python's own documentation as a task of next letters, by author: bundled with Python, no network.
+"""A task of next letters: Python's own documentation, by author; bundled with Python, no network.
 
-Each topic of ``pydoc_data.topics`` (what ``help("with")`` shows) is an author. What a shorter topic has said already is
-left out, so that no node is tested on what another trains on; long topics are cut into parts of 5,000 letters, an
-author each, and what is shorter than 400 is dropped: some 120 authors, of 5 to 61 texts of 80 letters. The last fifth
-of an author's texts is for testing. Letters are printable ASCII and the line break; any other is token 0.
+Each topic of ``pydoc_data.topics`` (the text of ``help("with")``) is an author. A paragraph that a shorter topic has,
+too, is left out, so that no node is tested on a text that another node trains on. Long topics are cut into parts of
+5,000 letters, an author each, and parts of fewer than 400 letters are dropped: some 120 authors, of 5 to 61 texts of 80
+letters, are left. The last fifth of an author's texts is for testing. Letters are printable ASCII and the line break;
+any other letter is token 0.
 
-The text is that of the running Python, so its versions give different examples, which the fingerprint tells apart.
+The text is that of the running Python: another version of Python gives other examples, and another fingerprint.
 
 Source of the task: McMahan et al. 2017 (arXiv:1602.05629), section 3, with Shakespeare's roles as authors.
 """
@@ -18,8 +19,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import Dataset, Examples
-from fedlearn.data.cache import Arrays
+from fedlearn.data.base import Examples
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.entries import Arrays
 from fedlearn.data.stored import dataset_at, with_facts
 
 LENGTH = 80  # letters of one example, as in the paper
@@ -30,7 +32,7 @@ LETTERS = ("\ufffd", "\n", *map(chr, range(32, 127)))
 
 
 def load(data_dir: str = "") -> Dataset:
-    """Return the texts; `data_dir` is not needed and only there because every data set has it."""
+    """Return the texts; `data_dir` is not used, and is there because every data set has it."""
     from pydoc_data.topics import topics
 
     key = f"pydoc topics {LENGTH=} {PART=} {LEAST=} {TEST_EVERY=} {sorted(topics.items())}"
@@ -52,12 +54,12 @@ def _arrays(topics: dict[str, str]) -> Arrays:
 
 def _authors(topics: dict[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each author."""
-    said: set[str] = set()
+    seen: set[str] = set()  # paragraphs of shorter topics
     own: dict[str, str] = {}
     for name in sorted(topics, key=lambda topic: (len(topics[topic]), topic)):
         paragraphs = {" ".join(each.split()): each for each in re.split(r"\n\s*\n", topics[name])}
-        own[name] = "\n\n".join(text for words, text in paragraphs.items() if words not in said)
-        said |= paragraphs.keys()
+        own[name] = "\n\n".join(text for words, text in paragraphs.items() if words not in seen)
+        seen |= paragraphs.keys()
     for name, text in sorted(own.items()):
         parts = max(1, round(len(text) / PART + 0.49))
         size = -(-len(text) // parts)
@@ -68,7 +70,7 @@ def _authors(topics: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _windows(text: str) -> NDArray[np.int32]:
-    """Return the tokens of a text in windows of one letter more than an example has, shape (windows, LENGTH + 1)."""
+    """Return the tokens of a text in windows, each one letter longer than an example; shape (windows, LENGTH + 1)."""
     token = {letter: number for number, letter in enumerate(LETTERS)}
     tokens = np.array([token.get(letter, 0) for letter in text], np.int32)
     starts = np.arange(0, len(tokens) - LENGTH, LENGTH)

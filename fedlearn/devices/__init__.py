@@ -1,4 +1,4 @@
-"""Devices: how fast a node computes and sends, when it can be reached, how often it is lost. Nothing here trains."""
+"""Devices: how fast a node computes and sends, when it can be reached, how often its training is lost."""
 
 from __future__ import annotations
 

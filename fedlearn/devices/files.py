@@ -1,4 +1,4 @@
-"""Fleets out of a user's file: CSV, Parquet or TOML, never a pickle."""
+"""Fleets from a user's file: CSV, Parquet or TOML, never a pickle."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ SUFFIXES = (".csv", ".parquet", ".toml")
 LARGEST = 1 << 30  # bytes
 NAMES = (*RANGES, "group", "share")
 FEDSCALE = ("computation", "communication")  # milliseconds of inference an example; kbit/s both ways
-BACKWARD = 3.0  # times an inference is a step of training, as FedScale counts it
+BACKWARD = 3.0  # a step of training takes as long as three inferences, as FedScale counts
 
 Columns = Mapping[str, Sequence[Any]]
 
 
 def is_file(name: str) -> bool:
-    """Return whether a name is that of a file of devices."""
+    """Return whether a name is the name of a file of devices."""
     return name.endswith(SUFFIXES)
 
 
 def fleet_from(path: Path, *, clients: int, seed: int) -> Fleet:
     """Return the devices that a file describes.
 
-    Its columns are those of `Fleet`, of which only ``seconds_per_example`` is needed, and ``group``, a name. Row i is
-    the device of node i; with a column ``share`` the rows are kinds of devices instead, and each node is of one, drawn
-    with that probability. FedScale's columns ``computation`` and ``communication`` are read as well. In TOML the rows
-    are tables ``[[device]]``.
+    The file's columns are those of `Fleet`, of which only ``seconds_per_example`` is needed, and ``group``, a name. Row
+    i is the device of node i. With a column ``share`` the rows are kinds of devices instead, and each node's kind is
+    drawn with that probability. FedScale's columns ``computation`` and ``communication`` are read as well. In TOML the
+    rows are tables ``[[device]]``.
 
     Raises
     ------
     ValueError, OSError
-        In one line, where it cannot be read or holds what no device can be.
+        In one line, where the file cannot be read or has a number that no device can have.
     """
     columns = _known(_columns(path))
     rows = len(columns["seconds_per_example"])
@@ -90,7 +90,7 @@ def _toml_columns(path: Path) -> dict[str, Sequence[Any]]:
 
 
 def _known(columns: dict[str, Sequence[Any]]) -> Columns:
-    """Return the columns by our names; refuse others."""
+    """Return the columns by their names in `Fleet`; raise ValueError for other columns."""
     for name in columns:
         if name not in (*NAMES, *FEDSCALE):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The devices of a run: a row of numbers for each node, and what follows from them at any time."""
+"""The devices of a run: a row of numbers for each node, and the times and chances that follow from them."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ ABOVE_ZERO = ("down", "up")
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """The devices of all nodes, arrays of shape (nodes,). Each answer is a function of seed, node and time.
+    """The devices of all nodes, arrays of shape (nodes,). Each method is a function of seed, node and time.
 
     Parameters
     ----------
     seed
-        The run's.
+        The run's seed.
     seconds_per_example
-        Seconds that training takes for an example, each time that it is looked at; from 0.
+        Seconds of training for an example, each time that the example is looked at; from 0.
     down, up
         Bytes a second, above 0.
     startup
         Seconds before each training, from 0.
     dropout
-        Probability that a training ends in nothing, 0 to 1.
+        Probability that a training is lost and no report comes, 0 to 1.
     available
-        Share of the time in which the node can be reached, 0 to 1, in the mean over a day.
+        Share of the time in which the node can be reached, mean over a day, 0 to 1.
     swing
-        How far that goes up at night and down at noon, 0 to 1: at time t of the day it is
+        How far that share goes up at night and down at noon, 0 to 1: at time t of the day the share is
         available * (1 + swing * cos(2 pi (t - 2 h) / 24 h)), and 1 at most.
     group
-        Which of `groups` each node belongs to.
+        Index in `groups` of each node's kind of device.
     groups
         Names of the kinds of devices.
     begins_at
@@ -74,7 +74,7 @@ class Fleet:
     begins_at: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse what no device can be."""
+        """Raise ValueError for numbers that no device can have."""
         for name, (low, high) in RANGES.items():
             column = getattr(self, name)
             if column.shape != self.group.shape:
@@ -120,26 +120,26 @@ class Fleet:
         return len(self.group)
 
     def until_trained(self, node: int, *, examples: float, bytes_down: int) -> float:
-        """Return the seconds from a message of so many bytes until its node has trained on so many examples."""
+        """Return the seconds from a message of `bytes_down` bytes until its node has trained on `examples` examples."""
         return float(self.startup[node] + self.download(node, bytes_down) + examples * self.seconds_per_example[node])
 
     def upload(self, node: int, size: int) -> float:
-        """Return the seconds that a reply of `size` bytes takes."""
+        """Return the seconds that the upload of a reply of `size` bytes takes."""
         return float(size / self.up[node])
 
     def download(self, node: int, size: int) -> float:
-        """Return the seconds that a message of `size` bytes takes."""
+        """Return the seconds that the download of a message of `size` bytes takes."""
         return float(size / self.down[node])
 
     def is_lost(self, node: int, at: At) -> bool:
-        """Return whether a training ends in nothing: of each round and attempt anew, whatever the time is by then."""
+        """Return whether a training is lost: drawn anew for each round and attempt, and independent of the time."""
         if not self.dropout[node]:
             return False
         drawn = seed_for(self.seed, purpose="devices/lost", node=node, **at._asdict()) / SEEDS
         return bool(drawn < self.dropout[node])
 
     def reachable(self, now: float) -> NDArray[np.bool_]:
-        """Return which nodes can be reached at a time, in seconds since the run began: drawn anew for each hour."""
+        """Return which nodes can be reached at a time, in seconds since the run began; drawn anew for each hour."""
         if self.is_always_reachable:
             return np.ones(len(self), bool)
         slot = int(now // SLOT)
@@ -159,7 +159,7 @@ class Fleet:
         return self.groups[int(self.group[node])]
 
     def described(self) -> dict[str, Any]:
-        """Return how many nodes each kind has, and the medians of their numbers: what every result says."""
+        """Return how many nodes each kind of device has, and the medians of their numbers, for the results."""
         found = {}
         for place, name in enumerate(self.groups):
             members = self.group == place

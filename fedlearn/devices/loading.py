@@ -1,4 +1,4 @@
-"""Name -> fleet: the table of devices, a user's file, or code from outside."""
+"""From a name to a fleet: by the table of devices, a user's file, or code from outside."""
 
 from __future__ import annotations
 
@@ -32,33 +32,39 @@ def load_devices(settings: DeviceSettings, *, clients: int, seed: int, examples:
     Parameters
     ----------
     examples
-        How many each node trains on, shape (clients,).
+        How many examples each node trains on, shape (clients,).
 
     Raises
     ------
     SettingError
-        In one line, where there are no such devices, or they cannot be what they are said to be.
+        In one line, where there are no such devices, or their numbers are impossible.
     """
     name = settings.name
     if is_file(name):
         if settings.options:
-            raise SettingError("devices.options", settings.options, "a file of devices has none: write them into it")
+            raise SettingError(
+                "devices.options",
+                settings.options,
+                "a file of devices takes no options: write the numbers into the file",
+            )
         return _from_file(name, clients=clients, seed=seed)
     make = DEVICES.load(name)
     options = options_for(make, settings.options, setting="devices.options", reserved=GIVEN)
     fleet = call_plugin("devices.name", name, make, clients=clients, seed=seed, examples=examples, **options)
     if not isinstance(fleet, Fleet) or len(fleet) != clients:
-        raise SettingError("devices.name", name, f"it returned {quoted(type(fleet))}, and no Fleet of {clients} nodes")
+        raise SettingError(
+            "devices.name", name, f"it returned {quoted(type(fleet))}, expected a Fleet of {clients} nodes"
+        )
     return fleet
 
 
 def with_fingerprint(settings: DeviceSettings) -> DeviceSettings:
-    """Return the settings with the SHA-256 of the file that they name: a run is gone on with by the same devices.
+    """Return the settings with the SHA-256 of the file that they name, so that a resume has the same devices.
 
     Raises
     ------
     SettingError
-        If they have one already, and the file another.
+        If the settings have a SHA-256 already, and the file has another one.
     """
     if not is_file(settings.name):
         return settings

@@ -1,6 +1,6 @@
 """Fleets that are drawn from published distributions; the sources stand beside the numbers.
 
-Node i gets the i-th number of each stream, so that its device does not depend on how many nodes there are.
+Node i gets the i-th number of each stream, so that a node's device does not depend on the number of nodes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def phones(
     begins_at: Hour = 0.0,
     slow_with_data: Correlation = 0.0,
 ) -> Fleet:
-    """Return phones: three kinds, each a third of the speeds.
+    """Return phones of three kinds: the fast, middle and slow third of the speeds.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def phones(
         `get_completion_time_lognormal`), 5 ms and (1, 0.6), the median 13.6 ms.
     down, up
         Medians in bytes a second, 0.75 and 0.25 MB/s: of the order that Wang et al. 2021, "A field guide to federated
-        optimization" (arXiv:2107.06917), assume. Spread by lognormal(0, link_sd), the same factor both ways; that it
-        is as wide as that of speeds is our choice.
+        optimization" (arXiv:2107.06917), assume. Spread by lognormal(0, link_sd), the same factor both ways; a
+        spread as wide as that of speeds is our choice.
     startup
         Seconds; there are no published values.
     dropout
@@ -92,10 +92,10 @@ def phones(
 def half_normal(
     *, clients: int, seed: int, examples: NDArray[np.int64], seconds: NonNegative = 1.0, dropout: Probability = 0.0
 ) -> Fleet:
-    """Return devices whose trip takes ``seconds * |N(0, 1)|``, whatever they train on; links take no time.
+    """Return devices whose training takes ``seconds * |N(0, 1)|``, whatever the examples; links take no time.
 
-    The durations of FedBuff's experiments: Nguyen et al. 2022 (arXiv:2106.06639), section 5. There each trip is drawn
-    anew; here a node keeps its own, so that the slow ones stay slow.
+    The durations are those of FedBuff's experiments: Nguyen et al. 2022 (arXiv:2106.06639), section 5. There each
+    duration is drawn anew; here a node keeps its own, so that slow nodes stay slow.
     """
     trip = seconds * np.abs(rng_for(seed, purpose="devices/trip").normal(size=clients))
     return Fleet.of(clients, seed, startup=trip, dropout=dropout)
@@ -113,7 +113,7 @@ def alike(
     dropout: Probability = 0.0,
     available: Probability = 1.0,
 ) -> Fleet:
-    """Return devices that are all the same: the medians of `phones`, and always there."""
+    """Return devices that are all the same: the medians of `phones`, and always reachable."""
     return Fleet.of(
         clients, seed, seconds_per_example=seconds, down=down, up=up, startup=startup, dropout=dropout,
         available=available,
@@ -121,7 +121,7 @@ def alike(
 
 
 def normal_scores(values: NDArray[np.int64]) -> Floats:
-    """Return the normal quantile of each value's rank; those that are equal are ranked in their order.
+    """Return the normal quantile of each value's rank; equal values are ranked in their order.
 
     >>> normal_scores(np.array([10, 30, 20])).round(2).tolist()
     [-0.67, 0.67, 0.0]

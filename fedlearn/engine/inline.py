@@ -12,7 +12,7 @@ from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.apps import load_client_app, load_many, load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.virtual_nodes import ClientCall, PromptNodes, expired, run_node, run_nodes
-from fedlearn.engine.virtual_time import with_devices
+from fedlearn.engine.virtual_time.setup import with_devices
 from fedlearn.folding.offers import Offers
 from fedlearn.words.clock import WallClock
 

@@ -46,7 +46,7 @@ def prepared(config: RunConfig) -> RunConfig:
         table = partition_table(
             dataset, config.data, num_partitions=config.clients, seed=config.seed, by_record=by_record
         )
-    for line in getattr(dataset, "said", ()):
+    for line in dataset.owner_notices:
         log.warning("%s", line)
     if by_record and config.data.partition == "iid":
         _say_where_uneven(table.sizes())

@@ -1,7 +1,7 @@
-"""Every name of Flower that is not public API and that we need, in one folder.
+"""All names of Flower that fedlearn needs and that are not public API stand in this folder.
 
-Written for flwr 1.41. When Flower moves one of them, this is the folder to mend. `runtime` and `control`, which only a
-deployment needs, are imported by name.
+Written for flwr 1.41. When Flower moves such a name, this is the folder to mend. The modules that only a deployment
+needs, as `runtime` and `control`, are imported by name.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A folder with a Flower App: what its pyproject.toml says, read as ``flwr run`` reads it."""
+"""A folder with a Flower App: its pyproject.toml, read as ``flwr run`` reads it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class FlowerApp:
     Parameters
     ----------
     server, client
-        References to its ServerApp and its ClientApp, as ``"quickstart.server_app:app"``.
+        References to the ServerApp and the ClientApp, as ``"quickstart.server_app:app"``.
     run_config
-        What its code finds in ``context.run_config``: its own settings, with those replaced that were given.
+        The settings in ``context.run_config``: the app's own, with overrides replaced.
     """
 
     name: str
@@ -38,14 +38,14 @@ def read_app(folder: Path, overrides: Sequence[str] = ()) -> FlowerApp:
     Raises
     ------
     UsageError
-        If there is no app, its pyproject.toml is not as Flower wants it, or it has no such setting.
+        If there is no app, Flower refuses its pyproject.toml, or the app has no such setting.
     """
     folder = folder.resolve()
     try:
         project = get_project_config(folder)
         run_config = get_fused_config_from_dir(folder, parse_config_args(list(overrides)))
     except FileNotFoundError as error:
-        raise UsageError(f"{folder}: it is no folder of a Flower App: {error}") from None
+        raise UsageError(f"{folder}: it is not the folder of a Flower App: {error}") from None
     except (ValueError, OSError, click.ClickException) as error:
         said = error.message if isinstance(error, click.ClickException) else str(error)
         raise UsageError(f"{folder}: {' '.join(said.split())}") from None

@@ -1,7 +1,7 @@
 """Flower's Control API, which the ``flwr`` command speaks: registering nodes, submitting runs, following them.
 
-Its names are private, but the command itself takes a second to start for every node, and exits 0 when a run has failed.
-Written for flwr 1.41; see `flower.py`.
+The names used here are private, but the command itself takes a second to start for every node, and exits 0 when a run
+has failed. Written for flwr 1.41.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ KEY_IN_USE = "Public key already in use"
 
 
 class ControlError(RunFailed):
-    """The SuperLink does not do what it was asked for."""
+    """The SuperLink refuses a request."""
 
 
 class Away(ControlError):
-    """The SuperLink does not answer, for the moment."""
+    """The SuperLink does not answer at the moment."""
 
 
 class Control:
@@ -34,7 +34,7 @@ class Control:
     Parameters
     ----------
     address
-        As ``superlink:8000``.
+        Host and port, as ``superlink:8000``.
     root_certificates
         The certificate authority, PEM; None means a connection without TLS.
     """
@@ -53,7 +53,7 @@ class Control:
         )
 
     def register(self, public_key: Path, *, name: str) -> bool:
-        """Let a node in by its public key, in OpenSSH's format; return whether it was new."""
+        """Register a node by its public key, in OpenSSH's format; return whether the key was new."""
         from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
         from cryptography.hazmat.primitives.serialization import load_ssh_public_key
         from flwr.proto.control_pb2 import RegisterNodeRequest
@@ -91,7 +91,7 @@ class Control:
         return int(self._call(lambda: self._client.StartRun(request)).run_id)
 
     def status(self, run_id: int) -> tuple[str, str]:
-        """Return a run's status, as ``running`` or ``finished:failed``, and what Flower says of it."""
+        """Return a run's status, as ``running`` or ``finished:failed``, and Flower's details."""
         from flwr.proto.control_pb2 import ListRunsRequest
 
         answer = self._call(lambda: self._client.ListRuns(ListRunsRequest(run_id=run_id)))
@@ -99,7 +99,7 @@ class Control:
         return ":".join(filter(None, (status.status, status.sub_status))), status.details
 
     def log_of(self, run_id: int) -> Iterator[str]:
-        """Return what the run's ServerApp prints, as it comes; ends with the run."""
+        """Yield the output of the run's ServerApp as it comes, until the run ends."""
         from flwr.proto.control_pb2 import StreamLogsRequest
 
         stream = self._call(
@@ -134,7 +134,7 @@ class Control:
 
 
 def deflated(bundle: bytes) -> bytes:
-    """Return a zip file with the same files, compressed; Flower compresses nothing, and sends it with every message."""
+    """Return a zip file with the same files, compressed, as Flower sends it, uncompressed, with every message."""
     smaller = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(bundle)) as given, zipfile.ZipFile(smaller, "w") as made:
         for member in given.infolist():

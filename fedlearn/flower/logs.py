@@ -1,4 +1,4 @@
-"""What Flower logs, and where: by itself it prints every line in colour, beside whoever logs here."""
+"""Flower's log lines, which Flower by itself prints in color, beside the lines of other loggers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ LEVEL = "FLWR_LOG_LEVEL"  # Flower's own variable
 
 
 def log_as_we_do() -> None:
-    """Let warnings of Flower go the way of ours, once and without colour; FLWR_LOG_LEVEL asks for more or less.
+    """Log Flower's warnings as fedlearn's own, once and without color; FLWR_LOG_LEVEL sets another level.
 
-    Its strategies tell of each round what the event log tells, too.
+    Flower's strategies log of each round what the event log has, too.
     """
     for handler in [each for each in FLOWER_LOGGER.handlers if isinstance(each, ConsoleHandler)]:
         FLOWER_LOGGER.removeHandler(handler)
@@ -23,6 +23,6 @@ def log_as_we_do() -> None:
 
 
 def log_by_itself() -> None:
-    """Let Flower print its own lines, as an app of somebody else's has them; in colour in a terminal alone."""
+    """Let Flower print its own lines, for a foreign app; in color only in a terminal."""
     FLOWER_LOGGER.propagate = False
     update_console_handler(colored=sys.stderr.isatty() and "NO_COLOR" not in os.environ)

@@ -20,7 +20,7 @@ RUN_ID = 1
 
 
 class _Ids:
-    """Ids that no other message has: a random one of the process, and a number; all of it at random takes ten times."""
+    """Unique ids of messages: a random part of the process, and a number, which is ten times faster than all random."""
 
     def __init__(self) -> None:
         self.begin()
@@ -38,30 +38,30 @@ _ids = _Ids()
 
 
 def enter_run() -> None:
-    """Tell Flower who this process is, so that ``Message(content, node, type)`` works outside its own runtime."""
+    """Set Flower's identity of this process, so that ``Message(content, node, type)`` works outside its own runtime."""
     TaskIdentity.run_id = RUN_ID
     TaskIdentity.node_id = SERVER_NODE_ID
     TaskIdentity.task_id = 1
 
 
 def empty_run() -> Run:
-    """Return what `Grid.run` gives outside Flower's own runtime."""
+    """Return the value of `Grid.run` outside Flower's own runtime."""
     return Run.create_empty(RUN_ID)
 
 
 def server_context(run_config: dict[str, bool | int | float | str]) -> Context:
-    """Return the context of a ServerApp that our own engine starts."""
+    """Return the context of a ServerApp that fedlearn's own engine starts."""
     return Context(RUN_ID, SERVER_NODE_ID, {}, RecordDict(), run_config)
 
 
 def with_id(message: Message, name: str = "") -> Message:
-    """Give a message an id, as Flower's own transports do, a new one unless it is named; there is no public setter."""
+    """Give a message the id `name`, or a new one, as Flower's own transports do; there is no public setter."""
     message.metadata.__dict__["_message_id"] = name or _ids.next()
     return message
 
 
 def message_to(content: RecordDict, node_id: int, message_type: str, *, ttl: float = DEFAULT_TTL) -> Message:
-    """Return ``Message(content, node_id, message_type, ttl=ttl)``, which checks the types of all that it is given."""
+    """Return ``Message(content, node_id, message_type, ttl=ttl)``, without the constructor's checks of types."""
     metadata = Metadata(
         run_id=TaskIdentity.run_id,
         message_id="",
@@ -78,7 +78,7 @@ def message_to(content: RecordDict, node_id: int, message_type: str, *, ttl: flo
 
 
 def received(content: RecordDict, *, node_id: int, message_type: str, message_id: str, ttl: float) -> Message:
-    """Return an instruction as the node receives it."""
+    """Return a message of the server as the node receives it."""
     metadata = Metadata(
         run_id=RUN_ID,
         message_id=message_id,
@@ -112,13 +112,13 @@ def reply_from(
 
 
 def readdressed(reply: Message, *, reply_to: str) -> Message:
-    """Have a reply answer the message of another id, as which its asker knows it; there is no public setter."""
+    """Make a reply answer the message of another id, by which the server knows it; there is no public setter."""
     reply.metadata.__dict__["_reply_to_message_id"] = reply_to
     return reply
 
 
 def _message(metadata: Metadata, content: RecordDict | None, error: Error | None) -> Message:
-    """Return a message with given metadata, as Flower's own transports make them; its constructor checks them first."""
+    """Return a message with given metadata, as Flower's own transports make it, without the constructor's checks."""
     metadata.delivered_at = ""
     message = Message.__new__(Message)
     message.__dict__.update(_metadata=metadata, _content=content, _error=error)
@@ -131,6 +131,6 @@ def client_actor() -> Any:
     Its ``run(client_app_fn, message, partition_id, context)`` returns (partition_id, reply, context). No public name
     leads to it: `flwr.simulation` has only `run_simulation`, which is deprecated and takes no settings.
     """
-    with warnings.catch_warnings():  # Flower's import has Python show every deprecation from then on
+    with warnings.catch_warnings():  # Flower's import makes Python show every later deprecation
         from flwr.simulation.ray_transport.ray_actor import ClientAppActor
     return ClientAppActor

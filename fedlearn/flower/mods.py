@@ -1,7 +1,7 @@
-"""Flower's client mods, found by name: what `client.mods` lists.
+"""Flower's client mods, found by the names in the setting `client.mods`.
 
 A mod is a function ``(message, context, call_next) -> Message``, as ``flwr.clientapp.mod:fixedclipping_mod``; or a
-class or function that makes one of its options, as ``flwr.clientapp.mod:LocalDpMod``.
+class or function that makes a mod from options, as ``flwr.clientapp.mod:LocalDpMod``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class NamedMod:
     Parameters
     ----------
     name
-        As in `client.mods`.
+        The name in `client.mods`.
     mod
         The mod itself.
     """
@@ -35,7 +35,7 @@ class NamedMod:
         self._mod = mod
 
     def __call__(self, message: Message, context: Context, call_next: Any) -> Message:
-        """Call the mod; what is raised behind it is passed on as it is."""
+        """Call the mod; an exception raised behind the mod is passed on unchanged."""
         behind: list[Exception] = []
 
         def called(message: Message, context: Context) -> Message:
@@ -53,7 +53,7 @@ class NamedMod:
                 raise
             raise RunFailed(f"{SETTING}: {self.name} raised {type(error).__name__}: {error}") from error
         if not isinstance(reply, Message):
-            raise RunFailed(f"{SETTING}: {self.name} returned {type(reply).__name__}, no Message")
+            raise RunFailed(f"{SETTING}: {self.name} returned {type(reply).__name__}, expected a Message")
         return reply
 
 
@@ -63,7 +63,7 @@ def load_mods(text: str) -> list[NamedMod]:
     Raises
     ------
     SettingError
-        If one cannot be loaded, or made of its options.
+        If a mod cannot be loaded, or made from its options.
     """
     return [
         NamedMod(name, _made(name, options)) for entry in json.loads(text or "[]") for name, options in _pairs(entry)
@@ -82,5 +82,5 @@ def _made(name: str, options: Mapping[str, Any] | None) -> Any:
         except (TypeError, ValueError) as error:
             raise SettingError(SETTING, name, f'{error}; write its options as {{"{name}" = {{...}}}}') from None
     if not callable(found):
-        raise SettingError(SETTING, name, "it is no mod: a function of (message, context, call_next)")
+        raise SettingError(SETTING, name, "it is not a mod: a mod is a function of (message, context, call_next)")
     return found

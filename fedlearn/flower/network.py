@@ -1,4 +1,4 @@
-"""How a ServerApp of a deployment reaches its nodes, and what it knows of them: the names of their keys."""
+"""The grid of a deployment, and the names of its nodes' keys."""
 
 import re
 import sys
@@ -7,9 +7,9 @@ from flwr.serverapp import Grid
 
 
 def crosses_network(grid: Grid) -> bool:
-    """Say whether it is the grid of a deployment; there is no public name for it.
+    """Return whether a grid is that of a deployment, which has no public name.
 
-    Flower has imported its module wherever there is one. Nobody else needs it, and what it imports takes a second.
+    Flower has imported the grid's module wherever there is such a grid. Importing it here would take a second.
     """
     module = sys.modules.get("flwr.superlink.grid")
     return module is not None and isinstance(grid, module.HttpGrid)
@@ -25,9 +25,9 @@ def name_of_key(partition: str) -> str:
 
 
 def partition_of_key(name: str) -> int | None:
-    """Return the partition for which a key was registered; None where its name says nothing of one.
+    """Return the partition for which a key was registered; None where the key's name has no partition.
 
-    The SuperLink tells the name with each node that is connected. Only the Control API gives names, never a node.
+    The SuperLink sends the name of each connected node. Only the Control API gives names, never a node.
     """
     match = re.fullmatch(r"partition-([0-9]{1,9})", name)
     return int(match[1]) if match else None

@@ -1,10 +1,10 @@
-"""Flower's object store, in which what a message says of its parts holds for that message only.
+"""Flower's object store, changed so that a message's list of parts holds for that message only.
 
-A message is announced as a tree of names, and sent name by name; a name is the SHA-256 of what it stands for. Flower
-keeps each object's children by the object's name, and refuses a message that says otherwise of an object than the first
-one did. What the server sends next can be foretold: a node that has listed it with other children ends the run. Here a
-tree is kept whole, with its root, which is a message, whose name cannot be foretold. All other objects have
-bytes, and no children: there is nothing to say of them that another message could contradict.
+A message is announced as a tree of names, and sent name by name; a name is the SHA-256 of the object. Flower keeps each
+object's children by the object's name, and refuses a message that gives an object other children than the first message
+did. The server's next objects can be foretold, so a node that announces them with other children would end the run.
+Here a tree is kept whole, with its root, which is a message, whose name cannot be foretold. All other objects have
+bytes and no children, so two messages cannot contradict each other.
 
 Written for flwr 1.41. Objects that an earlier SuperLink has stored are read as they were.
 """
@@ -28,27 +28,27 @@ _get_object_tree = SqlObjectStore.get_object_tree
 
 
 def keep_trees_whole() -> None:
-    """Have all SQL object stores of this process keep a message's tree with the message."""
+    """Make all SQL object stores of this process keep a message's tree with the message."""
     SqlObjectStore.preregister = _preregister  # type: ignore[method-assign, assignment]
     SqlObjectStore.get_object_tree = _tree_of  # type: ignore[method-assign, assignment]
     SqlObjectStore.delete_objects_in_run = _delete_objects_in_run  # type: ignore[method-assign, assignment]
 
 
 def _preregister(store: SqlObjectStore, run_id: int, object_tree: ObjectTree) -> list[str]:
-    """Stand for `SqlObjectStore.preregister`: note a message's tree, return the names of parts that have not come.
+    """Replace `SqlObjectStore.preregister`: store a message's tree, return the names of parts that are still to come.
 
-    A few statements, however many names there are; Flower makes four for each.
+    The number of statements does not depend on the number of names; Flower makes four for each name.
 
     Raises
     ------
     ValueError
-        If a name is none, or the message was announced before with other parts.
+        If a name is not a SHA-256, or the message was announced before with other parts.
     """
     root, told = object_tree.object_id, object_tree.SerializeToString(deterministic=True)
     parts = {part.object_id for part in iterate_object_tree(object_tree)} - {root}
     for name in (root, *parts):
         if not NAME.fullmatch(name):
-            raise ValueError(f"no name of an object: {name[:80]!r}")
+            raise ValueError(f"{name[:80]!r} is not the name of an object")
     tree = TREE + root
     with store._mutation_session() as session:
         kept = session.scalar(select(StoredObject.content).where(StoredObject.object_id == tree))
@@ -72,7 +72,7 @@ def _preregister(store: SqlObjectStore, run_id: int, object_tree: ObjectTree) ->
 
 
 def _new(store: SqlObjectStore, table: type[StoredObject | RunObject]) -> Any:
-    """Return the statement that adds rows which are not there."""
+    """Return the statement that adds the rows which a table lacks."""
     statement: Any = store.dialect_insert(table)
     return statement.on_conflict_do_nothing()
 
@@ -82,15 +82,15 @@ def _parts_of(root: str) -> Any:
 
 
 def _tree_of(store: SqlObjectStore, object_id: str) -> ObjectTree:
-    """Stand for `SqlObjectStore.get_object_tree`."""
+    """Replace `SqlObjectStore.get_object_tree`."""
     told = store.get(TREE + object_id)
     return _get_object_tree(store, object_id) if told is None else ObjectTree.FromString(told)
 
 
 def _delete_objects_in_run(store: SqlObjectStore, run_id: int) -> None:
-    """Stand for `SqlObjectStore.delete_objects_in_run`: objects go that no other run has.
+    """Replace `SqlObjectStore.delete_objects_in_run`: delete the objects that no other run has.
 
-    Flower leaves those that a message has as parts; two messages that name one another would stay for ever.
+    Flower keeps objects that are parts of a message; two messages that name each other would stay for ever.
     """
     with store._mutation_session() as session:
         session.execute(delete(RunObject).where(RunObject.run_id == uint64_to_int64(run_id)))

@@ -1,9 +1,9 @@
-"""The messages and replies of a deployment's nodes, one by one where they do not go together.
+"""The messages and replies of a deployment's nodes, one by one where a request for all of them fails.
 
-Flower's own ``pull_messages`` raises for all replies where one of them cannot be read, and waits for the parts of each
-in turn, minutes if they never come. Here a reply is read in a thread of its own: one that cannot be read is its node's
-failure, one that does not come whole keeps nobody waiting. Where the SuperLink fails over many messages or replies that
-are named in one request, each is named in one of its own: what it fails over is then one node's loss.
+Flower's own ``pull_messages`` raises for all replies where one reply cannot be read, and waits for the parts of each
+reply in turn, minutes if they never come. Here a reply is read in a thread of its own: a reply that cannot be read is
+its node's failure, and an incomplete reply delays no other. Where the SuperLink fails over a request for many messages
+or replies, each gets a request of its own, so that the failure is one node's loss.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from flwr.supercore.inflatable.inflatable_utils import ObjectPushError, inflate_
 
 from fedlearn.flower.messages import reply_from
 
-PATIENCE = 0.5  # seconds that one look waits for replies that are on their way
+PATIENCE = 0.5  # seconds that a pull waits for replies that are on their way
 UNREADABLE = 3  # Flower's error code for a message that is not available
-OF_THE_MESSAGE = frozenset({400, 409, 413, 422, 500})  # statuses of a request that is at fault, not of who makes it
+OF_THE_MESSAGE = frozenset({400, 409, 413, 422, 500})  # statuses that blame the request, not its sender
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -35,11 +35,11 @@ A = TypeVar("A")
 
 
 def push(grid: Grid, messages: Sequence[Message]) -> list[str]:
-    """Send messages; return their ids, an empty one for each that could not be sent."""
+    """Send messages; return their ids, empty for messages that could not be sent."""
 
     def to_nodes(some: Sequence[Message]) -> list[str]:
         ids = list(grid.push_messages(some))
-        if len(ids) != len(some):  # Flower returns none where they are too large together
+        if len(ids) != len(some):  # Flower returns no ids where the messages are too large together
             raise _TooLarge("too large")
         return [message_id or "" for message_id in ids]
 
@@ -47,18 +47,18 @@ def push(grid: Grid, messages: Sequence[Message]) -> list[str]:
 
 
 class _TooLarge(Exception):
-    """Raised where Flower has sent no message, as there was too much to send."""
+    """Flower has sent no message, as all messages together are too large."""
 
 
 def _each_if_not_all(
     ask: Callable[[Sequence[A]], list[T]], arguments: Sequence[A], otherwise: T, what: Callable[[A], str]
 ) -> list[T]:
-    """Return what a request for all arguments gives; where it fails, what one for each does, `otherwise` if none."""
+    """Return the answers to a request for all arguments; if that fails, to one for each, `otherwise` where it fails."""
     try:
         return ask(arguments)
     except (httpx.HTTPStatusError, ObjectPushError, _TooLarge) as error:
         if isinstance(error, httpx.HTTPStatusError) and error.response.status_code not in OF_THE_MESSAGE:
-            raise  # as the run was stopped, or this app is not to speak for it any more
+            raise  # the run was stopped, or this app may no longer speak for it
         if len(arguments) > 1:
             return [answer for each in arguments for answer in _each_if_not_all(ask, [each], otherwise, what)]
         log.warning("the SuperLink did not take a message %s: %s", what(arguments[0]), str(error)[:300])
@@ -66,12 +66,12 @@ def _each_if_not_all(
 
 
 class Replies:
-    """The replies that a grid has been told of, each read in a thread of its own.
+    """The replies that a SuperLink has announced, each read in a thread of its own.
 
     Parameters
     ----------
     grid
-        Flower's grid of a deployment; is asked for replies, and for their parts.
+        Flower's grid of a deployment, from which replies and their parts are requested.
     """
 
     def __init__(self, grid: Grid) -> None:
@@ -79,7 +79,7 @@ class Replies:
         self._coming: dict[str, Future[Message]] = {}  # by the id of the message that is answered
 
     def pull(self, message_ids: Iterable[str]) -> list[Message]:
-        """Return the replies to these messages that are there; each once."""
+        """Return the replies to these messages that have arrived, each once."""
         wanted = list(message_ids)
         self._begin([message_id for message_id in wanted if message_id not in self._coming])
         coming = {key: self._coming[key] for key in wanted if key in self._coming}
@@ -106,7 +106,7 @@ class Replies:
     def _read_into(self, future: Future[Message], about: Any, parts: Any) -> None:
         try:
             future.set_result(self._read(about.metadata, parts))
-        except Exception as error:  # whatever reading the bytes of a stranger brings is that node's failure
+        except Exception as error:  # any error in reading foreign bytes is that node's failure
             reason = f"its reply cannot be read: {type(error).__name__}: {str(error)[:300]}"
             metadata = about.metadata
             future.set_result(
@@ -117,7 +117,7 @@ class Replies:
             )  # fmt: skip
 
     def _read(self, metadata: Any, parts: Any) -> Message:
-        """Return one reply, when all its parts have come."""
+        """Return one reply, when all its parts have arrived."""
         client, node, run_id = self._grid._runtime_client, self._grid.node, self._grid.run.run_id
         contents = pull_objects(
             [part.object_id for part in iterate_object_tree(parts)],
@@ -128,8 +128,8 @@ class Replies:
         )
         message = inflate_object_from_contents(metadata.message_id, contents)
         if not isinstance(message, Message):
-            raise TypeError(f"it is a {type(message).__name__}, no Message")
-        # Which message it answers and who has sent it the SuperLink has checked; its own bytes may say anything.
+            raise TypeError(f"it is a {type(message).__name__}, expected a Message")
+        # The SuperLink has checked the sender and the answered message; the reply's own bytes may name any.
         message.metadata.__dict__["_message_id"] = metadata.message_id
         message.metadata.__dict__["_reply_to_message_id"] = metadata.reply_to_message_id
         message.metadata.__dict__["_src_node_id"] = metadata.src_node_id

@@ -1,26 +1,23 @@
-"""The private names of Flower that only a deployment needs; with `flower.py` the one place where such names stand.
+"""The tasks of Flower's SuperNodes and SuperLinks: taken, run in this process, reported where the process has died.
 
-Written for flwr 1.41. `available` says whether they are all where they were; who needs them falls back to Flower's own
-commands otherwise.
+Written for flwr 1.41. `available` says whether all private names are where they were; if not, Flower's own commands
+are run.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NoReturn
 
 from fedlearn import flower  # first: it sets Flower's switches before anything of it is imported
-from fedlearn.flower.unary import answer_in_one_piece
+from fedlearn.flower.pulling import missing as missing_to_pull
 
 try:
     import flwr.supernode.runtime.run_clientapp as clientapp
-    import flwr.supernode.start_client_internal as supernode
     import httpx
     from flwr.app import Context, Error, Message, RecordDict
     from flwr.app.message import remove_content_from_message
@@ -28,30 +25,24 @@ try:
     from flwr.proto.message_pb2 import Message as ProtoMessage
     from flwr.proto.runtime_pb2 import AcquireTaskRequest
     from flwr.supercore.heartbeat import HeartbeatSender
-    from flwr.supercore.inflatable import inflatable_utils
     from flwr.supercore.interceptors import (
         RuntimeTokenHttpInterceptor,
         RuntimeVersionHttpInterceptor,
         SuperExecAuthHttpInterceptor,
     )
     from flwr.supercore.runtime import RuntimeHttpClient
-    from flwr.supernode.cli.flower_supernode import flower_supernode
 
-    missing = ""
+    missing = missing_to_pull
 except (ImportError, AttributeError) as error:  # Flower has moved something
     missing = str(error)
 
 CLIENT_TASK, SERVER_TASK = "flwr-clientapp", "flwr-serverapp"
 ACQUIRE = frozenset({"/flwr.proto.Runtime/AcquireTask"})
-BUSY_POLL = 0.05  # seconds between a SuperNode's looks for the answer of its client; Flower: 0.5
-SHORTEST_IDLE_POLL, LONGEST_IDLE_POLL = 0.1, 1.0  # seconds between its questions for messages; Flower: 3
-PULLS = ("pull_objects", "pull_and_inflate_object_from_tree")
-FIRST_PULL, LONGEST_PULL = 0.02, 0.5  # seconds until a part of a message that is not there yet is asked for again
 FIRST_SIGN = 5.0  # seconds until a task says that it lives; Flower: at once, then every 20
 
 
 def available() -> str:
-    """Return nothing if all names are there, else what is missing."""
+    """Return the names that are missing; empty if all are there."""
     if missing:
         return missing
     wanted: list[tuple[object, str]] = [(HeartbeatSender, "_run")]
@@ -59,23 +50,11 @@ def available() -> str:
         (clientapp, name)
         for name in ("run_clientapp", "pull_task_input", "install_from_fab", "push_message", "push_task_output", "log")
     ]
-    wanted += [(inflatable_utils, name) for name in PULLS]
     return next((name for place, name in wanted if not hasattr(place, name)), "")
 
 
-def pull_impatiently() -> None:
-    """Have parts of messages that are still on their way asked for again soon; Flower waits 1 s, then 2, 4, 8.
-
-    A message is announced before its parts have come, so that nearly every one is asked for too early.
-    """
-    shorter = {"initial_backoff": FIRST_PULL, "backoff_cap": LONGEST_PULL, "max_tries_per_object": None}
-    for name in PULLS:
-        function = getattr(inflatable_utils, name)
-        function.__kwdefaults__ = {**function.__kwdefaults__, **shorter}
-
-
 def give_signs_of_life_later() -> None:
-    """Have tasks give their first sign of life after some seconds, when most have ended; a claim is good for 30."""
+    """Make tasks give their first sign of life after 5 s, when most have ended; Flower waits 30 s for a sign."""
     signs = HeartbeatSender._run
 
     def later(task: HeartbeatSender) -> None:
@@ -87,16 +66,16 @@ def give_signs_of_life_later() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where tasks come from: a SuperNode's Runtime API.
+    """The Runtime API of a SuperNode or SuperLink, from which tasks are taken.
 
     Parameters
     ----------
     address
-        As ``supernode:9094``.
+        Host and port, as ``supernode:9094``.
     root_certificates
         The certificate authority, PEM; None for the system's own, or with `insecure`.
     secret
-        What a SuperExec has to know to be given tasks; empty if there is none.
+        The secret with which a SuperExec asks for tasks; empty if there is none.
     """
 
     address: str
@@ -105,7 +84,7 @@ class Endpoint:
     secret: bytes = b""
 
     def connect(self, *interceptors: Any) -> Any:
-        """Return a client that tries every call once."""
+        """Return a client of the API that tries every call once."""
         return RuntimeHttpClient.from_server_address(
             server_address=self.address,
             insecure=self.insecure,
@@ -115,15 +94,15 @@ class Endpoint:
 
 
 class Unreachable(Exception):
-    """The SuperNode does not answer, for the moment."""
+    """The SuperNode or SuperLink does not answer at the moment."""
 
 
 class NotTrusted(Exception):
-    """The SuperNode refuses us."""
+    """The SuperNode or SuperLink refuses this executor."""
 
 
 class Tasks:
-    """The tasks of a kind that a SuperNode has for its client, or a SuperLink for its server app."""
+    """The tasks of one kind: a SuperNode's for its client, or a SuperLink's for its server app."""
 
     def __init__(self, endpoint: Endpoint, kind: str) -> None:
         self._kind = kind
@@ -133,7 +112,7 @@ class Tasks:
         self._client = endpoint.connect(*auth)
 
     def acquire(self) -> str:
-        """Return the token of a task that is now ours, or nothing if there is none."""
+        """Acquire a task and return its token; empty if there is no task."""
         try:
             answer = self._client.AcquireTask(AcquireTaskRequest(supported_task_types=[self._kind]))
         except httpx.HTTPStatusError as error:
@@ -151,18 +130,18 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What a task is about.
+    """The input of a client task.
 
     Parameters
     ----------
     fab
         The app's Flower App Bundle, a zip file.
     fab_hash
-        Its SHA-256.
+        The bundle's SHA-256.
     message
         The message without its content, as `report_death` takes it.
     ttl
-        Seconds after which nobody wants the answer any more.
+        Seconds after which the server no longer waits for the answer.
     """
 
     fab: bytes
@@ -187,9 +166,9 @@ def run_task(
     on_input
         Called before the app is installed.
     installed
-        SHA-256 of a bundle's bytes -> where an earlier task has installed it: that is not done again for each message.
+        SHA-256 of a bundle's bytes -> the folder in which an earlier task has installed it; it is not installed again.
     on_installed
-        Told the same of the task's bundle, before its app is loaded.
+        Called with the SHA-256 and the folder of the task's bundle, before its app is loaded.
     """
     pull = clientapp.pull_task_input
     install = clientapp.install_from_fab  # type: ignore[attr-defined]
@@ -220,12 +199,12 @@ def run_task(
 
 
 def import_for_server_tasks() -> None:
-    """Import what `run_server_task` needs, so that a process forked after it begins at once."""
+    """Import the modules of `run_server_task`, so that a process that is forked later begins at once."""
     import flwr.superlink.runtime.run_serverapp  # noqa: F401
 
 
 def run_server_task(endpoint: Endpoint, token: str) -> NoReturn:
-    """Run a server task to its end in this process, which ends with it; what it prints goes to the run's log, too."""
+    """Run a server task to its end in this process, which ends with it; its output also goes to the run's log."""
     from queue import Queue
 
     from flwr.supercore.logger import mirror_output_to_queue
@@ -245,9 +224,9 @@ def run_server_task(endpoint: Endpoint, token: str) -> NoReturn:
 
 
 def report_death(endpoint: Endpoint, token: str, message: bytes, reason: str) -> None:
-    """Answer a message in place of the process that has died over it.
+    """Answer a message in place of the process that has died over the message.
 
-    Without it, the SuperNode waits a minute for the process, and takes no other message meanwhile.
+    Without an answer, the SuperNode waits a minute for the process, and takes no other message meanwhile.
     """
     client = endpoint.connect(RuntimeTokenHttpInterceptor(token))
     asked = message_from_proto(ProtoMessage.FromString(message))
@@ -262,65 +241,7 @@ def report_death(endpoint: Endpoint, token: str, message: bytes, reason: str) ->
 
 
 def report_server_death(endpoint: Endpoint, token: str, reason: str) -> None:
-    """Say that a server task has ended, in place of its process; else the SuperLink waits a minute for it."""
+    """Report the end of a server task in place of its process; else the SuperLink waits a minute for the process."""
     client = endpoint.connect(RuntimeTokenHttpInterceptor(token))
     clientapp.push_task_output(client, context=None, sub_status="failed", details=reason)
     client.close()
-
-
-class Impatient:
-    """Stands for the module `time` in Flower's SuperNode loop, whose pauses are written into the code.
-
-    The loop sleeps 3 s when there was no message, and 0.5 s between looks for its client's answer. Here it sleeps the
-    shorter the less time has passed since it was last busy: a round's messages come soon after one another. What a
-    SuperLink has held its question back for (`engine/deployment/held.py`) is waited for already.
-    """
-
-    def __init__(self) -> None:
-        self._idle = SHORTEST_IDLE_POLL
-        self._asked_at = 0.0  # monotonic seconds
-
-    def __getattr__(self, name: str) -> Any:
-        """Return everything else of `time`."""
-        return getattr(time, name)
-
-    def sleep(self, seconds: float) -> None:
-        """Sleep at most `seconds`."""
-        if seconds < 1:  # busy
-            self._idle = SHORTEST_IDLE_POLL
-            time.sleep(min(seconds, BUSY_POLL))
-            self._asked_at = time.monotonic()
-            return
-        time.sleep(max(min(seconds, self._idle) - (time.monotonic() - self._asked_at), 0.0))
-        self._idle = min(self._idle * 1.2, LONGEST_IDLE_POLL)
-        self._asked_at = time.monotonic()
-
-
-def run_supernode(bell: int | None) -> None:
-    """Run Flower's SuperNode with short pauses; arguments are those of ``flower-supernode``, in `sys.argv`.
-
-    Parameters
-    ----------
-    bell
-        File descriptor of a pipe into which a byte is written when a message has come; None: nobody waits for it.
-    """
-    if hasattr(supernode, "time"):
-        supernode.time = Impatient()
-    if bell is not None and hasattr(supernode, "_pull_and_store_message"):
-        supernode._pull_and_store_message = _ringing(supernode._pull_and_store_message, bell)
-    pull_impatiently()
-    answer_in_one_piece()
-    flower_supernode()
-
-
-def _ringing(pull: Callable[..., int | None], bell: int) -> Callable[..., int | None]:
-    os.set_blocking(bell, False)  # whoever does not listen does not stop us
-
-    def pull_and_ring(**given: Any) -> int | None:
-        run_id = pull(**given)
-        if run_id is not None:
-            with suppress(BlockingIOError):
-                os.write(bell, b"!")
-        return run_id
-
-    return pull_and_ring

@@ -1,4 +1,4 @@
-"""What Flower's strategies keep under private names."""
+"""Private attributes of Flower's strategies."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from flwr.serverapp.strategy import Strategy
 
 
 def forget_pending(strategy: Strategy, round_number: int) -> None:
-    """Have a differential privacy wrapper forget that it has configured a round of which nothing was released.
+    """Make a differential privacy wrapper forget a round that it has configured and of which no result was released.
 
-    It books what a round costs when it aggregates, and raises where a round is configured twice in between.
+    The wrapper books a round's cost when it aggregates, and raises where a round is configured twice before that.
     """
     pending = getattr(strategy, "_pending_events", None)
     if isinstance(pending, dict):

@@ -1,9 +1,9 @@
-"""Flower's SuperLink with a door of ours before its Fleet API, and nodes that speak in their own names only.
+"""Flower's SuperLink with middleware before its Fleet API, and with nodes that send in their own names only.
 
-Written for flwr 1.41. It compares the key of a request with the node that the request names, but not with the sender
-that a message in it names: a node could answer for another, or send instructions as if it were the server. And it
-stores as many names and sessions as a node announces, and whatever is written where a time should stand.
-`missing` says what Flower has moved: who needs it runs Flower's own command then.
+Written for flwr 1.41. Flower compares the key of a request with the node that the request names, but not with the
+sender that a message in it names: a node could answer for another, or send instructions as if it were the server. And
+Flower stores as many names and sessions as a node announces, and any value in place of a time. `missing` says what
+Flower has moved; Flower's own command is run in that case.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ except (ImportError, AttributeError) as error:  # Flower has moved something
 FLEET = "/v1/fleet/"
 NODE_ASKS, SERVER_SENDS = f"{FLEET}pull-messages", "/v1/runtime/push-messages"
 OPEN_TO_STRANGERS = (f"{FLEET}register-node", f"{FLEET}activate-node")
-"""Where Flower tells a node whose key is not registered what to do."""
+"""Calls that an unregistered node may make; Flower's answers say how to register."""
 
-MOST_RECORDS = 64  # of a reply; `server/gate.py` takes no more
-MOST_PARTS = 1024  # of a reply, of all levels: pieces of arrays are 5 MiB
+MOST_RECORDS = 64  # records of a reply; `server/gate.py` takes no more
+MOST_PARTS = 1024  # parts of a reply, of all levels: pieces of arrays are 5 MiB
 PATIENCE = 60_000  # milliseconds that a call waits for the database while others write; Flower's fail after 5,000
-LONGEST_WORK = 1e7  # seconds that a node may say that it has worked for a reply
+LONGEST_WORK = 1e7  # seconds of work that a node may claim for a reply
 
 
 def headers_of_node() -> tuple[str, str, str]:
@@ -63,25 +63,25 @@ def headers_of_node() -> tuple[str, str, str]:
 
 
 def longest_life() -> float:
-    """Return for how many seconds Flower takes a signed time."""
+    """Return for how many seconds Flower accepts a signed time."""
     return float(TIMESTAMP_TOLERANCE + 2 * SYSTEM_TIME_TOLERANCE)
 
 
 def age_of(signed_at: str) -> float:
-    """Return the seconds since a signed time; raises ValueError or TypeError where it is none that Flower takes."""
+    """Return the seconds since a signed time; raise ValueError or TypeError for a time that Flower does not accept."""
     age = float((now() - datetime.fromisoformat(signed_at)).total_seconds())
     if not -SYSTEM_TIME_TOLERANCE < age < TIMESTAMP_TOLERANCE + SYSTEM_TIME_TOLERANCE:
-        raise ValueError("it was signed too long ago, or is to come")
+        raise ValueError("it was signed too long ago, or lies in the future")
     return age
 
 
 def is_signed_by(public_key: bytes, text: str, signature: bytes) -> bool:
-    """Say whether a signature is that of a key; raises ValueError where the key is none."""
+    """Return whether a signature is that of a key; raise ValueError for an invalid key."""
     return bool(verify_signature(bytes_to_public_key(public_key), text.encode("ascii"), signature))
 
 
 def is_registered(scope: Any, public_key: bytes) -> bool:
-    """Say whether a node with this key has been let in; any has where the SuperLink was told to ask for none."""
+    """Return whether a node with this key is registered; every node is where the SuperLink asks for no keys."""
     request = Request(scope)
     if not request.app.state.enable_supernode_auth:
         return True
@@ -89,9 +89,9 @@ def is_registered(scope: Any, public_key: bytes) -> bool:
 
 
 def only_own_replies(request: Any) -> None:
-    """Refuse what is not one reply, in the name of the node that sends it, with parts as a reply has them.
+    """Refuse a request that is not one reply, in the name of the node that sends it, with the parts of a reply.
 
-    All of it is looked at before the SuperLink's database is asked anything.
+    The whole request is checked before the SuperLink's database is asked.
     """
     if len(request.messages_list) != 1 or len(request.message_object_trees) != 1:
         raise HTTPException(400, "a node sends one reply at a time, and the names of its parts")
@@ -106,7 +106,7 @@ def only_own_replies(request: Any) -> None:
 
 
 def _are_of_a_reply(parts: Any, *, is_error: bool) -> bool:
-    """Say whether a tree has the shape of a reply: the message, its content, records, arrays, pieces of arrays."""
+    """Return whether a tree has the shape of a reply: the message, its content, records, arrays, pieces of arrays."""
     most = (1, int(not is_error), MOST_RECORDS, MOST_PARTS, MOST_PARTS)
     level, count = [parts], 0
     for allowed in most:
@@ -121,14 +121,14 @@ _announcing = Lock()
 
 
 def store_reply(push_messages: Callable[..., Any], request: Any, state: Any) -> Any:
-    """Store a reply that a node announces, by Flower's own call; a reply that is not taken leaves no rows behind.
+    """Store a reply that a node announces, by Flower's own call; a reply that is not stored leaves no rows behind.
 
-    A reply that nobody waits for is not taken, and not refused either: an honest one may have come too late. One is
-    stored at a time, as the database has one writer: however many come, other calls wait for no more than one of them.
+    A reply that is no longer expected is not stored, and not refused either: an honest reply may have come too late.
+    Replies are stored one at a time, as the database has one writer: other calls wait for one reply at most.
     """
     only_own_replies(request)
     worked = list(request.clientapp_runtime_list)
-    if not all(0 <= seconds <= LONGEST_WORK for seconds in worked):  # they are added up, and NaN would stay
+    if not all(0 <= seconds <= LONGEST_WORK for seconds in worked):  # the seconds are added up, and a NaN would stay
         del request.clientapp_runtime_list[:]
     asked = select(MessageIns.message_id).where(MessageIns.message_id == request.messages_list[0].metadata.message_id)
     with _announcing, state.session() as session:
@@ -143,7 +143,7 @@ def store_reply(push_messages: Callable[..., Any], request: Any, state: Any) -> 
 def store_part(push_object: Callable[..., Any], request: Any, state: Any) -> Any:
     """Store a part of a reply that this node has announced, by Flower's own call.
 
-    Without the name of a session, Flower takes it as part of any message, and has the one whose part it is fail.
+    Without the name of a session, Flower takes it as a part of any message, and the message that has the part fails.
     """
     if not request.session_id:
         raise HTTPException(403, "a part belongs to a reply that was announced")
@@ -151,23 +151,23 @@ def store_part(push_object: Callable[..., Any], request: Any, state: Any) -> Any
 
 
 def key_of(scope: Any) -> bytes:
-    """Return the public key that a request names, as it is written there; empty if it names none."""
+    """Return the public key that a request names, as it is written there; empty without a key."""
     name = FLEET_HTTP_PUBLIC_KEY_HEADER.lower().encode("latin-1")
     return next((bytes(value) for header, value in scope["headers"] if header == name), b"")
 
 
 def is_no(body: bytes) -> bool:
-    """Say whether an answer to a node's question tells it that there is no message."""
+    """Return whether an answer to a node's question says that there is no message."""
     return not PullMessagesResponse.FromString(body).messages_list
 
 
 def is_of_a_server_that_has_sent(path: str) -> bool:
-    """Say whether a server app that had messages to send calls this path once all their parts have been sent."""
+    """Return whether a server app calls this path after it has sent messages with all their parts."""
     return path in ("/v1/runtime/pull-messages", "/v1/runtime/get-nodes", "/v1/runtime/push-task-output")
 
 
 def run_superlink(*ours: Any) -> None:
-    """Run Flower's SuperLink behind ASGI middleware of ours, outermost first; arguments are in `sys.argv`."""
+    """Run Flower's SuperLink behind these ASGI middlewares, outermost first; arguments are in `sys.argv`."""
     middleware = extensions.get_middleware
     extensions.get_middleware = lambda: (*map(Middleware, ours), *middleware())
     fleet_handlers.push_messages = partial(store_reply, fleet_handlers.push_messages)

@@ -1,11 +1,11 @@
 """Flower's layers around a request, run in the request's own task.
 
-A SuperLink stacks nine of Starlette's `BaseHTTPMiddleware` around its calls, and a SuperNode three. Each starts a task
-group and a stream in memory for every request, so that a layer may look at an answer while it is being made; together
-they took more than half of the processor time of a call. Calls of nodes and tasks are short and answered in one piece:
-here the next layer has answered before this one goes on.
+A SuperLink stacks nine of Starlette's `BaseHTTPMiddleware` around its calls, and a SuperNode three. Each layer starts a
+task group and a stream in memory for every request, so that it can look at an answer while the answer is being made;
+together the layers took more than half of the processor time of a call. Calls of nodes and tasks are short and answered
+in one piece: here the next layer has answered before a layer goes on.
 
-Written for flwr 1.41 and Starlette 1.3. Whatever streams, of the Control API, is left as it was.
+Written for flwr 1.41 and Starlette 1.3. Streams, as the Control API has them, are left as they were.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _as_it_was = BaseHTTPMiddleware.__call__
 
 
 def answer_in_one_piece() -> None:
-    """Have all layers of this process run the next one in their own task."""
+    """Make all layers of this process run the next layer in their own task."""
     BaseHTTPMiddleware.__call__ = _in_line  # type: ignore[method-assign, assignment]
 
 
 async def _in_line(layer: BaseHTTPMiddleware, scope: Scope, receive: Receive, send: Send) -> None:
-    """Stand for `BaseHTTPMiddleware.__call__`."""
+    """Replace `BaseHTTPMiddleware.__call__`."""
     if scope["type"] != "http" or not scope["path"].startswith(CALLS):
         await _as_it_was(layer, scope, receive, send)
         return
@@ -36,7 +36,7 @@ async def _in_line(layer: BaseHTTPMiddleware, scope: Scope, receive: Receive, se
     try:
         body = await request.body()
     except ClientDisconnect:
-        return  # nobody waits for an answer
+        return  # no client waits for an answer
 
     async def call_next(_: Request) -> Response:
         answer = _Answer()
@@ -48,7 +48,7 @@ async def _in_line(layer: BaseHTTPMiddleware, scope: Scope, receive: Receive, se
 
 
 def _giving(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that gives a body that was read before, and then what comes after it."""
+    """Return a `receive` that gives a body that was read before, and then the messages after it."""
     is_given = False
 
     async def once_more() -> Message:
@@ -62,21 +62,21 @@ def _giving(body: bytes, receive: Receive) -> Receive:
 
 
 class _Answer:
-    """What an application sends, until it has sent all of it."""
+    """Collects an application's answer until it is complete."""
 
     def __init__(self) -> None:
         self._start: Message | None = None
         self._parts: list[bytes] = []
 
     async def take(self, message: Any) -> None:
-        """Stand for `send`."""
+        """Take a part of the answer, in place of `send`."""
         if message["type"] == "http.response.start":
             self._start = message
         elif message["type"] == "http.response.body":
             self._parts.append(message.get("body", b""))
 
     def response(self) -> Response:
-        """Return all of it, for a layer to look at and to change."""
+        """Return the whole answer, which a layer may look at and change."""
         if self._start is None:
             raise RuntimeError("no answer was given")
         response = Response(b"".join(self._parts), self._start["status"])

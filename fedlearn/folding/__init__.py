@@ -1,9 +1,20 @@
 """Adding up reports where they are made, in a fixed order."""
 
 from fedlearn.folding.fold import Fold, ParcelFold, Sums, merge
-from fedlearn.folding.plan import BLOCK, STATE, Accumulator, FoldPlan, FoldStep, Gate, ParcelPlan, StepSpec, Verdict
+from fedlearn.folding.plan import (
+    BLOCK,
+    STATE,
+    Accumulator,
+    BlockResult,
+    FoldPlan,
+    FoldStep,
+    Gate,
+    ParcelPlan,
+    StepSpec,
+    Verdict,
+)
 from fedlearn.folding.steps import FOLD_STEPS
-from fedlearn.folding.tree import BlockResult, FoldingTree, blocks_of
+from fedlearn.folding.tree import FoldingTree, blocks_of
 
 __all__ = [
     "BLOCK",

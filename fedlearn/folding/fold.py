@@ -1,40 +1,34 @@
-"""The fold: a plan at work in one process, and the sums that it yields."""
+"""The fold: a fold plan carried out in one process, and its sums."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fedlearn.folding.plan import Accumulator, FoldPlan, FoldStep, ParcelPlan, Verdict
+from fedlearn.folding.plan import Accumulator, FoldPlan, FoldStep, Gate, ParcelPlan, Verdict
 from fedlearn.folding.steps import load_step
 from fedlearn.plugging.registry import load_reference
 from fedlearn.words.state import Array, Update
 
 Sums = dict[str, Accumulator]
-"""Parcel -> what its accumulator holds."""
+"""Parcel -> its accumulator."""
 
 
 class Fold:
-    """Adds up the verdicts of one attempt.
-
-    Parameters
-    ----------
-    plan
-        Is carried out, as it stands.
-    """
+    """Adds up the verdicts of one attempt, as its plan says."""
 
     def __init__(self, plan: FoldPlan) -> None:
         self.plan = plan
-        self.gate = plan.build_gate()
+        self.gate: Gate = load_reference(plan.gate)(plan)
         self._parcels = {name: ParcelFold(parcel) for name, parcel in plan.parcels.items()}
 
     def empty(self) -> Sums:
-        """Return the sums of nothing."""
+        """Return empty sums."""
         return {name: parcel.empty() for name, parcel in self._parcels.items()}
 
     def of(self, verdicts: Iterable[Verdict], sums: Sums | None = None) -> Sums:
-        """Return the sums of one block, whose verdicts come in the order of positions.
+        """Return the sums of one block, whose verdicts are given in the order of positions.
 
-        A worker gives the sums of the block before, whose memory is then used again.
+        A worker passes the sums of the block before, whose memory is then used again.
         """
         accepted = [verdict for verdict in verdicts if verdict.parcels]
         sums = sums or self.empty()
@@ -44,7 +38,7 @@ class Fold:
         return sums
 
     def parts(self, verdict: Verdict) -> dict[str, tuple[float, Update]]:
-        """Return the summands of one accepted report: parcel -> its weight, and its update after the fold steps."""
+        """Return the summands of one accepted report: parcel -> (weight, update), after the fold steps."""
         examples = verdict.report.num_examples
         return {name: parcel.part(examples, verdict.parcels[name]) for name, parcel in self._parcels.items()}
 
@@ -53,7 +47,7 @@ class Fold:
         return {f"{name}|{key}": array for name, each in sums.items() for key, array in each.to_arrays().items()}
 
     def from_arrays(self, arrays: Mapping[str, Array]) -> Sums:
-        """Return the sums that `to_arrays` described; they may share the arrays' memory."""
+        """Return the sums that `to_arrays` described; the sums may share the arrays' memory."""
         by_parcel: dict[str, dict[str, Array]] = {name: {} for name in self._parcels}
         for place, array in arrays.items():
             name, _, key = place.partition("|")
@@ -64,19 +58,13 @@ class Fold:
 
 
 def merge(sums: Sums, later: Sums) -> None:
-    """Add other sums of the same plan to these; their nodes come after ours."""
+    """Add later sums of the same plan to these; the nodes of `later` come after those of `sums`."""
     for name, each in sums.items():
         each.merge(later[name])
 
 
 class ParcelFold:
-    """How one parcel of every report is added up.
-
-    Parameters
-    ----------
-    plan
-        Is carried out, as it stands.
-    """
+    """Adds up one parcel of every report, as its plan says."""
 
     def __init__(self, plan: ParcelPlan) -> None:
         self.plan = plan
@@ -84,11 +72,11 @@ class ParcelFold:
         self._steps: list[FoldStep] = [load_step(spec) for spec in plan.steps]
 
     def empty(self) -> Accumulator:
-        """Return the sum of nothing."""
+        """Return the empty accumulator."""
         return self.kind.empty(self.plan.layout)
 
     def part(self, num_examples: int, update: Update) -> tuple[float, Update]:
-        """Return the summand of one node: its weight, and its parcel after the fold steps."""
+        """Return the summand of one node: its weight and its parcel, after the fold steps."""
         weight: float = 1 if self.plan.uniform else num_examples
         for step in self._steps:
             weight, update = step(weight, update)

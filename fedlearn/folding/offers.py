@@ -1,7 +1,7 @@
-"""What a grid can do beyond passing messages on.
+"""The abilities of a grid beyond passing messages on.
 
-A grid declares it by an attribute ``offers``. Flower's own grids have none: they pass messages on, in real time, and
-the server does the rest itself. `server/exchange.py` is the only reader.
+A grid declares them by an attribute ``offers``. Flower's own grids have no such attribute: they pass messages on, in
+real time, and the server does the rest itself. `server/exchange.py` is the only reader.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 from numpy.typing import NDArray
 
-from fedlearn.folding import BlockResult, FoldPlan
+from fedlearn.folding.plan import BlockResult, FoldPlan
 from fedlearn.words.clock import Clock, WallClock
 from fedlearn.words.cohort import Member
 
 NodeIds = Sequence[int] | NDArray[np.int64]
-"""Of a million nodes an array is kept in an eighth of the memory, and looked through in a hundredth of the time."""
+"""Ids of nodes; a million of them take an eighth of the memory as an array, and a hundredth of the time to search."""
 
-Compute = Callable[..., list[Any]]  # of a reference, a state, arguments, and ``seconds=`` in which one call ends
-"""Of ``"module:function"``, state, arguments: return ``function(settings, state, *each)`` for each of the arguments."""
+Compute = Callable[..., list[Any]]
+"""Called with ``"module:function"``, a state, a list of arguments, and ``seconds=`` in which one call must end.
+
+Returns ``function(settings, state, *each)`` for each of the arguments."""
 
 
 class Folding(Protocol):
-    """A grid that checks and adds up reports where they are made."""
+    """A grid that checks and adds up reports in the workers that make them."""
 
     def start_blocks(
         self, messages: Sequence[Message], members: Sequence[Member], plan: FoldPlan, *, seconds: float
@@ -36,7 +38,7 @@ class Folding(Protocol):
         ...
 
     def pull_blocks(self, *, seconds: float) -> list[BlockResult]:
-        """Return the blocks that have ended; wait for one at most `seconds`. Their arrays hold until the next call."""
+        """Return the blocks that have ended; wait for one at most `seconds`. Arrays are valid until the next call."""
         ...
 
     def stop_blocks(self) -> list[BlockResult]:
@@ -48,11 +50,11 @@ class Keeping(Protocol):
     """A grid that keeps the nodes' memories for them, as simulations do."""
 
     def kept_by(self, node_id: int) -> bytes:
-        """Return the memory of a node now; empty if it has none."""
+        """Return a node's memory; empty if the node has none."""
         ...
 
     def keep(self, kept: Mapping[int, bytes]) -> None:
-        """Have nodes keep something else from now on."""
+        """Replace the memories of nodes: node id -> memory."""
         ...
 
     def node_states(self) -> bytes:
@@ -62,36 +64,36 @@ class Keeping(Protocol):
     def changed_node_states(self, *, settled: bool = True) -> bytes:
         """Return the memories, also emptied ones, of the nodes whose memory has changed since the last call.
 
-        `settled`: when all nodes have read what was sent to them; else at once.
+        If `settled`, the grid waits until all nodes have read their messages; else it returns at once.
         """
         ...
 
     def restore_node_states(self, data: bytes) -> None:
-        """Put it back, with what has changed since appended to it, after a resume."""
+        """Restore the memories of all nodes, from `node_states` followed by later changes, after a resume."""
         ...
 
 
 class Timed(Protocol):
-    """A grid on virtual time: its nodes have devices, and replies come when these have done their work."""
+    """A grid on virtual time: its nodes have devices, and a reply arrives when the device has done its work."""
 
     def wait(self, seconds: float) -> None:
-        """Let time pass until the next reply comes, at most so many seconds."""
+        """Let time pass until the next reply arrives, at most `seconds`."""
         ...
 
     def arrived(self) -> Collection[str]:
-        """Return the messages whose replies have come and were not asked for yet."""
+        """Return the ids of messages whose replies have arrived and were not pulled yet."""
         ...
 
     def reachable(self) -> NodeIds:
-        """Return the ids of the nodes that can be written to now, in the order of their partitions."""
+        """Return the ids of the nodes that can be reached now, in the order of their partitions."""
         ...
 
     def is_reachable(self, node_id: int) -> bool:
-        """Return whether one node is among them."""
+        """Return whether a node can be reached now."""
         ...
 
     def push_again(self, messages: Sequence[Message], begun: Sequence[float]) -> Sequence[str]:
-        """Have messages under way that were sent before the run was stopped, each at its time; return their ids."""
+        """Send messages again that were under way when the run was stopped, each at its old time; return their ids."""
         ...
 
     def group_of(self, node_id: int) -> str:
@@ -100,7 +102,7 @@ class Timed(Protocol):
 
     @property
     def groups(self) -> Sequence[str]:
-        """The names of all kinds."""
+        """The names of all kinds of devices."""
         ...
 
     def described(self) -> Mapping[str, Any]:
@@ -115,19 +117,19 @@ class Offers:
     Parameters
     ----------
     clock
-        The time by which its replies come.
+        The time by which replies arrive.
     partitions
-        Returns the ids of all nodes, in the order of their partitions: it knows what its virtual nodes hold.
+        Returns the ids of all nodes, in the order of their partitions, for virtual nodes.
     compute
-        Calls functions on workers.
+        Calls functions in workers.
     fold
-        Checks and adds up reports on workers.
+        Checks and adds up reports in workers.
     keep
-        Keeps what nodes keep between rounds.
+        Keeps the nodes' memories between rounds.
     timed
-        Its clock is virtual; None in real time.
+        The grid on virtual time; None in real time.
     stacks
-        Whether it trains several nodes together (``training.stack``).
+        Whether the grid trains several nodes together (``training.stack``).
     """
 
     clock: Clock = field(default_factory=WallClock)
@@ -140,6 +142,6 @@ class Offers:
 
 
 def offers_of(grid: Grid) -> Offers:
-    """Return the offers of a grid; for one of Flower's, no offers and real time."""
+    """Return the offers of a grid; for a grid of Flower's, no offers and real time."""
     declared: Offers | None = getattr(grid, "offers", None)
     return Offers() if declared is None else declared

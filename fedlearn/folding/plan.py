@@ -1,9 +1,10 @@
 """How the reports of one attempt are checked and added up, in any process.
 
-An engine that runs nodes in its own workers checks and adds up a block where it was trained, and sends home only the
-block's sum and small reports. Elsewhere the server does the same with every reply that comes in.
+An engine that runs nodes in its own workers checks and adds up a block of nodes in the worker that trained them, and
+sends only the block's sum and small reports to the server's process. On other engines the server does the same with
+every reply that comes in.
 
-A report is made of *parcels*, named groups of arrays: the state's, and whatever else a strategy has asked for. Each is
+A report is made of *parcels*, named groups of arrays: the state's, and others that a strategy asks for. Each parcel is
 added up by an accumulator of its own. Before that it may go through *fold steps*, which see one parcel at a time.
 """
 
@@ -15,16 +16,15 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from flwr.app import Message, RecordDict
 
-from fedlearn.plugging.registry import load_reference
 from fedlearn.words.cohort import At, Member, NodeReport, Typical
-from fedlearn.words.metrics import Metric
+from fedlearn.words.metric import Metric
 from fedlearn.words.state import Array, Layout, Update, UpdateKind
 
 STATE = "state"
-"""The name of the parcel that every report has: what the node has made of the global model."""
+"""The name of the parcel that every report has: the node's update of the global model."""
 
 BLOCK = 2
-"""Positions that are added up together at least; few, so that the last block to end keeps few workers waiting."""
+"""The smallest number of positions that are added up together; few, so that few workers wait for the last block."""
 
 
 class Accumulator(Protocol):
@@ -36,15 +36,15 @@ class Accumulator(Protocol):
         ...
 
     def add(self, parts: Sequence[tuple[float, Update]]) -> None:
-        """Take in updates with their weights, in this order."""
+        """Add updates with their weights, in this order."""
         ...
 
     def clear(self) -> None:
-        """Forget all updates, but not the memory that they took."""
+        """Forget all updates, and keep the memory for the next ones."""
         ...
 
     def merge(self, later: Self) -> None:
-        """Take in all that another accumulator holds; its nodes come after ours."""
+        """Add the content of another accumulator, whose nodes come after those of this one."""
         ...
 
     def to_arrays(self) -> dict[str, Array]:
@@ -55,31 +55,31 @@ class Accumulator(Protocol):
     def from_arrays(cls, layout: Layout, arrays: Mapping[str, Array]) -> Self:
         """Return the accumulator that `to_arrays` described.
 
-        It may keep the arrays, but changes none, and is merged or dropped before their memory is used again.
+        The accumulator may keep the arrays, but changes none; it is merged or dropped before their memory is reused.
         """
         ...
 
 
 class FoldStep(Protocol):
-    """Changes one node's parcel before it is added up, where it is added up.
+    """Changes one node's parcel before the parcel is added up, in the process that adds it up.
 
-    It is made once in each process, from its options, and keeps nothing from node to node.
+    A fold step is made once in each process, from its options, and has no memory from node to node.
 
     Attributes
     ----------
     needs_change
-        Whether it makes sense for the change of the weights only.
+        Whether the step makes sense for the change of the weights only.
     """
 
     needs_change: bool
 
     def __call__(self, weight: float, update: Update) -> tuple[float, Update]:
-        """Return weight and update to be added instead; the arrays that came stay as they are."""
+        """Return the weight and the update to be added instead; the given arrays are not changed."""
         ...
 
 
 class StepSpec(NamedTuple):
-    """Which fold step, in a form that goes to every worker.
+    """A fold step by name and options, in a form that can be sent to every worker.
 
     Parameters
     ----------
@@ -100,15 +100,15 @@ class ParcelPlan:
     Parameters
     ----------
     layout
-        Names, shapes and dtypes of its arrays.
+        Names, shapes and dtypes of the parcel's arrays.
     accumulator
         ``"module:Class"`` of an Accumulator.
     uniform
-        Every node weighs one; else its number of examples.
+        Whether every node has weight one; else the weight is its number of examples.
     codec
-        The chain by which it travels, as in ``compression.codec``. The state's is that of the settings.
+        The chain by which the parcel travels, as in ``compression.codec``. The state travels by that of the settings.
     steps
-        What each node's parcel goes through before it is added, in this order.
+        The fold steps that each node's parcel goes through before it is added, in this order.
     """
 
     layout: Layout
@@ -125,7 +125,7 @@ class Verdict:
     Parameters
     ----------
     parcels
-        Name -> update, of all planned parcels; empty where the reply was not accepted.
+        Name -> update, for all planned parcels; empty where the reply was not accepted.
     """
 
     report: NodeReport
@@ -133,10 +133,10 @@ class Verdict:
 
 
 class Gate(Protocol):
-    """Decides which replies may touch the model."""
+    """Decides which replies may change the model."""
 
     def check(self, reply: Message, member: Member, sent: RecordDict) -> Verdict:
-        """Return the verdict on what came from `member`, who was sent an instruction of this content."""
+        """Return the verdict on the reply of `member`, to whom the content `sent` went out."""
         ...
 
 
@@ -153,17 +153,17 @@ class FoldPlan:
     settings
         The run's flat settings.
     kind
-        What an update of the run's model means.
+        The kind of an update of the run's model.
     metrics
-        Name -> what may be said of it: the nodes' metrics that somebody reads; others are left behind.
+        Name -> metric with its range: the nodes' metrics that the server reads; others are left out of reports.
     reads_all_metrics
-        Somebody reads the others, too.
+        Whether the server reads the others, too.
     cohort
         How many nodes were sent an instruction.
     typical
-        What reports are compared with; None where nothing is known yet.
+        The medians with which reports are compared; None before there are any.
     block
-        How many positions are added up together, where they are trained.
+        How many positions are added up together, by the worker that trains them.
     """
 
     gate: str
@@ -182,7 +182,11 @@ class FoldPlan:
         """The layout of the state."""
         return self.parcels[STATE].layout
 
-    def build_gate(self) -> Gate:
-        """Return the gate of this attempt."""
-        gate: Gate = load_reference(self.gate)(self)
-        return gate
+
+@dataclass(frozen=True, slots=True)
+class BlockResult:
+    """The result of one block, from its worker: the reports of its nodes, and the sum of their updates as arrays."""
+
+    block: int
+    reports: Sequence[NodeReport]
+    arrays: Mapping[str, Array]

@@ -1,4 +1,4 @@
-"""The fold steps, which change one node's parcel before it is added up, as a table.
+"""The table of fold steps, each of which changes one node's parcel before the parcel is added up.
 
 A strategy names the steps that it needs (`RoundStrategy.steps`), and ``strategy.steps`` puts others before them.
 """
@@ -45,7 +45,7 @@ def load_step(spec: StepSpec) -> FoldStep:
     Raises
     ------
     SettingError
-        If there is no such step, or it does not take these options.
+        If there is no such step, or the step does not take these options.
     """
     kind = FOLD_STEPS.load(spec.reference)
     options = options_for(kind, json.dumps(dict(spec.options)), setting=f"strategy.steps.{spec.reference}")
@@ -54,13 +54,13 @@ def load_step(spec: StepSpec) -> FoldStep:
 
 
 class ClippedTo:
-    """Scales an update down to an L2 norm, over all its entries that were sent; a null entry has no part in it.
+    """Scales an update down to an L2 norm, which is taken over all sent entries; null entries do not count.
 
     Parameters
     ----------
     norm : float
-        The largest that is left as it is, above 0. Of a change: the norm of weights says nothing about what a node did,
-        so ``compression.send`` must be "update".
+        The largest norm that is left unchanged, above 0. It is the norm of a change, as the norm of weights does not
+        measure what a node did: ``compression.send`` must be "update".
 
     References
     ----------

@@ -1,20 +1,15 @@
 """The fixed tree in which the reports of a round are added up.
 
 The cohort, sorted by partition id, is cut into blocks of `BLOCK` positions, or of as many as are trained together; each
-block is added up in order, and the blocks are added in order. The tree depends on nothing but the cohort and that
-number, so the sum is the same to the bit whether one
-process does all of it or each worker its own blocks, in whatever order they end.
+block is added up in order, and the blocks are added in order. The tree depends on the cohort and on that number
+alone. So the sum is the same to the bit whether one process adds up everything or each worker its own blocks, in
+whatever order the blocks end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
 from fedlearn.folding.fold import Fold, Sums, merge
 from fedlearn.folding.plan import BLOCK, Verdict
-from fedlearn.words.cohort import NodeReport
-from fedlearn.words.state import Array
 
 
 def blocks_of(cohort_size: int, size: int = BLOCK) -> list[range]:
@@ -27,9 +22,9 @@ def blocks_of(cohort_size: int, size: int = BLOCK) -> list[range]:
 
 
 class FoldingTree:
-    """Adds up a cohort in the fixed order, whatever the order in which its parts come in.
+    """Adds up a cohort in the fixed order, whatever the order in which its parts arrive.
 
-    A part is held until all before it have come, then it is added and forgotten.
+    A part is kept until all parts before it have arrived; then it is added and forgotten.
     """
 
     def __init__(self, fold: Fold, cohort_size: int) -> None:
@@ -37,12 +32,12 @@ class FoldingTree:
         self._size = fold.plan.block
         self._blocks = blocks_of(cohort_size, self._size)
         self._verdicts: dict[int, Verdict | None] = {}  # by position, of blocks that are not complete
-        self._sums: dict[int, Sums | None] = {}  # by block, waiting for their turn
+        self._sums: dict[int, Sums | None] = {}  # by block, kept until the blocks before have arrived
         self._next = 0
         self.total = fold.empty()
 
     def place(self, position: int, verdict: Verdict | None) -> None:
-        """Take in the verdict of one position; None if there is none."""
+        """Add the verdict of one position; None for a position without a report."""
         self._verdicts[position] = verdict
         block = position // self._size
         if all(other in self._verdicts for other in self._blocks[block]):
@@ -50,11 +45,11 @@ class FoldingTree:
             self.place_block(block, self._fold.of(v for v in verdicts if v is not None))
 
     def is_next(self, block: int) -> bool:
-        """Return whether a block would be added at once, not held."""
+        """Return whether a block would be added at once, and not kept until others have arrived."""
         return block == self._next
 
     def place_block(self, block: int, total: Sums | None) -> None:
-        """Take in the sum of one block; None if there is none."""
+        """Add the sum of one block; None for a block without a sum."""
         self._sums[block] = total
         while self._next in self._sums:
             ready = self._sums.pop(self._next)
@@ -63,19 +58,10 @@ class FoldingTree:
             self._next += 1
 
     def close(self) -> Sums:
-        """Return the total; a position that has no summand yet is left out."""
+        """Return the total; positions without a verdict are left out."""
         for block in range(self._next, len(self._blocks)):
             if block in self._sums:
                 continue
             verdicts = [self._verdicts.pop(position, None) for position in self._blocks[block]]
             self.place_block(block, self._fold.of(v for v in verdicts if v is not None))
         return self.total
-
-
-@dataclass(frozen=True, slots=True)
-class BlockResult:
-    """The result of one block, from its worker: reports of its nodes, and their sum as arrays."""
-
-    block: int
-    reports: Sequence[NodeReport]
-    arrays: Mapping[str, Array]

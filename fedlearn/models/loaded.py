@@ -12,12 +12,14 @@ import numpy as np
 
 from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data import DATASETS, load_dataset
-from fedlearn.data.base import AnyDataset, DataSpec, Examples
-from fedlearn.data.partitioning import is_map
+from fedlearn.data.base import DataSpec, Examples
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.partition_map import is_map
 from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Ensemble, Planned, Tryable
 from fedlearn.words.errors import SettingError, said
-from fedlearn.words.metrics import EPSILON, Metrics
+from fedlearn.words.metric import EPSILON
+from fedlearn.words.metrics import Metrics
 from fedlearn.words.state import State, UpdateKind
 
 TRIED = 2  # examples: normalisation over a batch needs more than one
@@ -25,7 +27,7 @@ PART_OF_A_COLUMN = 1000  # examples: their scale is seen in so many
 TAKE_ROWS_AS_THEY_ARE = ("linear", "mlp")
 
 
-def dataset_of(config: RunConfig) -> AnyDataset:
+def dataset_of(config: RunConfig) -> Dataset:
     """Return the run's data set; never imports what its model needs."""
     return load_dataset(_asked_for(config), config.data.dir, options=config.data.options)
 
@@ -41,7 +43,7 @@ def with_found_data(config: RunConfig) -> RunConfig:
     return with_found(config, dataset_of(config))
 
 
-def with_found(config: RunConfig, dataset: AnyDataset) -> RunConfig:
+def with_found(config: RunConfig, dataset: Dataset) -> RunConfig:
     """Return the settings with this data set and the notice of it, and with the device that modules are computed on."""
     asked = _asked_for(config)
     name = asked if ":" in asked else dataset.name
@@ -64,14 +66,14 @@ def _found_device(config: RunConfig) -> str:
 
 
 @per_run
-def loaded(config: RunConfig) -> tuple[AnyDataset, Model]:
+def loaded(config: RunConfig) -> tuple[Dataset, Model]:
     """Return the run's data set and model."""
     dataset = dataset_of(config)
     model = load_model(config.model.name, dataset.spec, config.model.options, config.model.loss)
     return dataset, model.planned(config) if isinstance(model, Planned) else model
 
 
-def fingerprint_of(config: RunConfig, dataset: AnyDataset) -> str:
+def fingerprint_of(config: RunConfig, dataset: Dataset) -> str:
     """Return what tells one run's data from another's: the hash of all examples, and of a file that deals them out."""
     if not is_map(config.data.partition):
         return dataset.fingerprint
@@ -110,7 +112,7 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
     dataset, model = loaded(config)
     sums = isinstance(model, Ensemble) and model.sums
     is_private = model_spec(config.model.name).is_private or model.metrics.privacy_loss is not None
-    is_public = bool(getattr(dataset, "test_is_public", _asked_for(config) in DATASETS))
+    is_public = _asked_for(config) in DATASETS if dataset.test_is_public is None else dataset.test_is_public
     return Traits(
         model.update_kind,
         model.metrics,
@@ -157,7 +159,7 @@ def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
     return tuple(_notes(config, dataset, model, examples, outputs))
 
 
-def _notes(config: RunConfig, dataset: AnyDataset, model: Model, examples: Examples, outputs: object) -> Iterator[str]:
+def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples, outputs: object) -> Iterator[str]:
     from fedlearn.models.notes import LOOKED_AT, notes_on, unlike_columns
     from fedlearn.models.torch_model import TorchModel
 

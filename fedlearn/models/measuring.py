@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import Examples
 from fedlearn.models.base import Evaluation, confusion_of
-from fedlearn.words.metrics import ACCURACY, LOSS, MAE, MAE_SCALED
+from fedlearn.words.metric import ACCURACY, LOSS, MAE, MAE_SCALED
 
 SMALLEST_SHARE = float(np.finfo(np.float64).eps)  # of a class, in a logarithm; as in scikit-learn's log_loss
 

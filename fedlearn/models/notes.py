@@ -17,7 +17,7 @@ from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models.axes import class_axes, logits_of
 from fedlearn.models.objectives import CROSS_ENTROPIES, Classification, Labels, is_one_of
 from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.metrics import ACCURACY
+from fedlearn.words.metric import ACCURACY
 
 LOOKED_AT = 32  # examples on which measures are compared
 HOOKS = ("training_step", "configure_optimizers")  # of Lightning; we have a learner in their place

@@ -25,18 +25,8 @@ from fedlearn.models.axes import are_alike, class_axes, learns_images, logits_of
 from fedlearn.models.base import confusion_of
 from fedlearn.plugging.registry import Registry
 from fedlearn.words.errors import SettingError
-from fedlearn.words.metrics import (
-    ACCURACY,
-    ALL_RIGHT,
-    LABELS,
-    LANGUAGE,
-    LOSS,
-    MAE,
-    MSE,
-    NEURAL_CLASSIFIER,
-    NEURAL_REGRESSOR,
-    Metrics,
-)  # fmt: skip
+from fedlearn.words.metric import ACCURACY, ALL_RIGHT, LOSS, MAE, MSE
+from fedlearn.words.metrics import LABELS, LANGUAGE, NEURAL_CLASSIFIER, NEURAL_REGRESSOR, Metrics  # fmt: skip
 
 Loss = Callable[[Any, Tensor], Tensor]
 

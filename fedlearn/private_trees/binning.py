@@ -1,9 +1,9 @@
 """Candidate thresholds on declared grids, and features as one byte each.
 
 A numeric feature has 40 thresholds strictly inside its declared bounds (the regression paper's N_range = 40), evenly
-spaced, or evenly in the logarithm where the domain says so. A categorical feature of k categories, which the
+spaced, or evenly in the logarithm if the domain declares that. A categorical feature of k categories, which the
 regression trees take as ordered codes, has the k - 1 thresholds between them. The code of a value is the number of
-thresholds below it, so ``code > j`` says the same as ``x > thresholds[j]``. Grids are public: they follow from the
+thresholds below it, so ``code > j`` is equivalent to ``x > thresholds[j]``. Grids are public: they follow from the
 domain alone.
 """
 

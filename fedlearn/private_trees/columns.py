@@ -1,6 +1,6 @@
-"""Cells of tables as numbers, whatever stands in them: what is none counts as missing.
+"""Cells of tables as numbers; a cell that is not a number counts as missing.
 
-An error would tell that some record holds such a cell, and perhaps the cell itself.
+A bad cell raises no error: the error would reveal that some record holds the cell, and perhaps the cell itself.
 """
 
 from __future__ import annotations
@@ -12,6 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def names_of(estimator: Any) -> list[str] | None:
+    """Return the names of a fitted estimator's features; None where its data had no names."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
 def columns_of(X: Any) -> list[Any]:
     """Return the columns of a DataFrame or of a two-dimensional array."""
     if hasattr(X, "iloc"):
@@ -20,7 +26,7 @@ def columns_of(X: Any) -> list[Any]:
 
 
 def table_of(X: Any) -> NDArray[np.float64]:
-    """Return (rows, features) numbers of a DataFrame or of a two-dimensional array; NaN where a cell is none.
+    """Return (rows, features) numbers of a DataFrame or two-dimensional array; NaN where a cell is not a number.
 
     >>> table_of(np.array([[1, "two"], [None, 10**400]], object)).tolist()
     [[1.0, nan], [nan, inf]]
@@ -32,7 +38,7 @@ def table_of(X: Any) -> NDArray[np.float64]:
 
 
 def numbers_of(column: Any, *, else_missing: bool = False) -> NDArray[np.float64]:
-    """Return the column as numbers; what is none raises ValueError, or counts as missing."""
+    """Return a column as numbers; a cell that is not a number raises an error or, by `else_missing`, is NaN."""
     try:
         column = without_imaginary(column)
         if hasattr(column, "to_numpy"):
@@ -40,7 +46,7 @@ def numbers_of(column: Any, *, else_missing: bool = False) -> NDArray[np.float64
         if column.dtype != object:
             return np.asarray(column, np.float64)
         return np.array([np.nan if is_missing(value) else _float(value) for value in column.tolist()], np.float64)
-    except Exception:  # what a cell raises is its own
+    except Exception:  # an object in a cell may raise anything
         if not else_missing:
             raise
     return np.array([_number(value) for value in column.tolist()], np.float64)
@@ -57,21 +63,21 @@ def _number(value: Any) -> float:
 
 def _float(value: Any) -> float:
     if isinstance(value, np.complexfloating):  # numpy would drop a part of it, with a warning
-        raise TypeError("a complex number is no number of a table")
+        raise TypeError("a complex number: cells of a table must be real")
     return float(value)
 
 
 def without_imaginary(values: Any) -> Any:
-    """Return values as they are; in place of complex numbers their real parts, NaN where that is not all.
+    """Return the values; complex ones become their real parts, or NaN if the imaginary part is not 0.
 
-    One complex number makes all those beside it complex, and they are to count for what they are.
+    A single complex number makes a whole array complex; its real neighbors must keep their values.
     """
     dtype = getattr(values, "dtype", None)
     if getattr(dtype, "kind", "c") != "c":
         return values
     try:
         whole = np.asarray(values)
-    except ValueError:  # rows of unlike lengths, of which others say what is wrong
+    except ValueError:  # rows of unequal lengths; a later check names the fault
         return values
     if whole.dtype.kind != "c":
         return values
@@ -79,12 +85,12 @@ def without_imaginary(values: Any) -> Any:
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a cell holds no value, or nothing that could be one."""
+    """Return whether a cell is None, NaN, pandas' NA, or an object that cannot be a value."""
     try:
         if value is None or type(value).__name__ == "NAType" or bool(value != value):
             return True
-        return getattr(value, "ndim", 0) > 0  # an array in a cell; of one entry it could be compared
-    except Exception:  # it cannot be compared, as an array in a cell: it was not declared
+        return getattr(value, "ndim", 0) > 0  # an array in a cell; one of a single entry passes the comparison above
+    except Exception:  # an object that cannot be compared, such as an array, is no declared value
         return True
 
 

@@ -1,8 +1,9 @@
-"""The declared domain: what is public about the data before anyone looks at it.
+"""The declared domain: public facts about the data, known before the data is read.
 
-Bounds, categories, classes and target bounds are declared by whoever knows what the columns mean; they are never
-learned from the data, because a minimum or a maximum is a record. Values outside the bounds are clipped, codes
-outside the categories count as missing. `Domain.from_data` exists for those who insist; it is not private, and warns.
+Bounds, categories, classes and target bounds are declared from public knowledge of the columns. They are never learned
+from the data, because a minimum or a maximum is the value of a record. Values outside the bounds are clipped; codes
+outside the categories count as missing. `Domain.from_data` reads the bounds from the data all the same; it is not
+private, and warns.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ SCALES = ("linear", "log")
 
 
 class NotPrivateWarning(UserWarning):
-    """A fit is not differentially private, or not for the epsilon it was given; the text says why."""
+    """Warning that a fit is not differentially private, or not for the given epsilon; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Domain:
-    """Bounds and categories of the features; bounds or classes of the target. Usually made by `Domain.declare`.
+    """Bounds and categories of the features; bounds or classes of the target. `Domain.declare` makes one.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ class Domain:
     high : ndarray of float64, shape (features,)
         Upper bounds, above `low`.
     scale : tuple of {"linear", "log"}
-        How the candidate thresholds of each feature are spaced.
+        Spacing of the candidate thresholds of each feature.
     categories : ndarray of int64, shape (features,)
         Number of categories of each feature, coded 0 .. k - 1; 0 = numeric.
     target_bounds : tuple of two floats, default=(0.0, 1.0)
@@ -45,7 +46,7 @@ class Domain:
     classes : tuple, default=()
         Labels of a classification target.
     is_declared : bool, default=True
-        False: learned from the data, so nothing here is private.
+        False: the domain was read from the data, so it is not private.
 
     Examples
     --------
@@ -75,7 +76,7 @@ class Domain:
         classes: Iterable[object] = (),
         feature_names: Sequence[str] | None = None,
     ) -> Domain:
-        """Return the domain that was declared.
+        """Return the declared domain.
 
         Parameters
         ----------
@@ -84,7 +85,7 @@ class Domain:
         bounds
             ``(low, high)`` for all numeric features, or one such pair for each feature, or a mapping from the feature's
             name or position to its pair. A third member, ``"log"``, spaces the thresholds evenly in the logarithm (low
-            must then be above 0): for heavy-tailed features as counts and incomes.
+            must then be above 0), which suits heavy-tailed features such as counts and incomes.
         categories
             Mapping from name or position to the number of categories (or their list), or one number for each feature,
             0 = numeric. Values are codes 0 .. k - 1.
@@ -93,7 +94,7 @@ class Domain:
         classes
             Labels of a classification target.
         feature_names
-            Needed where a mapping uses names.
+            Names of the columns; required if a mapping uses names.
         """
         counts = _category_counts(categories, num_features, feature_names)
         low, high, scale = np.zeros(num_features), np.ones(num_features), ["linear"] * num_features
@@ -121,7 +122,7 @@ class Domain:
         classes: Iterable[object] = (),
         feature_names: Sequence[str] | None = None,
     ) -> Domain:
-        """Return bounds read from the data, with a warning: this is *not private* and no epsilon covers it."""
+        """Return a domain read from the data, with a warning: *not private*, no epsilon covers it."""
         warnings.warn(
             "bounds_from_data=True reads minima and maxima from the data: the result is not differentially private",
             NotPrivateWarning,
@@ -185,7 +186,7 @@ def finite_range(X: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def checked_bound(bound: Sequence[object], name: str) -> tuple[float, float, str]:
-    """Return (low, high, scale) if they are in order."""
+    """Return (low, high, scale) of a bound, or raise ValueError if it is malformed."""
     low, high = float(bound[0]), float(bound[1])  # type: ignore[arg-type]
     scale = str(bound[2]) if len(bound) > 2 else "linear"
     if not (np.isfinite(low) and np.isfinite(high) and low < high):

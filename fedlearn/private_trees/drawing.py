@@ -1,6 +1,6 @@
-"""Trees for people: indented text, a picture with matplotlib, and which features matter.
+"""Trees for people: indented text, pictures with matplotlib, importances of features.
 
-All of it is made of published trees, and costs no privacy.
+Everything here is computed from published trees, so it costs no privacy.
 """
 
 from __future__ import annotations
@@ -13,26 +13,29 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from fedlearn.private_trees.columns import names_of
 from fedlearn.private_trees.nodes import NodeTable, children_of
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a tree that is shown calls things; None: by their numbers."""
+    """Names of features, categories and classes in text and pictures; None: their numbers."""
 
     features: Sequence[str] | None = None
-    codes: Sequence[Sequence[str]] | None = None  # of each feature, what each of its codes says, as "job = clerk"
+    codes: Sequence[Sequence[str]] | None = None  # for each feature a text for each code, such as "job = clerk"
     classes: Sequence[str] | None = None
     decimals: int = 2
-    orders: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)  # of a feature whose thresholds divide ranks
+    orders: Mapping[int, NDArray[np.int64]] = field(
+        default_factory=dict
+    )  # category by rank, if thresholds divide ranks
 
     def feature(self, table: NodeTable, node: int) -> str:
-        """Return the feature that a node asks for."""
+        """Return the name of the feature that a node tests."""
         feature = int(table.feature[node])
         return f"feature {feature}" if self.features is None else self.features[feature]
 
     def tests(self, table: NodeTable, node: int) -> Sequence[str]:
-        """Return what must hold on the way to each child."""
+        """Return the condition on the edge to each child."""
         name, threshold = self.feature(table, node), table.threshold[node]
         if (order := self.orders.get(int(table.feature[node]))) is not None:
             cut = int(np.ceil(threshold))
@@ -46,7 +49,7 @@ class Words:
         return [f"{name} = {code}" for code in range(int(table.num_children[node]))]
 
     def values(self, table: NodeTable, node: int) -> list[str]:
-        """Return what a leaf says, one entry for each class or output."""
+        """Return the value of a leaf as text, one entry for each class or output."""
         shown = [f"{value:.{self.decimals}f}" for value in table.value[node]]
         return shown if self.classes is None else [f"{c}: {v}" for c, v in zip(self.classes, shown, strict=True)]
 
@@ -71,9 +74,9 @@ def plot(table: NodeTable, *, tree: int = 0, max_depth: int = 4, words: Words | 
     Parameters
     ----------
     max_depth
-        Levels of splits to draw; what lies below is shown as "...".
+        Levels of splits to draw; deeper levels are shown as "...".
     ax
-        Axes to draw on; None = new ones.
+        Axes to draw on; None: new axes.
     """
     root = _root(table, tree)
     if ax is None:
@@ -86,11 +89,11 @@ def plot(table: NodeTable, *, tree: int = 0, max_depth: int = 4, words: Words | 
 
 
 def importances(table: NodeTable, num_features: int) -> NDArray[np.float64]:
-    """Return (features,) by how much splits on each feature tell predictions apart; they sum to 1, or all are 0.
+    """Return (features,) the importance of each feature in [0, 1]; importances sum to 1, or all are 0.
 
-    A split counts with the variance between its children's values, all outputs together, and with the share of its
-    tree that lies below it. Numbers of records are not published, so every branch counts alike: 1 / k of its parent.
-    Values hold noise; a feature that says nothing gets what noise alone tells apart.
+    A split adds the variance between its children's values, summed over outputs, times the share of its tree below it.
+    Numbers of records are not published, so each of k branches has 1 / k of its parent's share. Values hold noise, so a
+    feature without influence may have an importance above 0.
 
     >>> stump = NodeTable.of_nodes(feature=[1, -1, -1], threshold=[0.5, np.nan, np.nan], first_child=[1, -1, -1],
     ...                            num_children=[2, 0, 0], value=[[0.0], [1.0], [2.0]])
@@ -114,14 +117,14 @@ def importances(table: NodeTable, num_features: int) -> NDArray[np.float64]:
 
 
 class Drawable:
-    """Text and picture of the trees of a fitted estimator, and which features matter in them."""
+    """Mixin of estimators with trees: text, pictures, importances of features."""
 
     table_: NodeTable
     n_features_in_: int
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """(features,) by how much splits on each feature tell predictions apart: see `importances`."""
+        """(features,) the importance of each feature in [0, 1]: see `importances`."""
         check_is_fitted(self, "table_")
         return importances(self._drawn(), self.n_features_in_)
 
@@ -136,16 +139,11 @@ class Drawable:
         return plot(self._drawn(), tree=tree, max_depth=max_depth, words=self._words(decimals), ax=ax)
 
     def _drawn(self) -> NodeTable:
-        """Return the table with the values of each node that text and pictures show."""
+        """Return the table whose values text and pictures show."""
         return self.table_
 
     def _words(self, decimals: int) -> Words:
-        return Words(features=self._names(), decimals=decimals)
-
-    def _names(self) -> list[str] | None:
-        """Return the names of the features, where the data had names."""
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else [str(name) for name in names]
+        return Words(features=names_of(self), decimals=decimals)
 
 
 def _root(table: NodeTable, tree: int) -> int:
@@ -167,7 +165,7 @@ def _lines(table: NodeTable, node: int, indent: int, words: Words) -> Iterator[s
 def _draw(
     ax: Any, table: NodeTable, node: int, span: tuple[float, float], level: int, max_depth: int, words: Words
 ) -> None:
-    """Draw a node in the middle of its span of the width, its children below it; a yes goes to the left."""
+    """Draw a node in the middle of its horizontal span, with its children below; a true condition leads left."""
     x, y = (span[0] + span[1]) / 2, -float(level)
     count = int(table.num_children[node])
     is_numeric = not np.isnan(table.threshold[node])

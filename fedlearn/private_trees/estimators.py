@@ -1,11 +1,13 @@
 """The estimators and their words, by the names under which `fedlearn.private_trees` gives them."""
 
-from fedlearn.private_trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
+from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
+from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 from fedlearn.private_trees.domain import Domain, NotPrivateWarning
 from fedlearn.private_trees.nodes import MalformedTree, NodeTable, union
-from fedlearn.private_trees.numbers.regression import DPEnsembleTree, DPRegressionForest, DPRegressionTree
-from fedlearn.private_trees.numbers.relay import DPRelayForest, RelayTurn
+from fedlearn.private_trees.numbers.regression import DPEnsembleTree, DPRegressionTree
+from fedlearn.private_trees.numbers.regression_forest import DPRegressionForest
+from fedlearn.private_trees.numbers.relay_forest import DPRelayForest, DPRelayTree
 from fedlearn.private_trees.numbers.voted import DPVotedForest
 from fedlearn.private_trees.searching import PrivateSearch
 from fedlearn.private_trees.sums.boosted import DPBoostingClassifier, DPBoostingRegressor
@@ -21,6 +23,7 @@ __all__ = [
     "DPRegressionForest",
     "DPRegressionTree",
     "DPRelayForest",
+    "DPRelayTree",
     "DPVotedForest",
     "Domain",
     "MalformedTree",
@@ -28,6 +31,5 @@ __all__ = [
     "NotPrivateWarning",
     "PermuteAndFlipForest",
     "PrivateSearch",
-    "RelayTurn",
     "union",
 ]

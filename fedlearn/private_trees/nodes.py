@@ -6,8 +6,7 @@ is routed with one addition:
 * numeric node: ``child = first_child + (x > threshold)``;
 * categorical node (threshold is NaN): ``child = first_child + code``, one child for each declared category.
 
-A table that arrives from elsewhere is untrusted: `validate` says whether it is an ensemble that could have been grown
-under the declared domain, and names the first thing that is wrong.
+A received table is untrusted: `validate` raises unless it is an ensemble over the declared domain.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from fedlearn.words.errors import Refused
 
 LEAF = -1
-"""What stands in ``feature`` and ``first_child`` of a leaf."""
+"""Value of ``feature`` and ``first_child`` at a leaf."""
 
 DTYPES = {
     "root": "int32",
@@ -40,9 +39,9 @@ class MalformedTree(Refused):
     Parameters
     ----------
     reason : str
-        One fixed word for logs, see `NodeTable.validate`.
+        One fixed word for logs; `NodeTable.validate` lists them.
     detail : str
-        What exactly is wrong, for people.
+        Description of the fault, for people.
     """
 
 
@@ -61,11 +60,11 @@ class NodeTable:
     threshold : ndarray of float64, shape (nodes,)
         Values above go right; NaN at leaves and at categorical nodes.
     first_child : ndarray of int32, shape (nodes,)
-        The others follow it; -1 = leaf.
+        First of the node's children, which are adjacent; -1 = leaf.
     num_children : ndarray of int32, shape (nodes,)
-        0 = leaf.
+        Number of the node's children; 0 = leaf.
     value : ndarray of float64, shape (nodes, outputs)
-        What a leaf says; read at leaves only.
+        Prediction of a node; only leaves' are used.
 
     Examples
     --------
@@ -95,7 +94,7 @@ class NodeTable:
         root: Sequence[int] | NDArray[np.generic] = (0,),
         weight: Sequence[float] | NDArray[np.generic] | None = None,
     ) -> NodeTable:
-        """Return the table with every array in its dtype; without `weight` all trees weigh the same."""
+        """Return a table of these columns, each in its dtype; without `weight` all trees weigh the same."""
         given = {"feature": feature, "threshold": threshold, "first_child": first_child, "num_children": num_children}
         equal = np.full(len(root), 1 / max(len(root), 1))
         arrays = {**given, "value": value, "root": root, "weight": equal if weight is None else weight}
@@ -127,7 +126,7 @@ class NodeTable:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> NodeTable:
-        """Return the table of these columns; call `validate` on it if they came from elsewhere.
+        """Return the table of these columns; a table that was received must then pass `validate`.
 
         Raises
         ------
@@ -154,7 +153,7 @@ class NodeTable:
         max_trees: int = 2**24,
         categories: Sequence[int] | None = None,
     ) -> None:
-        """Accept the table in silence, or say what is wrong with it.
+        """Raise MalformedTree unless the table is an ensemble over the given features.
 
         Parameters
         ----------
@@ -187,7 +186,7 @@ class NodeTable:
 
 
 def level_of_nodes(table: NodeTable) -> NDArray[np.int32]:
-    """Return (nodes,) the distance of each node from its root, in edges; -1 where no root leads."""
+    """Return (nodes,) the distance of each node from its root, in edges; -1 if no root leads to it."""
     level = np.full(table.num_nodes, -1, np.int32)
     frontier = table.root.astype(np.int64)
     distance = 0
@@ -199,7 +198,7 @@ def level_of_nodes(table: NodeTable) -> NDArray[np.int32]:
 
 
 def children_of(table: NodeTable, nodes: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Return all children of these nodes, in the nodes' order; leaves have none."""
+    """Return the children of the given nodes, in the nodes' order; leaves have no children."""
     count = table.num_children[nodes].astype(np.int64)
     offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     return np.asarray(np.repeat(table.first_child[nodes].astype(np.int64), count) + offset)
@@ -242,18 +241,16 @@ def union(tables: Sequence[NodeTable], weights: Sequence[float] | NDArray[np.flo
 def _check_shapes(table: NodeTable, outputs: int, max_nodes: int, max_trees: int) -> None:
     nodes = table.num_nodes
     for name in ("threshold", "first_child", "num_children"):
-        if getattr(table, name).shape != (nodes,):
-            raise MalformedTree(
-                "wrong-shape", f"column {name!r} has shape {getattr(table, name).shape}, not ({nodes},)"
-            )
+        shape = getattr(table, name).shape
+        if shape != (nodes,):
+            raise MalformedTree("wrong-shape", f"column {name!r} has shape {shape}, not ({nodes},)")
     if table.value.shape != (nodes, outputs):
         raise MalformedTree("wrong-shape", f"column 'value' has shape {table.value.shape}, not ({nodes}, {outputs})")
     if table.weight.shape != table.root.shape or not table.num_trees:
         raise MalformedTree("wrong-shape", f"{table.num_trees} roots and {len(table.weight)} weights")
-    if nodes > max_nodes:
-        raise MalformedTree("too-large", f"{nodes} nodes, at most {max_nodes} are accepted")
-    if table.num_trees > max_trees:
-        raise MalformedTree("too-large", f"{table.num_trees} trees, at most {max_trees} are accepted")
+    for count, what, most in ((nodes, "nodes", max_nodes), (table.num_trees, "trees", max_trees)):
+        if count > most:
+            raise MalformedTree("too-large", f"{count} {what}, at most {most} are accepted")
 
 
 def _check_weights(table: NodeTable) -> None:
@@ -282,7 +279,7 @@ def _check_children(table: NodeTable, categories: NDArray[np.int64]) -> None:
     inner = np.flatnonzero(~leaf)
     wanted = categories[table.feature[inner]]
     if (table.num_children[inner] != np.where(wanted == 0, 2, wanted)).any():
-        raise MalformedTree("bad-child", "a node has a wrong number of children: 2 if numeric, else its categories")
+        raise MalformedTree("bad-child", "a node must have 2 children if numeric, else one for each category")
     first = table.first_child[inner].astype(np.int64)
     if (first <= inner).any() or (first + table.num_children[inner] > table.num_nodes).any():
         raise MalformedTree("bad-child", "a child lies before its parent or behind the table")
@@ -290,11 +287,11 @@ def _check_children(table: NodeTable, categories: NDArray[np.int64]) -> None:
         raise MalformedTree("bad-child", "a root lies outside the table")
     reached = np.concatenate([table.root.astype(np.int64), children_of(table, inner)])
     if len(reached) != table.num_nodes or (np.bincount(reached, minlength=table.num_nodes) != 1).any():
-        raise MalformedTree("bad-child", "a node has two parents, or none")
+        raise MalformedTree("bad-child", "a node has two parents, or no parent")
 
 
 def _check_depth(table: NodeTable, max_depth: int) -> None:
-    """Refuse a path that is too long, without walking along the rest of it."""
+    """Raise MalformedTree if a path is longer than `max_depth`; the walk ends there."""
     level = table.root.astype(np.int64)
     for _ in range(max_depth + 1):
         level = children_of(table, level)

@@ -1,4 +1,4 @@
-"""What the parameters of estimators may be: one rule for each name, checked before a fit looks at any data."""
+"""Rules for the parameters of estimators, checked before a fit reads any data."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What values a parameter may have."""
+    """The allowed values of a parameter, in words and as a test."""
 
-    words: str  # goes on "must be ..."
+    words: str  # completes "must be ..."
     holds: Callable[[Any], bool]
 
 
 def one_of(*allowed: str) -> Rule:
-    """Allow these words."""
+    """Return a rule that allows the given words."""
     return Rule(f"one of {', '.join(map(repr, allowed))}", lambda value: value in allowed)
 
 
 def at_least(low: float) -> Rule:
-    """Allow numbers from `low` on."""
+    """Return a rule that allows numbers of `low` or more."""
     return Rule(f"{low} or more", lambda value: value >= low)
 
 
 def none_or(rule: Rule) -> Rule:
-    """Allow None as well."""
+    """Return a rule that allows None, or what the given rule allows."""
     return Rule(f"None, or {rule.words}", lambda value: value is None or rule.holds(value))
 
 
@@ -35,11 +35,11 @@ COMMON: dict[str, Rule] = {
     "missing": one_of("wp", "drop"),
     "noise": one_of("secure", "seeded"),
 }
-"""The rules of what every estimator has."""
+"""Rules of the parameters that every estimator has."""
 
 
 def check_parameters(estimator: Any, rules: Mapping[str, Rule]) -> None:
-    """Raise ValueError, which names the parameter, its value and what it must be, at the first one that breaks a rule.
+    """Raise ValueError at the first parameter that breaks its rule: its name, its value, and what it must be.
 
     >>> from types import SimpleNamespace
     >>> check_parameters(SimpleNamespace(epsilon=0, noise="secure"), {"epsilon": COMMON["epsilon"]})
@@ -51,4 +51,4 @@ def check_parameters(estimator: Any, rules: Mapping[str, Rule]) -> None:
         if not rule.holds(value):
             raise ValueError(f"{name} = {value!r}: must be {rule.words}")
     if estimator.noise == "seeded" and estimator.random_state is None:
-        raise ValueError("random_state is None: noise='seeded' needs one; noise='secure' takes none")
+        raise ValueError("random_state is None: noise='seeded' needs a seed; give one, or choose noise='secure'")

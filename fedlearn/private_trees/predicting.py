@@ -1,9 +1,9 @@
-"""Routing rows to leaves, for all trees of an ensemble at once.
+"""Prediction: rows are routed to leaves, for all trees of an ensemble at once.
 
-A row that lacks the value a node asks for goes to *all* of the node's children, with its weight divided evenly among
-them (weight partition, WP): its prediction is the weighted mean over the leaves it reaches. A category that was not
-declared counts as missing. Below a node where nothing is asked that the row has, that mean is the same for every row:
-it is worked out once for all (`_summaries`).
+A row without the value that a node tests goes to *all* of the node's children, its weight divided evenly among them
+(weight partition, WP): its prediction is the weighted mean over the leaves that it reaches. An undeclared category
+counts as missing. Below a node whose tests all need values that the row lacks, the mean is the same for every row, so
+it is computed once (`_summaries`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def predict(table: NodeTable, X: FloatArray) -> FloatArray:
     Parameters
     ----------
     table
-        A valid ensemble; tables from elsewhere are checked with `NodeTable.validate` first.
+        A valid ensemble; a received table must have passed `NodeTable.validate`.
     X
         (rows, features) float64; NaN = missing; categorical features hold their codes.
     """
@@ -47,7 +47,7 @@ def predict(table: NodeTable, X: FloatArray) -> FloatArray:
 
 
 def leaf_of_rows(table: NodeTable, X: FloatArray) -> NDArray[np.int32]:
-    """Return (rows, trees) the leaf that each row reaches; -1 where a value was missing on the way."""
+    """Return (rows, trees) the leaf that each row reaches; -1 if a value is missing on its path."""
     out = np.full((X.shape[0], table.num_trees), -1, np.int32)
     X = np.ascontiguousarray(X, np.float64)
     _leaves(table.root, table.feature, table.threshold, table.first_child, table.num_children, X, out)
@@ -56,7 +56,7 @@ def leaf_of_rows(table: NodeTable, X: FloatArray) -> NDArray[np.int32]:
 
 @compiled(inline="always")
 def _child(x, threshold, first_child, num_children):  # type: ignore[no-untyped-def]
-    """Return the child that takes x, or -1 if x is missing there."""
+    """Return the child that takes x, or -1 if x is missing or an undeclared category."""
     if np.isnan(x):
         return -1
     if np.isnan(threshold):
@@ -67,9 +67,9 @@ def _child(x, threshold, first_child, num_children):  # type: ignore[no-untyped-
 
 @compiled()
 def _predict(root, weight, feature, threshold, first_child, num_children, value, asked, mean, X, out):  # type: ignore[no-untyped-def]
-    """Tree by tree over blocks of rows, so that a tree's nodes stay in the cache."""
+    """Add the predictions to `out`, tree by tree over blocks of rows, so that a tree's nodes stay in the cache."""
     block = 4096
-    waiting = np.empty(feature.shape[0], np.int64)  # no node waits twice
+    waiting = np.empty(feature.shape[0], np.int64)  # each node is on the stack at most once
     shares = np.empty(feature.shape[0])
     for start in range(0, X.shape[0], block):
         stop = min(start + block, X.shape[0])
@@ -103,7 +103,7 @@ def _predict(root, weight, feature, threshold, first_child, num_children, value,
 
 @compiled()
 def _spread(node, weight, waiting, shares, feature, threshold, first_child, num_children, asked, mean, x, out):  # type: ignore[no-untyped-def]
-    """Add the leaves below a node, the row's weight divided wherever its value is missing."""
+    """Add the leaves below a node to `out`; the row's weight is divided at each missing value."""
     known = np.uint64(0)
     for column in range(x.shape[0]):
         if not np.isnan(x[column]):
@@ -130,18 +130,18 @@ def _spread(node, weight, waiting, shares, feature, threshold, first_child, num_
 
 @compiled(inline="always")
 def _bit(feature):  # type: ignore[no-untyped-def]
-    """Return the bit that stands for a feature, and for every 64th from it on."""
+    """Return the bit of a feature; features 64 apart share one."""
     return np.uint64(1) << np.uint64(feature % 64)
 
 
 @compiled()
 def _summaries(feature, first_child, num_children, value):  # type: ignore[no-untyped-def]
-    """Return (nodes,) bits of the features that a node and those below it ask for, and (nodes, outputs) their means.
+    """Return (nodes,) bits of the features tested at or below each node, and (nodes, outputs) mean values below it.
 
-    The mean of a node is that of its leaves, where every branch counts alike.
+    The mean of a node weighs each of its branches alike.
     """
     asked, mean = np.zeros(feature.shape[0], np.uint64), value.copy()
-    for node in range(feature.shape[0] - 1, -1, -1):  # children lie behind their parents
+    for node in range(feature.shape[0] - 1, -1, -1):  # children come after their parents
         if feature[node] < 0:
             continue
         asked[node] = _bit(feature[node])

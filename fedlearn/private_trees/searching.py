@@ -1,10 +1,11 @@
-"""Choosing an estimator's parameters under one budget: `PrivateSearch`."""
+"""Private search of an estimator's parameters under one budget: `PrivateSearch`."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -24,15 +25,15 @@ from fedlearn.privacy import (
 )
 from fedlearn.privacy.searching import ETAS, best_of, continuation, cost_of_search, number_of_runs
 from fedlearn.private_trees.binning import MISSING
-from fedlearn.private_trees.classes.encoding import positions
 from fedlearn.private_trees.columns import numbers_of
+from fedlearn.private_trees.declared import positions
 from fedlearn.private_trees.parameters import COMMON, Rule, at_least, check_parameters
 from fedlearn.private_trees.weights import refuse_weights
 from fedlearn.words.errors import BudgetExceeded
 
 Candidate = dict[str, Any]
-UNIT = 2**20  # of a score: what a prediction is worth that is right
-DECIDED = {"epsilon", "noise", "random_state", "accountant"}  # by the search
+UNIT = 2**20  # score of a correct prediction
+DECIDED = {"epsilon", "noise", "random_state", "accountant"}  # parameters that the search sets itself
 RULES = {
     "epsilon": Rule("above 0 and finite", lambda epsilon: 0 < epsilon < math.inf),
     "noise": COMMON["noise"],
@@ -42,52 +43,53 @@ RULES = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """The best of a random number of private fits, with parameters drawn from a grid, under one budget for all of it.
+    """The best of a random number of private fits, with parameters drawn from a grid, under one budget.
 
-    Pure epsilon, add or remove one record. A grid search by scikit-learn spends the budget of each fit; here the whole
-    search costs three fits (``eta=0``: two), as only the best is published: proof in `fedlearn.privacy.searching`.
+    Pure epsilon, add or remove one record. scikit-learn's grid search would spend the budget of every fit. This search
+    costs three fits (``eta=0``: two), as only the best fit is published; `fedlearn.privacy.searching` has the proof.
 
-    Each record draws whether it is trained on or scored on. A run draws a candidate from the grid, fits it on the ones
-    and counts on the others, with discrete Laplace noise: right answers of a classifier; of a regressor one less the
-    absolute error as a share of the width of its target bounds. One record changes this score by at most 1. Fit and
-    score cost epsilon / (2 + eta) each, on disjoint records.
+    Each record is drawn at random for training or for scoring. A run draws a candidate from the grid, fits it on the
+    training records, and adds up a score over the others, with discrete Laplace noise. A classifier scores 1 for a
+    correct prediction; a regressor scores 1 less the absolute error, as a share of the width of its target bounds. One
+    record changes the score by at most 1. Fit and score cost epsilon / (2 + eta) each, on disjoint records.
 
     Parameters
     ----------
     estimator : estimator
-        One of this package that takes epsilon, noise, random_state and accountant, which the search decides.
+        Estimator of this package with the parameters epsilon, noise, random_state and accountant, which the search
+        sets.
     grid : mapping or sequence of mappings
-        Of parameters the values to be tried; every combination is as likely. Declared, as are all other parameters:
-        it must not come from looking at the data.
+        Values to try, by parameter; all combinations are equally likely. The grid must not depend on the data.
     epsilon : float, default=1.0
-        What the search spends, in nats; above 0.
+        Privacy loss of the whole search, in nats; above 0.
     mean_runs : float, default=10.0
-        Number of runs on average, above 1. How many there were is secret.
+        Average number of runs, above 1. The actual number is secret.
     eta : {0, 1}, default=1
-        How the number of runs is distributed: 0, logarithmic: the search costs two runs, and makes but one run in a
-        quarter of all cases (at a mean of 10); 1, geometric: it costs three, and makes but one in a tenth.
+        Distribution of the number of runs. 0: logarithmic; the search costs two runs, and with a mean of 10 a quarter
+        of all searches make only one. 1: geometric; the search costs three runs, and a tenth make only one.
     folds : int, default=5
-        One record of so many is scored on; 2 or more.
+        One record in `folds` is used for scoring; 2 or more.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int or None, default=None
         Seed of seeded noise.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
 
     Attributes
     ----------
     best_estimator_ : estimator
-        The fitted one that is published; its own ``privacy_spent_`` is that of the whole search.
+        The published fit; its ``privacy_spent_`` is that of the whole search.
     best_params_ : dict
-        What was drawn from the grid for it.
+        Parameters of the best fit, from the grid.
     best_score_ : float
-        Its noisy score, in records.
+        Noisy score of the best fit, in records.
     privacy_spent_ : PrivacySpent
-        What the account has spent, line by line.
+        Spending of the account, line by line.
     notice_ : str
-        What every result must say about this search, as that its noise protects nobody; empty if there is nothing.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
 
     References
     ----------
@@ -100,38 +102,25 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0, 10, (4000, 2))
     >>> tree = DPRegressionTree(bounds=(0, 10), target_bounds=(0, 1))
-    >>> search = PrivateSearch(tree, {"depth": [0, 4]}, epsilon=2.0, noise="seeded", random_state=1)
+    >>> search = PrivateSearch(estimator=tree, grid={"depth": [0, 4]}, epsilon=2.0, noise="seeded", random_state=1)
     >>> search.fit(X, X[:, 0] / 10).best_params_
     {'depth': 4}
     >>> print(search.privacy_spent_)
     epsilon = 2 (add or remove one record; unit: record; not secure: protects nobody)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
-        *,
-        epsilon: float = 1.0,
-        mean_runs: float = 10.0,
-        eta: int = 1,
-        folds: int = 5,
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.grid = grid
-        self.epsilon = epsilon
-        self.mean_runs = mean_runs
-        self.eta = eta
-        self.folds = folds
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
+    estimator: Any
+    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+    epsilon: float = 1.0
+    mean_runs: float = 10.0
+    eta: int = 1
+    folds: int = 5
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike, **not_taken: Any) -> Self:
-        """Search; the accountant is asked before the data is touched.
+        """Search; the account is checked before the data is read.
 
         Parameters
         ----------
@@ -147,7 +136,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         BudgetExceeded
-            If the account does not cover epsilon; nothing is booked and no data touched.
+            If the account does not cover epsilon; nothing is booked and no data is read.
         ValueError
             If a parameter is out of its range or one of the grid is not the estimator's.
         """
@@ -157,7 +146,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("y is None: a search requires y to be passed, but the target y is None")
         rows, targets = (table.shape[0] if hasattr(table, "shape") else len(np.asarray(table)) for table in (X, y))
         if rows != targets:
-            raise ValueError(f"X has {rows} rows and y {targets} targets: they must be as many")
+            raise ValueError(f"X has {rows} rows and y {targets} targets: the numbers must be equal")
         accountant = PrivacyAccountant(self.epsilon) if self.accountant is None else self.accountant
         accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a private search")
         if accountant.would_exceed(self.epsilon):
@@ -181,7 +170,7 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return (rows,) what the best estimator predicts.
+        """Return (rows,) the predictions of the best estimator.
 
         Parameters
         ----------
@@ -192,29 +181,29 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.best_estimator_.predict(X))
 
     def _candidates(self) -> list[Candidate]:
-        """Return all combinations of the grid, each checked as a parameter of the estimator."""
+        """Return all combinations of the grid, after a check that the estimator takes them."""
         check_parameters(self, RULES)
         continuation(self.mean_runs, eta=self.eta)
         grids = [self.grid] if isinstance(self.grid, Mapping) else list(self.grid)
         found = [dict(zip(grid, values, strict=True)) for grid in grids for values in itertools.product(*grid.values())]
         if not found:
-            raise ValueError("grid: it names no candidate; give each parameter at least one value")
+            raise ValueError("grid: no candidate; give each parameter at least one value")
         for candidate in found:
             if decided := sorted(DECIDED & candidate.keys()):
-                raise ValueError(f"grid: {decided[0]!r} is decided by the search; give it to PrivateSearch itself")
+                raise ValueError(f"grid: {decided[0]!r} is set by the search; give it to PrivateSearch itself")
             clone(self.estimator).set_params(**candidate)
         if getattr(self.estimator, "bounds_from_data", False):
             raise ValueError("estimator: bounds_from_data=True is not private, so no search with it is")
         return found
 
     def _scored(self, rows: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Return (rows,) whether each record is scored on; else it is trained on."""
+        """Return (rows,) whether each record is used for scoring; the others are for training."""
         return np.asarray(disjoint_parts(rows, count=self.folds, rng=rng) == 0)
 
     def _run(
         self, candidate: Candidate, X: Any, y: Any, is_scored: NDArray[np.bool_], *, seed: int
     ) -> tuple[float, Any]:
-        """Return noisy score and fitted estimator of one run, which costs epsilon / (2 + eta)."""
+        """Return the noisy score and the fitted estimator of one run, which costs epsilon / (2 + eta)."""
         epsilon = self.epsilon / cost_of_search(1.0, eta=self.eta)
         decided = {"epsilon": epsilon, "noise": self.noise, "random_state": seed, "accountant": None}
         fitted = (
@@ -238,7 +227,7 @@ def _rows(table: Any, kept: NDArray[np.bool_]) -> Any:
 
 
 def _merit(fitted: Any, X: Any, y: Any) -> NDArray[np.int64]:
-    """Return (rows,) how good each prediction is, 0 .. UNIT: whole numbers, so that their sum is exact."""
+    """Return (rows,) the score of each prediction, 0 .. UNIT; integers, so that their sum is exact."""
     if is_classifier(fitted):
         known = tuple(fitted.classes_.tolist())
         said, true = (positions(np.asarray(labels), known) for labels in (fitted.predict(X), y))

@@ -1,13 +1,13 @@
-"""Weights of records, `sample_weight` as scikit-learn calls them: declared up to a largest one.
+"""Weights of records (scikit-learn's `sample_weight`), with a declared largest weight.
 
-A weight is a property of a record, as private as its cells, so how large it may be is *declared* (``max_weight``). A
-record counts as w / max_weight, clipped to [0, 1]. What holds for records in pieces holds for it: all proofs here are
-of records of a weight of at most 1, by which every sum, count and utility moves at most. The noise is that of a record
-of weight 1, so in the unit of the weights it is max_weight times as wide: who declares a needlessly large weight pays
-for it, and a fit without weights (all of them 1) under a declared ``max_weight`` of 4 has four times the noise.
+A weight is a property of a record, as private as its cells, so the largest weight is *declared* (``max_weight``). A
+record of weight w counts as w / max_weight, clipped to [0, 1]. The proofs of this package hold for records of any
+weight up to 1: every sum, count and utility moves by at most that weight. Noise is scaled to a record of weight 1, so
+in the unit of the weights it is max_weight times as wide. A needlessly large declaration costs accuracy: a fit without
+weights (all of them 1) under a ``max_weight`` of 4 has four times the noise.
 
-A weight is never an error, which would tell of its record: what is no number, or below 0, counts as 0, what is beyond
-``max_weight`` as that.
+A bad weight raises no error, which would reveal its record. A weight that is negative or not a number counts as 0; one
+above ``max_weight`` counts as ``max_weight``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fedlearn.private_trees.columns import numbers_of
 from fedlearn.private_trees.parameters import Rule, none_or
 
 Whole: TypeAlias = NDArray[np.int64] | None
-"""(rows,) the weight of each record in UNITs; None: each counts for one."""
+"""(rows,) the weight of each record in UNITs; None: every record has weight 1."""
 
 UNIT = 2**20
 """Fixed-point weight of the heaviest record."""
@@ -32,7 +32,7 @@ MAX_WEIGHT = none_or(Rule("a finite number above 0", lambda weight: 0 < weight <
 
 
 def check_declared(sample_weight: Any, *, max_weight: float | None, owner: str) -> None:
-    """Raise ValueError if weights are given to an estimator for which no largest one is declared.
+    """Raise ValueError if weights are given, but no largest weight is declared.
 
     >>> check_declared([1, 2], max_weight=None, owner="DPRegressionTree")
     Traceback (most recent call last):
@@ -43,16 +43,16 @@ def check_declared(sample_weight: Any, *, max_weight: float | None, owner: str) 
 
 
 def shares_of(sample_weight: Any, *, rows: int, max_weight: float | None) -> Whole:
-    """Return (rows,) what each record counts for, in UNITs, 0 .. UNIT; None: each counts for one, none is declared.
+    """Return (rows,) the relative weight of each record in UNITs, 0 .. UNIT; None if no largest weight is declared.
 
     Parameters
     ----------
     sample_weight
-        None, or (rows,); whatever stands in it.
+        None, or (rows,) of any content.
     rows
         Number of records.
     max_weight
-        As declared.
+        The declared largest weight, or None.
 
     >>> shares_of(np.array([4, 1, -1, None]), rows=4, max_weight=4.0) / UNIT
     array([1.  , 0.25, 0.  , 0.  ])
@@ -69,9 +69,9 @@ def shares_of(sample_weight: Any, *, rows: int, max_weight: float | None) -> Who
 
 
 def weighed(rows: NDArray[Any], whole: Whole) -> NDArray[Any]:
-    """Return whole numbers (records, columns), each times its record's weight, rounded towards 0; same type.
+    """Return integers (records, columns) times their record's weight, rounded towards 0, in the same dtype.
 
-    The L1 norm of a row is then at most the weight times what it was.
+    The L1 norm of a row is then at most its old norm times the weight.
     """
     if whole is None:
         return rows
@@ -80,7 +80,7 @@ def weighed(rows: NDArray[Any], whole: Whole) -> NDArray[Any]:
 
 
 def refuse_weights(given: Mapping[str, Any], *, owner: str) -> None:
-    """Raise TypeError if anything is given to an estimator whose `fit` takes X and y alone.
+    """Raise TypeError if `fit` of an estimator without weights is given more than X and y.
 
     >>> refuse_weights({"sample_weight": [1, 2]}, owner="DPRelayForest")
     Traceback (most recent call last):

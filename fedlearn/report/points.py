@@ -9,7 +9,8 @@ from typing import Any
 from fedlearn.report.numbers import Spread
 from fedlearn.report.rows import finite
 from fedlearn.report.stored import StoredRun
-from fedlearn.words.metrics import Metric, Metrics
+from fedlearn.words.metric import Metric
+from fedlearn.words.metrics import Metrics
 
 PHASES = ("selection", "training", "evaluation")
 NO_DIFFERENCE = ("out", "data.dir", "data.notice", "engine.")  # settings of where and how a run was executed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.schema import DEVICE_SETTING, kind_of_device
-from fedlearn.data.partitioning import is_map
+from fedlearn.data.partition_map import is_map
 from fedlearn.data.sources.paths import HUB, is_path
 from fedlearn.devices.files import is_file
 from fedlearn.models import model_spec

@@ -1,4 +1,4 @@
-"""What travels: arrays, boxes, messages, and what they weigh."""
+"""Messages between server and nodes: their arrays, records, reports and boxes, and their sizes."""
 
 from fedlearn.wire.arrays import pack, pack_arrays, replace_arrays, unpack, unpack_arrays
 from fedlearn.wire.boxes import BOX, box, box_rest, boxed, packed, unbox

@@ -1,7 +1,7 @@
-"""Arrays as they travel: NumPy's own format, one Flower `Array` each, so that any Flower code can read them.
+"""Arrays in messages: NumPy's own format, one Flower `Array` each, so that any Flower code can read them.
 
-They are written and parsed here without going through a file object, which takes a tenth of the time for small arrays;
-pickles are never read.
+Arrays are written and parsed here without a file object, which takes a tenth of the time for small arrays. Pickles are
+never read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def pack(array: Array) -> FlowerArray:
 
 @lru_cache(maxsize=64)
 def _dtype_name(dtype: np.dtype[Any]) -> str:
-    return str(dtype)  # NumPy builds it anew each time, in Python
+    return str(dtype)  # NumPy builds the text anew each time, in Python
 
 
 def unpack(packed: FlowerArray) -> Array:
@@ -63,7 +63,7 @@ def unpack(packed: FlowerArray) -> Array:
         raise Refused("undecodable", str(error).splitlines()[0] if str(error) else repr(error)) from None
 
 
-# What `np.save` writes for a plain array. Matched, not evaluated: a header is bytes of a stranger.
+# The header that `np.save` writes for a plain array. It is matched, not evaluated, as another party has written it.
 _HEADER = re.compile(
     rb"\{'descr': '([<>|=]?[biuf]\d{1,2})', 'fortran_order': False, "
     rb"'shape': \(((?:\d{1,19}, ?)*(?:\d{1,19})?)\), \} *\n"
@@ -75,7 +75,7 @@ LONGEST_HEADER = 2048  # bytes; 64 dimensions of 19 digits fit, and the cache be
 def _parse_header(header: bytes) -> tuple[np.dtype[Any], tuple[int, ...]]:
     match = _HEADER.fullmatch(header) if len(header) <= LONGEST_HEADER else None
     if match is None:
-        raise ValueError(f"the header is not that of a plain C-contiguous array of numbers: {header[:100]!r}")
+        raise ValueError(f"the header is not of a plain C-contiguous array of numbers: {header[:100]!r}")
     descr, shape = match.groups()
     return np.dtype(descr.decode()), tuple(int(n) for n in shape.split(b",") if n.strip())
 
@@ -100,7 +100,7 @@ def replace_arrays(
     change: Callable[[ArrayRecord], ArrayRecord | ConfigRecord],
     keys_of: Callable[[RecordDict], Iterable[str]] = array_keys,
 ) -> None:
-    """Put what `change` makes of it in place of records of arrays; of one that several share it is made once."""
+    """Replace records of arrays by the results of `change`, which is called once for a record that contents share."""
     made: dict[
         int, tuple[ArrayRecord, ArrayRecord | ConfigRecord]
     ] = {}  # by id; the first keeps its id from being used again

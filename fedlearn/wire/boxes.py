@@ -1,9 +1,11 @@
-"""Boxes: records as the bytes of one value, as Flower sends each record, each array and each part of one by requests.
+"""Boxes: records packed into the bytes of one value, which saves requests over a network.
 
-Over a network a record of arrays goes into a box of its own, which all messages that hold it share, and all other
-records of a message into one together. A small box is one value of a ConfigRecord, one request; a larger one is an
-array, which Flower sends in parts. A box begins with random bytes: Flower names what it sends by its SHA-256, and the
-names of what others will send are not to be foretold, nor is it to be tried whether one has answered this or that.
+Flower sends each record, each array and each part of an array by a request of its own. Here a record of arrays goes
+into a box of its own, which all messages with that record share; all other records of a message go into one box
+together. A small box is one value of a ConfigRecord, one request; a larger box is an array, sent in parts by Flower.
+
+A box begins with random bytes. Flower names an object by its SHA-256: without random bytes others could foretell the
+name of a message, or test a guess of its content.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ def boxed(record: ArrayRecord) -> ArrayRecord | ConfigRecord:
 
 
 def box(content: RecordDict) -> None:
-    """Put all records into one box, if it is small, else each record of arrays into its own and all others into one."""
+    """Put all records into one box if that is small; else each record of arrays into its own, all others into one."""
     data = packed(content)
     if len(data) > SMALL:
         replace_arrays([content], boxed)
@@ -47,7 +49,7 @@ def box(content: RecordDict) -> None:
 
 
 def box_rest(content: RecordDict) -> None:
-    """Put all records that are in no box into one together."""
+    """Put all records that are in no box into one box together."""
     rest = {key: record for key, record in content.items() if _in_box(record) is None}
     if rest:
         for key in rest:
@@ -56,12 +58,12 @@ def box_rest(content: RecordDict) -> None:
 
 
 def unbox(content: RecordDict) -> bool:
-    """Take records out of their boxes; return whether there was one.
+    """Take records out of their boxes; return whether there was a box.
 
     Raises
     ------
     Refused
-        If a box holds something else.
+        If a box does not hold records.
     """
     boxes = {key: data for key, record in content.items() if (data := _in_box(record)) is not None}
     for key, data in boxes.items():
@@ -90,7 +92,7 @@ def _small(data: bytes) -> ConfigRecord:
 
 
 def _in_box(record: object) -> bytes | None:
-    """Return the bytes in a box; None of a record that is none."""
+    """Return the bytes in a box; None for a record that is not a box."""
     if not isinstance(record, ArrayRecord | ConfigRecord) or list(record) != [BOX]:
         return None
     if isinstance(record, ArrayRecord):
@@ -102,5 +104,5 @@ def _in_box(record: object) -> bytes | None:
 def _opened(key: str, data: bytes) -> RecordDict:
     try:
         return flower.from_bytes(data[NONCE:])
-    except Exception as error:  # whatever parsing the bytes of a stranger brings
+    except Exception as error:  # any error that parsing foreign bytes can bring
         raise Refused("undecodable", f"the box {key!r} does not open: {error!r}"[:300]) from None

@@ -5,7 +5,7 @@
 | ready query | ``query.ready`` | round, attempt | partition id; ready or why not |
 | training | ``train`` | state, Flower's config, instruction; parcels | state, metrics, report; parcels |
 | evaluation | ``evaluate`` | state, Flower's config | metrics |
-| round over | ``query.round_over`` | round, attempt, why | nothing |
+| round over | ``query.round_over`` | round, attempt, why | no records |
 
 The reports are in `fedlearn.wire.reports`, the keys of the records in `fedlearn.wire.records`.
 """
@@ -36,21 +36,21 @@ from fedlearn.words.state import State
 
 
 def ready_query(node_id: int, *, round_number: int, attempt: int, ttl: float) -> Message:
-    """Ask a node whether it is ready; the question expires with the selection window."""
+    """Return the message that asks a node whether it is ready; it expires after `ttl` seconds, the selection window."""
     asked = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt})
     return flower.message_to(flower.filled(RecordDict(), {CONFIG: asked}), node_id, READY_QUERY, ttl=ttl)
 
 
 def ready_answer(query: Message, *, partition_id: int, why_not: str = "") -> Message:
-    """Say that this node is ready, or why it is not."""
+    """Return a node's answer to a ready query: that the node is ready, or why it is not."""
     answer = flower.filled(ConfigRecord(), {"partition_id": partition_id, "why_not": why_not})
     return Message(flower.filled(RecordDict(), {CONFIG: answer}), reply_to=query)
 
 
 def read_ready_answer(reply: Message) -> tuple[int, str]:
-    """Return (partition id, why not ready or ""); an error or a malformed answer is a node that is not ready.
+    """Return (partition id, why not ready or ""); an error or a malformed answer means that the node is not ready.
 
-    The partition id is -1 where the answer does not say it.
+    The partition id is -1 where the answer does not name it.
     """
     if reply.has_error():
         return -1, said(reply.error.reason or "") or "no reason given"
@@ -65,43 +65,43 @@ def read_ready_answer(reply: Message) -> tuple[int, str]:
 
 
 def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: float) -> Message:
-    """Tell a node that a round is over for it: cancelled, rejected, late, refused, or abandoned."""
-    told = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt, "why": why})
-    return flower.message_to(flower.filled(RecordDict(), {CONFIG: told}), node_id, ROUND_OVER, ttl=ttl)
+    """Return the notice that a round is over for a node: cancelled, rejected, late, refused, or abandoned."""
+    notice = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt, "why": why})
+    return flower.message_to(flower.filled(RecordDict(), {CONFIG: notice}), node_id, ROUND_OVER, ttl=ttl)
 
 
 def with_instruction(message: Message, instruction: Instruction, *, ttl: float) -> Message:
-    """Return the strategy's message with our instruction beside its records."""
+    """Return a strategy's message with the instruction beside the strategy's records."""
     ours = {INSTRUCTION: flower.filled(ConfigRecord(), instruction._asdict())}
     content = flower.filled(RecordDict(), flower.entries_of(message.content) | ours)
     return flower.message_to(content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
 
 
 def evaluation(node_id: int, state: ArrayRecord, *, round_number: int, ttl: float) -> Message:
-    """Ask a node to measure a state on examples of its own."""
-    told = flower.filled(ConfigRecord(), {SERVER_ROUND: round_number})
-    return Message(RecordDict({ARRAYS: state, CONFIG: told}), node_id, MessageType.EVALUATE, ttl=ttl)
+    """Return the message that asks a node to evaluate a state on its own examples."""
+    config = flower.filled(ConfigRecord(), {SERVER_ROUND: round_number})
+    return Message(RecordDict({ARRAYS: state, CONFIG: config}), node_id, MessageType.EVALUATE, ttl=ttl)
 
 
 def with_ttl(message: Message, ttl: float) -> Message:
-    """Return a message that is over after `ttl` seconds."""
+    """Return the same message, which expires after `ttl` seconds."""
     return flower.message_to(message.content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
 
 
 def with_most_examples(message: Message, most: int) -> Message:
-    """Return a message whose node looks at no more than so many examples, over all passes."""
+    """Return the same message, whose node looks at `most` examples at most, over all passes."""
     content = flower.filled(message.content.copy(), {WORK: flower.filled(ConfigRecord(), {"most_examples": most})})
     return Message(content, message.metadata.dst_node_id, message.metadata.message_type, ttl=message.metadata.ttl)
 
 
 def most_examples(content: Mapping[str, flower.Record]) -> int | None:
-    """Return how many examples a node may look at, over all passes; None where nothing limits it."""
+    """Return how many examples a node may look at, over all passes; None without a limit."""
     record = config_in(content, WORK)
     return None if record is None else int(record["most_examples"])  # type: ignore[arg-type]
 
 
 def read_instruction(content: Mapping[str, flower.Record]) -> Instruction:
-    """Return the instruction; under Flower's own ``Strategy.start`` there is only the round number."""
+    """Return a message's instruction; under Flower's own ``Strategy.start`` only the round number is known."""
     record = config_in(content, INSTRUCTION)
     if record is not None:
         return Instruction(**{name: int(value) for name, value in record.items()})  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ def read_instruction(content: Mapping[str, flower.Record]) -> Instruction:
 
 
 def read_config(content: Mapping[str, flower.Record]) -> ConfigRecord:
-    """Return the strategy's own settings for this round, as FedProx's ``proximal-mu``."""
+    """Return the strategy's own settings for this round, as FedProx's ``proximal-mu``; empty if there are none."""
     ours = (INSTRUCTION, PARCELS, WORK)
     others = (record for key, record in content.items() if key not in ours and isinstance(record, ConfigRecord))
     return next(others, ConfigRecord())
@@ -122,7 +122,7 @@ _last_state: tuple[ArrayRecord, State] | None = None
 def read_state(content: RecordDict) -> State:
     """Return the state that a message brings.
 
-    The engines hand the very same record to all nodes of a round that they run in one process: it is parsed once.
+    An engine hands the very same record to all nodes of a round that run in one process; the record is parsed once.
     """
     global _last_state
     record = state_record(content)

@@ -18,7 +18,7 @@ from fedlearn.words.errors import Refused
 READY_QUERY = "query.ready"
 ROUND_OVER = "query.round_over"
 
-ARRAYS = "arrays"  # Flower's own default keys, so that its strategies find them
+ARRAYS = "arrays"  # Flower's own default keys, so that Flower's strategies find the records
 CONFIG = "config"
 METRICS = "metrics"
 INSTRUCTION = "instruction"
@@ -27,14 +27,14 @@ NUM_EXAMPLES = "num-examples"
 SERVER_ROUND = "server-round"
 CHECKSUM = "checksum"
 PARCELS = "parcels"
-WORK = "work"  # what a simulated device has time for; no server sends it
+WORK = "work"  # limits a simulated device to the work that it has time for; no server sends it
 
 RECORDS = frozenset({ARRAYS, CONFIG, METRICS, INSTRUCTION, REPORT, PARCELS, WORK})
-"""Records of our own messages; no name for a parcel beside the state."""
+"""Keys of fedlearn's own records, which no parcel beside the state may have as its name."""
 
 
 def only(content: RecordDict, kind: type[flower.R]) -> flower.R:
-    """Return the only record of its kind: plain Flower strategies choose their own key for it."""
+    """Return the only record of a kind, whose key a plain Flower strategy chooses."""
     records = flower.records_of(content, kind)
     if len(records) != 1:
         raise Refused("undecodable", f"expected one {kind.__name__}, found {len(records)}")
@@ -42,12 +42,12 @@ def only(content: RecordDict, kind: type[flower.R]) -> flower.R:
 
 
 def state_key(content: RecordDict) -> str:
-    """Return the key of the state: that of the only record of arrays, or of several Flower's own.
+    """Return the key of the state: that of the only record of arrays, or Flower's own key among several.
 
     Raises
     ------
     Refused
-        If there is none, or several and none of them has Flower's key.
+        If there is no record of arrays, or there are several without Flower's key.
     """
     records = flower.entries_of(content)
     if isinstance(records.get(ARRAYS), ArrayRecord):
@@ -59,7 +59,7 @@ def state_key(content: RecordDict) -> str:
 
 
 def state_record(content: RecordDict) -> ArrayRecord:
-    """Return the parcel of the state; raises as `state_key` does."""
+    """Return the parcel of the state; raise Refused as `state_key` does."""
     record: ArrayRecord = flower.entries_of(content)[state_key(content)]
     return record
 
@@ -78,13 +78,13 @@ def put_aside(content: RecordDict) -> dict[str, flower.Record]:
 
 
 def wanted_parcels(content: RecordDict) -> dict[str, str]:
-    """Return which parcels a report is to bring beside the state, and the codec of each."""
+    """Return the parcels that a report must hold beside the state: name -> codec."""
     record = config_in(content, PARCELS)
     return {} if record is None else {name: str(codec) for name, codec in record.items()}
 
 
 def parcels_record(codecs: Mapping[str, str]) -> ConfigRecord:
-    """Return the record that asks for parcels, each by its codec."""
+    """Return the record that asks for parcels: name -> codec."""
     return flower.filled(ConfigRecord(), codecs)
 
 

@@ -1,4 +1,4 @@
-"""What a node answers to a training or an evaluation: written by the node, sealed, read by the server."""
+"""Reports: a node's answers to a training or an evaluation, as the node writes and the server reads them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fedlearn.wire.records import (
 )
 from fedlearn.words.cohort import Instruction
 from fedlearn.words.errors import Refused
-from fedlearn.words.metrics import TRAIN_LOSS
+from fedlearn.words.metric import TRAIN_LOSS
 from fedlearn.words.state import Layout, State, Update
 
 
@@ -34,31 +34,33 @@ def metrics_record(metrics: Mapping[str, float], num_examples: int) -> MetricRec
 
 
 def report_record(instruction: Instruction, *, partition_id: int, seed: int, sends: str) -> ConfigRecord:
-    """Return the record that our server needs beside a plain Flower report."""
+    """Return the record that fedlearn's server needs beside a plain Flower report."""
     return flower.filled(
         ConfigRecord(), instruction._asdict() | {"partition_id": partition_id, "seed": seed, "sends": sends}
     )
 
 
 def seal(content: RecordDict) -> None:
-    """Write a report's checksum into it, when all else is in place."""
+    """Write a report's checksum into the report; every other record must be in place."""
     record = read_report(content)
     record[CHECKSUM] = checksum_of(content)
 
 
 def check_seal(content: RecordDict) -> None:
-    """Refuse a report whose arrays or metrics have changed on the way.
+    """Raise Refused for a report whose arrays or metrics have changed on the way.
 
-    A checksum finds what breaks by accident. Who wants to deceive writes a fitting one, and is met by the other checks.
+    A checksum finds accidents. A deceiver writes a fitting checksum, and meets the gate's other checks.
     """
     claimed, found = read_report(content).get(CHECKSUM), checksum_of(content)
     if claimed != found:
-        said = claimed.hex() if isinstance(claimed, bytes) else repr(claimed)
-        raise Refused("wrong-checksum", f"the report says {said[:40]}, its bytes have {found.hex()}: they came damaged")
+        named = claimed.hex() if isinstance(claimed, bytes) else repr(claimed)
+        raise Refused(
+            "wrong-checksum", f"the report says {named[:40]}, its bytes have {found.hex()}: they came damaged"
+        )
 
 
 def checksum_of(content: RecordDict) -> bytes:
-    """Return the XXH3 hash of a report's parcels and metrics, by their names, whatever their order; eight bytes."""
+    """Return the XXH3 hash of a report's parcels and metrics, sorted by name; eight bytes."""
     checksum = xxh3_64()
     for parcel, record in [("", state_record(content)), *sorted(parcels_of(content).items())]:
         checksum.update(parcel.encode())
@@ -71,7 +73,7 @@ def checksum_of(content: RecordDict) -> bytes:
 
 
 def read_num_examples(content: RecordDict) -> int:
-    """Return the number of examples that a node claims; any whole number, not yet checked for its range."""
+    """Return the number of examples that a node claims: a whole number, whose range is not yet checked."""
     metrics = only(content, MetricRecord)
     claimed = metrics.get(NUM_EXAMPLES)
     if type(claimed) is float and claimed.is_integer():
@@ -87,23 +89,23 @@ def read_update(content: RecordDict, *, codec: Codec, layout: Layout) -> Update:
     Raises
     ------
     Refused
-        If the payload does not decode, or is none that the codec makes.
+        If the payload does not decode, or cannot come from the codec.
     """
     payload = unpack_arrays(state_record(content))
     return codec.decode(payload, layout=layout, seed=read_seed(content))
 
 
 def read_seed(content: RecordDict) -> int:
-    """Return the seed that a report's codec has used; 0 of a plain Flower report, which says none."""
+    """Return the seed that a report's codec has used; 0 for a plain Flower report, which has no seed."""
     report = config_in(content, REPORT)
     seed = 0 if report is None else report.get("seed")
     if type(seed) is not int or seed < 0:
-        raise Refused("undecodable", f"seed {seed!r} is none")
+        raise Refused("undecodable", f"the seed is {seed!r}, expected a whole number from 0")
     return seed
 
 
 def read_members(content: RecordDict) -> State:
-    """Return the members of an ensemble that a node sent, not yet checked for what they hold.
+    """Return the members of an ensemble that a node sent; their content is not yet checked.
 
     Raises
     ------
@@ -114,7 +116,7 @@ def read_members(content: RecordDict) -> State:
 
 
 def read_report(content: RecordDict) -> ConfigRecord:
-    """Return the instruction, the partition id and the kind of values that came with the report."""
+    """Return the record with a report's instruction, partition id and kind of values."""
     record = config_in(content, REPORT)
     if record is None:
         raise Refused("undecodable", f"there is no {REPORT!r} record")
@@ -124,7 +126,7 @@ def read_report(content: RecordDict) -> ConfigRecord:
 def plain_report(
     state: State, parcels: Mapping[str, State] = MappingProxyType({}), *, metrics: Sequence[str] = (TRAIN_LOSS.name,)
 ) -> RecordDict:
-    """Return the records of a report that sends everything and measures these metrics, as large as a real one."""
+    """Return the records of a plain report with these metrics, as many bytes as a real one: it sends every entry."""
     instruction = Instruction(round_number=1, attempt=1, position=0)
     content = RecordDict(
         {

@@ -1,4 +1,4 @@
-"""What a message weighs: the length of its serialised records, in bytes, which is what crosses the network."""
+"""Sizes of messages: the lengths of their serialised records, in bytes, as they cross the network."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from fedlearn import flower
 
 
 def bytes_of(content: Mapping[str, flower.Record]) -> int:
-    """Return the size of a message's serialised records, in bytes: what crosses the network."""
+    """Return the size of a message's serialised records, in bytes, as they cross the network."""
     return sum(flower.size_in_bytes(key, record) for key, record in content.items())
 
 
 def bytes_of_all(messages: Sequence[Message]) -> int:
-    """Return the size of many messages together."""
+    """Return the size of many messages together, in bytes."""
     return sum(bytes_of_each(messages))
 
 
 def bytes_of_each(messages: Sequence[Message]) -> list[int]:
-    """Return the size of each message; a record that goes to many nodes is measured once and counted for each."""
+    """Return the size of each message, in bytes; a record that several messages share is measured once."""
     if len(messages) == 1:
         return [bytes_of(messages[0].content)]
     sizes: dict[tuple[str, int], int] = {}

@@ -11,10 +11,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where the protocol gets its time from."""
+    """A source of time for the protocol."""
 
     def now(self) -> float:
-        """Return seconds since some fixed moment; never goes backwards."""
+        """Return seconds since some fixed moment; the value never decreases."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -35,7 +35,7 @@ class WallClock:
 
 
 class ManualClock:
-    """A clock that moves only by `sleep` or by hand: the clock of tests, and of virtual time.
+    """A clock that only `sleep` and `move_to` move: the clock of tests, and of virtual time.
 
     >>> clock = ManualClock()
     >>> clock.sleep(30.0)
@@ -55,5 +55,5 @@ class ManualClock:
         self._now += seconds
 
     def move_to(self, now: float) -> None:
-        """Move the clock on to a moment, at once; never back."""
+        """Move the clock forward to a moment, at once; an earlier moment changes nothing."""
         self._now = max(self._now, now)

@@ -1,4 +1,4 @@
-"""The nodes of a round: ready nodes, the cohort, the instruction of each node, and its fate."""
+"""The nodes of a round: ready nodes, the cohort, the instruction of each node, and each node's fate."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ class Member(NamedTuple):
 
 
 class At(NamedTuple):
-    """Where a run stands: which attempt at which round; both from 1."""
+    """Where a run stands: the round and its attempt, both from 1."""
 
     round_number: int
     attempt: int
 
     @property
     def where(self) -> dict[str, int]:
-        """The fields of an event that happened here."""
+        """The fields of an event that happened in this attempt."""
         return {"round": self.round_number, "attempt": self.attempt}
 
 
 class Fate(StrEnum):
-    """What became of one node's part in a round."""
+    """How one node's part in a round ended."""
 
     REPORTED = "reported"  # in time, accepted, counted
     FAILED = "failed"  # the node answered with an error, or its process died
     REFUSED = "refused"  # the gate did not let the report in
-    LATE = "late"  # nothing had come when the reporting deadline passed
+    LATE = "late"  # no report had come when the reporting deadline passed
 
 
 def needed_of(share: float, count: int) -> int:
-    """Return how many of `count` make up a share of them, at least one.
+    """Return how many of `count` make up a share of `count`, at least one.
 
-    In floating point, 0.55 * 100 is a little more than 55; that must not ask for a 56th.
+    In floating point, 0.55 * 100 is a little more than 55; the result must not be 56.
 
     >>> needed_of(0.55, 100), needed_of(0.5, 3), needed_of(0.1, 0)
     (55, 2, 1)
@@ -69,7 +69,7 @@ class Instruction(NamedTuple):
     round_number, attempt
         From 1.
     position
-        The node's place in the cohort, from 0, cohort sorted by partition id; sums run in this order.
+        The node's place in the cohort, from 0. The cohort is sorted by partition id; sums run in this order.
     """
 
     round_number: int
@@ -78,7 +78,7 @@ class Instruction(NamedTuple):
 
     @property
     def at(self) -> At:
-        """Of which attempt it is."""
+        """The attempt that the instruction belongs to."""
         return At(self.round_number, self.attempt)
 
 
@@ -91,22 +91,22 @@ class ReadyNode:
 
 
 class NodeReport(NamedTuple):
-    """What the server learned from one member of the cohort.
+    """What the server knows of one member of the cohort after a round.
 
     Parameters
     ----------
     num_examples
-        The node's weight; of a refused report 0, unless it was refused only for how it compares with its cohort.
+        The node's weight; 0 of a refused report, unless a comparison with its cohort was the reason.
     bytes_up
-        Size of the serialised report; 0 where none came.
+        Size of the serialised report, in bytes; 0 where no report came.
     reason
-        Why it, or one of its metrics, was not counted; empty where all was.
+        Why the report, or one of its metrics, was not counted; empty where everything was.
     metrics
-        What the node measured, as ``{"train_loss": 1.7}``.
+        The node's measurements, as ``{"train_loss": 1.7}``.
     raised
-        Whether the node's own code has raised; `reason` says what.
+        Whether the node's own code has raised; `reason` is the exception then.
     norm
-        L2 norm of the change, over the entries that were sent; 0 where it was not measured.
+        L2 norm of the change, over the entries that were sent; 0 where the norm was not measured.
     """
 
     position: int
@@ -120,7 +120,7 @@ class NodeReport(NamedTuple):
 
 
 def raised_alike(reasons: Sequence[str]) -> bool:
-    """Return whether these exceptions are one and the same: they may differ in numbers, as the size of a last batch.
+    """Return whether these exceptions are the same but for numbers in their text, as the size of a last batch.
 
     >>> raised_alike(["ValueError: got 28 rows", "ValueError: got 7 rows"]), raised_alike([])
     (True, False)
@@ -130,9 +130,10 @@ def raised_alike(reasons: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Typical:
-    """What an ordinary report of a cohort is like: medians, which less than half of the nodes cannot move far.
+    """The medians of a cohort's reports, which less than half of the nodes cannot move far.
 
-    Of two middle norms it is the upper, as honest ones may be of two kinds; of two numbers of examples the lower.
+    Of two middle norms the median is the upper, as honest nodes may be of two kinds; of two middle numbers of examples
+    it is the lower.
 
     Parameters
     ----------
@@ -147,7 +148,7 @@ class Typical:
 
     @classmethod
     def of(cls, reports: Sequence[NodeReport]) -> Self:
-        """Return the medians of these reports, of which there is at least one.
+        """Return the medians of at least one report.
 
         >>> Typical.of([NodeReport(i, Fate.REPORTED, n, norm=n / 10) for i, n in enumerate([10, 30, 10**7])])
         Typical(norm=3.0, num_examples=30)
@@ -157,7 +158,7 @@ class Typical:
         return cls(norm if math.isfinite(norm) else 0.0, num_examples)
 
     def faded(self, before: Self, share: float) -> Self:
-        """Return these medians, with a norm of at least `share` of the norm before.
+        """Return these medians, with a norm of at least `share` times the norm of `before`.
 
         >>> Typical(1.0, 10).faded(Typical(8.0, 20), 0.5), Typical(5.0, 10).faded(Typical(8.0, 20), 0.5)
         (Typical(norm=4.0, num_examples=10), Typical(norm=5.0, num_examples=10))

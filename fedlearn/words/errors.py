@@ -1,13 +1,13 @@
 """The exceptions of fedlearn.
 
 ```text
-FedlearnError            anything we raise on purpose; its text is one line a user can act on
-├── UsageError           what was asked for cannot be done (exit code 2)
+FedlearnError            any error raised on purpose; its text is one line that a user can act on
+├── UsageError           the request cannot be met (exit code 2)
 │   ├── SettingError     one setting has a value that is not allowed
-│   ├── DataNotFound     a data set is not where it was looked for
-│   └── BudgetExceeded   the privacy budget does not cover what was asked for
+│   ├── DataNotFound     a data set is in none of the expected places
+│   └── BudgetExceeded   the privacy budget does not cover a request
 ├── RunFailed            a run was started and could not go on (exit code 1)
-│   └── CheckpointError  what was stored cannot be read back
+│   └── CheckpointError  a stored run cannot be read back
 └── Refused              one report was refused by the gate; the round goes on without it
 ```
 """
@@ -32,7 +32,7 @@ def said(text: object) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return a text on one line in which nothing moves a cursor, rings, or turns the order of letters.
+    r"""Return a text on one line, without characters that move a cursor, ring, or reverse the order of letters.
 
     >>> printable("two\nlines, \x1b[31mred\x1b[0m")
     'two lines, ?[31mred?[0m'
@@ -43,7 +43,7 @@ def printable(text: str) -> str:
 
 
 def quoted(value: object) -> str:
-    """Return a value as an error quotes it: one short printable line, whatever it is.
+    """Return any value as an error quotes it: one short printable line.
 
     >>> quoted("cnn"), quoted(0x10 ** 10_000)
     ("'cnn'", 'something of type int that cannot be written')
@@ -55,13 +55,13 @@ def quoted(value: object) -> str:
 
 
 class FedlearnError(Exception):
-    """Anything fedlearn raises on purpose."""
+    """Any error that fedlearn raises on purpose."""
 
     exit_code = 1
 
 
 class UsageError(FedlearnError):
-    """What was asked for cannot be done; nothing was started. Its text, which may quote a stranger's, is printable."""
+    """A request cannot be met; no run was started. The text is printable, even where it quotes a foreign text."""
 
     exit_code = 2
 
@@ -75,11 +75,11 @@ class SettingError(UsageError):
     Parameters
     ----------
     setting
-        Its dotted name, as in ``--set training.lr=0.1``.
+        The setting's dotted name, as in ``--set training.lr=0.1``.
     value
-        What it was set to.
+        The value that it was given.
     allowed
-        What it may be set to, and what to do.
+        The values that are allowed, and what to do.
     """
 
     def __init__(self, setting: str, value: object, allowed: str) -> None:
@@ -89,20 +89,20 @@ class SettingError(UsageError):
 
 
 class DataNotFound(UsageError):
-    """A data set is in none of the places that were looked at."""
+    """A data set is in none of the places that were searched."""
 
 
 class BudgetExceeded(UsageError):
-    """The privacy budget does not cover what was asked for; no data was touched and nothing was booked.
+    """The privacy budget does not cover a request; no data was touched and no epsilon was booked.
 
     Parameters
     ----------
     what
-        What the budget was asked for.
+        The request, in words.
     epsilon
-        What it would have cost.
+        The epsilon that it would have cost.
     remaining
-        What is left of the budget.
+        The epsilon that is left of the budget.
     """
 
     def __init__(self, what: str, *, epsilon: float, remaining: float) -> None:
@@ -112,11 +112,11 @@ class BudgetExceeded(UsageError):
 
 
 class RunFailed(FedlearnError):
-    """A run was started and could not go on; all it had reached is stored."""
+    """A run was started and could not go on; every committed round is stored."""
 
 
 class CheckpointError(RunFailed):
-    """A run folder is missing, damaged, or of other settings."""
+    """A run folder is missing, damaged, or belongs to other settings."""
 
 
 class Refused(FedlearnError):
@@ -127,7 +127,7 @@ class Refused(FedlearnError):
     reason
         A short fixed word for tables and logs, as ``"wrong-shape"``.
     detail
-        One line naming the parameter, what came and what was expected; cut, as it may quote what a node sent.
+        One line that names the parameter, the value received and the value expected; cut, as it may quote a node.
     """
 
     def __init__(self, reason: str, detail: str) -> None:

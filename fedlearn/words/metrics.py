@@ -1,207 +1,43 @@
-"""What is measured in a run, declared once: the name of each metric and how to read it.
+"""The metrics of a kind of model: what its nodes report while they learn, and what its evaluation returns.
 
-A model says what its nodes report while they learn and what its evaluation returns (`Metrics`). The declarations travel
-in the event `started` and in summary.json, so that every reader of a run knows its columns, those of a model from
-outside, too. Runs that say nothing are read by the metrics that are known here.
+A model declares them (`Metrics`). The declarations travel
+in the event `started` and in summary.json, so that every reader of a run knows its columns, also those of a model
+from outside. Runs without declarations are read by the metrics that are known here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from enum import StrEnum
 from functools import cache
-from math import inf, isclose, isfinite
-from typing import Any, Literal
+from math import isfinite
+from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from fedlearn.words.cohort import NodeReport
-
-ROUNDING = 1e-9  # by which sums and means may miss a bound
+from fedlearn.words.metric import (
+    ACCURACY,
+    AFTER,
+    ALL_RIGHT,
+    BEFORE,
+    EPSILON,
+    JUDGING_LOSS,
+    LOSS,
+    MAE,
+    MAE_SCALED,
+    MSE,
+    PERPLEXITY,
+    TEST_EXAMPLES,
+    TRAIN_LOSS,
+    Combine,
+    Measured,
+    Metric,
+)
 
 COUNTS_IN = "_counts_in"
-"""Ends the name of the column of words that stands beside a privacy loss."""
-
-Measured = Mapping[str, float | None]
-"""Column -> value; None where it was not measured."""
-
-
-class Combine(StrEnum):
-    """How one number is made of what the nodes of a cohort report."""
-
-    MEAN = "mean"  # weighted by examples
-    LARGEST = "largest"
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One thing that is measured.
-
-    Parameters
-    ----------
-    name
-        The column of metrics.csv, the key of events and of the summary.
-    title
-        For people; the name with spaces unless given.
-    better
-        Whether larger values are better, smaller ones, or neither.
-    combine
-        What becomes of the nodes' values.
-    headline
-        Runs are judged by it, and the best round is found by it; it must say what is better.
-    unit
-        Stands beside the title on an axis.
-    note
-        A few words under its value.
-    exp_of
-        The metric that it is e to the power of, as the perplexity of a mean cross-entropy: it need not be measured.
-    is_privacy_loss
-        An upper bound on what a record has lost so far: it never falls from round to round, and every result says it.
-    low, high
-        The smallest and the largest value that it can have; a node that says another is not counted. None: no bound.
-    is_result
-        It stands in the result of a run though the state was not evaluated for it, but measured by nodes.
-
-    Examples
-    --------
-    >>> Metric("mean_rank", better="down", headline=True).title
-    'mean rank'
-    """
-
-    name: str
-    title: str = ""
-    better: Literal["up", "down", ""] = ""
-    combine: Combine = Combine.MEAN
-    headline: bool = False
-    unit: str = ""
-    note: str = ""
-    exp_of: str = ""
-    is_privacy_loss: bool = False
-    low: float | None = None
-    high: float | None = None
-    is_result: bool = False
-
-    def __post_init__(self) -> None:
-        """Fill in the title; refuse a headline that cannot be ranked."""
-        if not self.title:
-            object.__setattr__(self, "title", self.name.replace("_", " "))
-        if self.headline and not self.better:
-            raise ValueError(f"metric {self.name!r} is a headline: say which is better, 'up' or 'down'")
-
-    @property
-    def axis_title(self) -> str:
-        """The title with the unit."""
-        return f"{self.title} ({self.unit})" if self.unit else self.title
-
-    def in_range(self, value: float) -> float | None:
-        """Return a finite value, or the bound that it misses by rounding; None where it cannot be.
-
-        >>> [ACCURACY.in_range(value) for value in (0.5, 1.0 + 1e-15, 7.0)]
-        [0.5, 1.0, None]
-        """
-        bound = min(max(value, -inf if self.low is None else self.low), inf if self.high is None else self.high)
-        return float(bound) if isclose(value, bound, rel_tol=ROUNDING, abs_tol=ROUNDING) else None
-
-    @property
-    def range(self) -> str:
-        """The bounds, in words."""
-        return " ".join(f"{word} {b:g}" for word, b in (("from", self.low), ("to", self.high)) if b is not None)
-
-    def is_better(self, value: float, than: float) -> bool:
-        """Return whether one value beats another."""
-        return value < than if self.better == "down" else value > than
-
-
-TRAIN_LOSS = Metric("train_loss", better="down", low=0)
-WORK_DONE = Metric("work_done", "share of the work done", note="steps taken, of those asked for", low=0, high=1)
-"""Of runs with ``training.partial``."""
-LOSS = Metric("loss", better="down", note="on held-out examples", low=0)
-JUDGING_LOSS = replace(LOSS, headline=True, low=None)
-"""Of a user's own, where it alone says how good a model is."""
-ACCURACY = Metric("accuracy", better="up", headline=True, low=0, high=1)
-MAE = Metric("mae", "MAE", better="down", headline=True, low=0)
-MSE = Metric("mse", "MSE", better="down", low=0)
-PERPLEXITY = Metric("perplexity", better="down", headline=True, exp_of="loss", note="of the next token", low=1)
-MAE_SCALED = Metric("mae_scaled", "MAE scaled", better="down", note="of the declared bounds", low=0)
-EPSILON = Metric("epsilon", combine=Combine.LARGEST, note="spent per record", is_privacy_loss=True, low=0)
-"""The largest that any node has reported, as every record lies on one node."""
-
-
-TEST_EXAMPLES, BEFORE, AFTER = "test_examples", "before", "after"
-"""On how many examples a node has measured a state; and which state: the one it was sent, or what it made of it."""
-
-
-VIRTUAL_SECONDS = Metric("virtual_seconds", "virtual time", unit="s", note="since the run began", low=0)
-
-
-def virtual_time(groups: Iterable[str]) -> tuple[Metric, ...]:
-    """Return the columns of a run whose nodes have devices of these kinds.
-
-    >>> [metric.name for metric in virtual_time(["fast"])][2:]
-    ['virtual_training_seconds', 'reports_fast']
-    """
-    return (
-        VIRTUAL_SECONDS,
-        Metric("virtual_selection_seconds", "selection in virtual time", "down", unit="s", low=0),
-        Metric("virtual_training_seconds", "training in virtual time", "down", unit="s", low=0),
-        *(Metric(f"reports_{group}", f"reports that count, devices: {group}", low=0) for group in groups),
-    )
-
-
-STALE = "commits between a state and its report"
-STALENESS_MEAN = Metric("staleness_mean", "mean staleness", note=STALE, low=0)
-STALENESS_LARGEST = Metric("staleness_largest", "largest staleness", note=STALE, low=0)
-"""Of asynchronous runs: over the reports that were counted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """How one metric is spread over nodes, each of which has measured it on examples of its own.
-
-    Parameters
-    ----------
-    metric
-        What was measured.
-
-    References
-    ----------
-    Jain et al. 1984, "A quantitative measure of fairness" (DEC-TR-301), for the index: 1 where all are alike, 1 / n
-    where one has all. Li et al. 2020 (arXiv:1905.10497), for the deviation and the worst tenth.
-
-    Examples
-    --------
-    >>> Spread(ACCURACY).of([(30, 0.9), (10, 0.5)])["accuracy_nodes_worst"]
-    0.5
-    """
-
-    metric: Metric
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """The columns, in the order of `of`: mean by examples, mean, worst tenth, deviation, Jain's index."""
-        name, title, better, unit = self.metric.name, self.metric.title, self.metric.better, self.metric.unit
-        return (
-            Metric(f"{name}_nodes", f"{title} on nodes", better, unit=unit, note="mean by examples", is_result=True),
-            Metric(f"{name}_nodes_equal", f"{title} on nodes, equal", better, unit=unit, note="mean, each node alike"),
-            Metric(f"{name}_nodes_worst", f"{title} of the worst tenth of nodes", better, unit=unit, is_result=True),
-            Metric(f"{name}_nodes_deviation", f"deviation of {title} over nodes", "down", unit=unit),
-            Metric(f"{name}_nodes_jain", f"Jain index of {title} over nodes", "up"),
-        )
-
-    def of(self, measured: Sequence[tuple[int, float]]) -> dict[str, float | None]:
-        """Return the columns of (number of examples, value) of each node; None where there is none."""
-        names = [metric.name for metric in self.metrics]
-        if not measured:
-            return dict.fromkeys(names)
-        examples, values = np.array(measured, np.float64).T
-        ordered = np.sort(values) if self.metric.better != "down" else -np.sort(-values)
-        worst = ordered[: -(-len(values) // 10)].mean()
-        squares = len(values) * np.square(values).sum()
-        jain = values.sum() ** 2 / squares if squares else 1.0
-        numbers = [np.average(values, weights=examples), values.mean(), worst, values.std(), jain]
-        return {name: float(each) for name, each in zip(names, numbers, strict=True)}
+"""Suffix of the column that says, in words, what a privacy loss counts in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +47,9 @@ class Metrics:
     Parameters
     ----------
     reported
-        Measured by the nodes of a cohort while they learn.
+        Metrics that the nodes of a cohort measure while they learn.
     evaluated
-        Measured by `Model.evaluate`, means over examples.
+        Metrics that `Model.evaluate` measures, means over examples.
 
     Examples
     --------
@@ -225,20 +61,20 @@ class Metrics:
     evaluated: tuple[Metric, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse two metrics of one name."""
+        """Raise ValueError for two metrics of one name."""
         if len({*self.columns}) < len(self.columns):
             raise ValueError(f"two metrics have one name: {', '.join(self.columns)}")
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All names, in the order of the table."""
+        """The names of all metrics, in the order of the table."""
         return tuple(metric.name for metric in (*self.reported, *self.evaluated))
 
     @property
     def headline(self) -> Metric | None:
         """The metric that ranks runs: the first evaluated headline, else the first evaluated metric with a better side.
 
-        None where nothing can be ranked.
+        None where no metric can be ranked.
         """
         ranked = [metric for metric in self.evaluated if metric.better]
         return next((metric for metric in ranked if metric.headline), ranked[0] if ranked else None)
@@ -250,17 +86,17 @@ class Metrics:
 
     @property
     def by_interest(self) -> tuple[Metric, ...]:
-        """All of them: evaluations, the headline first, then what was reported."""
+        """All metrics: those of the evaluation, the headline first, then those that nodes report."""
         return (*sorted(self.evaluated, key=self._place), *self.reported)
 
     @property
     def results(self) -> tuple[Metric, ...]:
-        """The results of a run: evaluations, the headline first, scores on nodes, and the privacy loss."""
+        """The metrics in a run's result: evaluations, the headline first, scores on nodes, and the privacy loss."""
         return tuple(m for m in self.by_interest if m.is_privacy_loss or m.is_result or m not in self.reported)
 
     @property
     def on_nodes(self) -> tuple[str, ...]:
-        """What a node reports of the states before and after it has trained, beside what it measures on its way.
+        """The keys of a node's measurements of the states before and after its training.
 
         >>> Metrics(evaluated=(ACCURACY,)).on_nodes
         ('test_examples', 'accuracy_before', 'accuracy_after')
@@ -275,7 +111,7 @@ class Metrics:
 
     @property
     def counts_in(self) -> dict[str, str]:
-        """What a table says beside a privacy loss, as the name of a column and its words; nothing without one.
+        """The column that says, in words, what the privacy loss counts in; empty without a privacy loss.
 
         >>> Metrics((EPSILON,)).counts_in
         {'epsilon_counts_in': 'spent per record'}
@@ -284,7 +120,7 @@ class Metrics:
         return {} if loss is None else {f"{loss.name}{COUNTS_IN}": loss.note}
 
     def in_words(self, name: str, value: str) -> str:
-        """Return a value as a line says it: what a privacy loss counts in stands behind it.
+        """Return a value for a line of text; behind a privacy loss stands what it counts in.
 
         >>> Metrics((EPSILON,)).in_words("epsilon", "1.0000")
         '1.0000 (spent per record)'
@@ -293,7 +129,7 @@ class Metrics:
         return value if loss is None or loss.name != name else f"{value} ({loss.note})"
 
     def completed(self, means: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the evaluated means, and the metrics that are computed from them.
+        """Return the evaluated means, together with the metrics that are computed from means.
 
         >>> Metrics(evaluated=(LOSS, PERPLEXITY)).completed({"loss": 0.0})
         {'loss': 0.0, 'perplexity': 1.0}
@@ -302,7 +138,7 @@ class Metrics:
         return {**means, **{metric.name: float(np.exp(means[metric.exp_of])) for metric in follow}}
 
     def completed_on_nodes(self, reported: Mapping[str, float]) -> dict[str, float]:
-        """Return the metrics that are computed from a node's reports on the states before and after training."""
+        """Return the metrics that are computed from a node's measurements of the states before and after training."""
         found: dict[str, Any] = {}
         for when in (BEFORE, AFTER):
             means = {metric.name: reported.get(f"{metric.name}_{when}") for metric in self.evaluated}
@@ -311,11 +147,11 @@ class Metrics:
         return {name: value for name, value in found.items() if value is not None}
 
     def of(self, name: str) -> Metric:
-        """Return the metric of a name; of a column that is none, one that has nothing but this name."""
+        """Return the metric of a name; for an unknown name, a metric that declares no more than this name."""
         return next((m for m in (*self.reported, *self.evaluated) if m.name == name), Metric(name))
 
     def of_node(self, name: str) -> Metric:
-        """Return the metric whose range holds for what a node reports: for accuracy_before that of accuracy."""
+        """Return the metric whose range holds for a node's measurement: for accuracy_before, that of accuracy."""
         known = {metric.name: metric for metric in (*self.reported, *self.evaluated)}
         return known.get(name) or known.get(name.removesuffix(f"_{BEFORE}").removesuffix(f"_{AFTER}"), Metric(name))
 
@@ -325,41 +161,41 @@ class Metrics:
         Parameters
         ----------
         before
-            The row of the round before; a privacy loss is never less than it was there.
+            The row of the round before; a privacy loss is never less than in that row.
         """
         return {metric.name: _combined(metric, reports, before) for metric in self.reported}
 
     def within(self, budget: float, *, note: str = "") -> Metrics:
-        """Return the same, of which no node can report a privacy loss above a budget; `note` says what it counts in."""
+        """Return these metrics, with a budget as the upper bound of the privacy loss; `note` says what it counts in."""
         limited = (replace(m, high=budget, note=note or m.note) if m.is_privacy_loss else m for m in self.reported)
         return replace(self, reported=tuple(limited))
 
     def of_other_loss(self) -> Metrics:
-        """Return these metrics with losses that have no known lower bound."""
+        """Return these metrics, without a lower bound of the losses, for losses other than fedlearn's."""
         losses = (TRAIN_LOSS.name, LOSS.name)
         parts = ((replace(m, low=None) if m.name in losses else m for m in p) for p in (self.reported, self.evaluated))
         return Metrics(*map(tuple, parts))
 
     def judged_by_loss(self) -> Metrics:
-        """Return the same with the loss before all others: runs are judged by it."""
+        """Return these metrics, with the loss as the headline, before all other evaluated metrics."""
         return replace(self, evaluated=(JUDGING_LOSS, *(m for m in self.evaluated if m.name != LOSS.name)))
 
     def of_loss_alone(self) -> Metrics:
-        """Return the same with nothing evaluated but the loss, by which runs are then judged."""
+        """Return these metrics, with the loss as the headline and the only evaluated metric."""
         return replace(self, evaluated=(JUDGING_LOSS,))
 
     def that_hold(self, names: Iterable[str]) -> Metrics:
-        """Return the metrics that have one of these names."""
+        """Return these metrics without those whose names are not given."""
         kept = set(names)
         return Metrics(*(tuple(m for m in part if m.name in kept) for part in (self.reported, self.evaluated)))
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the declarations as plain tables and lists, for JSON."""
+        """Return the declarations as plain dictionaries and lists, for JSON."""
         return asdict(self)
 
     @classmethod
     def of_columns(cls, names: Iterable[str]) -> Metrics:
-        """Return metrics for the columns of a run that declares none; an unknown column ranks no run."""
+        """Return metrics for the columns of a run without declarations; an unknown column ranks no run."""
         columns = list(names)
         known = {m.name: m for m in (*KNOWN.reported, *KNOWN.evaluated)}
         reported = {m.name for m in KNOWN.reported}
@@ -370,7 +206,7 @@ class Metrics:
 
     @classmethod
     def of_all(cls, several: Iterable[Metrics]) -> Metrics:
-        """Return the metrics of several runs beside each other; of two with one name, the first that was seen."""
+        """Return the metrics of several runs together; of two metrics with one name, the first."""
         evaluated: dict[str, Metric] = {}
         reported: dict[str, Metric] = {}
         for metrics in several:
@@ -396,7 +232,7 @@ def _combined(metric: Metric, reports: Sequence[NodeReport], before: Measured) -
 
 
 def declared(plain: object) -> Metrics | None:
-    """Return the metrics that `Metrics.to_plain` described; None of anything else, as in an older log."""
+    """Return the metrics that `Metrics.to_plain` described; None for anything else, as an older log has."""
     try:
         return _plain().validate_python(plain)
     except (ValidationError, RecursionError):
@@ -410,7 +246,6 @@ def _plain() -> TypeAdapter[Metrics]:
 
 NEURAL_CLASSIFIER = Metrics((TRAIN_LOSS,), (LOSS, ACCURACY))
 NEURAL_REGRESSOR = Metrics((TRAIN_LOSS,), (MAE, MSE))
-ALL_RIGHT = Metric("all_right", "all labels right", better="up", note="share of examples", low=0, high=1)
 LABELS = Metrics((TRAIN_LOSS,), (LOSS, replace(ACCURACY, note="of single labels"), ALL_RIGHT))
 LANGUAGE = Metrics((TRAIN_LOSS,), (LOSS, PERPLEXITY, ACCURACY))
 PRIVATE_CLASSIFIER = Metrics((EPSILON,), (LOSS, ACCURACY))

@@ -1,4 +1,4 @@
-"""Randomness as a function of who needs it and when.
+"""Randomness as a function of the run, round, attempt, node and purpose.
 
 No generator is ever shared or carried along: code that needs random numbers asks for the generator of (run seed, round,
 attempt, node, purpose). Round 3 is therefore the same after a resume, on any engine and in any order of work.
@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 
 
 class _Key(ISeedSequence):
-    """A key of Philox as what NumPy takes its seeds from."""
+    """A key of Philox, in the form from which NumPy takes seeds."""
 
     def __init__(self, key: int) -> None:
         self._words = np.array([key, 0], np.uint64)
 
     def generate_state(self, n_words: int, dtype: object = np.uint32) -> NDArray[np.uint64]:
-        """Return the key; Philox asks for nothing else."""
+        """Return the key, which is all that Philox asks for."""
         return self._words
 
 
 def philox(key: int) -> np.random.Philox:
-    """Return ``np.random.Philox(key=key)``, which asks the operating system for entropy first, and then forgets it."""
+    """Return ``np.random.Philox(key=key)``, without the entropy that NumPy would ask for first and not use."""
     return np.random.Philox(_Key(key))  # type: ignore[arg-type]  # NumPy's stubs know its own SeedSequence alone
 
 
@@ -42,9 +42,9 @@ def seed_for(seed: int, *, purpose: str, round_number: int = 0, attempt: int = 0
     seed
         The run's seed.
     purpose
-        What the numbers are for, as ``"shuffle"``; two purposes never share a stream.
+        The use of the numbers, as ``"shuffle"``; two purposes never share a stream.
     round_number, attempt
-        From 1; 0 where no round is meant.
+        From 1; 0 for numbers that belong to no round.
     node
         The node's partition id, which is the same on every engine (Flower's node id is not).
     """
@@ -53,7 +53,7 @@ def seed_for(seed: int, *, purpose: str, round_number: int = 0, attempt: int = 0
 
 
 def report_seed(seed: int, *, round_number: int, node: int) -> int:
-    """Return the seed of one node's codec in one round: both sides know it, and the gate compares."""
+    """Return the seed of one node's codec in one round: node and server compute it, and the gate compares the two."""
     return seed_for(seed, purpose="codec", round_number=round_number, node=node)
 
 

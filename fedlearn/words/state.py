@@ -1,4 +1,4 @@
-"""Named arrays: the global model (`State`), what a node sends about it (`Update`), and what may be done with it.
+"""Named arrays: the global model (`State`), and what a node sends about it (`Update`).
 
 A *null* entry is one that a node did not send. It carries no number anywhere: an `Entries` holds the values that were
 sent and the positions they belong to, and nothing else.
@@ -23,32 +23,32 @@ State = Mapping[str, Array]
 
 
 class UpdateKind(StrEnum):
-    """What the entries of an update mean, and so what may be done with them."""
+    """The meaning of an update's entries, which says how updates may be combined."""
 
     DENSE = "dense"  # every entry is present; any average is meaningful
-    MASKED = "masked"  # some entries are null; average each over the nodes that sent it
+    MASKED = "masked"  # some entries are null; average each entry over the nodes that sent it
     ENSEMBLE = "ensemble"  # members to be united; averaging entries is meaningless
-    SUMS = "sums"  # whole numbers to be added up, and put behind those that the state has; no weights, no mean
+    SUMS = "sums"  # whole numbers to be added up, and appended to those of the state; no weights, no mean
 
     @property
     def is_averaged(self) -> bool:
-        """Whether entries are those of the state, so that their average is one."""
+        """Whether an average of updates is an update again: their entries are those of the state."""
         return self in (UpdateKind.DENSE, UpdateKind.MASKED)
 
 
 class Sends(StrEnum):
-    """What the values of an update are."""
+    """The values of an update: weights, or their change."""
 
     WEIGHTS = "weights"  # the node's new parameters
-    UPDATE = "update"  # their change against the state that the node was sent
+    UPDATE = "update"  # the change of the parameters against the state that the node was sent
 
 
 NEVER_NEGATIVE = ("running_var", "num_batches_tracked")
-"""Last part of the name of a parameter that no negative number belongs in: as torch's norms call theirs."""
+"""Names, after the last dot, of parameters that are never negative: those of torch's normalization layers."""
 
 
 def is_never_negative(name: str) -> bool:
-    """Return whether a parameter is one of those.
+    """Return whether the entries of a parameter are never negative, by its name.
 
     >>> is_never_negative("body.1.running_var")
     True
@@ -57,9 +57,9 @@ def is_never_negative(name: str) -> bool:
 
 
 def kept_in_bounds(after: State, before: State) -> State:
-    """Return a state in which no entry that cannot be negative is; one that would be keeps the value that it had.
+    """Return the new state, in which a negative entry that must not be negative has the magnitude of its value before.
 
-    Codecs that lose something, and strategies that go beyond a mean, come to such values.
+    Codecs that lose something, and strategies that go beyond a mean, lead to negative values.
 
     >>> kept_in_bounds({"norm.running_var": np.array([-0.1, 2.0])}, {"norm.running_var": np.array([0.5, 1.0])})
     {'norm.running_var': array([0.5, 2. ])}
@@ -95,12 +95,12 @@ def layout_of(state: State) -> dict[str, ArraySpec]:
 
 
 def difference(after: Array, before: Array) -> Array:
-    """Return the change of an array: the difference; of booleans, as masks are, the places that differ."""
+    """Return the change of an array: the difference; of booleans (masks) the places that differ."""
     return after ^ before if after.dtype.kind == "b" else after - before
 
 
 def changed_by(before: Array, change: Array) -> Array:
-    """Return the array after a change, as `difference` gives it.
+    """Return the array after a change that `difference` has returned.
 
     >>> mask = np.array([True, False])
     >>> changed_by(mask, difference(np.array([True, True]), mask))
@@ -125,14 +125,14 @@ class Entries:
     positions: Positions | None = None
 
     def dense(self, spec: ArraySpec) -> Array:
-        """Return the parameter in its own shape; only where every entry was sent."""
+        """Return the parameter in its own shape; raise ValueError where entries are null."""
         if self.positions is not None:
             raise ValueError("some entries are null: there is no dense array")
         return self.values.reshape(spec.shape)
 
 
 Update = Mapping[str, Entries]
-"""Parameter name -> what was sent of it; a parameter that is absent was not sent at all."""
+"""Parameter name -> its sent entries; a parameter that is absent was not sent at all."""
 
 
 def dense_update(state: State) -> dict[str, Entries]:

@@ -11,7 +11,7 @@ from flwr.app import Message, MetricRecord
 from fedlearn import wire
 from fedlearn.words.cohort import Fate, NodeReport
 from fedlearn.words.errors import Refused, said
-from fedlearn.words.metrics import Metric
+from fedlearn.words.metric import Metric
 from server.limits import too_far
 from server.run import ServerRun
 

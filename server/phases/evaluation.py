@@ -10,7 +10,7 @@ from fedlearn import wire
 from fedlearn.models import NOTHING, Evaluation
 from fedlearn.models.loaded import dataset_of, evaluate_part
 from fedlearn.words.cohort import At, Member
-from fedlearn.words.metrics import Measured
+from fedlearn.words.metric import Measured
 from fedlearn.words.state import State
 from server.attempt import Reporting
 from server.phases.answers import answers_to, finite, sound_answers

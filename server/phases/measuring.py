@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fedlearn import wire
 from fedlearn.runs.nodes import EXAMPLES, PARTITION, ROUND, Row
 from fedlearn.words.cohort import At, Fate
-from fedlearn.words.metrics import TEST_EXAMPLES, Measured
+from fedlearn.words.metric import TEST_EXAMPLES, Measured
 from fedlearn.words.seeding import rng_for
 from fedlearn.words.state import State
 from server.attempt import Reporting

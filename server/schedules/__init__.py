@@ -10,7 +10,7 @@ from fedlearn import plugins
 from fedlearn.config import RunConfig
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import Registry
-from fedlearn.words.metrics import Metric
+from fedlearn.words.metric import Metric
 from fedlearn.words.state import Array
 
 SCHEDULES = Registry(

@@ -25,7 +25,7 @@ from fedlearn import wire
 from fedlearn.config import RunConfig
 from fedlearn.folding import Verdict
 from fedlearn.words.cohort import At, Fate, Member, NodeReport, Typical
-from fedlearn.words.metrics import STALENESS_LARGEST, STALENESS_MEAN, Metric
+from fedlearn.words.metric import STALENESS_LARGEST, STALENESS_MEAN, Metric
 from fedlearn.words.seeding import rng_for
 from fedlearn.words.state import Array, Sends, State, UpdateKind
 from server.attempt import Collected, NotCommitted, Reporting

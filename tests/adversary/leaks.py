@@ -79,8 +79,8 @@ LEAKS = (
     ),
     Mend("3", "fedlearn/privacy/ledger.py", KNOWN, "", NETWORK, A_FEDERATION),
     Mend(
-        "4", "fedlearn/private_trees/numbers/relay.py",
-        "            _check_received(self.ensemble, training.domain)", "            pass",
+        "4", "fedlearn/private_trees/numbers/relay_forest.py",
+        "            check_received(self.ensemble, training.domain)", "            pass",
         f"{RELAY}::test_an_ensemble_that_no_relay_has_made_is_refused_before_anything_is_spent",
     ),
     Mend(
@@ -153,9 +153,8 @@ LEAKS = (
         f"{CLASSES}::test_a_row_whose_label_is_not_declared_is_left_out",
     ),
     Mend(
-        "10", "fedlearn/private_trees/classes/classifier.py",
-        "        if self.classes is None:\n            classes, labels =",
-        "        if True:\n            classes, labels =",
+        "10", "fedlearn/private_trees/declared.py",
+        "    if declared is None:\n        check_classification", "    if True:\n        check_classification",
         f"{CLASSES}::test_no_record_can_make_a_fit_fail",
     ),
     Mend(
@@ -187,21 +186,21 @@ LEAKS = (
     ),
     Mend(
         "13", "fedlearn/data/partitioning.py",
-        "if by_record or (isinstance(dataset, TableDataset) and", "if num_partitions < 0 or (not by_record and",
+        "if by_record or (dataset.schema is not None and", "if num_partitions < 0 or (not by_record and",
         f"{DRAWING}::test_one_line_less_in_a_file_moves_no_other_between_nodes",
     ),
     Mend(
-        "13", "fedlearn/data/partitioning.py",
+        "13", "fedlearn/data/by_record.py",
         "QUANTILES, 0, QUANTILES - 1)\n", "QUANTILES, 0, QUANTILES - 1)\n    tenth = train.labels\n",
         f"{DRAWING}::test_tenths_of_a_target_are_those_of_its_declared_bounds",
     ),
     Mend(
-        "14", "fedlearn/data/tables.py",
+        "14", "fedlearn/data/column_files.py",
         "pc.if_else(is_number, cells, None)", "cells",
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),
     Mend(
-        "14", "fedlearn/data/tables.py",
+        "14", "fedlearn/data/column_files.py",
         "line if _cells(line) == len(found) else empty", "line",
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),

@@ -76,12 +76,12 @@ AXES, NOTES = "unit/models/test_axes.py", "unit/models/test_notes.py"
 STORED, PAGES, COUNTS = (f"adversary/test_{name}.py" for name in ("stored", "pages", "counts"))
 MANY_RUNS = "end_to_end/test_many_runs.py"
 SUMS = "end_to_end/test_sums.py"
-DOOR, POOL = "unit/engine/deployment/test_door.py", "unit/engine/test_pool.py"
+ADMISSION, POOL = "unit/engine/deployment/test_admission.py", "unit/engine/test_pool.py"
 
 MENDS = (
     Mend(
         "A1", "fedlearn/flower/replies.py",
-        "except Exception as error:  # whatever reading", "except LookupError as error:  # whatever reading",
+        "except Exception as error:  # any error in reading", "except LookupError as error:  # any error in reading",
         f"{REPLIES}::test_A1_a_reply_that_cannot_be_read_fails_alone",
     ),
     Mend(
@@ -90,9 +90,9 @@ MENDS = (
         f"{REPLIES}::test_A2_a_reply_whose_parts_never_come_keeps_nobody_waiting",
     ),
     Mend(
-        "A3", "fedlearn/engine/deployment/door.py",
+        "A3", "fedlearn/engine/deployment/admission.py",
         "        if status:\n            await Plain", "        if status == 503:\n            await Plain",
-        f"{DOOR}::test_of_what_nobody_has_signed_who_was_let_in_no_body_is_read",
+        f"{ADMISSION}::test_of_what_nobody_has_signed_who_was_let_in_no_body_is_read",
     ),
     Mend(
         "A4", "server/node_directory.py",
@@ -136,9 +136,9 @@ MENDS = (
         "end_to_end/test_hostile.py::test_a_few_hostile_requests_of_each_kind_change_nothing", A_FEDERATION,
     ),
     Mend(
-        "A9", "fedlearn/engine/deployment/door.py",
+        "A9", "fedlearn/engine/deployment/admission.py",
         "if this in self._used or len(self._used)", "if len(self._used)",
-        f"{DOOR}::test_of_many_threads_one_uses_a_time",
+        f"{ADMISSION}::test_of_many_threads_one_uses_a_time",
     ),
     Mend(
         "A11", "tests/compose/plain.py",
@@ -212,7 +212,7 @@ MENDS = (
     ),
     Mend(
         "C3", "fedlearn/data/cache.py",
-        "            _compare(entry)\n", "",
+        "            compare(entry)\n", "",
         f"{STORED}::test_c3_spoiled_cache_is_never_used",
     ),
     Mend(
@@ -343,7 +343,7 @@ MENDS = (
         f"{PAGES}::test_f4_page_answers_to_the_addresses_that_it_prints_and_no_other",
     ),
     Mend(
-        "U1", "fedlearn/words/metrics.py",
+        "U1", "fedlearn/words/metric.py",
         "        if self.headline and not self.better:", "        if self.headline is None:",
         "unit/words/test_metrics.py::test_a_headline_must_say_what_is_better",
     ),
@@ -550,16 +550,16 @@ MENDS = (
         "unit/flower/test_object_store.py::test_messages_that_name_one_another_go_with_the_run",
     ),
     Mend(
-        "G7", "fedlearn/engine/deployment/door.py",
+        "G7", "fedlearn/engine/deployment/admission.py",
         "int(size) > LONGEST.get(scope[\"path\"].removeprefix(flower_superlink.FLEET), SHORT):",
         "False:",
-        "unit/engine/deployment/test_door.py::test_a_stranger_says_no_more_than_a_key",
+        "unit/engine/deployment/test_admission.py::test_a_stranger_says_no_more_than_a_key",
     ),
     Mend(
-        "G8", "fedlearn/engine/deployment/door.py",
+        "G8", "fedlearn/engine/deployment/admission.py",
         "or (key and self._requests[key] >= AT_ONCE)",
         "",
-        "unit/engine/deployment/test_door.py::test_one_node_makes_so_many_requests_at_a_time_and_keeps_nobody_else_out",
+        "unit/engine/deployment/test_admission.py::test_one_node_makes_so_many_requests_at_a_time_and_keeps_nobody_else_out",
     ),
     Mend(
         "G9", "fedlearn/wire/boxes.py",
@@ -601,12 +601,12 @@ MENDS = (
         "unit/data/test_cache.py::test_where_no_folder_is_ours_it_is_made_in_memory",
     ),
     Mend(
-        "H2", "fedlearn/data/cache.py", "        with open_ours(root, place, f\"{name}.npy\") as file:\n",
+        "H2", "fedlearn/data/entries.py", "        with open_ours(root, place, f\"{name}.npy\") as file:\n",
         "        with (root / place / f\"{name}.npy\").open(\"rb\") as file:\n",
         "unit/data/test_cache.py::test_what_others_can_have_written_is_made_anew",
     ),
     Mend(
-        "H3", "fedlearn/data/cache.py", "        _clear(folder)\n", "        pass\n",
+        "H3", "fedlearn/data/aside.py", "        _clear(folder)\n", "        pass\n",
         "unit/data/test_cache.py::test_what_a_killed_writer_has_left_is_removed",
     ),
     Mend(
@@ -836,7 +836,7 @@ MENDS = (
         "unit/models/test_states.py::test_arrays_that_must_not_be_written_to_are_copied",
     ),
     Mend(
-        "I1", "fedlearn/data/tables.py",
+        "I1", "fedlearn/data/schema_file.py",
         "tomllib.loads(text_of(path))",
         "tomllib.loads(path.read_text(encoding=\"utf-8\"))",
         "unit/data/sources/test_files.py::test_what_is_no_regular_file_is_one_line_at_once",
@@ -908,7 +908,7 @@ MENDS = (
         "unit/data/sources/test_files.py::test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded",
     ),
     Mend(
-        "I10", "fedlearn/data/cache.py",
+        "I10", "fedlearn/data/entries.py",
         "_hash(os.fsencode(f'{FORMAT}/{key}'))",
         "_hash(f'{FORMAT}/{key}'.encode())",
         "unit/data/sources/test_files.py::test_names_that_are_no_utf8_are_read",
@@ -926,7 +926,7 @@ MENDS = (
         "unit/data/sources/test_files.py::test_sixteen_bits_are_scaled_by_their_range",
     ),
     Mend(
-        "I13", "fedlearn/data/sources/declared.py",
+        "I13", "fedlearn/data/sources/as_arrays.py",
         "return frame.select(list(names)) if hasattr(frame, \"column_names\") else frame[list(names)]",
         "return frame",
         "unit/data/sources/test_like.py::test_a_test_frame_with_its_columns_in_another_order_is_put_in_ours",
@@ -968,9 +968,9 @@ MENDS = (
         "unit/data/sources/test_files.py::test_decimals_are_numbers",
     ),
     Mend(
-        "I17", "fedlearn/data/sources/declared.py",
-        "if (missing := first_missing(array)) is not None:\n                raise self.wrong(f\"{name}: ex",
-        "if (missing := None) is not None:\n                raise self.wrong(f\"{name}: ex",
+        "I17", "fedlearn/data/sources/as_arrays.py",
+        "if (missing := first_missing(array)) is not None:\n            raise wrong(f\"{name}: ex",
+        "if (missing := None) is not None:\n            raise wrong(f\"{name}: ex",
         "unit/data/sources/test_arrays.py::test_wrong_arrays_are_refused_in_one_line",
     ),
     Mend(

@@ -39,7 +39,7 @@ from fedlearn.private_trees.federated.models.forest import ForestModel
 from fedlearn.private_trees.federated.models.sums import SumsModel
 from fedlearn.words.cohort import At, Fate, Instruction, Member, Typical
 from fedlearn.words.errors import CheckpointError, Refused, RunFailed, SettingError
-from fedlearn.words.metrics import EPSILON
+from fedlearn.words.metric import EPSILON
 from fedlearn.words.seeding import parcel_seed, report_seed
 from fedlearn.words.state import Layout, State, Update, UpdateKind, layout_of
 from server.gate import ReportGate

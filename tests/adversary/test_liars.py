@@ -13,7 +13,8 @@ from fedlearn import wire
 from fedlearn.config.schema import StrategySettings
 from fedlearn.words.cohort import Typical
 from fedlearn.words.errors import RunFailed
-from fedlearn.words.metrics import EPSILON, TRAIN_LOSS, Metrics
+from fedlearn.words.metric import EPSILON, TRAIN_LOSS
+from fedlearn.words.metrics import Metrics
 from fedlearn.words.seeding import report_seed
 from strategies import load_strategy
 from tests.unit.server.scripted import STATE, Node, honest_content

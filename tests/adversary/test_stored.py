@@ -22,7 +22,7 @@ import pytest
 
 from fedlearn.commands.shared import run_settings
 from fedlearn.config import config_from
-from fedlearn.data import cache
+from fedlearn.data import aside, cache
 from fedlearn.engine import inline
 from fedlearn.runs import checkpoint, files
 from fedlearn.runs.checkpoint import RunStore
@@ -489,7 +489,7 @@ def test_c3_a_cache_that_cannot_be_mended_is_one_line(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cache.tempfile, "mkdtemp", full)
+    monkeypatch.setattr(aside.tempfile, "mkdtemp", full)
     with checked(), pytest.raises(UsageError, match=r"cannot write to the cache folder.*FEDLEARN_CACHE"):
         cache.cached("x", "key", lambda: ARRAYS)
 

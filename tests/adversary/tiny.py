@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from client.learners.base import Learner, LocalFit, LocalTask
-from fedlearn.data.base import DataSpec, TableDataset
+from fedlearn.data.base import DataSpec
+from fedlearn.data.dataset import Dataset
 from fedlearn.models.base import Evaluation
 from fedlearn.models.spec import ModelSpec
 from fedlearn.words.cohort import At
-from fedlearn.words.metrics import EPSILON, TRAIN_LOSS, Metric, Metrics
+from fedlearn.words.metric import EPSILON, TRAIN_LOSS, Metric
+from fedlearn.words.metrics import Metrics
 from fedlearn.words.state import State, UpdateKind
 from server.attempt import NotCommitted
 from server.collecting import collect
@@ -37,7 +39,7 @@ def drawn(data_dir: str) -> Any:
     """Return the table whose seed stands in a file of the data folder, and whose fingerprint it is."""
     seed = (Path(data_dir) / "seed").read_text()
     train, test = (forests.examples(60, forests.REGRESSION, seed=int(seed) + part) for part in (0, 1))
-    return TableDataset("drawn", train, test, forests.REGRESSION, seed)
+    return Dataset.of_table("drawn", train, test, forests.REGRESSION, seed)
 
 
 class Point:

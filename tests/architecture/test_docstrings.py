@@ -91,7 +91,7 @@ def fitted(estimator):
     declared = {"noise": "seeded", "random_state": 0}
     if estimator is trees.PrivateSearch:
         tree = trees.DPRegressionTree(bounds=(0, 1), target_bounds=(0, 1))
-        return estimator(tree, {"depth": [1]}, **declared).fit(X, X["a"])
+        return estimator(estimator=tree, grid={"depth": [1]}, **declared).fit(X, X["a"])
     if is_classifier(estimator()):
         declared |= {"categories": [2, 2], "classes": ["no", "yes"]}
     else:

@@ -17,7 +17,7 @@ from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.virtual_nodes import run_node
 from fedlearn.models import MODELS, load_model
 from fedlearn.words.errors import SettingError
-from fedlearn.words.metrics import EPSILON
+from fedlearn.words.metric import EPSILON
 from fedlearn.words.state import layout_of
 from tests.oracles import forests, images, texts
 

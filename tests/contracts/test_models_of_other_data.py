@@ -8,7 +8,8 @@ import pytest
 from client.learners.base import LocalTask
 from client.learners.sgd import SGD
 from fedlearn.config import config_from
-from fedlearn.data.base import Dataset, Examples
+from fedlearn.data.base import Examples
+from fedlearn.data.dataset import Dataset
 from fedlearn.models import MODELS, load_model
 from fedlearn.words.errors import SettingError
 from tests.oracles import forests, texts

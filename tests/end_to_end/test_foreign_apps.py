@@ -49,7 +49,7 @@ def test_other_seeds_and_settings_give_other_bytes_and_a_failing_node_fails_alon
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["nowhere"], "nowhere: it is no folder of a Flower App"),
+        (["nowhere"], "nowhere: it is not the folder of a Flower App"),
         ([APP, "-c", "no-such=1"], "Key 'no-such' is not present"),
         ([APP, "-c", "rounds=x"], "invalid format"),
     ],

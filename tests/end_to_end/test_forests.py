@@ -14,7 +14,7 @@ from fedlearn.data import diabetes, load_dataset, partition_table
 from fedlearn.models.presets import settings_from
 from fedlearn.private_trees import Domain, DPEnsembleTree, union
 from fedlearn.private_trees.numbers.randomness import sources
-from fedlearn.private_trees.numbers.relay import add_turn, grow_relay_tree, relay_plan
+from fedlearn.private_trees.numbers.relay import add_tree, grow_relay_tree, relay_plan
 from fedlearn.words.errors import RunFailed, SettingError
 from fedlearn.words.seeding import seed_for
 from tests.end_to_end.conftest import Run, some_slow
@@ -96,7 +96,7 @@ def test_the_relay_is_that_of_the_library_on_the_same_shards_in_the_same_order(e
         noise, rng = sources("seeded", seed_for(config.seed, purpose="trees", round_number=turn, node=node) % 2**32)
         plan = relay_plan(1.0, len(mine))
         tree = grow_relay_tree(ensemble, mine.inputs, mine.targets, domain=domain, plan=plan, noise=noise, rng=rng)
-        ensemble = add_turn(ensemble, tree)
+        ensemble = add_tree(ensemble, tree)
     found = load_file(run.folder / "model.safetensors")
     for name, array in ensemble.to_arrays().items():
         np.testing.assert_array_equal(found[name], np.nan_to_num(array), err_msg=name)

@@ -33,7 +33,8 @@ from fedlearn.runs.memories import unpacked
 from fedlearn.runs.names import EVENTS
 from fedlearn.words.cohort import At
 from fedlearn.words.errors import RunFailed
-from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics, virtual_time
+from fedlearn.words.metric import virtual_time
+from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.words.state import State
 from server.app import with_columns
 from server.draws import Draws

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.folding import STATE, Fold, FoldingTree, FoldPlan, ParcelPlan, Verdict, blocks_of
 from fedlearn.words.cohort import At, Fate, NodeReport
-from fedlearn.words.metrics import TRAIN_LOSS, Metric
+from fedlearn.words.metric import TRAIN_LOSS, Metric
 from fedlearn.words.state import Entries, Sends, State, UpdateKind, layout_of
 from strategies.base import RoundStrategy, Turn
 

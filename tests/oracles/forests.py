@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.data.base import Examples, TableDataset, TableSchema
+from fedlearn.data.base import Examples, TableSchema
+from fedlearn.data.dataset import Dataset
 
 REGRESSION = TableSchema(
     "y", {"a": (0.0, 1.0), "b": (1.0, 1000.0, "log")}, {"c": ("red", "green", "blue")}, target_bounds=(-2.0, 6.0)
@@ -24,8 +25,8 @@ def examples(number: int, schema: TableSchema, *, seed: int = 0) -> Examples:
     return Examples(features, 4 * a + np.log10(b) - c)
 
 
-def dataset(schema: TableSchema) -> TableDataset:
-    return TableDataset("made", examples(300, schema), examples(60, schema, seed=1), schema, "made")
+def dataset(schema: TableSchema) -> Dataset:
+    return Dataset.of_table("made", examples(300, schema), examples(60, schema, seed=1), schema, "made")
 
 
 def made_trees(rng: np.random.Generator, outputs: int = 1) -> dict[str, np.ndarray]:

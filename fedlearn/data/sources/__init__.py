@@ -1,1 +1,1 @@
-"""Data sets from what users have: arrays, other libraries' objects, folders and files."""
+"""Data sets from users' arrays, objects of other libraries, folders and files."""

@@ -1,6 +1,6 @@
 """A data set from arrays: images of any size and channels, rows, tokens, series; classes, numbers, sequences.
 
-What an array means is told by its kind of numbers, never guessed from its values:
+The kind of numbers says what an array means; it is never guessed from values:
 
 - inputs: ``uint8`` are bytes, trained on as 0 to 1, so images unless they are flat; other integers are tokens; floats
   are numbers, taken as they are;
@@ -13,13 +13,13 @@ from collections.abc import Sequence
 
 from numpy.typing import ArrayLike
 
-from fedlearn.data.base import Dataset
-from fedlearn.data.reading import through_the_door
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.declared import TEST_SHARE, Channels, Declared
 from fedlearn.data.stored import kept
 
 
-@through_the_door
+@one_line_errors
 def from_arrays(
     X: ArrayLike,
     y: ArrayLike,
@@ -36,9 +36,9 @@ def from_arrays(
     channels: Channels = "last",
     test_share: float = TEST_SHARE,
 ) -> Dataset:
-    """Return a data set of arrays, or of whatever NumPy makes arrays of: lists, data frames, tensors.
+    """Return a data set of arrays, or of values that NumPy makes arrays of: lists, data frames, tensors.
 
-    It is kept once in the cache, under the hash of its content, and mapped into the memory of every process.
+    The data set is kept once in the cache, under the hash of its content, and mapped into the memory of every process.
 
     Parameters
     ----------
@@ -49,28 +49,29 @@ def from_arrays(
         Shape (n,): classes as integers from 0 or as texts, or numbers as floats; (n, length): a sequence of classes, as
         the next letter at every place; (n, numbers), floats: several numbers at once.
     X_test, y_test
-        The test examples; without them, a fixed share is held out, whatever a run's seed.
+        The test examples; without them a fixed share is held out, the same for each seed of a run.
     groups, groups_test
-        Shape (n,), texts or integers: whose example it is, for ``partition="natural"``.
+        Shape (n,), texts or integers: the group of each example, for ``partition="natural"``.
     name
-        In messages and results.
+        Name in messages and results.
     classes
-        Their number, or their names; else counted in `y` and `y_test`. Say it where a node may lack a class and every
-        node brings its own data.
+        Number of classes, or their names; else counted in `y` and `y_test`. Give it if every node brings its own data,
+        and a node may lack a class.
     vocabulary
-        How many tokens there are; else the largest and one.
+        Number of tokens; else the largest token and one.
     mean, std
-        Of all channels, or of each, bytes scaled to 0 to 1; models subtract and divide. Unless given, 0.5 and 0.25 for
-        bytes, and numbers are taken as they are: nothing is measured, as no server could.
+        Mean and standard deviation of all channels, or of each, of bytes as scaled to 0 to 1; models subtract the mean
+        and divide by the deviation. Unless given, 0.5 and 0.25 for bytes, and numbers are taken as they are: neither is
+        measured, as no server could measure it.
     channels
-        "first" for images (n, channels, height, width), which are turned.
+        "first" for images (n, channels, height, width): their channels are moved to the last axis.
     test_share
-        Share of the examples that is held out where there is no `X_test`.
+        Share of the examples that is held out if there is no `X_test`.
 
     Raises
     ------
     UsageError
-        In one line, with the array and the first example that is wrong, and what is allowed.
+        In one line, with the array, the first wrong example, and the values that are allowed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Columns of a CSV or Parquet file, by the names that they have there: numbers, pictures or lists of numbers."""
+"""Data sets from the named columns of a CSV or Parquet file: numbers, pictures or lists of numbers."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import Dataset
-from fedlearn.data.cache import Arrays
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
-from fedlearn.data.reading import check_unpacked, opened, through_the_door
+from fedlearn.data.reading import check_unpacked, one_line_errors, opened
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.images import Size, decoded
 from fedlearn.data.stored import dataset_at, named_columns, with_facts
 from fedlearn.words.errors import DataNotFound, UsageError, quoted
 
 MISSING = ["", "?", "NA", "N/A", "NaN", "nan", "null", "None"]  # in a CSV file
-READING = 2  # what cells and columns mean; a new number makes every table that is kept unknown
-BLOCK = 1 << 24  # bytes of a CSV file that are parsed together; no row is longer
-INDEX = ("", "Unnamed: 0", "__index_level_0__")  # what pandas calls the column of its row numbers
+READING = 2  # version of what cells and columns mean: a new number makes every cached table unknown
+BLOCK = 1 << 24  # bytes of a CSV file that are parsed together; a longer row is refused
+INDEX = ("", "Unnamed: 0", "__index_level_0__")  # names that pandas gives to the column of row numbers
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}  # bytes of a value of Parquet
-MOST_SHOWN = 20  # names of columns in a line
+MOST_SHOWN = 20  # names of columns in an error
 
 
-@through_the_door
+@one_line_errors
 def from_table(
     file: str | Path,
     *,
@@ -41,34 +41,35 @@ def from_table(
     size: Size | None = None,
     test_share: float = TEST_SHARE,
 ) -> Dataset:
-    """Return the examples that the rows of a CSV or Parquet file are.
+    """Return the rows of a CSV or Parquet file as a data set.
 
     Parameters
     ----------
     file
-        Ends in .csv or .parquet.
+        Path that ends in .csv or .parquet.
     target
         The column to be learned: texts or integers are classes, other numbers a regression.
     inputs
-        The columns learned from: of numbers; or one of pictures (encoded bytes, as on the Hugging Face Hub) or of lists
-        of numbers, all of one length. Unless given, all others but a column of row numbers, as pandas writes one.
+        The columns learned from: columns of numbers; or one column of pictures (encoded bytes, as on the Hugging Face
+        Hub) or of lists of numbers, all of one length. Unless given, all other columns but a column of row numbers, as
+        pandas writes one.
     groups
-        The column that says whose a row is, for ``partition="natural"``.
+        The column with the group of each row, for ``partition="natural"``.
     test
-        Another file, of the test examples; relative to the first. Without it a fixed share is held out.
+        Another file with the test examples, relative to the first. Without it a fixed share is held out.
     classes
-        Their number or names, where not every one is in the file.
+        Number or names of the classes, if the file lacks some.
     regression
-        Integers to be learned are numbers, not classes.
+        Whether integers to be learned are numbers, not classes.
     size
         (height, width) to which pictures are scaled.
     test_share
-        Share that is held out.
+        Share of the rows that is held out if there is no `test`.
 
     Raises
     ------
     UsageError
-        With the file, the column, the first row that is wrong, and what is allowed.
+        With the file, the column, the first wrong row, and the values that are allowed.
     """
     path = _found(Path(file).expanduser().absolute())
     test_path = None if test is None else _found(path.parent / Path(test).expanduser())
@@ -114,14 +115,14 @@ class _Chosen:
         return names or tuple(name for name in table.names if name not in special)
 
     def taken(self, table: _Columns, names: tuple[str, ...]) -> Given:
-        """Return X, y and groups of a file."""
+        """Return X, y and groups from the columns of a file."""
         path = table.path
         table.check([self.target, *([self.groups] if self.groups else []), *names])
         if not names or not table.rows:
             raise UsageError(f"{path} has no {'rows' if names else 'columns to learn from'}")
         columns = [_values(table, name, self.size) for name in names]
         if len(columns) > 1 and any(column.ndim > 1 for column in columns):
-            raise UsageError(f"{path}: a column of pictures or lists is learned from alone: name it by inputs")
+            raise UsageError(f"{path}: a column of pictures or lists must be the only input: name it by inputs")
         X = columns[0] if columns[0].ndim > 1 else np.column_stack([column.astype(np.float32) for column in columns])
         y = _labels(table, self.target)
         groups = None if self.groups is None else _labels(table, self.groups)
@@ -130,7 +131,7 @@ class _Chosen:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns of a file, by their names without the blanks around them."""
+    """The columns of a file, by their names without blanks around them."""
 
     path: Path
     table: Any
@@ -139,9 +140,9 @@ class _Columns:
 
     @classmethod
     def read(cls, path: Path) -> _Columns:
-        """Return those of a file."""
+        """Return the columns of a file."""
         table = _table(path)
-        names = tuple(name.strip() for name in table.column_names)  # once: Arrow makes a new list each time
+        names = tuple(name.strip() for name in table.column_names)  # read once: Arrow makes a new list each time
         return cls(path, table, names, {name: place for place, name in reversed([*enumerate(names)])})
 
     @property
@@ -150,12 +151,12 @@ class _Columns:
 
     @property
     def index(self) -> str | None:
-        """The name of the column of row numbers, None without one: of a CSV file it is the first."""
+        """The name of the column of row numbers, or None; in a CSV file it is the first column."""
         named = self.names[:1] if self.path.suffix == ".csv" else self.names
         return next((name for name in named if name in INDEX), None)
 
     def check(self, wanted: Sequence[str]) -> None:
-        """Refuse names that are not there, or there twice."""
+        """Refuse names that no column has, or two columns have."""
         if absent := next((name for name in wanted if name not in self.places), None):
             names = ", ".join(quoted(name) for name in self.names[:MOST_SHOWN])
             more = f" and {len(self.names) - MOST_SHOWN} more" if len(self.names) > MOST_SHOWN else ""
@@ -166,7 +167,7 @@ class _Columns:
                 raise UsageError(f"{self.path} has {counts[twice]} columns {twice!r}: rename or remove all but one")
 
     def column(self, name: str) -> Any:
-        """Return a column in one piece, without missing values."""
+        """Return a column in one piece; a missing value is refused."""
         import pyarrow as pa
 
         column = self.table.column(self.places[name]).combine_chunks()
@@ -183,12 +184,12 @@ class _Columns:
         return column
 
     def place(self, row: int) -> str:
-        """Return where a row stands."""
+        """Return file and line, or file and row, for an error."""
         return _row(self.path, row)
 
 
 def _stripped(column: Any) -> Any:
-    """Return texts without the blanks around them, None of those that stand for a missing value."""
+    """Return texts without blanks around them, and None for each text that stands for a missing value."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -197,7 +198,7 @@ def _stripped(column: Any) -> Any:
 
 
 def _spelled_out(column: Any) -> int:
-    """Return how many bytes texts or pictures take without their dictionary."""
+    """Return the number of bytes that texts or pictures take without their dictionary."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -218,7 +219,7 @@ def _table(path: Path) -> Any:
         if path.suffix == ".parquet":
             schema = pa.parquet.read_schema(file)
             texts = [each.name for each in schema if pa.types.is_string(each.type) or pa.types.is_binary(each.type)]
-            parquet = pa.parquet.ParquetFile(file, read_dictionary=texts)  # one that repeats takes its place once
+            parquet = pa.parquet.ParquetFile(file, read_dictionary=texts)  # a text that repeats takes its place once
             check_unpacked(path, unpacked_size(parquet))
             return parquet.read()
         convert = pa.csv.ConvertOptions(null_values=MISSING, strings_can_be_null=True)
@@ -226,7 +227,7 @@ def _table(path: Path) -> Any:
 
 
 def unpacked_size(parquet: Any) -> int:
-    """Return how many bytes a Parquet file declares to hold: few bytes may stand for a value that repeats."""
+    """Return the number of bytes that a Parquet file declares to unpack to: few may stand for a value that repeats."""
     groups = [parquet.metadata.row_group(number) for number in range(parquet.metadata.num_row_groups)]
     chunks = (group.column(place) for group in groups for place in range(group.num_columns))
     return sum(max(c.total_uncompressed_size, c.num_values * WIDTHS.get(c.physical_type, 8)) for c in chunks)
@@ -275,7 +276,7 @@ def _lists(table: _Columns, name: str, lists: list[Any]) -> NDArray[Any]:
 
 
 def _first_text(values: list[Any]) -> tuple[int, Any]:
-    """Return the row and the value of the first that is no number."""
+    """Return row and value of the first value that is no number."""
     for row, value in enumerate(values):
         try:
             float(value)
@@ -285,7 +286,7 @@ def _first_text(values: list[Any]) -> tuple[int, Any]:
 
 
 def _row(path: Path, row: int) -> str:
-    """Return where a row stands, as an editor counts the lines of a CSV file, and Parquet its rows.
+    """Return file and line of a CSV file, as an editor counts lines, or file and row of a Parquet file, from 0.
 
     >>> _row(Path("a.csv"), 0), _row(Path("a.parquet"), 0)
     ('a.csv, line 2', 'a.parquet, row 0')

@@ -1,10 +1,9 @@
-"""From arrays as they were given to examples: every check, and what is counted where nothing was said."""
+"""Examples from arrays: every check, and the facts that are counted unless a user gives them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Number
 from typing import Any, Literal
 
 import numpy as np
@@ -12,23 +11,24 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import share_held_out
+from fedlearn.data.sources.as_arrays import array_of, columns_of, in_order, numbers_of
 from fedlearn.data.stored import Facts, named_columns
-from fedlearn.words.errors import UsageError, quoted
+from fedlearn.words.errors import UsageError
 from fedlearn.words.seeding import rng_for
 
 TEST_SHARE = 0.2
 SPLIT_SEED = 20  # of the test split; fixed, so that runs of all seeds are tested on the same rows
-BYTES_MEAN, BYTES_STD = 0.5, 0.25  # what bytes are normalised by unless it is said: nothing is read from the examples
+BYTES_MEAN, BYTES_STD = 0.5, 0.25  # of bytes unless given: never measured on the examples
 MOST_CHANNELS = 4
 
 Channels = Literal["last", "first"]
 Given = tuple[Any, Any, Any]
-"""X, y and groups, as they were given; y and X are None together, groups where nothing is said."""
+"""X, y and groups, as a user gives them; X and y are None together, groups if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a user says of arrays, as the parameters of `from_arrays`; it checks them and makes examples of them."""
+    """Facts that a user declares about arrays, as parameters of `from_arrays`; checks arrays, and makes examples."""
 
     name: str
     classes: int | Sequence[str] | None = None
@@ -38,7 +38,7 @@ class Declared:
     channels: Channels = "last"
 
     def checked(self, train: Given, test: Given, *, test_share: float) -> tuple[Examples, Examples, Facts]:
-        """Return training and test examples, and what else there is to know of them."""
+        """Return training and test examples, and the facts about them."""
         has_test = self._has_test(test)
         test = (self._in_order("X", train[0], test[0]), self._in_order("y", train[1], test[1]), test[2])
         parts = [("X", "y", "groups", train), *([("X_test", "y_test", "groups_test", test)] if has_test else [])]
@@ -64,7 +64,7 @@ class Declared:
         return examples[0], examples[1], facts
 
     def wrong(self, text: str) -> UsageError:
-        """Return the error that names the data set."""
+        """Return an error with the name of the data set."""
         return UsageError(f"data set {self.name!r}: {text}")
 
     def _has_test(self, test: Given) -> bool:
@@ -79,61 +79,8 @@ class Declared:
         except ValueError as error:
             raise self.wrong(f"{name}_test {error} of {name}: name them alike") from None
 
-    def _array(self, given: Any, name: str) -> NDArray[Any]:
-        """Return what was given as an array; a tensor that is on a device or has a gradient, too."""
-        if hasattr(given, "detach"):
-            given = given.detach().cpu()
-        try:
-            array = np.asarray(given)
-        except ValueError:
-            array = np.empty(0, object)
-        if not array.ndim:
-            raise self.wrong(f"{name} is one value, {quoted(given)}: give an array, one entry for each example")
-        if array.dtype == object and columns_of(given) and name[0] == "X":
-            array = self._of_columns(given, name)
-        if array.dtype == object and array.size:
-            if (missing := first_missing(array)) is not None:
-                raise self.wrong(f"{name}: example {missing} has no value: fill it or leave it out")
-            if all(isinstance(value, str) for value in array.flat):
-                array = array.astype(str)
-        if array.dtype.kind not in "biufU":
-            allowed = "numbers or texts, every example of the same shape" if name[0] != "X" else "numbers of one shape"
-            raise self.wrong(
-                f"{name} holds {array.dtype if array.size else 'examples of several shapes'}: give {allowed}"
-            )
-        if not array.size:
-            raise self.wrong(f"{name} is empty: its shape is {array.shape}")
-        return array
-
-    def _of_columns(self, frame: Any, name: str) -> NDArray[Any]:
-        """Return a data frame whose columns are of several kinds: numbers and truth values."""
-        parts = []
-        for column in columns_of(frame):
-            part = np.asarray(frame[column])
-            if part.dtype == object and (missing := first_missing(part)) is not None:
-                raise self.wrong(f"{name}, column {column!r}: example {missing} has no value: fill it or leave it out")
-            if part.dtype == object and all(isinstance(value, Number) for value in part.flat):
-                part = part.astype(np.float64)
-            if part.dtype.kind not in "biuf":
-                raise self.wrong(f"{name}, column {column!r} holds {part.dtype}: numbers alone are learned from")
-            parts.append(part.astype(np.float64))
-        return np.column_stack(parts)
-
-    def _numbers(self, given: Any, name: str) -> NDArray[Any]:
-        """Return an array whose floats are finite float32."""
-        array = self._array(given, name)
-        if array.dtype.kind != "f":
-            return array
-        array = np.ascontiguousarray(array, np.float32)
-        if not np.isfinite(array).all():
-            row = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
-            raise self.wrong(
-                f"{name}: example {row} holds NaN or a number that float32 does not hold: fill it or leave it out"
-            )
-        return array
-
     def _inputs(self, given: Any, name: str) -> NDArray[Any]:
-        array = self._numbers(given, name)
+        array = numbers_of(given, name, self.wrong)
         if array.dtype.kind == "U":
             raise self.wrong(f"{name} holds texts: give tokens, as integers from 0")
         if array.dtype.kind == "b":
@@ -160,11 +107,11 @@ class Declared:
         return self.wrong(f"{found}: if that is (n, channels, height, width), say channels='first'")
 
     def _targets(self, given: Any, name: str, inputs: NDArray[Any]) -> NDArray[Any]:
-        """Return what is to be learned: of images, images with their channels last; a column (n, 1) as (n,).
+        """Return the targets: images to be learned with their channels last; a column (n, 1) as (n,).
 
         One-hot rows are refused: they are neither numbers of a regression nor classes at several places.
         """
-        array = self._numbers(given, name)
+        array = numbers_of(given, name, self.wrong)
         if inputs.ndim == array.ndim == 4:
             if self.channels == "first":
                 array = np.ascontiguousarray(np.moveaxis(array, 1, -1))
@@ -187,7 +134,7 @@ class Declared:
             raise self.wrong(f"{name}: example {row} holds {flat[row, column]}: a {word} is from 0 to {stop - 1}")
 
     def _classes(self, targets: list[NDArray[Any]]) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
-        """Return targets in which a class is its number, and the classes' names if they have any."""
+        """Return targets in which a class is its number, and the names of the classes, if they have names."""
         names = () if self.classes is None or isinstance(self.classes, int) else tuple(map(str, self.classes))
         if len(set(names)) != len(names):
             raise self.wrong("classes: a name is given twice")
@@ -221,13 +168,13 @@ class Declared:
         return codes
 
     def _count(self, targets: list[NDArray[Any]], names: tuple[str, ...], vocabulary: int) -> int:
-        """Return the number of classes: given, or counted; of sequences about tokens it is the vocabulary."""
+        """Return the number of classes: given, or counted; for sequences of tokens it is the vocabulary."""
         if targets[0].dtype.kind == "f":
             return 0
         given = self.classes if isinstance(self.classes, int) else len(names)
         count = given or (vocabulary if targets[0].ndim > 1 else 0) or max(int(target.max()) for target in targets) + 1
         if count < 2:
-            raise self.wrong("y holds one class: there must be two, or say how many there are by classes=")
+            raise self.wrong("y holds one class: there must be two, or give their number by classes=")
         return count
 
     def _vocabulary(self, inputs: list[NDArray[Any]], targets: list[NDArray[Any]]) -> int:
@@ -239,10 +186,10 @@ class Declared:
         return self.vocabulary or max(int(array.max()) for array in [*inputs, *about_tokens]) + 1
 
     def _groups(self, given: list[Any]) -> tuple[list[NDArray[np.int64] | None], tuple[str, ...]]:
-        """Return whose examples they are, from 0, and what the owners are called unless it is just that."""
+        """Return the group of each example, from 0, and the names of the groups unless these are 0, 1, 2, ..."""
         if given[0] is None and any(each is not None for each in given):
             raise self.wrong("groups_test is given, and groups is not")
-        arrays = [None if each is None else self._array(each, "groups") for each in given]
+        arrays = [None if each is None else array_of(each, "groups", self.wrong) for each in given]
         known = [array for array in arrays if array is not None]
         if not known:
             return [None] * len(given), ()
@@ -263,7 +210,7 @@ class Declared:
             raise self.wrong(f"{name} is {kinds[0]} and {test_name} {kinds[1]}")
 
     def _split(self, examples: Examples, test_share: float) -> tuple[Examples, Examples]:
-        """Return the examples without those that are held out, and those; each in their order."""
+        """Return the examples that are trained on, and the examples that are held out; each in their order."""
         if not 0 < test_share < 1:
             raise self.wrong(f"test_share = {test_share}: it must lie between 0 and 1, or give X_test")
         if not share_held_out(test_share):
@@ -275,7 +222,7 @@ class Declared:
         return examples.at(np.sort(order[held_out:])), examples.at(np.sort(order[:held_out]))
 
     def _normalised_by(self, inputs: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return mean and deviation, each as many as there are channels, or one; none where nothing is to be done."""
+        """Return mean and deviation of each channel, or one of all; empty if the inputs are taken as they are."""
         is_bytes, channels = inputs.dtype == np.uint8, inputs.shape[-1] if inputs.ndim > 2 else 1
         if inputs.dtype == np.int32 or (not is_bytes and self.mean is None and self.std is None):
             return (), ()
@@ -291,53 +238,13 @@ class Declared:
 
 
 def _is_one_hot(array: NDArray[Any]) -> bool:
-    """Return whether each row has a single one among zeros, and not all in the same place."""
+    """Return whether each row is zeros with a single 1, and not all rows have it in the same place."""
     if array.ndim != 2 or array.dtype.kind not in "iuf":
         return False
-    for rows in (array[:100], array):  # most arrays are known by their first rows
+    for rows in (array[:100], array):  # most arrays are told apart by their first rows
         if not ((rows == 0) | (rows == 1)).all() or not (rows.sum(1) == 1).all():
             return False
     return len(np.unique(array.argmax(1))) > 1
-
-
-def columns_of(given: Any) -> tuple[Any, ...]:
-    """Return what the columns of a data frame or table are called; nothing of an array.
-
-    >>> columns_of(np.zeros(3))
-    ()
-    """
-    names = getattr(given, "column_names", getattr(given, "columns", ()))  # of Arrow, of pandas and polars
-    try:
-        return tuple(names)
-    except TypeError:  # something else of this name
-        return ()
-
-
-def in_order(like: Any, frame: Any) -> Any:
-    """Return a data frame with its columns in the order of another; arrays as they are.
-
-    Raises
-    ------
-    ValueError
-        With the first column that only one of the two has.
-    """
-    names, found = (like if isinstance(like, tuple) else columns_of(like)), columns_of(frame)
-    if not names or not found or names == found:
-        return frame
-    ours, theirs = set(names), set(found)
-    if absent := [name for name in names if name not in theirs]:
-        raise ValueError(f"has no column {absent[0]!r}, which is one")
-    if more := [name for name in found if name not in ours]:
-        raise ValueError(f"has a column {more[0]!r}, which is none")
-    if len(set(found)) < len(found) or len(found) != len(names):
-        raise ValueError("has two columns of one name in another order than those")
-    return frame.select(list(names)) if hasattr(frame, "column_names") else frame[list(names)]
-
-
-def first_missing(values: NDArray[Any]) -> int | None:
-    """Return the first row in which a value is missing: None, pandas' NA, NaN among texts; None where all are there."""
-    wrong = np.array([value is None or value != value is not False for value in values.flat], bool)
-    return int(np.flatnonzero(wrong)[0] // max(1, values.size // len(values))) if wrong.any() else None
 
 
 def _of_each(given: float | Sequence[float], channels: int) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""A folder of pictures, one folder for each class, as torchvision's ImageFolder has them.
+"""Data sets from a folder of pictures, with one folder for each class, as for torchvision's ImageFolder.
 
 ```text
 flowers/train/rose/1.png      or, without train and test,      flowers/rose/1.png
@@ -14,21 +14,21 @@ from pathlib import Path
 
 import numpy as np
 
-from fedlearn.data.base import Dataset
-from fedlearn.data.cache import Arrays
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
-from fedlearn.data.reading import through_the_door
+from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.images import READING, SUFFIXES, Size, decoded
 from fedlearn.data.stored import dataset_at, with_facts
 from fedlearn.words.errors import DataNotFound, UsageError
 
 OF_OTHERS = ("__MACOSX", "@eaDir", "#recycle", "$RECYCLE.BIN", "System Volume Information", "lost+found")
-"""Folders of copies, thumbnails and waste that systems make beside the names that begin with a dot."""
+"""Folders of copies, thumbnails and waste that systems make, beside folders whose names begin with a dot."""
 TEST_FOLDERS = ("test", "val", "valid", "validation")
 
 
-@through_the_door
+@one_line_errors
 def from_folder(
     folder: str | Path,
     *,
@@ -36,23 +36,26 @@ def from_folder(
     classes: tuple[str, ...] | None = None,
     test_share: float = TEST_SHARE,
 ) -> Dataset:
-    """Return the pictures in a folder; their classes are called as the folders they are in.
+    """Return the pictures in a folder as a data set; the class of a picture is the name of its folder.
 
     Hidden files and folders are left out (``.ipynb_checkpoints``, ``._1.png``, ``__MACOSX``): they hold copies.
 
     Parameters
     ----------
     folder
-        With folders ``train`` and ``test`` (or ``val``) of one folder for each class, or with these alone.
+        Path of a folder with ``train`` and ``test`` (or ``val``), each with a folder for each class; or with a folder
+        for each class itself.
     size
-        (height, width) in pixels to which all are scaled; without it, they must be alike.
+        (height, width) in pixels to which all pictures are scaled; without it, all must be of one size.
     classes
-        All of them, in the order of their numbers, where a node with data of its own may lack a class.
+        Names of all classes, in the order of their numbers, if a node with data of its own may lack a class.
     test_share
-        Share that is held out where there is no folder for testing.
+        Share of the pictures that is held out if there is no folder for testing.
 
     Raises
     ------
+    DataNotFound
+        If there is no such folder.
     UsageError
         With the path of the first picture that cannot be read or differs in size.
     """
@@ -87,7 +90,7 @@ def _files_of(part: Path) -> list[Path]:
 
 
 def _pictures_below(folder: Path) -> Iterator[Path]:
-    """Yield the pictures in a folder of a class, at any depth, without the copies that other programs keep there."""
+    """Yield the pictures in a folder of a class, at any depth, without copies that other programs keep there."""
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not _is_hidden(name)]
         yield from (Path(place, name) for name in names if _is_picture(name))
@@ -98,7 +101,7 @@ def _is_picture(name: str) -> bool:
 
 
 def _is_hidden(name: str) -> bool:
-    """Return whether a file or folder is none of the user's pictures.
+    """Return whether a file or folder is hidden or made by the system, and so holds none of the user's pictures.
 
     >>> [_is_hidden(name) for name in ("rose", ".ipynb_checkpoints", "._1.png", "__MACOSX")]
     [False, True, True, True]
@@ -107,7 +110,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _shown(name: str) -> str:
-    """Return the name of a folder as a text, also where it is no UTF-8."""
+    """Return the name of a folder as a text, even if it is no UTF-8."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 

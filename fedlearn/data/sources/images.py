@@ -1,4 +1,4 @@
-"""Pictures in files: decoded with Pillow, all of one size and kind."""
+"""Pictures decoded with Pillow into one array, all of one size and kind."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from fedlearn.words.errors import FedlearnError, UsageError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")  # EPS, say, would start a program
-MOST_PIXELS = 89_478_485  # of a picture: beyond it Pillow, too, suspects a bomb
+MOST_PIXELS = 89_478_485  # of a picture; for more, Pillow warns of a decompression bomb
 GREY = ("1", "L", "LA", "La")  # transparency is left out, as everywhere
 DEEP = ("I;16", "I;16L", "I;16B", "I;16N")  # 16 bits
 COLOURED = ("P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "HSV")
-READING = 2  # what modes mean; a new number makes every picture that is kept unknown
+READING = 2  # version of what modes mean: a new number makes every cached picture unknown
 
 Size = tuple[int, int]
 """Height and width, pixels."""
 
 
 def decoded(pictures: Sequence[Any], places: Sequence[str], size: Size | None) -> NDArray[np.uint8]:
-    """Return pictures as one array (n, height, width, channels): one channel if all are grey, else three.
+    """Return pictures as one array (n, height, width, channels), with one channel if all are grey, else three.
 
     Parameters
     ----------
     pictures
-        Of each, a path, the encoded bytes, or a Pillow image.
+        For each picture its path, its encoded bytes, or a Pillow image.
     places
-        Where each stands, for messages: a path, or a file and a row.
+        Place of each picture, for messages: a path, or a file and a row.
     size
-        To which they are scaled; without it all must be alike.
+        (height, width) to which pictures are scaled; without it all must be of one size.
 
     Raises
     ------
     UsageError
-        With the place of the first that cannot be read, is of another size, of too many pixels, or of a mode whose
-        range is not known (32-bit integers and floats, CIELAB).
+        With the place of the first picture that cannot be read, is of another size, has too many pixels, or a mode
+        whose range is not known (32-bit integers and floats, CIELAB).
     """
     arrays = []
     for picture, place in zip(pictures, places, strict=True):
@@ -72,14 +72,14 @@ def _pixels(picture: Any, place: str, size: Size | None) -> NDArray[np.uint8]:
 
 
 def _as_bytes(image: Any, place: str, size: Size | None) -> NDArray[np.uint8]:
-    """Return the pixels of an image from 0 to 255, whatever its mode counts to; its size is looked at first."""
+    """Return the pixels of an image, scaled to 0 to 255 from the range of its mode; its size is checked first."""
     from PIL import Image
 
     width, height = image.size
     if width * height > MOST_PIXELS:
         raise UsageError(f"{place}: {height} x {width} pixels: a picture may have {MOST_PIXELS}; scale it first")
     mode = image.mode
-    if mode in DEEP or (mode == "I" and image.format in ("PNG", "PPM")):  # older Pillows call 16 bits so
+    if mode in DEEP or (mode == "I" and image.format in ("PNG", "PPM")):  # mode "I": 16 bits in older Pillows
         deep = np.asarray(image).astype(np.float64) / 257  # 65535 is 255
         image = Image.fromarray(np.rint(np.clip(deep, 0, 255)).astype(np.uint8))
     elif mode in GREY:

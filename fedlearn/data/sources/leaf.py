@@ -1,8 +1,9 @@
-"""Files in the form of LEAF (FEMNIST, Shakespeare): users, and the examples of each; partitions are natural.
+"""Data sets from files in the form of LEAF (FEMNIST, Shakespeare): users, and the examples of each user.
 
 A file is ``{"users": ["f0001_41", ...], "num_samples": [...], "user_data": {"f0001_41": {"x": [...], "y": [...]}}}``; a
-folder holds such files, in ``train`` and ``test`` as LEAF writes them, or alone. Of FEMNIST `x` is a list of 784 grey
-levels from 0 to 1, made bytes of 28 x 28; of Shakespeare it is a text and `y` the next letter, numbered as LEAF does.
+folder holds these files, in ``train`` and ``test`` as LEAF writes them, or alone. In FEMNIST `x` is a list of 784 grey
+levels from 0 to 1, of which an image of 28 x 28 bytes is made. In Shakespeare `x` is a text and `y` the next letter,
+numbered as in LEAF.
 
 Source: Caldas et al. 2018 (arXiv:1812.01097), https://github.com/TalwalkarLab/leaf.
 """
@@ -17,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import Dataset
-from fedlearn.data.cache import Arrays
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity, one_line
-from fedlearn.data.reading import opened, through_the_door
+from fedlearn.data.reading import one_line_errors, opened
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.images import SUFFIXES
 from fedlearn.data.stored import dataset_at, with_facts
@@ -30,23 +31,25 @@ LETTERS = "\n !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmn
 SIDE = 28  # pixels of FEMNIST
 
 
-@through_the_door
+@one_line_errors
 def from_leaf(path: str | Path, *, classes: int | None = None, test_share: float = TEST_SHARE) -> Dataset:
-    """Return the examples of a file or folder in LEAF's form, each user a group.
+    """Return a file or folder in LEAF's form as a data set, in which each user is a group.
 
     Parameters
     ----------
     path
-        A .json file, or a folder of them, with folders ``train`` and ``test`` or without.
+        A .json file, or a folder of .json files, with folders ``train`` and ``test`` or without.
     classes
-        Their number, where not every one is in the files: 62 of FEMNIST.
+        Number of classes, if the files lack some: 62 of FEMNIST.
     test_share
-        Share that is held out where there is no folder ``test``.
+        Share of the examples that is held out if there is no folder ``test``.
 
     Raises
     ------
+    DataNotFound
+        If there is no .json file.
     UsageError
-        With the file, the user and the first example that is wrong.
+        With the file, the user and the first wrong example.
     """
     root = Path(path).expanduser().absolute()
     parts = [root / "train", root / "test"] if (root / "train").is_dir() else [root]
@@ -72,7 +75,7 @@ def _files_of(part: Path) -> list[Path]:
 
 
 def _given(files: Sequence[Path]) -> Given:
-    """Return X, y and users of some files."""
+    """Return X, y and the user of each example of some files."""
     inputs: list[NDArray[Any]] = []
     targets: list[Any] = []
     users: list[str] = []

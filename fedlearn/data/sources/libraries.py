@@ -1,4 +1,4 @@
-"""Data sets of other libraries: torch's, and the Hugging Face Hub's."""
+"""Data sets from those of torch and of the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedlearn.data.base import Dataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import check_download, one_line
-from fedlearn.data.reading import through_the_door
+from fedlearn.data.reading import one_line_errors
 from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.declared import TEST_SHARE
 from fedlearn.data.sources.images import Size, decoded
@@ -19,7 +19,7 @@ from fedlearn.words.errors import DataNotFound, UsageError
 MOST_CHANNELS = 4
 
 
-@through_the_door
+@one_line_errors
 def from_torch(
     train: Any,
     test: Any = None,
@@ -28,32 +28,35 @@ def from_torch(
     groups_test: ArrayLike | None = None,
     name: str = "torch",
     size: Size | None = None,
-    **said: Any,
+    **others: Any,
 ) -> Dataset:
-    """Return what a torch data set holds: a sequence of pairs of an input and what is to be learned of it.
+    """Return a torch data set, a sequence of pairs of an input and a target, as a data set.
 
     Parameters
     ----------
     train, test
-        Any object with a length and an index, as `torch.utils.data.Dataset`: each entry is drawn once, now, so that
-        random transforms are frozen (``data.augment`` is what a node does anew). Inputs are Pillow images, or tensors
-        and arrays of one shape; tensors (channels, height, width) are turned, those to be learned of images, too.
+        Any object with a length and an index, as `torch.utils.data.Dataset`. Each entry is read once, now, so random
+        transforms are frozen (a node augments anew with ``data.augment``). Inputs are Pillow images, or tensors and
+        arrays of one shape; the channels of tensors (channels, height, width) are moved to the last axis, those of
+        targets that are images, too.
     groups, groups_test, name
-        As in `from_arrays`, which takes all other keywords, too.
+        As in `from_arrays`.
     size
         (height, width) to which Pillow images are scaled.
+    others
+        Other keywords of `from_arrays`.
     """
-    X, y = _drawn(train, size)
-    X_test, y_test = (None, None) if test is None else _drawn(test, size)
+    X, y = _read(train, size)
+    X_test, y_test = (None, None) if test is None else _read(test, size)
     names = _names(train) if y.dtype.kind in "iu" else None
     if y_test is not None and names is not None and y_test.dtype.kind in "iu":
         y_test = by_names(y_test, _names(test), names, name)
-    classes = said.pop("classes", names)
+    classes = others.pop("classes", names)
     given = {"groups": groups, "groups_test": groups_test, "name": name, "classes": classes}
-    return from_arrays(X, y, X_test, y_test, **given, **said)
+    return from_arrays(X, y, X_test, y_test, **given, **others)
 
 
-@through_the_door
+@one_line_errors
 def from_hf(
     data: Any,
     *,
@@ -68,20 +71,20 @@ def from_hf(
     classes: int | tuple[str, ...] | None = None,
     test_share: float = TEST_SHARE,
 ) -> Dataset:
-    """Return a data set of the library `datasets`, or of the Hugging Face Hub by its name, which asks the network.
+    """Return a data set of the library `datasets`, or one of the Hugging Face Hub by its name, over the network.
 
     Parameters
     ----------
     data
         A `datasets.Dataset` or `DatasetDict`, or a name as ``"ylecun/mnist"``.
     target, inputs, groups
-        Columns: what is learned; the one it is learned from, or several of numbers; whose the example is.
+        Columns: the target; the one column that is learned from, or several of numbers; the group of each example.
     split, test_split
-        Names of the parts; where there is no such part for testing, a fixed share is held out.
+        Names of the parts for training and testing; without the part for testing, a fixed share is held out.
     config
-        Which of several data sets of one name.
+        Name of one of several configurations of the data set.
     name
-        In messages and results; that of the Hub unless given.
+        Name in messages and results; unless given, the name on the Hub.
     size
         (height, width) to which pictures are scaled.
     classes, test_share
@@ -90,9 +93,9 @@ def from_hf(
     Raises
     ------
     DataNotFound
-        Where the Hub does not have it, or there is no network.
+        If the Hub does not have the data set, or there is no network.
     UsageError
-        Where it has no such column or part.
+        If the data set lacks a column or part.
     """
     called = name or (data if isinstance(data, str) else "datasets")
     parts = _loaded(data, config) if isinstance(data, str) else data
@@ -116,19 +119,19 @@ def from_hf(
 
 
 def _names(data: Any) -> tuple[str, ...] | None:
-    """Return what a torch data set calls its classes, as torchvision's do."""
+    """Return the names of the classes of a torch data set, as torchvision's have; None if it has none."""
     found = getattr(data, "classes", None)
     return tuple(map(str, found)) if isinstance(found, list | tuple) else None
 
 
 def _names_of(part: Any, target: str) -> tuple[str, ...] | None:
-    """Return what a column of the library `datasets` calls its classes."""
+    """Return the names of the classes in a column of the library `datasets`; None if they have no names."""
     found = getattr(part.features.get(target), "names", None)
     return None if found is None else tuple(map(str, found))
 
 
 def by_names(codes: NDArray[Any], theirs: Sequence[str] | None, ours: Sequence[str] | None, name: str) -> NDArray[Any]:
-    """Return classes by their numbers among our names, where both sides have names; else as they are.
+    """Return classes with the numbers that their names have among ours; unchanged if one side has no names.
 
     >>> by_names(np.array([0, 1, 1]), ("dog", "owl"), ("cat", "dog", "owl"), "other").tolist()
     [1, 2, 2]
@@ -136,7 +139,7 @@ def by_names(codes: NDArray[Any], theirs: Sequence[str] | None, ours: Sequence[s
     Raises
     ------
     UsageError
-        With the first class that is none of ours.
+        With the first class that is not one of ours.
     """
     if not theirs or not ours or tuple(theirs) == tuple(ours):
         return codes
@@ -154,8 +157,8 @@ def _loaded(name: str, config: str | None) -> Any:
         from datasets import load_dataset
 
         return load_dataset(name, config)
-    except Exception as error:  # of the library, its HTTP client or the data set's own files
-        raise DataNotFound(f"{name!r} could not be had from the Hugging Face Hub: {one_line(error)}") from error
+    except Exception as error:  # raised by the library, its HTTP client or the data set's own files
+        raise DataNotFound(f"{name!r} could not be loaded from the Hugging Face Hub: {one_line(error)}") from error
 
 
 def _columns(part: Any, name: str, inputs: list[str], target: str, groups: str | None, size: Size | None) -> Any:
@@ -167,7 +170,7 @@ def _columns(part: Any, name: str, inputs: list[str], target: str, groups: str |
     return X, np.asarray(part[target]), None if groups is None else np.asarray(part[groups])
 
 
-def _drawn(data: Any, size: Size | None) -> tuple[NDArray[Any], NDArray[Any]]:
+def _read(data: Any, size: Size | None) -> tuple[NDArray[Any], NDArray[Any]]:
     if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
         raise UsageError(
             f"from_torch: {type(data).__name__} is a stream, which has no length and no index: give a list of what it "
@@ -175,7 +178,7 @@ def _drawn(data: Any, size: Size | None) -> tuple[NDArray[Any], NDArray[Any]]:
         )
     pairs = [data[place] for place in range(len(data))]
     if not pairs or not isinstance(pairs[0], tuple | list) or len(pairs[0]) < 2:
-        raise UsageError("from_torch: each entry must be a pair of an input and what is to be learned of it")
+        raise UsageError("from_torch: each entry must be a pair of an input and a target")
     X = _stacked([pair[0] for pair in pairs], "from_torch", size)
     y = np.array([np.asarray(pair[1]) for pair in pairs])
     if hasattr(pairs[0][0], "detach") and X.ndim == 4 and X.shape[1] <= MOST_CHANNELS:

@@ -1,6 +1,6 @@
-"""Other data for a model that was trained already: its classes and columns are found by their names.
+"""Other data for a model that was trained already: classes and columns are matched by their names.
 
-A number of a class, and the place of a column, mean something in the data set alone in which they stand.
+The number of a class, and the place of a column, have a meaning in their own data set alone.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import AnyDataset, DataSpec, Examples, TableSchema
-from fedlearn.data.sources.declared import columns_of, in_order
+from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.sources.as_arrays import columns_of, in_order
 from fedlearn.data.sources.libraries import by_names
 from fedlearn.words.errors import UsageError
 
@@ -20,12 +21,14 @@ BYTES = 255
 
 
 def examples_like(spec: DataSpec, given: Any) -> NDArray[Any]:
-    """Return inputs of the kind that `spec` describes; grey images may lack their channel, whole numbers their bytes.
+    """Return inputs as an array of the kind that `spec` describes.
+
+    Grey images may lack the axis of their channel; bytes and tokens may be integers of any kind.
 
     Raises
     ------
     UsageError
-        Where they are of another kind of numbers, range or shape, or a data frame lacks a column.
+        If the inputs are of another kind of numbers, range or shape, or a data frame lacks a column.
     """
     names = spec.table.features if spec.table is not None else spec.feature_names
     try:
@@ -67,7 +70,7 @@ def _numbers_like(spec: DataSpec, inputs: NDArray[Any]) -> NDArray[Any]:
 
 
 def _first_axis(spec: DataSpec, inputs: NDArray[Any]) -> str:
-    """Return what to do about images whose channels come first."""
+    """Return advice for images whose channels come first; empty for other inputs."""
     turned = spec.is_image and inputs.ndim == 4 and (*inputs.shape[2:], inputs.shape[1]) == spec.shape
     return ": put the channels last, x.transpose(0, 2, 3, 1)" if turned else ""
 
@@ -77,13 +80,13 @@ def _unlike(spec: DataSpec, text: str) -> UsageError:
     return UsageError(f"the run's examples are {spec.dtype} of shape (n{shape}): {text}")
 
 
-def held_out_like(spec: DataSpec, other: AnyDataset) -> Examples:
-    """Return the test examples of another data set, with the numbers that classes and columns have in `spec`.
+def held_out_like(spec: DataSpec, other: Dataset) -> Examples:
+    """Return the test examples of another data set, with classes and columns numbered as in `spec`.
 
     Raises
     ------
     UsageError
-        Where it has a class or a column that the run's data did not have, or is of another kind.
+        If the data set has a class that the run's data did not have, lacks a column, or is of another kind.
     """
     theirs, test = other.spec, other.test
     if bool(spec.classes) != bool(theirs.classes):
@@ -104,7 +107,7 @@ def held_out_like(spec: DataSpec, other: AnyDataset) -> Examples:
 
 
 def places_of(wanted: tuple[str, ...], found: tuple[str, ...]) -> list[int]:
-    """Return where each wanted column is; ValueError with the first that is missing.
+    """Return the place of each wanted column; raise ValueError with the first column that is missing.
 
     >>> places_of(("a", "b"), ("b", "c", "a"))
     [2, 0]
@@ -116,7 +119,7 @@ def places_of(wanted: tuple[str, ...], found: tuple[str, ...]) -> list[int]:
 
 
 def _table_like(ours: TableSchema, theirs: TableSchema, rows: NDArray[Any], name: str) -> NDArray[Any]:
-    """Return rows of a declared table with columns, and codes of categories, as another declares them."""
+    """Return rows of a declared table with columns and codes of categories as our schema declares them."""
     try:
         places = places_of(ours.features, theirs.features)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""From what a user calls data on the command line to a data set: a folder, a file, or a name on the Hub."""
+"""Data sets by a path or name on the command line: a folder, a file, or a name on the Hub."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.data.base import AnyDataset, Dataset
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import data_folder
-from fedlearn.data.reading import check_unpacked, opened, size_of, through_the_door
+from fedlearn.data.reading import check_unpacked, one_line_errors, opened, size_of
 from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.columns import from_table
 from fedlearn.data.sources.image_folder import from_folder
@@ -22,16 +22,16 @@ from fedlearn.words.errors import DataNotFound, SettingError, UsageError
 
 HUB = "hub:"
 ARRAYS = ("X", "y", "X_test", "y_test", "groups", "groups_test")
-RESERVED = ("data", "file", "folder", "path", "name")  # parameters that are no options
+RESERVED = ("data", "file", "folder", "path", "name")  # parameters of readers that are no options
 
 Options = Mapping[str, Any]
 
 
-@through_the_door
-def from_npz(file: str | Path, **said: Any) -> Dataset:
-    """Return the arrays of a file that `numpy.savez` wrote: X, y, and maybe X_test, y_test, groups, groups_test.
+@one_line_errors
+def from_npz(file: str | Path, **options: Any) -> Dataset:
+    """Return the arrays of a file of `numpy.savez` as a data set: X, y, and maybe X_test, y_test, groups, groups_test.
 
-    `said` are keywords of `from_arrays`.
+    `options` are keywords of `from_arrays`.
     """
     path = Path(file).expanduser().absolute()
     size_of(path)
@@ -45,38 +45,38 @@ def from_npz(file: str | Path, **said: Any) -> Dataset:
         raise UsageError(
             f"{path} must hold X and y, and may hold {', '.join(ARRAYS[2:])}; it holds {', '.join(arrays)}"
         )
-    return from_arrays(**arrays, **{"name": str(path), **said})
+    return from_arrays(**arrays, **{"name": str(path), **options})
 
 
-@through_the_door
+@one_line_errors
 def is_path(name: str) -> bool:
     """Return whether `name` can only be a name on the Hub, a file or a folder."""
     return name.startswith(HUB) or _reader_of(Path(name)) is not None or "/" in name.partition(":")[0] or name == "."
 
 
-@through_the_door
-def from_path(name: str, data_dir: str, options: Options) -> AnyDataset:
-    """Return the data set that lies at a path, looked for here, then in the data folder; or that the Hub has.
+@one_line_errors
+def from_path(name: str, data_dir: str, options: Options) -> Dataset:
+    """Return the data set at a path, which is looked for here, then in the data folder; or the data set of the Hub.
 
     Raises
     ------
     DataNotFound
-        Where there is nothing.
+        If there is no such file, folder or data set.
     SettingError
-        For an option that this kind of data does not have.
+        If this kind of data does not have an option.
     """
     if name.startswith(HUB):
         return from_hf(name.removeprefix(HUB), name=name, **_checked(from_hf, options))
     path = _found(name, data_dir)
     read = _reader_of(path)
     if read is None:
-        raise SettingError("data.dataset", name, f"a file of data ends in {', '.join(READERS)}")
-    if read is from_npz:  # whose options are those of what it calls
+        raise SettingError("data.dataset", name, f"a data file must end in {', '.join(READERS)}")
+    if read is from_npz:  # its options are the parameters of from_arrays
         return from_npz(path, **options_for(from_arrays, options, setting="data.options", reserved=("name", *ARRAYS)))
     return read(path, **_checked(read, options))
 
 
-def _checked(read: Callable[..., AnyDataset], options: Options) -> dict[str, Any]:
+def _checked(read: Callable[..., Dataset], options: Options) -> dict[str, Any]:
     return options_for(read, options, setting="data.options", reserved=RESERVED, whole=True)
 
 
@@ -93,20 +93,20 @@ def _found(name: str, data_dir: str) -> Path:
     return path.absolute()
 
 
-def _reader_of(path: Path) -> Callable[..., AnyDataset] | None:
+def _reader_of(path: Path) -> Callable[..., Dataset] | None:
     if path.is_dir():
         is_leaf = any(next(part.glob("*.json"), None) for part in (path, path / "train"))
         return from_leaf if is_leaf else from_folder
     return READERS.get(path.suffix)
 
 
-def _schema_file(file: Path) -> AnyDataset:
+def _schema_file(file: Path) -> Dataset:
     from fedlearn.data.tables import load_schema_file
 
     return load_schema_file(str(file), "")
 
 
-READERS: dict[str, Callable[..., AnyDataset]] = {
+READERS: dict[str, Callable[..., Dataset]] = {
     ".csv": from_table,
     ".parquet": from_table,
     ".json": from_leaf,

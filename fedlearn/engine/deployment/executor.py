@@ -29,6 +29,7 @@ from fedlearn.engine.deployment.healthy import Health
 from fedlearn.engine.deployment.programs import Pauses, read_secret, start_logging
 from fedlearn.engine.deployment.task import Task, start_server_task, start_task
 from fedlearn.engine.processes import die_with
+from fedlearn.flower.pulling import pull_impatiently
 from fedlearn.flower.runtime import (
     CLIENT_TASK,
     SERVER_TASK,
@@ -38,7 +39,6 @@ from fedlearn.flower.runtime import (
     Unreachable,
     available,
     give_signs_of_life_later,
-    pull_impatiently,
 )
 
 SHORTEST_POLL, LONGEST_POLL = 0.05, 0.5  # seconds between questions for tasks; the longest while one is running

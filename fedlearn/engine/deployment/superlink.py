@@ -1,6 +1,6 @@
-"""Flower's SuperLink with a door before its Fleet API (`door.py`), behind which questions are held (`held.py`).
+"""Flower's SuperLink with admission control before its Fleet API (`admission.py`), and with `long_polling.py`.
 
-Takes the arguments of ``flower-superlink``; without ``--database``, what it knows is in a file that goes with it.
+The arguments are those of ``flower-superlink``; without ``--database``, the state is in a temporary file.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ def main() -> None:
             file=sys.stderr,
         )
         os.execvp("flower-superlink", sys.argv)
-    from fedlearn.engine.deployment.door import Door
-    from fedlearn.engine.deployment.held import Held
+    from fedlearn.engine.deployment.admission import Admission
+    from fedlearn.engine.deployment.long_polling import LongPolling
 
     with TemporaryDirectory() as place:
         if not any(argument.split("=")[0] == "--database" for argument in sys.argv):
             sys.argv.append(f"--database={place}/superlink.db")
-        flower_superlink.run_superlink(Door, Held)
+        flower_superlink.run_superlink(Admission, LongPolling)
 
 
 if __name__ == "__main__":

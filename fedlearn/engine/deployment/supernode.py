@@ -21,12 +21,12 @@ def main() -> None:
     ours, arguments = parser.parse_known_args()
     die_with(ours.parent_pid)
     sys.argv = ["flower-supernode", *arguments]
-    from fedlearn.flower import runtime as flower_runtime
+    from fedlearn.flower import supernode
 
-    if flower_runtime.missing:
-        print(f"Flower has moved {flower_runtime.missing}: messages are asked for every 3 s", file=sys.stderr)
+    if supernode.missing:
+        print(f"Flower has moved {supernode.missing}: messages are asked for every 3 s", file=sys.stderr)
         os.execvp("flower-supernode", sys.argv)
-    flower_runtime.run_supernode(ours.bell)
+    supernode.run_supernode(ours.bell)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.embedded.worker import work
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.processes import ONE_THREAD, default_size
-from fedlearn.engine.virtual_time import with_devices
+from fedlearn.engine.virtual_time.setup import with_devices
 from fedlearn.folding import BLOCK, blocks_of
 
 

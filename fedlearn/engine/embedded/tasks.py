@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from fedlearn.engine.embedded.node_store import Span
 from fedlearn.engine.embedded.sharing import Directory
-from fedlearn.folding import FoldPlan
+from fedlearn.folding.plan import FoldPlan
 from fedlearn.plugins import CLIENT_APP
 from fedlearn.words.cohort import Member, NodeReport
 from fedlearn.words.errors import FedlearnError

@@ -8,7 +8,7 @@ from fedlearn.engine.apps import load_server_app
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.ray_runtime.cluster import connected
 from fedlearn.engine.ray_runtime.grid import RunnerGrid
-from fedlearn.engine.virtual_time import with_devices
+from fedlearn.engine.virtual_time.setup import with_devices
 
 
 def run_on_ray(config: RunConfig) -> None:

@@ -1,4 +1,4 @@
-"""The methods as the papers print them, with the privacy that they really have; for comparison only."""
+"""The methods as the papers print them, with their true privacy loss; for comparison only."""
 
 from fedlearn.private_trees.as_printed.forest import PrintedRandomForest
 from fedlearn.private_trees.as_printed.id3 import PrintedID3

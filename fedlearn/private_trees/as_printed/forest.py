@@ -1,21 +1,21 @@
-"""The random decision forest with the printed accounting; here to be compared with, and to see what it really gives.
+"""The random decision forest with the printed accounting and its true privacy loss; for comparison only.
 
 As printed: n random trees, all on the same records; each count of a class in a leaf is a query of budget B / (c n), c
 the number of classes. Laplace: noise of that scale on every count; trees vote with their counts. Exponential mechanism:
-no leaf publishes anything; whenever a row is to be predicted, each tree draws the label of the row's leaf by the
-mechanism, with B / (c n), from the exact counts.
+leaves publish nothing; for each predicted row, each tree draws the label of the row's leaf by the mechanism, with B /
+(c n), from the exact counts.
 
-What it really gives (add or remove one record). *Laplace*: a record is in one leaf of a tree and of one class (in
-pieces: of weight 1 in all), so that all counts of a tree cost B / (c n) together, n trees B / c: the paper pays c times
-for what is disjoint. So this is private, and noisier than it need be. *Exponential*: a record moves one of the counts
-that a draw reads by at most 1, so a draw loses at most half of its B / (c n), as printed with exp(epsilon u / 2), a row
-B / (2 c) over all trees. It is paid *for each predicted row*: 2 c rows spend B, and the model can never be published.
+True privacy loss (add or remove one record). *Laplace*: a record is in one leaf of a tree and of one class (in pieces:
+of weight 1 in all), so all counts of a tree cost B / (c n) together, and n trees cost B / c: the paper pays c times for
+disjoint counts. So this is private, and noisier than it need be. *Exponential*: a record moves one of the counts that a
+draw reads by at most 1, so a draw loses at most half of its B / (c n), as printed with exp(epsilon u / 2), a row B / (2
+c) over all trees. It is paid *for each predicted row*: 2 c rows spend B, and the model can never be published.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,53 +32,55 @@ from fedlearn.private_trees.parameters import Rule, at_least, one_of
 from fedlearn.private_trees.predicting import leaf_of_rows, predict
 
 REASON = "NOT PRIVATE: the printed forest asks its exact counts again for every row that it predicts, without end"
-LEAST = 1e-9  # records that each class has in each leaf, so that votes of nothing but noise below 0 are even
+LEAST = 1e-9  # added to the records of each class in each leaf, so that leaves without positive counts vote evenly
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrintedRandomForest(PrivateClassifier):
-    """Random decision trees with the printed accounting. *Not private for its epsilon*: for comparison only.
+    """Random decision trees with the printed accounting. *Not private for their epsilon*: for comparison only.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        What the paper claims that a fit spends, in nats; above 0. ``math.inf``: no noise.
+        Privacy loss that the paper claims for a fit, in nats; above 0. ``math.inf``: no noise.
     n_estimators : int, default=10
         Number of trees, 1 or more, all on the same records.
     max_depth : int, default=3
-        Split levels, 0 or more; never more than there are features.
+        Levels of splits, 0 or more; at most the number of features.
     mechanism : {"exponential", "laplace"}, default="exponential"
-        ``"exponential"``: a label is drawn whenever a row is predicted; ``privacy_spent_`` says an infinite epsilon.
-        ``"laplace"``: noisy counts; it says epsilon over the number of classes, which is what they cost.
+        ``"exponential"``: a label is drawn for each predicted row; ``privacy_spent_`` has an infinite epsilon.
+        ``"laplace"``: noisy counts, whose true privacy loss is epsilon over the number of classes.
     categories : mapping or sequence, default=None
-        For each feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name or position,
-        or one for each feature. Never learned from the data.
+        Categories of each feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or position, or
+        one entry for each feature. Never learned from the data.
     bins : mapping, default=None
-        For numeric features instead: ascending edges, by name or position.
+        Ascending bin edges of numeric features, by name or position.
     classes : sequence, default=None
         The labels that can occur.
     class_weight : mapping or None, default=None
-        Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
+        Declared weight of each label, above 0; records of the heaviest label weigh 1. None: all labels weigh the same.
     missing : {"wp", "drop"}, default="wp"
-        ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
-        ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
+        ``"wp"`` (weight partition): a record without the value is divided over all children of the node, in training
+        and in prediction. ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path
+        needs a missing value.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own.
+        Account that pays; it is checked before the data is read. None: a new account.
     bounds_from_data : bool, default=False
-        Take undeclared categories, bins and classes from the data, with a warning: *not private*, and
-        ``privacy_spent_`` says an infinite epsilon.
+        Whether to take undeclared categories, bins and classes from the data, with a warning: *not private*;
+        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
-        The trees; values are noisy counts of the classes, or, where labels are drawn, nothing but even shares.
+        The trees; values are noisy counts of the classes, or even shares if labels are drawn.
     privacy_spent_ : PrivacySpent
-        What this fit has spent, line by line; epsilon is infinite if it must not be called private.
+        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
     notice_ : str
-        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     classes_ : ndarray of shape (classes,)
         The labels, sorted.
     n_features_in_ : int
@@ -97,7 +99,7 @@ class PrintedRandomForest(PrivateClassifier):
     >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
     >>> y = np.where(X[:, 0] == "red", "stop", "go")
     >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
-    >>> forest = PrintedRandomForest(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> forest = PrintedRandomForest(epsilon=1.0, **declared, noise="seeded", random_state=0).fit(X, y)
     >>> forest.privacy_spent_.epsilon
     inf
     >>> forest.predict([["red", "m"], ["green", None]])
@@ -106,6 +108,20 @@ class PrintedRandomForest(PrivateClassifier):
     0.5
     """
 
+    epsilon: float = 1.0
+    n_estimators: int = 10
+    max_depth: int = 3
+    mechanism: str = "exponential"
+    categories: Any = None
+    bins: Any = None
+    classes: Sequence[object] | None = None
+    class_weight: Mapping[object, float] | None = None
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
+
     rules: ClassVar[dict[str, Rule]] = {
         **PrivateClassifier.rules,
         "mechanism": one_of("exponential", "laplace"),
@@ -113,47 +129,16 @@ class PrintedRandomForest(PrivateClassifier):
         "max_depth": at_least(0),
     }
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        n_estimators: int = 10,
-        max_depth: int = 3,
-        mechanism: str = "exponential",
-        categories: Any = None,
-        bins: Any = None,
-        classes: Sequence[object] | None = None,
-        class_weight: Mapping[object, float] | None = None,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.mechanism = mechanism
-        self.categories = categories
-        self.bins = bins
-        self.classes = classes
-        self.class_weight = class_weight
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
-
     def loss_of(self, rows: int) -> float:
-        """Return the epsilon that the predictions of so many rows give away; of noisy counts: whatever their number.
+        """Return the privacy loss of predictions for `rows` rows; with noisy counts the number does not matter.
 
-        >>> PrintedRandomForest(0.1, classes=["no", "yes"]).loss_of(3700)
+        >>> PrintedRandomForest(epsilon=0.1, classes=["no", "yes"]).loss_of(3700)
         92.5
         """
         return self._counts_cost() * (1 if self.mechanism == "laplace" else rows / 2)
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return (n, classes) the shares of the trees' votes; where labels are drawn, each call gives records away.
+        """Return (n, classes) the shares of the trees' votes; if labels are drawn, each call costs privacy.
 
         Parameters
         ----------
@@ -171,7 +156,7 @@ class PrintedRandomForest(PrivateClassifier):
         return np.asarray(votes / votes.sum(axis=1, keepdims=True))
 
     def _votes(self, tree: int, coded: FloatArray, noise: Noise) -> FloatArray:
-        """Return (rows, classes) with a 1 where the tree votes for a class, drawn from the exact counts of its leaf."""
+        """Return (rows, classes) with a 1 at the tree's vote, drawn from the exact counts of the row's leaf."""
         alone = replace(self.table_, root=self.table_.root[[tree]], weight=np.ones(1), value=self._counts_)
         leaf = leaf_of_rows(alone, coded)[:, 0]
         counts = predict(alone, coded) if self.missing == "wp" else self._counts_[leaf]
@@ -190,7 +175,7 @@ class PrintedRandomForest(PrivateClassifier):
         return super()._costs(reasons) if reasons else self._counts_cost()
 
     def _counts_cost(self) -> float:
-        """Return what the counts of all trees cost, where they have Laplace noise of the printed scale."""
+        """Return the privacy loss of the counts of all trees, with Laplace noise of the printed scale."""
         return self._epsilon_of_a_count() * self.n_estimators
 
     def _epsilon_of_a_count(self) -> float:

@@ -1,6 +1,6 @@
-"""The printed DP regression tree and forest, grown as they are described, for comparison only.
+"""The DP regression tree and forest, grown as the paper prints them; for comparison only.
 
-**They are not epsilon-DP for the epsilon they are given.** `true_loss` says what they really give.
+**They are not epsilon-DP for the given epsilon.** `true_loss` has their true privacy loss.
 
 Source: Vu, Nguyen 2020, HCMUE Journal of Science 17(12), 2251-2261, algorithms 1 (DPGreedyRegTree) and 2
 (DPPartRegForest). With beta = epsilon / (2 l_max + 1), a node is grown in three steps:
@@ -13,7 +13,7 @@ Source: Vu, Nguyen 2020, HCMUE Journal of Science 17(12), 2251-2261, algorithms 
 A leaf holds mean + Laplace(1 / (N_leaf beta)), or the private median of `kernels.noisy_medians`. A forest is one
 tree for each of disjoint parts of the rows, each with the whole epsilon; its prediction is the mean over the trees.
 
-The text leaves room, so there are two readings:
+The text is ambiguous, so there are two readings:
 
 ========  =============================================  ==================  ==========================  ==============
 reading   weight of a split                              a child's N         leaf                        fits table 3
@@ -22,7 +22,8 @@ fitted    exp(choice_rate beta u), u = -sum of errors    line 3's, reused    cli
 literal   exp(beta N_split u / 2), u = -mean error       drawn anew          as it comes                 no
 ========  =============================================  ==================  ==========================  ==============
 
-A node without rows has no mean; its leaf is the middle of the target bounds, the constant that one record moves least.
+A node without rows has no mean; its leaf is the middle of the target bounds, the constant that minimizes the change by
+one record.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ MIDDLE = 0.5  # of the target bounds scaled to [0, 1]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedSettings:
-    """The printed algorithm's parameters; the defaults are the paper's, for a forest."""
+    """Parameters of the printed algorithm; the defaults are the paper's, for a forest."""
 
     epsilon: float  # > 0; infinite: no noise. The claimed loss of a tree, not the true one
     depth: int = 5  # l_max >= 0, in edges; 15 for a single tree
     min_split: int = 20  # N_split >= 1, compared with a noisy count
     min_leaf: int = 10  # N_leaf >= 1, compared with noisy counts
     candidates: int = 40  # N_range, thresholds of each feature, 1 .. 254
-    leaf: Leaf = "mean"  # with squared errors; "median" with absolute ones
+    leaf: Leaf = "mean"  # "mean" with squared errors, "median" with absolute errors
     reading: Reading = "fitted"
     choice_rate: float = CHOICE_RATE  # of the fitted reading: weight exp(choice_rate beta u)
 
@@ -79,7 +80,7 @@ class PrintedSettings:
 
     @property
     def beta(self) -> float:
-        """What the paper books for each query: epsilon / (2 l_max + 1)."""
+        """Privacy loss that the paper books for each query: epsilon / (2 l_max + 1)."""
         return self.epsilon / (2 * self.depth + 1)
 
     @property
@@ -114,7 +115,7 @@ def grow_printed_tree(
     domain
         Bounds of features and target. The paper takes them from the data, which no epsilon covers.
     noise
-        Where the random numbers come from.
+        Source of the random numbers.
     """
     settings = PrintedSettings(
         epsilon=epsilon,
@@ -182,7 +183,7 @@ def disjoint_parts(num_rows: int, trees: int, rng: np.random.Generator) -> Integ
 
 @dataclass(frozen=True, slots=True)
 class _OrderedRows:
-    """The rows of all trees; `order` is rearranged as trees grow, each node owning one stretch of it."""
+    """The rows of all trees; `order` is rearranged as trees grow, and each node owns one stretch of it."""
 
     bins: NDArray[np.uint8]  # (rows, features)
     y: Floats  # (rows,) in [0, 1]
@@ -200,7 +201,7 @@ def _grow_levels(
     next_node = 0
     noisy_size = np.empty(0)
     for depth in range(settings.depth + 1):
-        if depth == 0 or settings.reading == "literal":  # line 1; the fitted reading keeps what line 3 gave the child
+        if depth == 0 or settings.reading == "literal":  # line 1; the fitted reading keeps the child's size of line 3
             noisy_size = stop - start + noise.laplace(1 / settings.beta, start.shape)
         next_node += len(start)
         feature, cut, first_child = (np.full(len(start), LEAF, np.int64) for _ in range(3))
@@ -220,7 +221,7 @@ def _grow_levels(
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """What was decided for the nodes that were asked to split; columns are of those that did."""
+    """Decisions about nodes that may split; all fields but `kept` are of the nodes that did."""
 
     kept: NDArray[np.bool_]  # (asked,) whether both children's noisy sizes reached N_leaf
     feature: Integers
@@ -230,7 +231,7 @@ class _Split:
 def _split(
     rows: _OrderedRows, start: Integers, stop: Integers, settings: PrintedSettings, noise: Noise
 ) -> tuple[_Split, Integers, Integers, Floats]:
-    """Do lines 2 and 3 for some nodes; return the splits and their children's stretches and noisy sizes, pairwise."""
+    """Return the splits of the given nodes by lines 2 and 3, with the children's stretches and noisy sizes."""
     feature, cut = _choose(rows, start, stop, settings, noise)
     left = kernels.left_sizes(rows.bins, rows.order, start, stop, feature, cut)
     sizes = np.stack([left, stop - start - left], axis=1)  # (asked, 2)
@@ -278,7 +279,7 @@ def _leaf_values(
 
 
 def _uniform(noise: Noise, count: int, *, off: bool) -> Floats:
-    """Return (count,) uniform numbers in [0, 1]: Laplace noise through its distribution function; 1/2 if `off`."""
+    """Return (count,) uniform numbers in [0, 1], from Laplace noise by its distribution function; 1/2 if `off`."""
     draw = noise.laplace(0.0 if off else 1.0, (count,))
     return np.asarray(np.where(draw < 0, 0.5 * np.exp(-np.abs(draw)), 1 - 0.5 * np.exp(-np.abs(draw))))
 

@@ -1,89 +1,97 @@
-"""ID3 on incomplete data with the printed accounting. It is here to be compared with and shown wrong.
+"""ID3 on incomplete data with the printed accounting, and why it is wrong; for comparison only.
 
 As printed: the gain of a feature is taken over its complete part and multiplied by the share of the records that are
 complete in it. Laplace: each count of (category, class) has noise of scale d a / B, but *the counts of missing values
 are used without noise*. Exponential mechanism: B / (d + 1) for each choice, with the sensitivity log2(n + 1) + 1 / ln
 2 taken from the *true number of records*.
 
-What it really gives (add or remove one record). *Laplace*: nothing that a number could say. Take two features, both
-missing in all records: every gain is exactly 0 and the first feature is chosen, always. Add one record that has the
-second feature: its share is above 0 and so, with noise, is its gain: it is chosen with positive probability. An event
-that was impossible becomes possible: no epsilon bounds that.
-``tests/unit/private_trees/as_printed/test_id3.py`` shows it.
+True privacy loss (add or remove one record). *Laplace*: infinite. Take two features, both missing in all records: every
+gain is exactly 0, and the first feature is always chosen. Add one record that has the second feature: the feature's
+share is above 0, so with noise its gain is positive with positive probability, and then it is chosen. An impossible
+event becomes possible, and no epsilon bounds that. ``tests/unit/private_trees/as_printed/test_id3.py`` shows it.
 
-*Selection*: a little more than is claimed. With S_n = log2(n + 1) + 1 / ln 2, n the records and c the classes, a choice
-reads u / S_n, where n changes, too. A record that is added moves the gains of a level by at most S_(n + 1), up or down
-(in all its nodes together: see `utilities`), and what they are divided by moves gains of at most n log2 c in all by n
-log2 c (1 / S_n - 1 / S_(n + 1)) more. The latter is largest at n = 2, 0.0797 log2 c, half of it (the mechanisms' factor
-2, as gains are not monotone) a share of 0.04 log2 c: what choices are booked for grows by that share (`SLIDE`).
+*Selection*: a little more than the claim. With S_n = log2(n + 1) + 1 / ln 2, n the records and c the classes, a choice
+reads u / S_n, where n changes, too. An added record moves the gains of a level by at most S_(n + 1), up or down (in all
+its nodes together: see `utilities`). The change of the divisor S_n moves gains of at most n log2 c in all by n log2 c
+(1 / S_n - 1 / S_(n + 1)) more. This term is largest at n = 2, 0.0797 log2 c; half of it (the mechanisms' factor 2, as
+gains are not monotone) is a share of 0.04 log2 c. The booked loss of choices grows by that share (`SLIDE`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fedlearn.privacy import Noise, PrivacyAccountant, laplace
-from fedlearn.private_trees.classes.classification import MECHANISMS
 from fedlearn.private_trees.classes.classifier import PrivateClassifier
 from fedlearn.private_trees.classes.counting import CodedRecords, Growth, count_leaves, count_open
-from fedlearn.private_trees.classes.growing import SELECTIONS, choose_labels, count_labels, smooth_downwards, table_of
+from fedlearn.private_trees.classes.growing import (
+    MECHANISMS,
+    SELECTIONS,
+    choose_labels,
+    count_labels,
+    smooth_downwards,
+    table_of,
+)
 from fedlearn.private_trees.classes.shares import Line, even_shares, lines_of_choices, lines_of_counts
 from fedlearn.private_trees.classes.utilities import FloatArray, reach_of_gain, utility
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, one_of
 
 REASON = "NOT PRIVATE: printed ID3 uses counts of missing values without noise; no epsilon covers that"
-SLIDE = 0.04  # share by which a choice costs more, as its sensitivity is read from the data; times log2 of the classes
+SLIDE = 0.04  # extra share of a choice's cost, times log2 of the classes, as its sensitivity is read from the data
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrintedID3(PrivateClassifier):
     """ID3 on incomplete data with the printed accounting. *Not private for its epsilon*: for comparison only.
 
-    ``privacy_spent_`` says what it gives: with Laplace counts an infinite epsilon, and why; a finite account refuses to
-    pay for that. With private choices up to 4 % more than is claimed, for two classes.
+    ``privacy_spent_`` has the true privacy loss. With Laplace counts it is infinite, so a finite account refuses the
+    fit; with private choices it is up to 4 % above the claim, for two classes.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        What the paper claims that a fit spends, in nats; above 0. ``math.inf``: no noise.
+        Privacy loss that the paper claims for a fit, in nats; above 0. ``math.inf``: no noise.
     max_depth : int, default=2
-        Split levels, 0 or more; never more than there are features.
+        Levels of splits, 0 or more; at most the number of features.
     mechanism : {"permute_and_flip", "exponential", "laplace"}, default="permute_and_flip"
-        How splits and labels are chosen; ``"laplace"``: from noisy counts.
+        Mechanism of splits and labels; ``"laplace"``: noisy counts.
     categories : mapping or sequence, default=None
-        For each feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name or position,
-        or one for each feature. Never learned from the data.
+        Categories of each feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or position, or
+        one entry for each feature. Never learned from the data.
     bins : mapping, default=None
-        For numeric features instead: ascending edges, by name or position.
+        Ascending bin edges of numeric features, by name or position.
     classes : sequence, default=None
         The labels that can occur.
     class_weight : mapping or None, default=None
-        Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
+        Declared weight of each label, above 0; records of the heaviest label weigh 1. None: all labels weigh the same.
     missing : {"wp", "drop"}, default="wp"
-        ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
-        ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
+        ``"wp"`` (weight partition): a record without the value is divided over all children of the node, in training
+        and in prediction. ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path
+        needs a missing value.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own.
+        Account that pays; it is checked before the data is read. None: a new account.
     bounds_from_data : bool, default=False
-        Take undeclared categories, bins and classes from the data, with a warning: *not private*, and
-        ``privacy_spent_`` says an infinite epsilon.
+        Whether to take undeclared categories, bins and classes from the data, with a warning: *not private*;
+        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
         The tree; values are shares of the classes. All of it may be published.
     privacy_spent_ : PrivacySpent
-        What this fit has spent, line by line; epsilon is infinite if it must not be called private.
+        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
     notice_ : str
-        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     classes_ : ndarray of shape (classes,)
         The labels, sorted.
     n_features_in_ : int
@@ -102,47 +110,31 @@ class PrintedID3(PrivateClassifier):
     >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
     >>> y = np.where(X[:, 0] == "red", "stop", "go")
     >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
-    >>> tree = PrintedID3(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> tree = PrintedID3(epsilon=1.0, **declared, noise="seeded", random_state=0).fit(X, y)
     >>> round(tree.privacy_spent_.epsilon, 3)
     1.027
     >>> tree.predict([["red", "m"], ["green", None]])
     array(['stop', 'go'], dtype='<U4')
     """
 
+    epsilon: float = 1.0
+    max_depth: int = 2
+    mechanism: str = "permute_and_flip"
+    categories: Any = None
+    bins: Any = None
+    classes: Sequence[object] | None = None
+    class_weight: Mapping[object, float] | None = None
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
+
     rules: ClassVar[dict[str, Rule]] = {
         **PrivateClassifier.rules,
         "mechanism": one_of(*MECHANISMS),
         "max_depth": at_least(0),
     }
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        max_depth: int = 2,
-        mechanism: str = "permute_and_flip",
-        categories: Any = None,
-        bins: Any = None,
-        classes: Sequence[object] | None = None,
-        class_weight: Mapping[object, float] | None = None,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.max_depth = max_depth
-        self.mechanism = mechanism
-        self.categories = categories
-        self.bins = bins
-        self.classes = classes
-        self.class_weight = class_weight
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
 
     def _num_parts(self) -> int:
         return 1
@@ -154,7 +146,7 @@ class PrintedID3(PrivateClassifier):
         return super()._costs(reasons) * (1 if reasons else self._dearer())
 
     def _dearer(self) -> float:
-        """Return by how much a choice costs more than the paper books."""
+        """Return the factor by which a choice costs more than the paper books."""
         classes = self.classes_ if self.classes is None else self.classes
         return 1 + SLIDE * math.log2(max(len({*classes}), 2))
 
@@ -198,7 +190,7 @@ def grow_as_printed(
 def _noisy_gains(growth: Growth, records: CodedRecords, epsilon: float, mechanism: str, noise: Noise) -> FloatArray:
     """Return (nodes, features) the gain over the complete part, times the number of records that are complete."""
     counts = count_open(growth, records, spread=False)
-    complete = np.add.reduceat(counts.sum(axis=2), records.offsets, axis=1)  # exact: this is what is wrong
+    complete = np.add.reduceat(counts.sum(axis=2), records.offsets, axis=1)  # exact: the error of the printed algorithm
     if mechanism == "laplace":
         counts = np.maximum(laplace(counts, sensitivity=1.0, epsilon=epsilon, noise=noise), 0)
     by_class = np.add.reduceat(counts, records.offsets, axis=1)  # (nodes, features, classes)

@@ -3,7 +3,7 @@
 Legend: n rows of a node, f features, c candidate thresholds of each feature. ``order`` lists row numbers so that each
 node owns one stretch ``order[start:stop]``, and within it rows ascend by target. ``bins[row, feature]`` is the number
 of thresholds below the row's value, so a row goes right of candidate j if and only if ``bin > j``. Targets lie in
-[0, 1]. Every function is compiled at its first call and kept on disk.
+[0, 1]. Every function is compiled at its first call, and the compiled code is kept on disk.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Bins = NDArray[np.uint8]
 
 @compiled()
 def squared_errors(bins: Bins, y: Floats, order: Integers, start: Integers, stop: Integers, candidates: int) -> Floats:
-    """Return (nodes, f * c) sum of squared errors around the two children's means, for every split.
+    """Return (nodes, f * c) sums of squared errors around the two children's means, for every split.
 
     One pass over a node's rows fills histograms of count and sum; the error is the sum of y^2 less (sum y)^2 / n of
     each side, from prefix sums. An empty side has no error.
@@ -58,10 +58,10 @@ def squared_errors(bins: Bins, y: Floats, order: Integers, start: Integers, stop
 
 @compiled()
 def absolute_errors(bins: Bins, y: Floats, order: Integers, start: Integers, stop: Integers, candidates: int) -> Floats:
-    """Return (nodes, f * c) sum of absolute errors around the two children's medians, for every split.
+    """Return (nodes, f * c) sums of absolute errors around the two children's medians, for every split.
 
-    The right side of candidate j is what is left when bins 0 .. j are removed, the left side what is left when the bins
-    above j are removed; so each feature costs two runs of `_errors_after_removal`, O(n + c).
+    The right side of candidate j remains if bins 0 .. j are removed, the left side if the bins above j are removed. So
+    each feature costs two runs of `_errors_after_removal`, O(n + c).
     """
     features = bins.shape[1]
     errors = np.zeros((len(start), features * candidates))
@@ -95,11 +95,11 @@ def absolute_errors(bins: Bins, y: Floats, order: Integers, start: Integers, sto
 
 @compiled()
 def _errors_after_removal(values: Floats, removal: Integers, removed: Integers, links: Integers) -> Floats:
-    """Return, for each k, the sum of |value - median| of what is left after the first removed[k] removals.
+    """Return, for each k, the sum of |value - median| over the values left after the first removed[k] removals.
 
-    `values` ascend; `removal` lists positions in them; `removed` ascends. A doubly linked list of the values left and a
-    finger on the lower median: one removal moves the finger by at most one step, and the error is
-    ``total - 2 low`` (plus the median if an odd number is left), where low = sum of all values up to the finger.
+    `values` ascend; `removal` lists positions in them; `removed` ascends. The values left are a doubly linked list with
+    a pointer to the lower median: one removal moves the pointer by at most one step, and the error is ``total - 2 low``
+    (plus the median if an odd number is left), where low = sum of all values up to the pointer.
     """
     size = len(values)
     before, after = links[0], links[1]  # indices shifted by one: 0 and size + 1 are the list's ends
@@ -124,7 +124,7 @@ def _errors_after_removal(values: Floats, removal: Integers, removed: Integers, 
                 else:
                     low -= values[finger - 1]
                     finger = before[finger]
-            elif gone <= finger:  # it keeps its rank, which is now held by the next value
+            elif gone <= finger:  # the pointer keeps its rank, now that of the next value
                 finger = after[finger]
                 low += values[finger - 1] - values[gone - 1]
             after[before[gone]] = after[gone]
@@ -155,7 +155,7 @@ def left_sizes(
 def route(
     bins: Bins, order: Integers, start: Integers, stop: Integers, feature: Integers, cut: Integers, left: Integers
 ) -> None:
-    """Put each node's left rows before its right ones, in place; both keep their order by target."""
+    """Move each node's left rows before its right rows, in place; both keep their order by target."""
     for node in range(len(start)):
         stretch = order[start[node] : stop[node]].copy()
         low, high = start[node], start[node] + left[node]

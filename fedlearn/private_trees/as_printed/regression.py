@@ -1,9 +1,9 @@
-"""The printed regression tree and forest as estimators, which say what they really spend."""
+"""Estimators of the printed regression tree and forest, which report their true privacy loss."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,10 +21,10 @@ from fedlearn.private_trees.weights import refuse_weights
 
 
 class PrintedRegressor(PrivateRegressor):
-    """Base of the printed regressors: they book what they really lose, and warn."""
+    """Base of the printed regressors: they book their true privacy loss, and warn."""
 
     categories = None  # features are numbers
-    missing = "wp"  # no value is missing: such rows are refused
+    missing = "wp"  # unused: rows with missing values are refused
 
     depth: int
     min_split: int
@@ -71,14 +71,15 @@ class PrintedRegressor(PrivateRegressor):
         return tags
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrintedRegressionTree(PrintedRegressor):
     """The printed tree, one over all rows. *Not private for its epsilon*: for comparison only.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        What the paper claims that a fit spends, in nats; above 0. ``privacy_spent_`` says what it does. ``math.inf``:
-        no noise.
+        Privacy loss that the paper claims for a fit, in nats; above 0. ``privacy_spent_`` has the true one.
+        ``math.inf``: no noise.
     bounds : tuple, sequence of tuples or mapping, default=None
         Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
@@ -90,32 +91,34 @@ class PrintedRegressionTree(PrintedRegressor):
     min_split : int, default=20
         N_split, compared with a noisy count; 1 or more.
     min_leaf : int, default=10
-        N_leaf, likewise.
+        N_leaf, compared with a noisy count; 1 or more.
     leaf : {"mean", "median"}, default="mean"
-        Noisy means with squared errors, or private medians with absolute ones.
+        Noisy means with squared errors, or private medians with absolute errors.
     reading : {"fitted", "literal"}, default="fitted"
-        How the text is read where it leaves room, see `growing`: so that the printed table comes out, or word by word.
+        Reading of the paper's text where it is ambiguous (see `growing`): the one that reproduces the printed table, or
+        the literal one.
     candidates : int, default=40
         Thresholds of each numeric feature, 1 to 254.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, Generator, SeedSequence, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
     bounds_from_data : bool, default=False
-        Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+        Whether to read all bounds from the data, with a warning: *not private*; ``privacy_spent_`` has an infinite
+        epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
         The tree.
     domain_ : Domain
-        What was declared.
+        The declared domain.
     privacy_spent_ : PrintedLoss
-        What was claimed, and what was really spent.
+        The claimed privacy loss, and the true one.
     notice_ : str
-        What every result must say about this fit; empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
@@ -135,42 +138,25 @@ class PrintedRegressionTree(PrintedRegressor):
     >>> declared = {"bounds": (0, 10), "target_bounds": (0, 1), "noise": "seeded", "random_state": 0}
     >>> tree = PrintedRegressionTree(depth=3, **declared)
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")  # it says that it is not private
+    ...     warnings.simplefilter("ignore")  # the warning that it is not private
     ...     spent = tree.fit(X, y).privacy_spent_
     >>> spent.claimed, round(spent.epsilon, 2)
     (1.0, 2.14)
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        depth: int = 15,
-        min_split: int = 20,
-        min_leaf: int = 10,
-        leaf: Leaf = "mean",
-        reading: Reading = "fitted",
-        candidates: int = 40,
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.depth = depth
-        self.min_split = min_split
-        self.min_leaf = min_leaf
-        self.leaf = leaf
-        self.reading = reading
-        self.candidates = candidates
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
+    epsilon: float = 1.0
+    bounds: Any = None
+    target_bounds: Any = None
+    depth: int = 15
+    min_split: int = 20
+    min_leaf: int = 10
+    leaf: Leaf = "mean"
+    reading: Reading = "fitted"
+    candidates: int = 40
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
     def _grow(
         self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
@@ -179,6 +165,7 @@ class PrintedRegressionTree(PrintedRegressor):
         return self._trees_on(training, np.zeros(len(training.y), np.int64), 1, noise)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrintedRegressionForest(PrintedRegressor):
     """Printed trees on disjoint parts of the rows. *Not private for its epsilon*: for comparison only.
 
@@ -187,8 +174,8 @@ class PrintedRegressionForest(PrintedRegressor):
     n_trees : int, default=25
         Number of trees, 1 or more.
     epsilon : float, default=1.0
-        What the paper claims that a fit spends, in nats; above 0. ``privacy_spent_`` says what it does. ``math.inf``:
-        no noise.
+        Privacy loss that the paper claims for a fit, in nats; above 0. ``privacy_spent_`` has the true one.
+        ``math.inf``: no noise.
     bounds : tuple, sequence of tuples or mapping, default=None
         Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
@@ -200,32 +187,34 @@ class PrintedRegressionForest(PrintedRegressor):
     min_split : int, default=20
         N_split, compared with a noisy count; 1 or more.
     min_leaf : int, default=10
-        N_leaf, likewise.
+        N_leaf, compared with a noisy count; 1 or more.
     leaf : {"mean", "median"}, default="mean"
-        Noisy means with squared errors, or private medians with absolute ones.
+        Noisy means with squared errors, or private medians with absolute errors.
     reading : {"fitted", "literal"}, default="fitted"
-        How the text is read where it leaves room, see `growing`: so that the printed table comes out, or word by word.
+        Reading of the paper's text where it is ambiguous (see `growing`): the one that reproduces the printed table, or
+        the literal one.
     candidates : int, default=40
         Thresholds of each numeric feature, 1 to 254.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, Generator, SeedSequence, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
     bounds_from_data : bool, default=False
-        Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+        Whether to read all bounds from the data, with a warning: *not private*; ``privacy_spent_`` has an infinite
+        epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
         The trees.
     domain_ : Domain
-        What was declared.
+        The declared domain.
     privacy_spent_ : PrintedLoss
-        What was claimed, and what was really spent.
+        The claimed privacy loss, and the true one.
     notice_ : str
-        What every result must say about this fit; empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
@@ -245,46 +234,28 @@ class PrintedRegressionForest(PrintedRegressor):
     >>> declared = {"bounds": (0, 10), "target_bounds": (0, 1), "noise": "seeded", "random_state": 0}
     >>> forest = PrintedRegressionForest(n_trees=4, **declared)
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore")  # it says that it is not private
+    ...     warnings.simplefilter("ignore")  # the warning that it is not private
     ...     spent = forest.fit(X, y).privacy_spent_
     >>> spent.claimed, round(spent.epsilon, 2)
     (1.0, 1.91)
     """
 
-    rules: ClassVar[dict[str, Rule]] = {**PrintedRegressor.rules, "n_trees": at_least(1)}
+    n_trees: int = 25
+    epsilon: float = 1.0
+    bounds: Any = None
+    target_bounds: Any = None
+    depth: int = 5
+    min_split: int = 20
+    min_leaf: int = 10
+    leaf: Leaf = "mean"
+    reading: Reading = "fitted"
+    candidates: int = 40
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
-    def __init__(
-        self,
-        *,
-        n_trees: int = 25,
-        epsilon: float = 1.0,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        depth: int = 5,
-        min_split: int = 20,
-        min_leaf: int = 10,
-        leaf: Leaf = "mean",
-        reading: Reading = "fitted",
-        candidates: int = 40,
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.n_trees = n_trees
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.depth = depth
-        self.min_split = min_split
-        self.min_leaf = min_leaf
-        self.leaf = leaf
-        self.reading = reading
-        self.candidates = candidates
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
+    rules: ClassVar[dict[str, Rule]] = {**PrintedRegressor.rules, "n_trees": at_least(1)}
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None, **not_taken: Any) -> Self:
         """Grow the trees on disjoint parts.
@@ -294,9 +265,9 @@ class PrintedRegressionForest(PrintedRegressor):
         X : array-like or DataFrame of shape (rows, features)
             Numbers, none missing.
         y : array-like of shape (rows,)
-            Values outside the target bounds are clipped.
+            Targets. Values outside the target bounds are clipped.
         parts : array-like of shape (rows,) or None, default=None
-            The tree 0 .. n_trees - 1 of each row; a row of no such tree is left out. None: at random, each row
+            The tree 0 .. n_trees - 1 of each row; rows of other trees are left out. None: random trees, each row
             independently of all others.
 
         Returns
@@ -306,7 +277,7 @@ class PrintedRegressionForest(PrintedRegressor):
         Raises
         ------
         BudgetExceeded
-            If the account does not cover what the fit really spends; nothing is booked and no data touched.
+            If the account does not cover the true privacy loss; nothing is booked and no data is read.
         """
         refuse_weights(not_taken, owner=type(self).__name__)
         return self._fit(X, y, parts)

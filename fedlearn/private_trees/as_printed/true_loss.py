@@ -1,6 +1,6 @@
-"""What the printed regression trees really give: their privacy loss, query by query.
+"""The true privacy loss of the printed regression trees, query by query.
 
-The paper books beta = epsilon / (2 l_max + 1) for each of 2 l_max + 1 queries on a path. Three things are wrong there:
+The paper books beta = epsilon / (2 l_max + 1) for each of 2 l_max + 1 queries on a path. It has three errors:
 
 *Composition.* A path of l_max splits asks more: 1 + l_max (choice, children's sizes) + leaf = 2 l_max + 2 queries if a
 child's size is asked once, 3 l_max + 2 if line 1 asks again. One query too many is a whole epsilon at l_max = 0.
@@ -11,8 +11,8 @@ changing its target from 0 to 1 moves the mean by 1 against noise of scale 1 / (
 *The choice.* The sensitivity 1 / N_split of the mean error needs N_split rows in the same way; with the fitted weights
 exp(r beta u), u = -sum of errors, one row moves u by up to 1 whatever the size: a loss of r beta.
 
-The losses are finite all the same if the bounds are declared, and `true_privacy_loss` adds up the largest one of each
-query. The relation is add or remove one record. The bounds (n rows in the node, targets in [0, 1]):
+The losses are finite if the bounds are declared, and `true_privacy_loss` adds up the largest loss of each query. The
+relation is add or remove one record. The bounds (n rows in the node, targets in [0, 1]):
 
 - size: one record moves it by 1; siblings are disjoint, so both sizes of a split cost beta together;
 - fitted choice: adding a record raises the sum of errors of every split, by at most n / (n + 1) < 1 (squared) or 1
@@ -45,20 +45,20 @@ ABSOLUTE_SPREAD = 1 / 2  # 1 / (n + 1) + 1 / (2 (n + 1)) at n = 2; 1 / 2 + 0 at 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrintedLoss:
-    """The printed claim beside what holds; losses are epsilons (nats) of a tree, or of a forest on disjoint parts.
+    """The printed claim beside the true privacy loss, both in nats, of a tree or of a forest on disjoint parts.
 
     Parameters
     ----------
     claimed : float
-        The epsilon that the algorithm was given.
+        Epsilon given to the algorithm.
     queries : int
-        Asked on the longest path; the paper books for 2 l_max + 1.
+        Number of queries on the longest path; the paper books 2 l_max + 1.
     booked : float
-        queries * beta: the claim with the queries counted right and the paper's sensitivities believed.
+        queries * beta: the claim, with the right number of queries and the paper's sensitivities.
     epsilon : float
-        What holds for adding or removing one record: an upper bound, infinite without declared bounds.
+        True privacy loss for adding or removing one record: an upper bound, infinite without declared bounds.
     lines : tuple of str
-        How it adds up.
+        Terms of the sum, as text.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class PrintedLoss:
 
 
 def true_privacy_loss(settings: PrintedSettings, *, bounds_declared: bool = True) -> PrintedLoss:
-    """Return what the printed algorithm really gives under these settings.
+    """Return the true privacy loss of the printed algorithm with these settings.
 
     >>> loss = true_privacy_loss(PrintedSettings(epsilon=1, depth=5))
     >>> print(loss)

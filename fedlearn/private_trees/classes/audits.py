@@ -1,8 +1,8 @@
-"""What the auditor is shown of the classification trees: many one-node trees at once, each on its own copy.
+"""Audit cases of the classification trees: many one-node trees at once, each on its own copy of the records.
 
-Each pair of data sets differs by one record, on which the step's loss is as large as we know how to make it. Steps are
-looked at one by one: a split that a record makes likelier leads to a label that it makes less likely, so a whole tree
-loses less than it may, and would hide a bug. Whole trees are what the exact auditor is for (`replays.py`).
+Each pair of data sets differs by one record, for which the step's privacy loss is as large as we can make it. Every
+step is audited by itself: a split that a record makes likelier leads to a label that the record makes less likely, so a
+whole tree loses less than its budget and would hide a bug. The exact auditor covers whole trees (`replays.py`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Pair: TypeAlias = tuple[list[Record], list[Record]]  # neighbors
 
 EMPTY: list[Record] = []
 LONE: list[Record] = [(0, 0, 0)]
-# Without the last record both features are as good; with it only the first one tells the classes apart.
+# Without the last record both features are equally good; with it only the first one separates the classes.
 CROWD: list[Record] = [(0, 0, 0)]
 TOLD_APART: list[Record] = [*CROWD, (1, 0, 1)]
 THREE, FOUR = (
     3 * LONE,
     4 * LONE,
-)  # for the exponential mechanism: the other label gets rarer, and the loss nears its claim
+)  # for the exponential mechanism: the rarer the other label, the closer the loss to its claim
 INCOMPLETE: list[Record] = [(MISSING, MISSING, 0)]  # goes to both children, with half its weight each
 
 
@@ -52,9 +52,9 @@ def copies(records: list[Record], trees: int, sizes: tuple[int, int] = (2, 2)) -
 def _forest(
     records: list[Record], *, depth: int, mechanism: str, epsilon: float = 1.0, shown: slice = slice(None)
 ) -> Release:
-    """Return (trees, 3) what a tree of selections publishes: feature at the root, labels of the first two nodes.
+    """Return (trees, 3) the releases of a tree of private choices: feature of the root, labels of the first two nodes.
 
-    `shown` says which of these.
+    `shown` selects among them.
     """
 
     def draw(draws: int, noise: Noise) -> NDArray[Any]:
@@ -87,9 +87,9 @@ def _leaf_counts(records: list[Record], *, depth: int) -> Release:
 
 
 def _noisy_histograms(records: list[Record]) -> Release:
-    """Return (draws,) 1 where SuLQ-ID3 counts no record of class 0 by either of two features of one category.
+    """Return (draws,) 1 if SuLQ-ID3 counts no record of class 0, by either of two features of one category.
 
-    A node's counts are the mean of those by the two features, its child's are those by the feature that was chosen.
+    A node's counts are the mean over the two features; its child's counts are those by the chosen feature.
     """
 
     def one(noise: Noise) -> bool:
@@ -107,7 +107,7 @@ def _case(release: Callable[[list[Record]], Release], pair: Pair, cost: int = 1)
 
 
 _LABEL = partial(_forest, depth=0)
-# Of the harmonic shares of one level a third is for the split, the rest for the labels: each such that it costs 1.
+# With one level, a third of the harmonic shares is for the split and the rest for the labels; here each costs 1.
 _SPLITS = partial(_forest, depth=1, mechanism="permute_and_flip", epsilon=3.0, shown=slice(0, 1))
 _LABELS = partial(_forest, depth=1, mechanism="permute_and_flip", epsilon=1.5, shown=slice(1, 3))
 _LEAVES = partial(_leaf_counts, depth=1)

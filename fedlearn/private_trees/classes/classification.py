@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,90 +17,89 @@ import numpy as np
 from fedlearn.privacy import Noise, PrivacyAccountant
 from fedlearn.private_trees.classes import growing
 from fedlearn.private_trees.classes.classifier import WeightedClassifier
-from fedlearn.private_trees.classes.counting import CodedRecords, Growth, count_leaves
-from fedlearn.private_trees.classes.rule import TREE_OFFSET, TREES, depth_for
+from fedlearn.private_trees.classes.counting import CodedRecords, Growth
+from fedlearn.private_trees.classes.rule import TREE_OFFSET, depth_for
 from fedlearn.private_trees.classes.shares import (
-    SAMPLINGS,
     Line,
     even_shares,
     lines_of_choices,
     lines_of_counts,
-    spread_over_trees,
 )
 from fedlearn.private_trees.classes.utilities import CRITERIA, FloatArray, sensitivity
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, none_or, one_of
 
-DEPTH_OF_COUNTS = 2  # of a tree grown from noisy counts, where none is given
-SHAPE_OF_LABELS = 10, 3  # trees and depth of random trees with labels, where none is given
-MECHANISMS = ("laplace", *growing.SELECTIONS)
+DEPTH_OF_COUNTS = 2  # of a tree grown from noisy counts, if `max_depth` is None
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPClassificationTree(WeightedClassifier):
-    """One ID3 tree: a node has a child for each category of its feature, and no path uses a feature twice.
+    """An ID3 tree: a node has a child for each category of its feature, and no path uses a feature twice.
 
     Pure epsilon, add or remove one record. Proofs: counts and composition in `counting`, utilities in `utilities`.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     max_depth : int or None, default=None
-        Split levels, 0 or more; never more than there are features. None: by the rule in `rule`, from epsilon, records
+        Levels of splits, 0 or more; at most the number of features. None: by the rule in `rule`, from epsilon, records
         and columns; with ``"laplace"`` 2.
     mechanism : {"permute_and_flip", "exponential", "laplace"}, default="permute_and_flip"
-        ``"laplace"``: noisy counts of every feature that is left on the path, from which all else follows. The others:
-        one private choice per node and one label per leaf, epsilon / (depth + 1) each along a path.
+        ``"laplace"``: noisy counts of every unused feature of the path, from which the tree follows. The others: one
+        private choice per node and one release per leaf, epsilon / (depth + 1) each along a path.
     criterion : {"max", "gini", "information_gain"}, default="max"
-        What makes a split good: records that the branches' majorities get right, Gini impurity, or entropy.
+        Criterion of the splits: records that the branches' majorities get right, Gini impurity, or entropy.
     leaf : {"counts", "label"}, default="counts"
-        What a leaf publishes under selection, at the same price: noisy counts of all classes,
-        smoothed, from which probabilities follow; or its likeliest class, from which none do.
+        Release of a leaf under private selection, at the same price: smoothed noisy counts of all classes, from which
+        probabilities follow; or its likeliest class alone.
     max_records : int or None, default=None
-        Declared largest number of records that the data should have, 1 or more; needed by ``"information_gain"`` under
-        selection, where the sensitivity grows with it. More records are no error, which would tell of one: utilities
-        are made smaller so that the proof holds (`utilities`), and choices are worse.
+        Declared largest number of records, 1 or more; required by ``"information_gain"`` under private choices, whose
+        sensitivity grows with it. More records raise no error, which would reveal one: utilities are scaled down so
+        that the proof holds (`utilities`), and choices are worse.
     categories : mapping or sequence, default=None
-        For each feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name or position,
-        or one for each feature. Never learned from the data.
+        Categories of each feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or position, or
+        one entry for each feature. Never learned from the data.
     bins : mapping, default=None
-        For numeric features instead: ascending edges, by name or position.
+        Ascending bin edges of numeric features, by name or position.
     bounds : tuple, sequence of tuples or mapping, default=None
-        Of numeric features without `bins` the declared range, as ``(low, high)`` for all of them, one pair for each, or
-        by name or position; a third member, ``"log"``, spaces bins evenly in the logarithm. Eight even bins, and, where
-        it is not logarithmic, five more at the lower end, where heavy tails begin.
+        Declared range of the numeric features without `bins`: ``(low, high)`` for all of them, one pair for each, or a
+        mapping from name or position. A third member, ``"log"``, spaces bins evenly in the logarithm. A range has eight
+        even bins; a linear one has five more at its lower end, where heavy tails begin.
     classes : sequence, default=None
         The labels that can occur.
     class_weight : mapping or None, default=None
-        Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
+        Declared weight of each label, above 0; records of the heaviest label weigh 1. None: all labels weigh the same.
     n_declared : float or None, default=None
-        Number of records, where it is public. None: 2 % of epsilon release it, if the rule is asked.
+        Number of records, if it is public. None: where the rule needs it, a noisy number is released for 2 % of
+        epsilon.
     max_weight : float or None, default=None
-        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
-        record counts as its weight over this one. None: no weights.
+        Declared largest weight of a record, above 0; required if `fit` is given weights. A record counts as its weight
+        divided by `max_weight`, while the noise stays the same. None: no weights.
     missing : {"wp", "drop"}, default="wp"
-        ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
-        ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
+        ``"wp"`` (weight partition): a record without the value is divided over all children of the node, in training
+        and in prediction. ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path
+        needs a missing value.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own.
+        Account that pays; it is checked before the data is read. None: a new account.
     bounds_from_data : bool, default=False
-        Take undeclared categories, bins and classes from the data, with a warning: *not private*, and
-        ``privacy_spent_`` says an infinite epsilon.
+        Whether to take undeclared categories, bins and classes from the data, with a warning: *not private*;
+        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
         The tree; values are shares of the classes. All of it may be published.
     max_depth_ : int
-        Split levels, as given or by the rule.
+        Levels of splits, as given or by the rule.
     privacy_spent_ : PrivacySpent
-        What this fit has spent, line by line; epsilon is infinite if it must not be called private.
+        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
     notice_ : str
-        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     classes_ : ndarray of shape (classes,)
         The labels, sorted.
     n_features_in_ : int
@@ -119,16 +119,35 @@ class DPClassificationTree(WeightedClassifier):
     >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
     >>> y = np.where(X[:, 0] == "red", "stop", "go")
     >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
-    >>> tree = DPClassificationTree(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> tree = DPClassificationTree(epsilon=1.0, **declared, noise="seeded", random_state=0).fit(X, y)
     >>> print(tree.privacy_spent_)
     epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
     >>> tree.predict([["red", "m"], ["green", None]])
     array(['stop', 'go'], dtype='<U4')
     """
 
+    epsilon: float = 1.0
+    max_depth: int | None = None
+    mechanism: str = "permute_and_flip"
+    criterion: str = "max"
+    leaf: str = "counts"
+    max_records: int | None = None
+    categories: Any = None
+    bins: Any = None
+    bounds: Any = None
+    classes: Sequence[object] | None = None
+    class_weight: Mapping[object, float] | None = None
+    n_declared: float | None = None
+    max_weight: float | None = None
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
+
     rules: ClassVar[dict[str, Rule]] = {
         **WeightedClassifier.rules,
-        "mechanism": one_of(*MECHANISMS),
+        "mechanism": one_of(*growing.MECHANISMS),
         "criterion": one_of(*CRITERIA),
         "max_depth": none_or(at_least(0)),
         "n_declared": none_or(at_least(0)),
@@ -136,54 +155,13 @@ class DPClassificationTree(WeightedClassifier):
         "max_records": none_or(at_least(1)),
     }
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        max_depth: int | None = None,
-        mechanism: str = "permute_and_flip",
-        criterion: str = "max",
-        leaf: str = "counts",
-        max_records: int | None = None,
-        categories: Any = None,
-        bins: Any = None,
-        bounds: Any = None,
-        classes: Sequence[object] | None = None,
-        class_weight: Mapping[object, float] | None = None,
-        n_declared: float | None = None,
-        max_weight: float | None = None,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.max_depth = max_depth
-        self.mechanism = mechanism
-        self.criterion = criterion
-        self.leaf = leaf
-        self.max_records = max_records
-        self.categories = categories
-        self.bins = bins
-        self.bounds = bounds
-        self.classes = classes
-        self.class_weight = class_weight
-        self.n_declared = n_declared
-        self.max_weight = max_weight
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
-
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.mechanism != "laplace":
             sensitivity(self.criterion, max_records=self.max_records)
             if self.criterion == "information_gain" and self.max_weight is not None:
                 raise ValueError("max_weight: criterion 'information_gain' takes no weights; 'max' and 'gini' do")
-        self.max_depth_ = DEPTH_OF_COUNTS if self.max_depth is None else self.max_depth  # unless the rule decides
+        self.max_depth_ = DEPTH_OF_COUNTS if self.max_depth is None else self.max_depth  # the rule may replace it
 
     def _has_rule(self) -> bool:
         return self.max_depth is None and self.mechanism != "laplace"
@@ -228,174 +206,5 @@ class DPClassificationTree(WeightedClassifier):
         growth, counts = growing.grow_by_counts(
             records, depth=depth, epsilon=self._epsilon_, criterion=self.criterion, noise=noise
         )
-        scale = depth * (len(records.sizes) - depth + 1) / self._epsilon_  # of the noise on the last level
+        scale = depth * (len(records.sizes) - depth + 1) / self._epsilon_  # scale of the noise on the last level
         return growth, growing.smooth_downwards(growth, counts, strength=math.sqrt(2) * scale)
-
-
-class DPRandomForestClassifier(WeightedClassifier):
-    """Random decision trees: structure drawn without data, so that the whole budget goes to the leaves.
-
-    Pure epsilon, add or remove one record.
-
-    Parameters
-    ----------
-    epsilon : float, default=1.0
-        What the fit spends, in nats; above 0. ``math.inf``: no noise.
-    n_estimators : int or None, default=None
-        Number of trees, 1 or more. None: 3; of labels 10.
-    sampling : {"disjoint", "same"}, default="disjoint"
-        ``"disjoint"``: each record draws its tree, by itself, and every tree has the whole epsilon (parallel
-        composition). ``"same"``: every tree sees all records, with epsilon / n_estimators (sequential composition).
-    max_depth : int or None, default=None
-        Split levels, 0 or more; never more than there are features. None: by the rule in `rule`, from epsilon, records
-        and columns; of labels 3.
-    mechanism : {"laplace", "exponential", "permute_and_flip"}, default="laplace"
-        ``"laplace"``: noisy class counts at the leaves, smoothed; the trees' shares of the classes are averaged. The
-        others: one label for each leaf; the trees vote.
-    categories : mapping or sequence, default=None
-        For each feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name or position,
-        or one for each feature. Never learned from the data.
-    bins : mapping, default=None
-        For numeric features instead: ascending edges, by name or position.
-    bounds : tuple, sequence of tuples or mapping, default=None
-        Of numeric features without `bins` the declared range, as ``(low, high)`` for all of them, one pair for each, or
-        by name or position; a third member, ``"log"``, spaces bins evenly in the logarithm. Eight even bins, and, where
-        it is not logarithmic, five more at the lower end, where heavy tails begin.
-    classes : sequence, default=None
-        The labels that can occur.
-    class_weight : mapping or None, default=None
-        Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
-    n_declared : float or None, default=None
-        Number of records, where it is public. None: 2 % of epsilon release it, if the rule is asked.
-    max_weight : float or None, default=None
-        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
-        record counts as its weight over this one. None: no weights.
-    missing : {"wp", "drop"}, default="wp"
-        ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
-        ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
-    noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
-    random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
-    accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own.
-    bounds_from_data : bool, default=False
-        Take undeclared categories, bins and classes from the data, with a warning: *not private*, and
-        ``privacy_spent_`` says an infinite epsilon.
-
-    Attributes
-    ----------
-    table_ : NodeTable
-        The trees; values are shares of the classes. All of it may be published.
-    n_estimators_ : int
-        Number of trees, as given or by the rule.
-    max_depth_ : int
-        Split levels, likewise.
-    privacy_spent_ : PrivacySpent
-        What this fit has spent, line by line; epsilon is infinite if it must not be called private.
-    notice_ : str
-        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
-    classes_ : ndarray of shape (classes,)
-        The labels, sorted.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of str
-        Their names, where X had names.
-
-    References
-    ----------
-    .. [1] Fan, Wang, Yu, Ma 2003: random decision trees.
-    .. [2] Jagannathan, Pillaipakkamnatt, Wright 2009: random decision trees with private leaves.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
-    >>> y = np.where(X[:, 0] == "red", "stop", "go")
-    >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
-    >>> forest = DPRandomForestClassifier(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
-    >>> print(forest.privacy_spent_)
-    epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
-    >>> forest.predict([["red", "m"], ["green", None]])
-    array(['stop', 'go'], dtype='<U4')
-    """
-
-    rules: ClassVar[dict[str, Rule]] = {
-        **WeightedClassifier.rules,
-        "mechanism": one_of(*MECHANISMS),
-        "sampling": one_of(*SAMPLINGS),
-        "n_estimators": none_or(at_least(1)),
-        "max_depth": none_or(at_least(0)),
-        "n_declared": none_or(at_least(0)),
-    }
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        n_estimators: int | None = None,
-        sampling: str = "disjoint",
-        max_depth: int | None = None,
-        mechanism: str = "laplace",
-        categories: Any = None,
-        bins: Any = None,
-        bounds: Any = None,
-        classes: Sequence[object] | None = None,
-        class_weight: Mapping[object, float] | None = None,
-        n_declared: float | None = None,
-        max_weight: float | None = None,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.n_estimators = n_estimators
-        self.sampling = sampling
-        self.max_depth = max_depth
-        self.mechanism = mechanism
-        self.categories = categories
-        self.bins = bins
-        self.bounds = bounds
-        self.classes = classes
-        self.class_weight = class_weight
-        self.n_declared = n_declared
-        self.max_weight = max_weight
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        trees, depth = (TREES, 0) if self.mechanism == "laplace" else SHAPE_OF_LABELS
-        self.n_estimators_ = trees if self.n_estimators is None else self.n_estimators
-        self.max_depth_ = depth if self.max_depth is None else self.max_depth  # unless the rule decides
-
-    def _has_rule(self) -> bool:
-        return self.max_depth is None and self.mechanism == "laplace"
-
-    def _follow_rule(self, records: float, columns: int) -> None:
-        self.max_depth_ = depth_for(self._epsilon_, records, columns)
-
-    def _num_parts(self) -> int:
-        return int(self.n_estimators_) if self.sampling == "disjoint" else 1
-
-    def _lines(self, num_features: int) -> list[Line]:
-        what = "class counts of the leaves" if self.mechanism == "laplace" else "labels of the leaves"
-        return spread_over_trees([(what, self._epsilon_, None)], num_trees=self.n_estimators_, sampling=self.sampling)
-
-    def _grow(self, records: CodedRecords, noise: Noise, rng: np.random.Generator) -> NodeTable:
-        allowed = np.ones((self.n_estimators_, len(records.sizes)), np.bool_)
-        growth = growing.grow_at_random(records, allowed, depth=self.max_depth_, rng=rng)
-        epsilon = self._epsilon_ if self.sampling == "disjoint" else self._epsilon_ / self.n_estimators_
-        if self.mechanism == "laplace":
-            counts = growing.count_labels(growth, records, epsilon=epsilon, noise=noise)
-            value = growing.smooth_downwards(growth, counts, strength=math.sqrt(2) / epsilon)
-        else:
-            _, counts = count_leaves(growth, records)
-            value = growing.choose_labels(growth, counts, epsilon=epsilon, mechanism=self.mechanism, noise=noise)
-        return growing.table_of(growth, value)

@@ -1,8 +1,8 @@
-"""What all private classifiers share: the declaration, the budget, the order of things, prediction.
+"""Base of all private classifiers over categories: declaration, budget, order of a fit, prediction.
 
-The order is the point of this file. The accountant is asked before anything looks at X or y; then the form of the
-input is checked; then the budget is booked, line by line; only then are records counted. Whatever happens after that,
-the budget stays booked.
+A fit follows a fixed order. The account is checked before X or y is read; then the form of the input is checked; then
+the budget is booked, line by line; only then are records counted. The budget stays booked even if the fit fails
+afterwards.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from fedlearn.privacy import (
     NeighboringRelation,
@@ -31,10 +30,11 @@ from fedlearn.privacy import (
 )
 from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.classes.counting import ONE, CodedRecords, IntArray
-from fedlearn.private_trees.classes.encoding import Encoding, positions
+from fedlearn.private_trees.classes.encoding import Encoding
 from fedlearn.private_trees.classes.rule import NUMBER_SHARE
 from fedlearn.private_trees.classes.shares import Line
-from fedlearn.private_trees.columns import without_imaginary
+from fedlearn.private_trees.columns import names_of
+from fedlearn.private_trees.declared import DeclaredInput, check_classes, classes_of
 from fedlearn.private_trees.drawing import Drawable, Words
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import COMMON, Rule, check_parameters
@@ -45,11 +45,11 @@ from fedlearn.words.errors import BudgetExceeded
 FloatArray = NDArray[np.float64]
 
 
-class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: ignore[misc]
     """A classifier over categorical features, private for each record: add or remove one record, pure epsilon."""
 
-    n_declared: float | None = None  # of those that have a rule a parameter
-    bounds: Any = None  # likewise
+    n_declared: float | None = None  # a parameter of the classifiers that follow a rule
+    bounds: Any = None  # a parameter of the classifiers that follow a rule
     epsilon: float
     categories: Any
     bins: Any
@@ -60,20 +60,20 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
     random_state: Any
     accountant: PrivacyAccountant | None
     bounds_from_data: bool
-    max_weight: float | None = None  # of those that take weights a parameter
+    max_weight: float | None = None  # a parameter of the classifiers that take weights
 
     rules: ClassVar[dict[str, Rule]] = {**COMMON, "max_weight": MAX_WEIGHT}
 
     def fit(self, X: Any, y: Any, **not_taken: Any) -> Self:
-        """Grow the trees; the accountant is asked before the data is touched.
+        """Grow the trees; the account is checked before the data is read.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n, features)
-            Declared categories, or numbers with declared bins; None, NaN and what was not declared = missing. No row at
-            all is allowed.
+            Declared categories, or numbers with declared bins. None, NaN and undeclared categories are missing. X may
+            have no rows.
         y : array-like of shape (n,)
-            Labels; a row whose label is none of the declared classes is left out.
+            Labels; rows whose label is not a declared class are left out.
 
         Returns
         -------
@@ -82,7 +82,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         Raises
         ------
         BudgetExceeded
-            If the account does not cover epsilon; nothing is booked and no data touched.
+            If the account does not cover epsilon; nothing is booked and no data is read.
         ValueError
             If a parameter is out of its range, or X and y are not as they were declared.
         """
@@ -93,14 +93,13 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         self._check_parameters()
         check_declared(sample_weight, max_weight=self.max_weight, owner=type(self).__name__)
         self._ask_accountant()
-        X, y = self._checked_input(X, y)
+        X, y = self._checked_pair(X, y)
         whole = shares_of(sample_weight, rows=len(y), max_weight=self.max_weight)
         encoding = self._encoding(X)
-        self.classes_, labels = self._classes(y)
+        self.classes_, labels = classes_of(self.classes, y)
         seeds = np.random.SeedSequence(int(check_random_state(self.random_state).randint(2**31))).spawn(3)
         is_secure = self.noise == "secure"
-        # The parts of real data are drawn afresh and forgotten (`disjoint_parts`); structure drawn without data may be
-        # known.
+        # Parts of the data are drawn afresh and not kept (`disjoint_parts`); structure drawn without data may be known.
         parts = np.random.default_rng() if is_secure else np.random.default_rng(seeds[2])
         noise = secure_noise() if is_secure else seeded_noise(seeds[0])
         self._book(self._reasons_against(), labels, whole, len(encoding.sizes), noise)
@@ -112,21 +111,21 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
 
     @abstractmethod
     def _grow(self, records: CodedRecords, noise: Noise, rng: np.random.Generator) -> NodeTable:
-        """Return the trees; `rng` is for what needs no protection."""
+        """Return the trees; `rng` is for draws that need no protection."""
 
     @abstractmethod
     def _lines(self, num_features: int) -> list[Line]:
-        """Return what is paid for: (what, epsilon, level); sums to ``epsilon``."""
+        """Return the lines of the account, (purpose, epsilon, level); their sum is ``epsilon``."""
 
     @abstractmethod
     def _num_parts(self) -> int:
-        """Return into how many disjoint parts the records are divided."""
+        """Return the number of disjoint parts of the records."""
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Return (n, classes) the mean over the trees of what the leaves say; a missing value as ``missing`` has it.
+        """Return (n, classes) probabilities: the mean over the trees' leaves; ``missing`` decides about missing values.
 
         ``"wp"``: the row goes to all children of a node whose feature it lacks, divided evenly. ``"drop"``: the tree
-        does not vote; if none does, the row gets the mean over all leaves.
+        does not vote; if no tree votes, the row gets the mean over all leaves.
 
         Parameters
         ----------
@@ -144,7 +143,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         return np.where(codes == MISSING, np.nan, codes)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return (n,) the likeliest class.
+        """Return (n,) the likeliest class of each row.
 
         Parameters
         ----------
@@ -155,29 +154,25 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         return np.asarray(self.classes_[likeliest])
 
     def _words(self, decimals: int) -> Words:
-        names = self._names() or [f"feature {feature}" for feature in range(self.n_features_in_)]
+        names = names_of(self) or [f"feature {feature}" for feature in range(self.n_features_in_)]
         codes = [self._encoding_.words(feature, name) for feature, name in enumerate(names)]
         return Words(names, codes, [str(each) for each in self.classes_], decimals)
 
     def _vote_where_complete(self, coded: FloatArray) -> FloatArray:
-        leaves = leaf_of_rows(self.table_, coded)  # (n, trees), -1 = a value was missing on the way
+        leaves = leaf_of_rows(self.table_, coded)  # (n, trees), -1 = a value is missing on the path
         votes = np.where((leaves >= 0)[:, :, None], self.table_.value[leaves], 0.0).sum(axis=1)
         votes[(leaves < 0).all(axis=1)] = self.table_.value[self.table_.root].mean(axis=0)
         return np.asarray(votes)
 
     def _check_parameters(self) -> None:
         check_parameters(self, self.rules)
-        if self.classes is None and not self.bounds_from_data:
-            raise ValueError(
-                "classes is not declared: name the labels that can occur, from public knowledge, or pass "
-                "bounds_from_data=True, which is not private"
-            )
+        check_classes(self.classes, bounds_from_data=self.bounds_from_data)
 
     def _costs(self, reasons: Sequence[str]) -> float:
         return math.inf if reasons else float(self.epsilon)
 
     def _ask_accountant(self) -> None:
-        """Refuse before the data is touched if the account does not cover this fit."""
+        """Raise BudgetExceeded, before the data is read, if the account does not cover this fit."""
         cost = self._costs(self._reasons_against())
         if self.accountant is None:
             return
@@ -186,11 +181,11 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
             raise BudgetExceeded(type(self).__name__, epsilon=cost, remaining=self.accountant.remaining)
 
     def _reasons_against(self) -> list[str]:
-        """Return why this fit must not be called private; empty if it may."""
+        """Return the reasons why this fit is not private; empty if it is private."""
         return ["NOT PRIVATE: categories, bins or classes are taken from the data"] if self.bounds_from_data else []
 
     def _book(self, reasons: list[str], labels: IntArray, whole: Whole, num_features: int, noise: Noise) -> None:
-        """Book all that the fit will publish; where a rule asks for it, the number of records is published first."""
+        """Book every release of the fit; if the rule needs the number of records, release it first."""
         own = PrivacyAccountant(math.inf)
 
         def spend(lines: Sequence[Line]) -> None:
@@ -199,7 +194,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
                     account.spend(epsilon, what=what, level=level, is_secure=self.noise == "secure" and not reasons)
 
         spend([(reason, math.inf, None) for reason in reasons])
-        self._epsilon_ = float(self.epsilon)  # what trees may spend
+        self._epsilon_ = float(self.epsilon)  # budget of the trees
         if self._has_rule():
             unit = 1 if whole is None else UNIT
             counted = int(np.count_nonzero(labels >= 0) if whole is None else whole[labels >= 0].sum())
@@ -214,49 +209,18 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         self.privacy_spent_ = own.spent
 
     def _has_rule(self) -> bool:
-        """Return whether something is to follow from the number of records."""
+        """Return whether a parameter follows from the number of records."""
         return False
 
     def _follow_rule(self, records: float, columns: int) -> None:
-        """Decide what was left to the rule, from a public number of records."""
-
-    def _checked_input(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        """Return X and y if their form is right."""
-        if y is None:
-            raise ValueError("y is None: this classifier requires y to be passed, but the target y is None")
-        X = self._checked(X, reset=True)
-        y = column_or_1d(without_imaginary(y), warn=True)
-        if self.classes is None:
-            check_classification_targets(y)
-        if len(X) != len(y):
-            raise ValueError(f"X has {len(X)} rows and y {len(y)} labels: they must be as many")
-        return X, np.asarray(y)
-
-    def _checked(self, X: Any, *, reset: bool) -> Any:
-        """Return X if it is a DataFrame, else as an array; its values are not looked at."""
-        if hasattr(X, "iloc"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
-        fewest = 1 if self.bounds_from_data else 0
-        X = without_imaginary(X)
-        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=fewest)
+        """Set the parameters that follow from the public number of records."""
 
     def _encoding(self, X: Any) -> Encoding:
         if self.categories is None and self.bins is None and self.bounds is None and self.bounds_from_data:
             return Encoding.from_data(X)
         return Encoding.declare(
-            self.n_features_in_, categories=self.categories, bins=self.bins, bounds=self.bounds, names=self._names()
+            self.n_features_in_, categories=self.categories, bins=self.bins, bounds=self.bounds, names=names_of(self)
         )
-
-    def _classes(self, y: NDArray[Any]) -> tuple[NDArray[Any], IntArray]:
-        """Return the classes in order, and (n,) the position of each label, -1 where it is none of them."""
-        if self.classes is None:
-            classes, labels = np.unique(y, return_inverse=True)
-        else:
-            classes = np.unique(np.asarray(list(self.classes)))
-            labels = positions(y, tuple(classes.tolist())).astype(np.int64)
-            labels[labels == MISSING] = -1
-        return classes, labels
 
     def _records(
         self, X: Any, labels: IntArray, whole: Whole, encoding: Encoding, parts: np.random.Generator
@@ -277,7 +241,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         return CodedRecords(codes, labels, weights, tree, encoding.sizes, len(self.classes_))
 
     def _class_weights(self) -> IntArray:
-        """Return (classes,) declared weights in units; the heaviest record weighs 1, as the proofs want."""
+        """Return (classes,) declared weights in units; the heaviest record weighs 1, as the proofs require."""
         if self.class_weight is None:
             return np.full(len(self.classes_), ONE)
         weights = np.array([float(self.class_weight[label]) for label in self.classes_])
@@ -286,13 +250,9 @@ class PrivateClassifier(Drawable, ClassifierMixin, BaseEstimator):  # type: igno
         return np.asarray(np.floor(weights / weights.max() * ONE), np.int64)
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: missing values and strings are welcome; noise makes scores poor on tiny data."""
+        """Return scikit-learn's tags: noise makes scores poor on tiny data."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
         tags.classifier_tags.poor_score = True
-        tags.non_deterministic = self.noise == "secure"
         return tags
 
 
@@ -302,18 +262,18 @@ class WeightedClassifier(PrivateClassifier):
     def fit(  # type: ignore[override]
         self, X: Any, y: Any, sample_weight: Any = None
     ) -> Self:
-        """Grow the trees; the accountant is asked before the data is touched.
+        """Grow the trees; the account is checked before the data is read.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n, features)
-            Declared categories, or numbers with declared bins; None, NaN and what was not declared = missing. No row at
-            all is allowed.
+            Declared categories, or numbers with declared bins. None, NaN and undeclared categories are missing. X may
+            have no rows.
         y : array-like of shape (n,)
-            Labels; a row whose label is none of the declared classes is left out.
+            Labels; rows whose label is not a declared class are left out.
         sample_weight : array-like of shape (n,) or None, default=None
-            Weights from 0 to `max_weight`, which must be declared; what is beyond is clipped, what is no number counts
-            as 0. None: all are 1.
+            Weights from 0 to `max_weight`, which must be declared. Larger weights are clipped; negative ones, and cells
+            that are not numbers, count as 0. None: all weights are 1.
 
         Returns
         -------
@@ -322,7 +282,7 @@ class WeightedClassifier(PrivateClassifier):
         Raises
         ------
         BudgetExceeded
-            If the account does not cover epsilon; nothing is booked and no data touched.
+            If the account does not cover epsilon; nothing is booked and no data is read.
         ValueError
             If a parameter is out of its range, or X, y and weights are not as they were declared.
         """

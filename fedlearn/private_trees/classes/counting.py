@@ -1,23 +1,23 @@
-"""Counting classes in trees over categorical features, missing values by weight partition (WP), in numba.
+"""Counts of classes in trees over categorical features, with weight partition (WP) for missing values, in numba.
 
 A record starts at a root with a weight. Where a node splits on a feature that the record has, the whole weight goes
 to the child of its category; where the value is missing, all k children get a share of 1/k (weight partition). All
 nodes of a level, of all trees, are counted in one pass over the records.
 
-What one record can change. Weights are integers in units of 2^-24; a share is ``weight // k`` and the remainder goes,
+What one record can change: weights are integers in units of 2^-24; a share is ``weight // k`` and the remainder goes,
 unit by unit, to the first children. So nothing is lost: for every tree, the weights that a record has at the nodes of
 any *antichain* (no node above another: the open nodes of a level, the leaves) sum to at most its first weight, in exact
 arithmetic, and to exactly that if the antichain cuts all paths. A first weight is at most 1. Hence, adding or removing
 one record changes the class counts of an antichain by at most 1 in the L1 norm, whatever is missing. Counts below 2^29
 are exact in float64: no rounding stands between this proof and the code.
 
-How a tree composes. Let node v publish something that costs eps_v for a record of weight 1 and eps_v w for one of
-weight w (true of Laplace counts, and of selection by the utilities of `utilities`). For any fixed published
-outcome, the loss of a record is at most the sum of eps_v w_v over the nodes. The part of a record that reaches v pays
-eps_v and then what its children cost, with shares that sum to 1: by induction from the leaves, the loss is at most
-the *dearest path*, max over paths of the sum of eps_v along it. This is composition along a path and parallel
-composition across branches, and it does not matter that a record with missing values is in many branches at once.
-Which nodes exist may depend on what was published, as the bound holds for each outcome by itself.
+How a tree composes: let node v publish a release that costs eps_v for a record of weight 1 and eps_v w for a record of
+weight w (as do Laplace counts, and choices by the utilities of `utilities`). For any fixed published outcome, the loss
+of a record is at most the sum of eps_v w_v over the nodes. The part of a record that reaches v pays eps_v and then what
+its children cost, with shares that sum to 1: by induction from the leaves, the loss is at most the *dearest path*, max
+over paths of the sum of eps_v along it. This is sequential composition along a path and parallel composition across
+branches, also for a record with missing values, which is in many branches at once. Which nodes exist may depend on
+published outcomes, as the bound holds for each outcome by itself.
 """
 
 from __future__ import annotations
@@ -32,15 +32,19 @@ from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.nodes import LEAF
 
 ONE = 2**24  # the weight of a whole record
-STAY = -1  # the choice of a node that becomes a leaf
-TOTALS, SPREAD, COMPLETE = 0, 1, 2  # count a node as a whole; by category with missing values spread; or left out
+STAY = -1  # in place of a feature: the node becomes a leaf
+TOTALS, SPREAD, COMPLETE = (
+    0,
+    1,
+    2,
+)  # count a node as a whole; by category, with missing values spread; by category, without them
 
 IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CodedRecords:
-    """Training data as the counting needs it."""
+    """Training data in codes, labels and integer weights."""
 
     codes: NDArray[np.uint8]  # (n, features) category of each value, or MISSING
     labels: IntArray  # (n,) position of the class
@@ -51,13 +55,13 @@ class CodedRecords:
 
     @property
     def offsets(self) -> IntArray:
-        """(features,) first column of each feature among all categories side by side."""
+        """(features,) first column of each feature in arrays that hold all categories side by side."""
         return np.cumsum(self.sizes) - self.sizes
 
 
 @dataclass(slots=True)
 class Growth:
-    """Trees that grow level by level; node numbers go up with the level, so children lie behind their parents."""
+    """Trees that grow level by level; node numbers ascend with the level, so children come after their parents."""
 
     num_trees: int
     sizes: IntArray  # (features,) number of categories
@@ -76,11 +80,11 @@ class Growth:
 
     @property
     def num_open(self) -> int:
-        """Number of nodes of which it is not decided yet whether they split."""
+        """Number of open nodes: whether they split is not decided yet."""
         return len(self.open_used)
 
     def split(self, choice: IntArray) -> tuple[IntArray, IntArray]:
-        """Close the level: open node i splits on feature ``choice[i]``, or becomes a leaf if that is STAY.
+        """Close the level: open node i splits on feature ``choice[i]``, or becomes a leaf if ``choice[i]`` is STAY.
 
         Returns (parent, category) of each new open node; parents are positions among the nodes that were open.
         """
@@ -97,12 +101,12 @@ class Growth:
         return parent, category
 
     def nodes(self) -> tuple[IntArray, IntArray]:
-        """Return (feature, first_child) of all nodes, the open ones standing as leaves."""
+        """Return (feature, first_child) of all nodes; open nodes count as leaves."""
         leaves = np.full(self.num_open, LEAF, np.int64)
         return np.concatenate([*self.feature, leaves]), np.concatenate([*self.first_child, leaves])
 
     def leaves(self) -> IntArray:
-        """Return (leaves,) the node numbers of all leaves, open nodes among them."""
+        """Return (leaves,) the node numbers of all leaves, open nodes included."""
         feature, _ = self.nodes()
         return np.flatnonzero(feature == LEAF)
 
@@ -112,10 +116,10 @@ class Growth:
 
 
 def count_open(growth: Growth, records: CodedRecords, *, spread: bool = True) -> NDArray[np.float64]:
-    """Return (open nodes, all categories side by side, classes) the weights of the records there, in records.
+    """Return (open nodes, all categories side by side, classes) weights, in records.
 
-    The weight of a record whose value is missing is divided over the feature's categories as it would be over the
-    children; with ``spread=False`` it is left out, so that the *complete part* of each feature is counted.
+    A record with a missing value is divided over the feature's categories, as it would be over the children. With
+    ``spread=False`` it is left out, so that the *complete part* of each feature is counted.
     """
     feature, _ = growth.nodes()
     slot = np.full(len(feature), -1, np.int64)
@@ -124,7 +128,7 @@ def count_open(growth: Growth, records: CodedRecords, *, spread: bool = True) ->
 
 
 def count_leaves(growth: Growth, records: CodedRecords) -> tuple[IntArray, NDArray[np.float64]]:
-    """Return (leaves,) the node numbers of all leaves, and (leaves, classes) the weights there, in records."""
+    """Return (leaves,) the node numbers of all leaves, and (leaves, classes) their weights, in records."""
     leaves = growth.leaves()
     slot = np.full(growth.level_starts()[-1], -1, np.int64)
     slot[leaves] = np.arange(len(leaves))
@@ -133,7 +137,7 @@ def count_leaves(growth: Growth, records: CodedRecords) -> tuple[IntArray, NDArr
 
 def _count(growth: Growth, records: CodedRecords, slot: IntArray, slots: int, columns_by: int) -> NDArray[np.float64]:
     feature, first_child = growth.nodes()
-    waiting = growth.level * int(records.sizes.max(initial=1)) + 1  # most nodes that can wait on the stack
+    waiting = growth.level * int(records.sizes.max(initial=1)) + 1  # largest number of nodes on the stack
     columns = 1 if columns_by == TOTALS else int(records.sizes.sum())
     counts = np.zeros((slots, columns, records.num_classes), np.int64)
     _add(

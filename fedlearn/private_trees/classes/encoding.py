@@ -1,7 +1,7 @@
 """Features as category codes: declared categories, or declared bin edges for numbers.
 
-What a value becomes depends on that value and on the declaration alone, so encoding costs no privacy. A missing
-value, a category that was not declared and a number without a bin become MISSING.
+The code of a value depends on the value and the declaration alone, so encoding costs no privacy. A missing value, an
+undeclared category and a number without a bin become MISSING.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from fedlearn.cache.compiled import compiled
 from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.classes.counting import IntArray
 from fedlearn.private_trees.columns import columns_of, is_missing, is_numeric, numbers_of
+from fedlearn.private_trees.declared import Features, by_position, positions
 from fedlearn.private_trees.domain import Bounds, NotPrivateWarning, bound_of_features, checked_bound
 
 Feature = int | Sequence[object]
 """Number of categories, coded 0 .. k - 1, or the list of the categories."""
-Features = Mapping[str | int, Any] | Sequence[Any]
-EVEN_BINS = 8  # between declared bounds, and more where a tail begins
-QUANTILE_BINS = 8  # of a numeric column whose bins are taken from the data, which is not private anyway
+EVEN_BINS = 8  # between declared bounds; a linear range has more at its lower end
+QUANTILE_BINS = 8  # of a numeric column whose bins are read from the data, which is not private
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How each column becomes codes.
+    """The encoding of each column: its categories, or its bin edges.
 
     >>> encoding = Encoding.declare(2, categories={0: ["a", "b"]}, bins={1: [0.5]})
     >>> encoding.encode(np.array([["b", 0.7], [None, 0.5]], object)).tolist()
     [[1, 1], [255, 0]]
     """
 
-    categories: tuple[tuple[object, ...] | int | None, ...]  # for each feature; None where it has bins
+    categories: tuple[tuple[object, ...] | int | None, ...]  # for each feature; None if it has bins
     edges: tuple[tuple[float, ...] | None, ...]  # for each feature, ascending; a value on an edge is in the lower bin
-    is_declared: bool = True  # False: learned from the data, so nothing here is private
+    is_declared: bool = True  # False: read from the data, so it is not private
 
     @classmethod
     def declare(
@@ -69,7 +69,7 @@ class Encoding:
 
     @classmethod
     def from_data(cls, X: Any) -> Encoding:
-        """Return an encoding read from the data, with a warning: *not private*, and no epsilon covers it."""
+        """Return an encoding read from the data, with a warning: *not private*, no epsilon covers it."""
         warnings.warn(
             "bounds_from_data=True reads categories and bins from the data: the result is not differentially private",
             NotPrivateWarning,
@@ -96,7 +96,7 @@ class Encoding:
         return np.array([_size(categories, edges) for categories, edges in pairs], np.int64)
 
     def words(self, feature: int, name: str) -> list[str]:
-        """Return what each code says of a feature of that name.
+        """Return the meaning of each code of a feature, in words.
 
         >>> Encoding.declare(2, categories={0: ["a", "b"]}, bins={1: [18, 65]}).words(1, "age")
         ['age <= 18', '18 < age <= 65', 'age > 65']
@@ -141,7 +141,7 @@ class Encoding:
 
 @compiled()
 def _codes_of_numbers(X: NDArray[np.float64], sizes: IntArray) -> NDArray[np.uint8]:
-    """Return the codes of numbers that already are codes, or MISSING where one is not."""
+    """Return the codes of numbers that already are codes; MISSING for any other number."""
     codes = np.full(X.shape, MISSING, np.uint8)
     for row in range(X.shape[0]):
         for feature in range(X.shape[1]):
@@ -154,7 +154,7 @@ def _codes_of_numbers(X: NDArray[np.float64], sizes: IntArray) -> NDArray[np.uin
 
 
 def edges_between(low: float, high: float, scale: str = "linear") -> list[float]:
-    """Return the edges of bins between declared bounds: even ones, and ones that grow from `low` on, as tails do.
+    """Return edges of bins between declared bounds: even edges, and edges that grow from `low` on, for heavy tails.
 
     >>> edges_between(0, 4096)[:7]
     [1.0, 4.0, 16.0, 64.0, 256.0, 512.0, 1024.0]
@@ -166,49 +166,6 @@ def edges_between(low: float, high: float, scale: str = "linear") -> list[float]
     even = np.linspace(low, high, EVEN_BINS + 1)[1:-1]
     tail = low + (high - low) / 4.0 ** np.arange(6, 1, -1)
     return [float(edge) for edge in np.union1d(even, tail)]
-
-
-def positions(column: Any, categories: tuple[object, ...]) -> NDArray[np.uint8]:
-    """Return the position of each value among the categories, `MISSING` where it is none of them."""
-    if hasattr(column, "cat") or hasattr(column, "factorize"):  # a pandas Series
-        try:
-            codes, distinct = column.factorize()  # missing values have the code -1
-        except Exception:  # a cell that cannot be hashed or compared, as a list: one by one
-            return positions(np.array([*column, None], object)[:-1], categories)
-        table = np.append(positions(np.asarray(distinct, object), categories), np.uint8(MISSING))
-        return np.asarray(table[codes])
-    if column.dtype != object:
-        distinct, codes = np.unique(column, return_inverse=True)
-        return np.asarray(positions(distinct.astype(object), categories)[codes])
-    position = {category: code for code, category in enumerate(categories)}
-    return np.array([_position(value, position) for value in column.tolist()], np.uint8)
-
-
-def _position(value: object, position: Mapping[object, int]) -> int:
-    try:
-        return MISSING if is_missing(value) else position.get(value, MISSING)
-    except Exception:  # it cannot be hashed, so it was not declared
-        return MISSING
-
-
-def by_position(declared: Features | None, num_features: int, names: Sequence[str] | None, what: str) -> list[Any]:
-    """Return what is declared of each feature, by name or position or one for each; None where nothing is."""
-    found: list[Any] = [None] * num_features
-    if declared is None:
-        return found
-    if not isinstance(declared, Mapping):
-        if len(declared) != num_features:
-            raise ValueError(f"{what}: {len(declared)} entries for {num_features} features; declare one for each")
-        return list(declared)
-    known: list[Any] = list(range(num_features)) if names is None else list(names)
-    for key, value in declared.items():
-        if key in known:
-            found[known.index(key)] = value
-        elif isinstance(key, int | np.integer) and 0 <= key < num_features:
-            found[int(key)] = value
-        else:
-            raise ValueError(f"{what}: {key!r} is not a feature; features are {known}")
-    return found
 
 
 def _size(categories: Any, edges: Any) -> int:

@@ -1,7 +1,6 @@
-"""Growing classification trees level by level: by private selection, by noisy counts, or without data.
+"""Growth of classification trees, level by level: by private choices, by noisy counts, or without data.
 
-What each level may spend stands in `shares`, what one record can change about a count in `counting`, about a choice in
-`utilities`.
+`shares` has the budget of each level; `counting` proves what one record changes in a count, `utilities` in a choice.
 """
 
 from __future__ import annotations
@@ -19,18 +18,19 @@ from fedlearn.private_trees.classes.utilities import FloatArray, sensitivity, sh
 from fedlearn.private_trees.nodes import LEAF, NodeTable
 
 Selection = Callable[..., IntArray]
-LEAVES = ("label", "counts")  # what leaves publish
+LEAVES = ("label", "counts")  # release of a leaf
 SELECTIONS: dict[str, Selection] = {"exponential": exponential, "permute_and_flip": permute_and_flip}
+MECHANISMS = ("laplace", *SELECTIONS)  # of splits and leaves: noisy counts, or private choices
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionRule:
-    """How a node chooses the feature that it splits on.
+    """Rule by which a node chooses the feature of its split.
 
-    ``penalty`` > 0 (criterion ``max`` only) lets a node stay a leaf: each further child costs ``penalty / epsilon``
-    records, with the epsilon that the path has left after this choice, which is about what a noisy label gets wrong.
-    Penalties are public numbers for each candidate, so they change no sensitivity; to stay has the utility max_c n_c,
-    of sensitivity 1 and monotone like the others.
+    A ``penalty`` above 0 (criterion ``max`` only) lets a node stay a leaf: each further child costs ``penalty /
+    epsilon`` records, with the epsilon that is left on the path after this choice. This is about the number of records
+    that a noisy label gets wrong. Penalties are public numbers for each candidate, so they change no sensitivity.
+    Staying a leaf has the utility max_c n_c, of sensitivity 1 and monotone like the others.
     """
 
     mechanism: str = "permute_and_flip"
@@ -48,10 +48,10 @@ def grow_by_selection(
     rule: SelectionRule,
     noise: Noise,
 ) -> tuple[Growth, FloatArray, FloatArray]:
-    """Return the grown trees, (leaves,) the epsilon that each leaf has left, and (leaves, classes) its exact counts.
+    """Return the trees, (leaves,) the epsilon left for each leaf, and (leaves, classes) its exact counts.
 
-    Those counts are secret: `choose_labels` publishes a choice from them. The classes of a child are known from the
-    counts by category of its parent, so the records are read once for each split level.
+    The exact counts are secret: `choose_labels` publishes a choice from them. The counts of a child follow from its
+    parent's counts by category, so the records are read once for each level.
 
     Parameters
     ----------
@@ -68,14 +68,14 @@ def grow_by_selection(
     leaf_left, leaf_totals = [], []
     for share in shares[:-1]:
         candidates = allowed & ~growth.open_used
-        asked = np.flatnonzero(candidates.any(axis=1))  # depends on published choices alone
+        asked = np.flatnonzero(candidates.any(axis=1))  # nodes with a feature left; depends on published choices alone
         choice = np.full(growth.num_open, STAY, np.int64)
         after = left.copy()
         counts = np.zeros((0, 0, records.num_classes))
         if len(asked):
             counts = count_open(growth, records)
             if growth.level == 0:
-                totals = counts[:, : records.sizes[0]].sum(axis=1)  # the categories of any feature sum to the node
+                totals = counts[:, : records.sizes[0]].sum(axis=1)  # any feature's categories sum to the node
             after[asked] = np.inf if np.isinf(epsilon) else left[asked] - epsilon * share
             choice[asked] = _choose(
                 counts[asked], candidates[asked], records, epsilon * share, after[asked], rule, noise
@@ -101,7 +101,7 @@ def _choose(
     rule: SelectionRule,
     noise: Noise,
 ) -> IntArray:
-    """Return (nodes,) the feature that each node splits on, or STAY."""
+    """Return (nodes,) the chosen feature of each node, or STAY."""
     scores = utility(rule.criterion, counts, records.offsets)
     if rule.criterion == "information_gain":
         scores *= shrink(len(records.labels), max_records=rule.max_records)
@@ -119,7 +119,7 @@ def _choose(
 def grow_at_random(
     records: CodedRecords, allowed: NDArray[np.bool_], *, depth: int, rng: np.random.Generator
 ) -> Growth:
-    """Return trees of which every node splits on a random feature that its path has not used: no data, no budget."""
+    """Return trees whose nodes split on random features, each unused on its path: no data, no budget."""
     growth = Growth(len(allowed), records.sizes)
     for _ in range(depth):
         candidates = allowed & ~growth.open_used
@@ -132,15 +132,14 @@ def grow_at_random(
 def grow_by_counts(
     records: CodedRecords, *, depth: int, epsilon: float, criterion: str, noise: Noise
 ) -> tuple[Growth, FloatArray]:
-    """Return one tree grown from noisy counts alone (SuLQ-ID3), and (nodes, classes) their noisy counts.
+    """Return one tree grown from noisy counts alone (SuLQ-ID3), and (nodes, classes) its noisy counts.
 
     On each level every node publishes, for each of the m features that its path has not used, the counts by category
     and class, with Laplace noise of scale d m / epsilon. Adding or removing a record changes the histograms of one
-    feature, over all nodes of the level, by at most 1 in the L1 norm (`counting`), those of m features by m:
-    each feature costs epsilon / (d m), the level epsilon / d, d levels epsilon. (The printed share is B / (d a)
-    throughout; features that the path has used need no counts, so m = a - level.) The choice, the class counts of the
-    children (the chosen feature's columns) and the test whether a child is too small to go on read published numbers
-    only, and are free.
+    feature, over all nodes of the level, by at most 1 in the L1 norm (`counting`), those of m features by m: each
+    feature costs epsilon / (d m), the level epsilon / d, d levels epsilon. (The printed share is B / (d a) throughout;
+    features that the path has used need no counts, so m = a - level.) The choice, the class counts of the children (the
+    chosen feature's columns) and the test whether a child is too small read published numbers only, and cost nothing.
 
     Source: SuLQ, Blum et al. 2005, section 4.4; the stopping test is that of Friedman, Schuster 2010, section 4.1.
     """
@@ -160,7 +159,7 @@ def grow_by_counts(
         scores[~available] = -np.inf
         choice = np.where(is_small, STAY, scores.argmax(axis=1))
         if level == 0:
-            open_counts = noisy.sum(axis=1) / num_available  # each feature counts all records once
+            open_counts = noisy.sum(axis=1) / num_available  # mean over features, each of which counts all records once
         node_counts.append(open_counts)
         parent, category = growth.split(choice)
         open_counts = noisy[parent, records.offsets[choice[parent]] + category]
@@ -172,7 +171,7 @@ def grow_by_counts(
 def choose_labels(
     growth: Growth, counts: FloatArray, *, epsilon: float | FloatArray, mechanism: str, noise: Noise
 ) -> FloatArray:
-    """Return (nodes, classes) with a 1 at the class that each leaf chose; inner nodes hold the mean of their children.
+    """Return (nodes, classes) with a 1 at each leaf's privately chosen class; inner nodes hold their children's mean.
 
     ``counts`` are (leaves, classes), exact. The utility of a class is the weight of its records in the leaf: one
     record raises one class by at most its weight there, so the choice is monotone with sensitivity 1, and costs a
@@ -216,7 +215,7 @@ def sum_upwards(growth: Growth, value: FloatArray) -> FloatArray:
     for level in range(growth.level - 1, -1, -1):
         inner = np.flatnonzero(growth.feature[level] != STAY)
         if len(inner):
-            # The children of a level's inner nodes are the next level, in order.
+            # The next level is the children of this level's inner nodes, in order.
             children = total[starts[level + 1] : starts[level + 2]]
             first = growth.first_child[level][inner] - starts[level + 1]
             total[starts[level] + inner] = np.add.reduceat(children, first, axis=0)

@@ -1,7 +1,7 @@
-"""A forest in which every choice is permute-and-flip, with harmonic budgets (eDPRF).
+"""Forests whose splits and labels are chosen by permute-and-flip, with harmonic budgets (eDPRF).
 
 Source: eDPRF, J. Software (China) 2025 no. 7, p. 2935: the split feature and the leaf's label by permute-and-flip,
-the budget of a path in shares 1 / (d + 1 - level), a leaf higher up getting all that is left of its path.
+the budget of a path in shares 1 / (d + 1 - level); a leaf gets the whole rest of its path.
 Permute-and-flip: McKenna, Sheldon 2020 (arXiv:2010.12603). Ours: that a node may choose to stay a leaf (``penalty``),
 and the proofs, in `counting` (composition with missing values), `utilities` and `shares`.
 """
@@ -9,6 +9,7 @@ and the proofs, in `counting` (composition with missing values), `utilities` and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import Rule, at_least, none_or, one_of
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PermuteAndFlipForest(WeightedClassifier):
     """A forest whose splits and labels are chosen by permute-and-flip, with harmonic budgets (eDPRF).
 
@@ -33,67 +35,69 @@ class PermuteAndFlipForest(WeightedClassifier):
     Parameters
     ----------
     epsilon : float, default=1.0
-        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     n_estimators : int or None, default=None
         Number of trees, 1 or more. None: by the rule in `rule`, from epsilon, records and columns.
     sampling : {"disjoint", "same"}, default="disjoint"
-        ``"disjoint"``: each record draws its tree, by itself, and every tree has the whole epsilon (parallel
+        ``"disjoint"``: each record draws its tree independently, and every tree has the whole epsilon (parallel
         composition). ``"same"``: every tree sees all records, with epsilon / n_estimators (sequential composition).
     max_depth : int or None, default=None
-        Split levels, 0 or more; never more than there are features. None: by that rule.
+        Levels of splits, 0 or more; at most the number of features. None: by the same rule.
     max_features : int or None, default=None
-        Features that a tree may use, 1 or more, drawn for each tree without looking at the data. None: all.
+        Number of features of a tree, 1 or more, drawn for each tree without data. None: all.
     penalty : float, default=0.2
-        Records, times the epsilon that is left, that one more child must gain for a node to split rather than to stay a
-        leaf; 0: nodes always split. Public, so it costs no privacy. The default is about what a noisy label costs at
-        most: with two classes and a lead of g records it is wrong with probability exp(-epsilon g) / 2, which loses g;
-        1 / (2 e epsilon) records at the worst g.
+        Gain that a split needs for each further child, in records times the epsilon left; else the node stays a leaf.
+        0: nodes always split. The penalty is public, so it costs no privacy. The default is about the largest expected
+        loss by a noisy label: with two classes and a lead of g records, the label is wrong with probability
+        exp(-epsilon g) / 2 and then loses g records; at the worst g this is 1 / (2 e epsilon) records.
     leaf : {"counts", "label"}, default="counts"
-        What a leaf publishes, at the same price: noisy counts of all classes, smoothed, from which
-        probabilities follow; or its likeliest class, from which none do.
+        Release of a leaf, at the same price: smoothed noisy counts of all classes, from which probabilities follow; or
+        its likeliest class alone.
     categories : mapping or sequence, default=None
-        For each feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name or position,
-        or one for each feature. Never learned from the data.
+        Categories of each feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or position, or
+        one entry for each feature. Never learned from the data.
     bins : mapping, default=None
-        For numeric features instead: ascending edges, by name or position.
+        Ascending bin edges of numeric features, by name or position.
     bounds : tuple, sequence of tuples or mapping, default=None
-        Of numeric features without `bins` the declared range, as ``(low, high)`` for all of them, one pair for each, or
-        by name or position; a third member, ``"log"``, spaces bins evenly in the logarithm. Eight even bins, and, where
-        it is not logarithmic, five more at the lower end, where heavy tails begin.
+        Declared range of the numeric features without `bins`: ``(low, high)`` for all of them, one pair for each, or a
+        mapping from name or position. A third member, ``"log"``, spaces bins evenly in the logarithm. A range has eight
+        even bins; a linear one has five more at its lower end, where heavy tails begin.
     classes : sequence, default=None
         The labels that can occur.
     class_weight : mapping or None, default=None
-        Declared weight of each label, above 0; records of the heaviest weigh 1. None: all weigh the same.
+        Declared weight of each label, above 0; records of the heaviest label weigh 1. None: all labels weigh the same.
     n_declared : float or None, default=None
-        Number of records, where it is public. None: 2 % of epsilon release it, if the rule is asked.
+        Number of records, if it is public. None: where the rule needs it, a noisy number is released for 2 % of
+        epsilon.
     max_weight : float or None, default=None
-        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
-        record counts as its weight over this one. None: no weights.
+        Declared largest weight of a record, above 0; required if `fit` is given weights. A record counts as its weight
+        divided by `max_weight`, while the noise stays the same. None: no weights.
     missing : {"wp", "drop"}, default="wp"
-        ``"wp"``: a record that lacks a value is divided over all children of the node, in training and in prediction.
-        ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path needs what it lacks.
+        ``"wp"`` (weight partition): a record without the value is divided over all children of the node, in training
+        and in prediction. ``"drop"``: incomplete records are left out, and a tree does not vote on a row whose path
+        needs a missing value.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own.
+        Account that pays; it is checked before the data is read. None: a new account.
     bounds_from_data : bool, default=False
-        Take undeclared categories, bins and classes from the data, with a warning: *not private*, and
-        ``privacy_spent_`` says an infinite epsilon.
+        Whether to take undeclared categories, bins and classes from the data, with a warning: *not private*;
+        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
         The trees; values are shares of the classes. All of it may be published.
     max_depth_ : int
-        Split levels, as given or by the rule.
+        Levels of splits, as given or by the rule.
     n_estimators_ : int
-        Number of trees, likewise.
+        Number of trees, as given or by the rule.
     privacy_spent_ : PrivacySpent
-        What this fit has spent, line by line; epsilon is infinite if it must not be called private.
+        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
     notice_ : str
-        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     classes_ : ndarray of shape (classes,)
         The labels, sorted.
     n_features_in_ : int
@@ -113,12 +117,32 @@ class PermuteAndFlipForest(WeightedClassifier):
     >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
     >>> y = np.where(X[:, 0] == "red", "stop", "go")
     >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
-    >>> forest = PermuteAndFlipForest(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> forest = PermuteAndFlipForest(epsilon=1.0, **declared, noise="seeded", random_state=0).fit(X, y)
     >>> print(forest.privacy_spent_)
     epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
     >>> forest.predict([["red", "m"], ["green", None]])
     array(['stop', 'go'], dtype='<U4')
     """
+
+    epsilon: float = 1.0
+    n_estimators: int | None = None
+    sampling: str = "disjoint"
+    max_depth: int | None = None
+    max_features: int | None = None
+    penalty: float = 0.2
+    leaf: str = "counts"
+    categories: Any = None
+    bins: Any = None
+    bounds: Any = None
+    classes: Sequence[object] | None = None
+    class_weight: Mapping[object, float] | None = None
+    n_declared: float | None = None
+    max_weight: float | None = None
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
     rules: ClassVar[dict[str, Rule]] = {
         **WeightedClassifier.rules,
@@ -131,55 +155,12 @@ class PermuteAndFlipForest(WeightedClassifier):
         "leaf": one_of(*growing.LEAVES),
     }
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        n_estimators: int | None = None,
-        sampling: str = "disjoint",
-        max_depth: int | None = None,
-        max_features: int | None = None,
-        penalty: float = 0.2,
-        leaf: str = "counts",
-        categories: Any = None,
-        bins: Any = None,
-        bounds: Any = None,
-        classes: Sequence[object] | None = None,
-        class_weight: Mapping[object, float] | None = None,
-        n_declared: float | None = None,
-        max_weight: float | None = None,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.n_estimators = n_estimators
-        self.sampling = sampling
-        self.max_depth = max_depth
-        self.max_features = max_features
-        self.penalty = penalty
-        self.leaf = leaf
-        self.categories = categories
-        self.bins = bins
-        self.bounds = bounds
-        self.classes = classes
-        self.class_weight = class_weight
-        self.n_declared = n_declared
-        self.max_weight = max_weight
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
-
     def _num_parts(self) -> int:
         return self.n_estimators_ if self.sampling == "disjoint" else 1
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        # What is given; what is not is decided by the rule.
+        # The rule replaces the ones that are not given.
         self.max_depth_, self.n_estimators_ = self.max_depth or 0, self.n_estimators or 1
 
     def _has_rule(self) -> bool:
@@ -217,7 +198,7 @@ class PermuteAndFlipForest(WeightedClassifier):
         return growing.table_of(growth, value)
 
     def _allowed(self, num_features: int, rng: np.random.Generator) -> NDArray[np.bool_]:
-        """Return (trees, features) which features each tree may use."""
+        """Return (trees, features) whether each tree may use each feature."""
         allowed = np.ones((self.n_estimators_, num_features), np.bool_)
         if self.max_features is not None and self.max_features < num_features:
             rank = rng.random(allowed.shape).argsort(axis=1).argsort(axis=1)

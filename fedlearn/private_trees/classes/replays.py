@@ -1,4 +1,4 @@
-"""Which pairs of data sets the exact auditor fits the classifiers on, and with which options.
+"""Pairs of data sets, and options, with which the exact auditor fits the classifiers.
 
 Add or remove one record.
 """
@@ -13,18 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.privacy.audit.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
-from fedlearn.private_trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
+from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
+from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 
 Options = Callable[[np.random.Generator], dict[str, Any]]
-# A split that a record makes likelier leads to a label that it makes less likely, and the other way round: choices and
+# A split that a record makes likelier leads to a label that the record makes less likely, and vice versa: choices and
 # labels together lose less than their budget, and a slip in the choices alone would not show in the sum.
 PAID = {"_choose of grow_by_selection": "choice of the feature", "_book of _fit": "number of records"}
-UNDECLARED = 9.0  # a label that is none of the classes
+UNDECLARED = 9.0  # a label that is not a class
 
 
 def of(estimator: Callable[..., Any], options: Options) -> Draw:
-    """Return what draws pairs for an estimator."""
+    """Return a function that draws pairs for an estimator."""
 
     def draw(rng: np.random.Generator) -> Pair:
         domain, columns, labels = _declared(rng)
@@ -34,8 +35,8 @@ def of(estimator: Callable[..., Any], options: Options) -> Draw:
         given = domain | options(rng)
         most = len(y) + int(rng.choice([0, 20]))
         if "max_records" in given:
-            given["max_records"] = int(rng.choice([most + 1, max(len(y), 1), 1]))  # as tight as can be, or too small
-        made_of = partial(estimator, epsilon, **given, random_state=int(rng.integers(2**31)))
+            given["max_records"] = int(rng.choice([most + 1, max(len(y), 1), 1]))  # as tight as possible, or too small
+        made_of = partial(estimator, epsilon=epsilon, **given, random_state=int(rng.integers(2**31)))
         at_front = bool(rng.random() < 0.5)
 
         def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
@@ -48,10 +49,10 @@ def of(estimator: Callable[..., Any], options: Options) -> Draw:
 
 
 def _declared(rng: np.random.Generator) -> tuple[dict[str, Any], list[NDArray[np.float64]], NDArray[np.float64]]:
-    """Return the domain of one to three features, as parameters; the values that each may have; and the labels."""
+    """Return a domain of one to three features, as parameters; the values of each feature; and the labels."""
     sizes = rng.integers(1, 4, size=int(rng.integers(1, 4)))
     has_bins = rng.random(len(sizes)) < 0.3
-    share = rng.choice([0.0, 0.3, 0.8])  # of missing values
+    share = rng.choice([0.0, 0.3, 0.8])  # share of missing values
     columns = [np.append(np.arange(float(size)), np.full(round(size * share / (1 - share)), np.nan)) for size in sizes]
     classes = [0.0, 1.0, 2.0][: int(rng.integers(2, 4))]
     domain = {
@@ -100,7 +101,7 @@ def _forest(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _perhaps(rng: np.random.Generator, value: int) -> int | None:
-    """Return the value, or None: then it follows from the number of records, which is published."""
+    """Return the value, or None, which lets the estimator derive it from the published number of records."""
     return None if rng.random() < 0.2 else value
 
 
@@ -113,4 +114,4 @@ REPLAYS: dict[str, Draw] = {
     "DPRandomForestClassifier": of(DPRandomForestClassifier, _random_forest),
     "PermuteAndFlipForest": of(PermuteAndFlipForest, _forest),
 }
-"""Of each estimator, what draws a pair; a new estimator is replayed as soon as it stands here."""
+"""Function that draws a pair, by estimator; the auditor replays every estimator of this table."""

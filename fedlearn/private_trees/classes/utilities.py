@@ -1,4 +1,4 @@
-"""How good a split is, from class counts; what one record can change about it.
+"""Utilities of splits from class counts, and their sensitivities.
 
 A candidate feature divides the records of a node into branches b with class counts n_bc (n_b in all); records that
 lack the value are in every branch with 1/k of their weight. The utilities, to be maximized:
@@ -9,10 +9,10 @@ lack the value are in every branch with 1/k of their weight. The utilities, to b
 | ``"gini"`` | -sum_b (n_b - sum_c n_bc^2 / n_b) | 2 |
 | ``"information_gain"`` | -sum_b sum_c n_bc log2(n_b / n_bc) | (log2(N + 1) + 1 / ln 2) (1 + t) |
 
-N is the declared largest number of records; t, one hundredth at N = 1000 and two classes, pays for what happens
-where there are more ("Beyond the bound"). (Information gain is the entropy of the node less this sum, over n. The
-entropy of the node is the same for all candidates, as under WP every candidate sees all records, so it changes no
-choice; and not dividing by n is what bounds the change.)
+N is the declared largest number of records; t, one hundredth at N = 1000 and two classes, pays for data sets of more
+records ("Beyond the bound"). (Information gain is the entropy of the node less this sum, over n. The entropy of the
+node is the same for all candidates, as under WP every candidate sees all records, so it changes no choice; and not
+dividing by n is what bounds the change.)
 
 All three are *monotone*: a record that is added moves the utility of every candidate the same way (up for ``max``, down
 for the others) or not at all. So selection by exp(eps u / sensitivity) is eps-private, without the usual factor 2.
@@ -66,7 +66,7 @@ def utility(criterion: str, counts: FloatArray, offsets: IntArray) -> FloatArray
 
 
 def sensitivity(criterion: str, *, max_records: int | None = None, num_classes: int = 2) -> float:
-    """Return what adding or removing one record of weight 1 can change; ``max_records`` is declared of the whole data.
+    """Return the largest change by one record of weight 1; ``max_records`` is the declared size of the whole data.
 
     >>> sensitivity("max"), round(sensitivity("gini"), 2), round(sensitivity("information_gain", max_records=1023), 2)
     (1.0, 2.0, 11.57)
@@ -83,12 +83,12 @@ def sensitivity(criterion: str, *, max_records: int | None = None, num_classes: 
 
 
 def reach_of_gain(records: int) -> float:
-    """Return how far one record of so many moves the utility ``information_gain``: log2(n + 1) + 1 / ln 2."""
+    """Return the largest change of ``information_gain`` by one record among `records`: log2(n + 1) + 1 / ln 2."""
     return math.log2(records + 1) + 1 / math.log(2) + ROUNDING
 
 
 def shrink(records: int, *, max_records: int | None) -> float:
-    """Return by what ``information_gain`` is multiplied where there are more records than were declared: 1 if not.
+    """Return the factor of ``information_gain``: below 1 if there are more records than declared, else 1.
 
     >>> shrink(1023, max_records=1023), round(shrink(10**6, max_records=1023), 2)
     (1.0, 0.54)
@@ -97,7 +97,7 @@ def shrink(records: int, *, max_records: int | None) -> float:
 
 
 def _branch(criterion: str, counts: FloatArray) -> FloatArray:
-    """Return (nodes, categories) what each branch adds to the utility."""
+    """Return (nodes, categories) the contribution of each branch to the utility."""
     if criterion == "max":
         best = counts[:, :, 0]
         for label in range(1, counts.shape[2]):  # numpy's max over a short last axis is ten times slower

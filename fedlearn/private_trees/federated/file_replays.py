@@ -30,7 +30,7 @@ from fedlearn.privacy.audit.replay import Draw, Pair
 from fedlearn.private_trees.federated.replays import CATEGORIES, Drawn, booked_of
 from fedlearn.words.cohort import Instruction
 from fedlearn.words.errors import RunFailed
-from fedlearn.words.metrics import EPSILON
+from fedlearn.words.metric import EPSILON
 from fedlearn.words.state import State
 
 ODD = np.inf  # stands for a cell that is no number, and no declared word

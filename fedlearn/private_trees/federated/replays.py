@@ -25,7 +25,8 @@ from client.learners import LEARNERS
 from client.learners.base import LocalTask
 from client.memory import NodeMemory
 from fedlearn.config import config_from
-from fedlearn.data.base import Examples, TableDataset, TableSchema
+from fedlearn.data.base import Examples, TableSchema
+from fedlearn.data.dataset import Dataset
 from fedlearn.models import MODELS, model_spec
 from fedlearn.models.base import Planned
 from fedlearn.privacy import largest_loss
@@ -33,7 +34,7 @@ from fedlearn.privacy.audit.replay import Draw, Pair, Record, booked_by_lines, m
 from fedlearn.private_trees.classes.replays import PAID
 from fedlearn.words.cohort import fewest_reports
 from fedlearn.words.errors import SettingError
-from fedlearn.words.metrics import EPSILON
+from fedlearn.words.metric import EPSILON
 from fedlearn.words.state import State
 
 BOUNDS = {"a": (0.0, 1.0)}
@@ -231,7 +232,7 @@ def of_shares(name: str) -> Draw:
 
 def _model(name: str, schema: TableSchema, options: Mapping[str, Any]) -> Any:
     nothing = Examples(np.zeros((0, len(COLUMNS))), np.zeros(0, np.int64 if schema.classes else np.float64))
-    return model_spec(name).made(TableDataset("made", nothing, nothing, schema, "made").spec, options)
+    return model_spec(name).made(Dataset.of_table("made", nothing, nothing, schema, "made").spec, options)
 
 
 def _schemas_of(name: str) -> list[TableSchema]:

@@ -1,12 +1,12 @@
-"""What the auditor is shown of the regression trees: neighboring records whose outputs differ the most we know of.
+"""Audit cases of the regression trees: neighboring data sets whose outputs differ as much as we can make them.
 
 *Isolated* cases run one step of the tree's own code on many copies of one small node at once, so a hundred thousand
-draws take a second. *Whole* cases grow as many trees at once, and look at all that is published on the path of one
-record: the event that every single thing there came out on the side that the record makes unlikely. Each of them then
-loses its whole share of epsilon, so the tree loses all of it. They have one greedy level: with more the event is too
-rare to be seen, and whole trees are what the exact auditor is for (`replays.py`).
+draws take a second. *Whole* cases grow as many trees at once, and watch everything that is published on the path of one
+record. Their event: every published number lies on the side that the record makes unlikely. Each number then loses its
+whole share of epsilon, so the tree loses all of it. Whole cases have one greedy level, as the event is too rare with
+more; the exact auditor (`replays.py`) covers deeper trees.
 
-The planted bugs are for the auditor itself: it must refute them.
+The planted bugs test the auditor itself: it must refute them.
 """
 
 from __future__ import annotations
@@ -33,21 +33,23 @@ GRID = Grid.of(Domain.declare(num_features=1, bounds=(0, 1)), candidates=2)
 PATH_GRID = Grid.of(Domain.declare(num_features=3, bounds=(0, 1)), candidates=1)
 Record = tuple[float | tuple[float, ...], float]  # (x, y), all in [0, 1]
 
-# One candidate tells the record's side from the crowd's, the other does not: the record moves the first one alone.
+# One candidate separates the record from the crowd, the other does not: the record moves the first one's utility alone.
 CROWD: list[Record] = [(0.1, 0.0)]
 LONE: list[Record] = [*CROWD, (0.5, 1.0)]  # the last record is the one that is added or removed
-MANY: list[Record] = [(0.1, 0.0)] * 20  # squared errors: the more there are, the more one other adds to their sum
+MANY: list[Record] = [
+    (0.1, 0.0)
+] * 20  # squared errors: the larger the crowd, the more one distant record adds to their sum
 ONE_OTHER: list[Record] = [*MANY, (0.5, 1.0)]
 EMPTY: list[Record] = []
 ONE: list[Record] = [(0.9, 1.0)]
 
-# The last record goes left wherever it is asked. The bystanders are such that the votes of all three features are even
-# without it. With it those of features 0 and 2 have one more, and so has that of feature 0 to the left of feature 1:
+# The last record goes left at every split. The bystanders make the votes of all three features even
+# without it. With it features 0 and 2 have one vote more, and so has feature 0 to the left of feature 1:
 # a root on feature 1 with a left child on feature 2 are unlikely by both choices' whole epsilon.
 BYSTANDERS: list[Record] = [((0.9, 0.1, 0.1), 0.0), ((0.9, 0.9, 0.1), 1.0), ((0.9, 0.9, 0.9), 0.0)]
 ONE_MORE: list[Record] = [*BYSTANDERS, ((0.1, 0.1, 0.1), 1.0)]
-UNLIKELY_FEATURES = (1, 2)  # of the first two levels
-ONES_BEFORE = (1, 0)  # on the path of these two levels without the last record, and 0 in the leaf
+UNLIKELY_FEATURES = (1, 2)  # chosen on the first two levels
+ONES_BEFORE = (1, 0)  # sums of ones on these two levels without the last record; 0 in the leaf
 
 
 def copies(records: list[Record], slots: int, grid: Grid = GRID) -> Rows:
@@ -93,7 +95,7 @@ def _plain(grown: Any, plan: TreePlan) -> NDArray[np.float64]:
 
 
 def _against(records: list[Record], plan: TreePlan, grower: Callable[..., Grown]) -> Release:
-    """Return (trees,) 1 where all that is published on the last record's path speaks against its being there."""
+    """Return (trees,) 1 if every number published on the last record's path is unlikely with the record."""
 
     def draw(draws: int, noise: Noise) -> NDArray[Any]:
         rows = copies(records, draws, PATH_GRID)
@@ -109,7 +111,7 @@ def _against(records: list[Record], plan: TreePlan, grower: Callable[..., Grown]
 
 
 def _leftmost(of_slots: NDArray[Any], trees: int) -> NDArray[Any]:
-    """Return (trees,) what the first slot of each tree has."""
+    """Return (trees,) the value of the first slot of each tree."""
     return of_slots.reshape(trees, -1)[:, 0]
 
 
@@ -131,7 +133,7 @@ def _path(plan: TreePlan, cost: int = 1, grower: Callable[..., Grown] = grow) ->
 
 
 def _alone_in_its_group(rows: Rows, grid: Grid, plan: TreePlan, **randomness: Any) -> Grown:
-    """Return the shared trees of groups of one node: what a node publishes is what its group says."""
+    """Return the shared trees of groups of one node each, where the group publishes what its node publishes."""
     return grow_voted(rows, grid, plan, groups=rows.slots, **randomness)
 
 
@@ -144,7 +146,7 @@ TREE_CASES: dict[str, AuditCase] = {
     "regression tree, path of a record, means": _path(plan_for(1.0, greedy_levels=1, random_levels=0)),
     "regression tree, path of a record, medians": _path(plan_for(1.0, greedy_levels=1, random_levels=0, leaf="median")),
     "random tree, path of a record": _path(plan_for(1.0, greedy_levels=0, random_levels=2)),
-    "relay turn, path of a record": _path(relay_plan(1.0, 200.0)),
+    "relay round, path of a record": _path(relay_plan(1.0, 200.0)),
     "voted forest, path of a record": _path(
         plan_for(1.0, greedy_levels=1, random_levels=0), grower=_alone_in_its_group
     ),
@@ -152,9 +154,7 @@ TREE_CASES: dict[str, AuditCase] = {
 }
 """Each must stay below its claim."""
 
-_UNBOOKED = TreePlan(
-    "vote", "mean", (0.01,), (1.0,), 0, leaf_epsilon=0.99
-)  # center and leaf: 2 in all, where 1 is claimed
+_UNBOOKED = TreePlan("vote", "mean", (0.01,), (1.0,), 0, leaf_epsilon=0.99)  # center and leaf: 2 in all, 1 is claimed
 
 PLANTED_BUGS: dict[str, AuditCase] = {
     "planted: half the noise on the sums": AuditCase(1.0, _sums(EMPTY, 2.0), _sums(ONE, 2.0)),

@@ -1,4 +1,4 @@
-"""Growing all trees of a forest at once, level by level, and what is published on the way.
+"""Growth of all trees of a forest at once, level by level, and the numbers that each level publishes.
 
 The first levels are *greedy*: each node publishes the noisy sums of its targets (if the criterion needs a center),
 then chooses its split by permute-and-flip. The levels below are *random*: feature and threshold are drawn without
@@ -31,13 +31,13 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(slots=True, eq=False)
 class Grown:
-    """Trees without values yet: the splits and everything that was published, level by level, root first."""
+    """Grown trees before their values are set: splits and published numbers, level by level, root first."""
 
     trees: int
     feature: list[NDArray[np.int32]] = field(default_factory=list)  # each (slots,)
     cut: list[NDArray[np.int64]] = field(default_factory=list)  # each (slots,)
-    sums: list[NoisySums] = field(default_factory=list)  # one more than splits: the leaves' come last
-    hats: HatCounts | None = None  # histograms of the leaves, where leaves are medians
+    sums: list[NoisySums] = field(default_factory=list)  # one entry more than splits; the leaves' sums are last
+    hats: HatCounts | None = None  # histograms of the leaves, if they are medians
 
     def table(self, grid: Grid, value: list[FloatArray]) -> NodeTable:
         """Return the node table; `value` gives (slots,) or (slots, outputs) for each level, leaves last."""
@@ -62,13 +62,13 @@ def grow(rows: Rows, grid: Grid, plan: TreePlan, *, noise: Noise, rng: np.random
     Parameters
     ----------
     rows
-        The roots' records: slot t holds the rows of tree t, disjoint from those of all others.
+        Records of the roots: slot t holds the rows of tree t; the trees' rows are disjoint.
     plan
-        Which levels there are and what each may spend; the accountant has been asked before.
+        Levels of the trees and the budget of each; the caller has booked it.
     noise
-        The randomness that protects.
+        Randomness that protects the records.
     rng
-        The randomness that does not: splits of the random levels.
+        Randomness that needs no protection: splits of the random levels.
     """
     grown = Grown(rows.slots)
     cells = Cells.whole(grid, rows.slots)
@@ -100,7 +100,7 @@ def grow(rows: Rows, grid: Grid, plan: TreePlan, *, noise: Noise, rng: np.random
 
 
 def publish_leaves(grown: Grown, rows: Rows, plan: TreePlan, noise: Noise) -> None:
-    """Add what the leaves publish with their epsilon: sums or, for medians, histograms that hold the sums too."""
+    """Publish sums of the leaves or, for medians, histograms, which contain the sums."""
     if plan.leaf == "median":
         grown.hats = hat_counts(rows, plan.knots, plan.leaf_epsilon, noise)
         grown.sums.append(grown.hats.sums())
@@ -111,7 +111,8 @@ def publish_leaves(grown: Grown, rows: Rows, plan: TreePlan, noise: Noise) -> No
 def noisy_sums(rows: Rows, epsilon: float, noise: Noise) -> NoisySums:
     """Return the sums (1 - y, y) of every slot with discrete Laplace noise: epsilon-private for the whole level.
 
-    One record adds (1 - y, y), L1 norm 1 (UNIT in fixed point), to one slot; in pieces, to several, 1 in all.
+    One record adds (1 - y, y), of L1 norm 1 (UNIT in fixed point), to one slot; a record in pieces adds a norm of 1 to
+    several slots together.
     """
     exact = node_sums(rows)
     noisy = geometric(exact, sensitivity=UNIT, epsilon=epsilon, noise=noise)
@@ -119,5 +120,5 @@ def noisy_sums(rows: Rows, epsilon: float, noise: Noise) -> NoisySums:
 
 
 def _thresholds(grid: Grid, feature: NDArray[np.int32], cut: NDArray[np.int64]) -> FloatArray:
-    """Return the thresholds in the features' units; a feature of one category gets 0.5, which is above its code."""
+    """Return the thresholds in the features' units; a feature with a single category gets 0.5, above its code."""
     return np.where(grid.count[feature] > 0, grid.thresholds[feature, cut], 0.5)

@@ -1,22 +1,21 @@
-"""Rows kept in the order of their nodes, and the histograms that one pass over them fills.
+"""Rows in the order of their nodes, and histograms of all nodes filled in one pass over the rows.
 
-A level of the trees is a row of *slots*: every node of the level, tree after tree; the children of slot s are the
-slots 2 s and 2 s + 1 of the next level. Rows of one slot lie together (`Rows.start` says where), so a pass over the
-rows fills the histogram of one node after the other while it stays in the cache, for all trees of a forest at once.
+A level of the trees is a sequence of *slots*, one for every node of the level, tree after tree; the children of slot s
+are the slots 2 s and 2 s + 1 of the next level. Rows of one slot are adjacent (from `Rows.start`), so a pass over the
+rows fills the histogram of one node after another while it stays in the cache, for all trees of a forest at once.
 
 A record is a pair of whole numbers (zeros, ones) = UNIT * w * (1 - y, y) with its weight w and its target y in [0, 1]:
 sums are exact, in any order, and the L1 norm of what a record adds is exactly UNIT * w.
 
-Weight partition (WP): a row whose split feature is missing goes to both children with half its weight. At every level
-that would double the pieces of a record that lacks much, so a piece of weight `SMALLEST_PIECE` or less is not halved
-any more: it goes to one child whole. Which one, `_side` says, a function of the piece and its node and of nothing else,
-even over pieces. So
+Weight partition (WP): a row whose split feature is missing goes to both children with half its weight. A record with
+many missing values could double its pieces at every level, so a piece of weight `SMALLEST_PIECE` or less is not halved:
+it goes whole to one child. `_side` chooses the child by the piece and its node alone, evenly over pieces. So
 
 * at most UNIT / SMALLEST_PIECE pieces of a record are on a level, whatever the depth: memory and time are bounded;
 * all pieces of a record together weigh no more than UNIT, as before: every piece goes on whole, or in two halves;
-* whether another record is there moves no piece: neighbors differ by the pieces of the one record.
+* no piece depends on another record: neighbors differ by the pieces of the one record.
 
-These two last ones are all that the proofs of the sensitivities need, so they hold for records with missing values too.
+The proofs of the sensitivities need the last two alone, so they hold for records with missing values, too.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Pairs = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Records in the order of their slots; a record with missing values may be there in pieces."""
+    """Records in the order of their slots; a record with missing values may be split into pieces."""
 
     codes: Codes  # (rows, features)
     pairs: Pairs  # (rows, 2) zeros and ones, in UNITs of weight
@@ -53,12 +52,12 @@ class Rows:
 
 
 def pairs_of(unit_target: NDArray[np.float64], whole: NDArray[np.int64] | int = UNIT) -> Pairs:
-    """Return (rows, 2) the fixed-point pair w (1 - y, y) of targets y in [0, 1]; others would weigh too much.
+    """Return (rows, 2) the fixed-point pair w (1 - y, y) of targets y, which must lie in [0, 1].
 
     `whole` is the weight w of each record in UNITs, at most UNIT.
     """
     if not ((unit_target >= 0) & (unit_target <= 1)).all():
-        raise ValueError("unit_target: must be in [0, 1]")
+        raise ValueError("unit_target: every target must be in [0, 1]")
     ones = np.rint(unit_target * whole).astype(np.int32)
     return np.stack([(whole - ones).astype(np.int32), ones], axis=1)
 
@@ -72,21 +71,21 @@ def arrange(codes: Codes, pairs: Pairs, slot_of_row: NDArray[np.integer], slots:
 
 
 def node_sums(rows: Rows) -> NDArray[np.int64]:
-    """Return (slots, 2) the sums of zeros and ones of each slot. One record adds UNIT in L1 norm over all slots."""
+    """Return (slots, 2) the sums of zeros and ones of each slot; one record adds an L1 norm of UNIT in all."""
     out = np.zeros((rows.slots, 2), np.int64)
     _add_up(rows.pairs, rows.start, out)
     return out
 
 
 def hats(rows: Rows, knots: int) -> NDArray[np.int64]:
-    """Return (slots, knots) the weights of each slot, each divided over the two even knots next to the row's target."""
+    """Return (slots, knots) weights of each slot; a row's weight is divided over the two knots next to its target."""
     out = np.zeros((rows.slots, knots), np.int64)
     _add_hats(rows.pairs, rows.start, out)
     return out
 
 
 def histogram(rows: Rows, pairs: Pairs, bins: int) -> NDArray[np.int64]:
-    """Return (slots, features, bins + 1, 2) the sums of `pairs` (rows, 2) by code, those of the missing last."""
+    """Return (slots, features, bins + 1, 2) the sums of `pairs` (rows, 2) by code; missing values are last."""
     out = np.zeros((rows.slots, rows.codes.shape[1], bins + 1, pairs.shape[1]), np.int64)
     _fill(rows.codes, pairs, rows.start, out)
     return out
@@ -102,8 +101,8 @@ def histogram_by_target(rows: Rows, step: NDArray[np.uint8], steps: int, bins: i
 def route(rows: Rows, feature: NDArray[np.int32], cut: NDArray[np.int64]) -> Rows:
     """Return the rows in the slots of the next level: slot s goes to 2 s if ``code <= cut[s]``, else to 2 s + 1.
 
-    A row whose code is missing is split in two, each with half of its weight (a unit that cannot be halved is lost), or
-    goes to one side whole if it is a small piece already.
+    A row whose code is missing is split into two halves (an odd unit is lost), or goes whole to one side if it is a
+    small piece already.
     """
     start = np.zeros(2 * rows.slots + 1, np.int64)
     _count_children(rows.codes, rows.pairs, rows.start, feature, cut, start)
@@ -162,7 +161,7 @@ def _fill_by_target(codes, pairs, step, start, out):  # type: ignore[no-untyped-
 
 @compiled(inline="always")
 def _goes(codes, pairs, row, place, feature, cut):  # type: ignore[no-untyped-def]
-    """Return whether the row goes to the left, and whether to the right."""
+    """Return whether the row goes left, and whether it goes right."""
     code = codes[row, feature]
     if code != 255:
         return code <= cut, code > cut
@@ -174,7 +173,7 @@ def _goes(codes, pairs, row, place, feature, cut):  # type: ignore[no-untyped-de
 
 @compiled()
 def _side(codes, pairs, row, place):  # type: ignore[no-untyped-def]
-    """Return whether a small piece goes to the left: the last bit of a hash of the piece and its node.
+    """Return whether a small piece goes left: the last bit of a hash of the piece and its node.
 
     FNV-1a (Fowler, Noll, Vo), then the last steps of MurmurHash3 (Appleby), which make every bit depend on all.
     """

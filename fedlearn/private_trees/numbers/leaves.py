@@ -1,15 +1,15 @@
-"""Private values of nodes: noisy sums, combined up the tree, smoothed down it; medians from histograms.
+"""Private values of nodes: noisy sums, combined up the tree and smoothed down it; medians from histograms.
 
-What is published is a pair of noisy sums (zeros, ones) of (1 - y, y). One record adds (1 - y, y), whose L1 norm is
-exactly 1, so Laplace noise of scale 1 / epsilon on both gives count and mean together, with no minimum leaf size. For
+A node publishes a pair of noisy sums (zeros, ones) of (1 - y, y). One record adds (1 - y, y), whose L1 norm is exactly
+1, so Laplace noise of scale 1 / epsilon on both sums gives count and mean together, with no minimum leaf size. For
 medians the target is spread over K even knots by hat functions (weights w and 1 - w on the two knots next to y): L1
 norm 1 again.
 
-A median leaf keeps its whole distribution: a forest adds up the distributions that its trees give for a row, and takes
-the median of that (`median_of_shares`), which is better than the mean of the trees' medians by 0.002 to 0.003 of the
-scaled error on California Housing.
+A median leaf keeps its whole distribution: a forest adds up the distributions of its trees for a row, and takes the
+median of the sum (`median_of_shares`). On California Housing this is better than the mean of the trees' medians by
+0.002 to 0.003 of the scaled error.
 
-Everything else here is post-processing of published numbers and costs nothing.
+The rest of this file is post-processing of published numbers, and costs no epsilon.
 
 * Up: a node's own sums and its children's are two estimates of one number; they are averaged by inverse variance (Hay
   et al. 2010, arXiv:0904.0942, section 4.1).
@@ -37,36 +37,36 @@ PRIOR_RECORDS = 4.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisySums:
-    """Sums of (1 - y, y) over each slot, in records, with noise of a known variance; infinite = not published."""
+    """Sums of (1 - y, y) over each slot, in records, and the variance of their noise; infinite: not published."""
 
     sums: FloatArray  # (slots, 2)
-    variance: float  # of the noise on each of the two; 0 = exact
+    variance: float  # of the noise on each sum; 0 = exact
 
     @classmethod
     def of(cls, sums: FloatArray, epsilon: float) -> NoisySums:
-        """Return sums that got Laplace noise of scale 1 / epsilon."""
+        """Return sums with Laplace noise of scale 1 / epsilon."""
         return cls(sums, 2 / epsilon**2)
 
     @classmethod
     def none(cls, slots: int) -> NoisySums:
-        """Return what a level says that published nothing."""
+        """Return the sums of a level that published none: zeros of infinite variance."""
         return cls(np.zeros((slots, 2)), math.inf)
 
     @property
     def mean(self) -> FloatArray:
-        """(slots,) the mean as published, in [0, 1]; 0.5 where the count is not above 0."""
+        """(slots,) the published mean, in [0, 1]; 0.5 if the count is not above 0."""
         count = self.sums.sum(axis=1)
         mean = np.divide(self.sums[:, 1], count, out=np.full(len(count), 0.5), where=count > 0)
         return np.asarray(np.clip(mean, 0.0, 1.0))
 
 
 def combined(own: NoisySums, below: NoisySums) -> NoisySums:
-    """Return the best estimate from a level's own sums and those of the level below it (two slots for each here)."""
+    """Return the best estimate from a level's own sums and the sums of the level below, two slots for each slot."""
     children = below.sums.reshape(-1, 2, 2).sum(axis=1)
     variance = 2 * below.variance
     if math.isinf(own.variance) or variance == 0:
         return NoisySums(children, variance)
-    share = variance / (variance + own.variance)  # of the own sums
+    share = variance / (variance + own.variance)  # weight of the own sums
     return NoisySums(share * own.sums + (1 - share) * children, share * own.variance)
 
 
@@ -79,7 +79,7 @@ def shrunk(observed: NoisySums, prior: FloatArray, spread: float, within: float)
     Parameters
     ----------
     prior
-        (slots,) mean before anything was seen of the slot: its parent's.
+        (slots,) prior mean: the parent's.
     spread
         Prior standard deviation of the slot's mean around `prior`, > 0.
     within
@@ -93,14 +93,14 @@ def shrunk(observed: NoisySums, prior: FloatArray, spread: float, within: float)
 
 
 def smoothed_means(published: list[NoisySums], spreads: list[float], within: float) -> list[FloatArray]:
-    """Return (slots,) the mean of every slot of every level, root first, from all that was published of a tree.
+    """Return (slots,) the mean of every slot of every level, root first, from all published sums of a tree.
 
     Parameters
     ----------
     published
-        Levels from the root to the leaves; the leaves' sums must be there.
+        Sums of each level from the root to the leaves; the leaves' must be published.
     spreads
-        For each level, the `spread` of `shrunk`.
+        Parameter `spread` of `shrunk`, for each level.
     """
     best = [published[-1]]
     for own in reversed(published[:-1]):
@@ -113,7 +113,7 @@ def smoothed_means(published: list[NoisySums], spreads: list[float], within: flo
 
 
 def plain_means(published: list[NoisySums]) -> list[FloatArray]:
-    """Return (slots,) the means as the leaves published them, and for the levels above those of their leaves' sums."""
+    """Return (slots,) the mean of every slot of every level, root first, from the leaves' sums alone."""
     best = [published[-1]]
     for _ in published[:-1]:
         best.append(NoisySums(best[-1].sums.reshape(-1, 2, 2).sum(axis=1), 2 * best[-1].variance))
@@ -128,19 +128,19 @@ class HatCounts:
     variance: float  # of the noise on each count
 
     def sums(self) -> NoisySums:
-        """Return the sums of (1 - y, y) that the histogram implies; hat functions keep the mean exactly."""
+        """Return the sums of (1 - y, y) that the histogram implies; hat functions preserve the mean exactly."""
         knots = np.linspace(0, 1, self.counts.shape[1])
         both = np.stack([self.counts @ (1 - knots), self.counts @ knots], axis=1)
         return NoisySums(both, self.variance * float((knots**2).sum()))
 
     def halved(self) -> HatCounts:
-        """Return the histograms of the parents."""
+        """Return the histograms of the parents: sums over two children."""
         slots, knots = self.counts.shape
         return HatCounts(self.counts.reshape(slots // 2, 2, knots).sum(axis=1), 2 * self.variance)
 
 
 def hat_counts(rows: Rows, knots: int, epsilon: float, noise: Noise) -> HatCounts:
-    """Return noisy histograms of all slots: epsilon-private for the whole level, since the L1 norm of a record is 1."""
+    """Return noisy histograms of all slots; epsilon-private for the whole level, as a record's L1 norm is 1."""
     noisy = geometric(hats(rows, knots), sensitivity=UNIT, epsilon=epsilon, noise=noise)
     return HatCounts(noisy / UNIT, 2 / epsilon**2)
 
@@ -150,9 +150,9 @@ def smoothed_shares(
 ) -> list[FloatArray]:
     """Return (slots, knots) the distribution of the target in every slot of every level, root first; rows sum to 1.
 
-    Down the tree, a slot's distribution is that of its parent, counted as `prior_weight` records plus as many as one
-    standard deviation of its own noise, plus what was published of it; counts below 0 count as 0. Without smoothing the
-    parent counts for nothing but where a slot is empty.
+    With smoothing, a slot's distribution mixes its published counts with its parent's distribution. The parent weighs
+    `prior_weight` records, plus as many records as one standard deviation of the slot's noise. Counts below 0 are taken
+    as 0. Without smoothing the parent's distribution is used for empty slots alone.
     """
     levels = [leaves]
     for _ in range(depth):

@@ -1,15 +1,14 @@
-"""The categories of a feature in the order of their targets, so that one threshold divides them into two kinds.
+"""Order of a feature's categories by their noisy mean targets, so that one threshold divides them well.
 
-A regression tree asks ``code <= cut``. Of categories whose codes stand in no order of meaning that asks little; where
-they stand in the order of their mean targets, the best of all ways to divide them into two is such a cut, for squared
-error (Fisher 1958, doi:10.1080/01621459.1958.10501479; Breiman et al. 1984, theorem 4.5).
+A regression tree tests ``code <= cut``, which says little if the codes have no meaningful order. In the order of the
+categories' mean targets, the best division into two sets is a cut, for squared error (Fisher 1958,
+doi:10.1080/01621459.1958.10501479; Breiman et al. 1984, theorem 4.5).
 
 *Why it is private*, add or remove one record. For each feature of three or more categories the sums of (1 - y, y) by
-category are released, with y the target mapped to [0, 1]. A record lies in one category of a feature, or in none, and
-adds (1 - y, y) there: L1 norm at most 1 for each of m features, m together. Geometric noise for a sensitivity of m and
-a share of epsilon: that share is what it costs. Orders, and with them the codes of all records, follow from what was
-released, and what comes after reads the records through these codes: sequential composition, whose lines are booked
-one by one. Two categories need no order.
+category are released, with y the target mapped to [0, 1]. A record lies in at most one category of a feature, and adds
+(1 - y, y) there: an L1 norm of at most 1 for each of m features, m in all. Geometric noise for a sensitivity of m and a
+share of epsilon costs that share. Orders follow from the released sums, and later steps read the records through these
+orders: sequential composition, each line booked by itself. Two categories need no order.
 """
 
 from __future__ import annotations
@@ -33,7 +32,10 @@ Orders: TypeAlias = Mapping[int, NDArray[np.int64]]
 SHARE = 0.1
 """Of epsilon, for the orders of all features together."""
 
-SPREAD, WITHIN = 0.1, 0.02  # public guesses, of targets in [0, 1]: of categories around the mean, of targets inside one
+SPREAD, WITHIN = (
+    0.1,
+    0.02,
+)  # public guesses for targets in [0, 1]: spread of categories' means, variance inside a category
 
 
 def features_to_order(domain: Domain) -> NDArray[np.int64]:
@@ -42,16 +44,16 @@ def features_to_order(domain: Domain) -> NDArray[np.int64]:
 
 
 def private_orders(training: TrainingSet, *, epsilon: float, noise: Noise) -> dict[int, NDArray[np.int64]]:
-    """Return the categories of each such feature in the order of their noisy mean targets.
+    """Return the categories of each feature of `features_to_order`, in ascending order of their noisy mean targets.
 
     Parameters
     ----------
     training
         Records whose categorical features hold codes, NaN = missing.
     epsilon
-        What it costs, all features together.
+        Privacy loss of all features together.
     noise
-        Where randomness comes from.
+        Source of the noise.
     """
     features = features_to_order(training.domain)
     sizes = training.domain.categories
@@ -68,21 +70,21 @@ def private_orders(training: TrainingSet, *, epsilon: float, noise: Noise) -> di
 
 
 def _order(sums: FloatArray, epsilon: float) -> NDArray[np.int64]:
-    """Return the categories by their means; those of few records lean on the mean of all."""
+    """Return the categories by ascending mean; means of few records are shrunk towards the mean of all."""
     everywhere = NoisySums.of(sums.sum(axis=0, keepdims=True), epsilon).mean
     means = shrunk(NoisySums.of(sums, epsilon), np.repeat(everywhere, len(sums)), SPREAD, WITHIN)
     return np.argsort(means, kind="stable")
 
 
 def codes_of(column: FloatArray, size: int) -> NDArray[np.int64]:
-    """Return (rows,) the category of each value, -1 where it is missing or was not declared."""
+    """Return (rows,) the category of each value; -1 if it is missing or undeclared."""
     known = (column >= 0) & (column < size)  # False for NaN
-    nearest = np.ceil(np.where(known, column, 0) - 0.5)  # as thresholds between codes have it
+    nearest = np.ceil(np.where(known, column, 0) - 0.5)  # rounds as thresholds between codes do
     return np.where(known, np.clip(nearest, 0, size - 1), -1).astype(np.int64)
 
 
 def ranked(X: FloatArray, orders: Orders) -> FloatArray:
-    """Return X (rows, features) with the rank of each category in place of its code; NaN = missing, or not declared.
+    """Return X (rows, features) with ranks of categories in place of codes; NaN = missing or undeclared.
 
     >>> ranked(np.array([[0.0, 7.0], [2.0, 8.0]]), {0: np.array([2, 0, 1])}).tolist()
     [[1.0, 7.0], [0.0, 8.0]]

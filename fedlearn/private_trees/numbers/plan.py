@@ -1,10 +1,9 @@
-"""How deep a tree may go and what each level may spend: a fixed rule of (epsilon, public n, depth), never of the data.
+"""Depth of a tree and budget of each level: a fixed rule of epsilon, a public number of records and the depth.
 
-Of epsilon, `leaf_share` goes to the leaves; the rest goes to the greedy levels in *harmonic* shares 1 / (G - level):
-deeper levels have smaller nodes and get more (the budget of the one-page paper on permute-and-flip forests). Of a
-level's budget, `center_share` pays for the node's center if the criterion needs one (only the vote does), the rest
-for the choice. Whatever rounding does to the shares, the leaf gets exactly what the levels leave, so a path spends
-epsilon, exactly.
+A share `leaf_share` of epsilon goes to the leaves. The rest goes to the G greedy levels in *harmonic* shares 1 / (G -
+level): deeper levels have smaller nodes and get more (as in the one-page paper on permute-and-flip forests). A share
+`center_share` of a level's budget pays for the node's center, if the criterion needs one (only the vote does); the rest
+pays for the choice. The leaf gets exactly the remainder, so a path spends exactly epsilon in spite of rounding.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from fedlearn.words.errors import BudgetExceeded
 LEAF_SHARE = 0.45
 CENTRE_SHARE = 0.2
 N_SHARE = 0.02
-"""Share of epsilon that releases the number of records where it was not declared."""
+"""Share of epsilon for the release of the number of records, if it is not declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +29,27 @@ class TreePlan:
     Parameters
     ----------
     criterion : {"vote", "squared", "absolute", "random"}
-        What makes a split good.
+        Criterion of the splits.
     leaf : {"mean", "median"}
-        What leaves publish.
+        Statistic of the leaves.
     choice_epsilons : tuple of float
-        What the choice of a split costs, on each greedy level.
+        Privacy loss of the choice of a split, on each greedy level.
     center_epsilons : tuple of float
-        What the center of a node costs, on each greedy level; 0 = none is published.
+        Privacy loss of the center of a node, on each greedy level; 0: none is published.
     random_levels : int
         Levels below the greedy ones, whose splits look at no data.
     leaf_epsilon : float
-        What the leaves cost.
+        Privacy loss of the leaves.
     knots : int, default=11
-        Of the leaves' histograms.
+        Knots of the leaves' histograms.
     within : float, default=0.02
         Public guess of the targets' variance inside a node, the target scaled to [0, 1].
     first_spread : float, default=0.25
         Public guess of the standard deviation of a root's mean around 0.5.
     level_spread : float, default=0.25
-        Likewise of a child's mean around its parent's, right below the root.
+        Public guess of the standard deviation of a child's mean around its parent's, right below the root.
     spread_decay : float, default=0.9
-        By which it shrinks from one level to the next.
+        Factor of `level_spread` from one level to the next.
 
     Examples
     --------
@@ -84,16 +83,16 @@ class TreePlan:
         return self.greedy_levels + self.random_levels
 
     def spread(self, level: int) -> float:
-        """Return the prior standard deviation of a mean on this level around its parent's; root = 0."""
+        """Return the prior standard deviation of a mean on this level around its parent's; the root is level 0."""
         return self.first_spread if level == 0 else self.level_spread * self.spread_decay ** (level - 1)
 
     @property
     def spreads(self) -> list[float]:
-        """`spread` of all levels, leaves included."""
+        """The `spread` of all levels, leaves included."""
         return [self.spread(level) for level in range(self.depth + 1)]
 
     def lines(self) -> Iterator[tuple[float, str, int]]:
-        """Yield (epsilon, what for, level) of everything a path spends."""
+        """Yield (epsilon, purpose, level) of every release on a path."""
         for level, (center, choice) in enumerate(zip(self.center_epsilons, self.choice_epsilons, strict=True)):
             if center > 0:
                 yield center, "center of the node", level
@@ -102,28 +101,27 @@ class TreePlan:
 
     @property
     def epsilon(self) -> float:
-        """What a path spends."""
+        """Privacy loss of a path."""
         return math.fsum(epsilon for epsilon, _, _ in self.lines())
 
     def spend_from(self, accountant: PrivacyAccountant, *, is_secure: bool) -> None:
-        """Book every line; whoever calls has made sure that all of them fit (`ask_for`)."""
+        """Book every line; the caller has checked that the account covers all of them (`ask_for`)."""
         for epsilon, what, level in self.lines():
             accountant.spend(epsilon, what=what, level=level, is_secure=is_secure)
 
 
 def ask_for(epsilon: float, accountant: PrivacyAccountant, *, what: str) -> None:
-    """Raise BudgetExceeded, with nothing booked and no data touched, if the account does not cover `epsilon`."""
+    """Raise BudgetExceeded if the account does not cover `epsilon`; books nothing."""
     if accountant.would_exceed(epsilon):
         raise BudgetExceeded(what, epsilon=epsilon, remaining=accountant.remaining)
 
 
 def greedy_levels_for(epsilon: float, n: float, *, offset: float, smallest: float) -> int:
-    """Return how many levels look at the data: ``log2(epsilon n) - offset``, rounded, at least 1.
+    """Return the number of levels that look at the data: ``log2(epsilon n) - offset``, rounded, at least 1.
 
-    A choice by permute-and-flip is good when the node's utilities differ by some multiple of 1 / epsilon, so what
-    counts is epsilon times the records of a node; `offset` says how much of it (in doublings) the root of a tree of
-    one level needs. Where epsilon is no limit, nodes of fewer than `smallest` records on average are not split any
-    further.
+    A choice by permute-and-flip is good if the node's utilities differ by some multiple of 1 / epsilon, so epsilon
+    times the records of a node decides. `offset` is the number of doublings of this product that a tree of one level
+    needs. If epsilon is large, nodes of fewer than `smallest` records on average are not split any further.
 
     >>> [greedy_levels_for(epsilon, 743, offset=6.2, smallest=2) for epsilon in (0.25, 1, 4, 16, 64)]
     [1, 3, 5, 7, 8]

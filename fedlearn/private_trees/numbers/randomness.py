@@ -10,12 +10,12 @@ from fedlearn.privacy import Noise, secure_noise, seeded_noise
 
 
 def sources(noise: str, random_state: Any) -> tuple[Noise, np.random.Generator]:
-    """Return the randomness that protects and the one that does not.
+    """Return the source of the protecting noise, and a generator for draws that need no protection.
 
     Parameters
     ----------
     noise
-        ``"secure"`` or ``"seeded"``; seeded noise can be drawn again by whoever knows `random_state`.
+        ``"secure"`` or ``"seeded"``; seeded noise can be reproduced from `random_state`.
     random_state
         None, an integer, a numpy Generator or SeedSequence, or a RandomState.
     """
@@ -24,7 +24,7 @@ def sources(noise: str, random_state: Any) -> tuple[Noise, np.random.Generator]:
 
 
 def part_sources(noise: str, random_state: Any, part: int) -> tuple[Noise, np.random.Generator]:
-    """Return the randomness of one part (a node): the same for a node on its own as for all parts in one place.
+    """Return the `sources` of one part (a node), the same on a node alone and with all parts in one place.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ def part_sources(noise: str, random_state: Any, part: int) -> tuple[Noise, np.ra
         Number of the part, from 0.
     """
     common = _sequence(random_state)
-    own = np.random.SeedSequence(common.entropy, spawn_key=(*common.spawn_key, 2 + part))  # 0 and 1 are those of all
+    own = np.random.SeedSequence(common.entropy, spawn_key=(*common.spawn_key, 2 + part))  # 0 and 1 belong to `sources`
     return sources(noise, own)
 
 
 def _sequence(random_state: Any) -> np.random.SeedSequence:
-    """Return a fresh seed sequence: spawning from one that the caller keeps would make the next fit another one."""
+    """Return a fresh seed sequence; spawning from the caller's own would change its next fit."""
     if isinstance(random_state, np.random.SeedSequence):
         return np.random.SeedSequence(random_state.entropy, spawn_key=random_state.spawn_key)
     if isinstance(random_state, np.random.RandomState):

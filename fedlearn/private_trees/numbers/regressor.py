@@ -1,7 +1,6 @@
-"""What all private regressors share: declared parameters, checked input, the account, prediction, pictures.
+"""Base of all private regressors: declared parameters, checked input, the account, prediction.
 
-The order of a fit is the point of this file: parameters are checked, the accountant is asked, and only then is the
-data looked at.
+A fit follows a fixed order: parameters are checked, then the account, and only then is the data read.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_
 
 from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, PrivacyUnit, geometric
 from fedlearn.private_trees.binning import Grid
-from fedlearn.private_trees.columns import numbers_of, table_of, without_imaginary
+from fedlearn.private_trees.columns import names_of, numbers_of, table_of, without_imaginary
 from fedlearn.private_trees.domain import Domain
 from fedlearn.private_trees.drawing import Drawable
 from fedlearn.private_trees.nodes import NodeTable
@@ -45,20 +44,20 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
     random_state: Any
     accountant: PrivacyAccountant | None
     bounds_from_data: bool
-    max_weight: float | None = None  # of those that take weights a parameter
+    max_weight: float | None = None  # a parameter of the regressors that take weights
 
     rules: ClassVar[dict[str, Rule]] = COMMON
 
     def fit(self, X: ArrayLike, y: ArrayLike, **not_taken: Any) -> Self:
-        """Grow the trees; the accountant is asked before the data is touched.
+        """Grow the trees; the account is checked before the data is read.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (rows, features)
-            NaN, and what is no number, = missing; categorical features hold their codes 0 .. k - 1. Values outside the
-            bounds are clipped. No row at all is allowed.
+            Records. NaN and cells that are not numbers are missing; categorical features hold codes 0 .. k - 1. Values
+            outside the bounds are clipped. X may have no rows.
         y : array-like of shape (rows,)
-            Values outside the target bounds are clipped; a row whose target is no number is left out.
+            Targets. Values outside the target bounds are clipped; rows whose target is not a number are left out.
 
         Returns
         -------
@@ -67,7 +66,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         Raises
         ------
         BudgetExceeded
-            If the account does not cover epsilon; nothing is booked and no data touched.
+            If the account does not cover epsilon; nothing is booked and no data is read.
         ValueError
             If a parameter is out of its range, or X and y are not as they were declared.
         """
@@ -80,7 +79,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         Parameters
         ----------
         X : array-like or DataFrame of shape (rows, features)
-            As in `fit`; where a value is missing the row goes to all children, its weight divided.
+            Records, as in `fit`; at a missing value the row goes to all children, its weight divided.
         """
         check_is_fitted(self, "table_")
         return self._predict(self._table(X, reset=False))
@@ -108,14 +107,14 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
     def _grow(
         self, training: TrainingSet, accountant: PrivacyAccountant, noise: Noise, rng: np.random.Generator
     ) -> NodeTable:
-        """Return the trees and book what they cost; `rng` is for what needs no protection."""
+        """Return the trees, and book their privacy loss; `rng` is for draws that need no protection."""
 
     def _predict(self, X: FloatArray) -> FloatArray:
         low, high = self.domain_.target_bounds
         return np.clip(predict(self.table_, X)[:, 0], low, high)
 
     def _cost(self) -> float:
-        """Return what the fit will book; bounds that are read from the data give away more than any epsilon."""
+        """Return the privacy loss of the fit; infinite if bounds are read from the data."""
         return math.inf if self.bounds_from_data else self.epsilon
 
     def _spent(self, accountant: PrivacyAccountant) -> Any:
@@ -147,7 +146,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         return training if kept.all() else training.where(kept)
 
     def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return X and y as arrays; only their form is looked at, as an error would tell of a record."""
+        """Return X and y as arrays after a check of their form alone: an error about a value would reveal a record."""
         if y is None:
             raise ValueError("y is None: this regressor requires y to be passed, but the target y is None")
         table = self._table(X, reset=True)
@@ -156,7 +155,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         if not self._is_total():
             assert_all_finite(target, input_name="y")
         if len(table) != len(target):
-            raise ValueError(f"X has {len(table)} rows and y {len(target)} targets: they must be as many")
+            raise ValueError(f"X has {len(table)} rows and y {len(target)} targets: the numbers must be equal")
         return table, target
 
     def _table(self, X: Any, *, reset: bool) -> FloatArray:
@@ -170,15 +169,15 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
         return table_of(validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=0))
 
     def _num_parts(self) -> int:
-        """Return into how many parts the records are divided."""
+        """Return the number of disjoint parts of the records."""
         return 1
 
     def _is_total(self) -> bool:
-        """Return whether no cell makes a fit fail; what is as printed is not like that."""
+        """Return whether a fit accepts any cell; the printed algorithms do not."""
         return bool(self.__sklearn_tags__().input_tags.allow_nan)
 
     def _domain(self, X: FloatArray, y: FloatArray) -> Domain:
-        names = self._names()
+        names = names_of(self)
         if self.bounds_from_data:
             return Domain.from_data(X, y, categories=self.categories, feature_names=names)
         return Domain.declare(
@@ -192,7 +191,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
-        tags.input_tags.string = True  # text is no number, so it is missing
+        tags.input_tags.string = True  # a text cell counts as missing
         tags.regressor_tags.poor_score = True  # noise, by design
         tags.non_deterministic = self.noise == "secure"
         return tags
@@ -206,10 +205,10 @@ def released_number(
     accountant: PrivacyAccountant,
     noise: Noise,
 ) -> tuple[float, float]:
-    """Return (n, what is left of epsilon): n as declared, else released with a share of epsilon, at least 1.
+    """Return the number of records, at least 1, and the rest of epsilon: the declared number, or a noisy release.
 
-    One record changes the count by 1. Records that have weights count as these, in whole UNITs: a record changes the
-    sum by UNIT at most.
+    One record changes the count by 1. Records with weights are counted by weight, in whole UNITs: one record changes
+    the sum by at most UNIT.
     """
     if declared is not None:
         return max(float(declared), 1.0), epsilon

@@ -1,6 +1,6 @@
-"""Which pairs of data sets the exact auditor fits the regressors on, and with which options.
+"""Pairs of data sets, and options, with which the exact auditor fits the regressors.
 
-Add or remove one record. Where the number of records is declared, only *replace* has a meaning, at twice the epsilon.
+Add or remove one record. If the number of records is declared, a pair replaces a record, at twice the epsilon.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import numpy as np
 
 from fedlearn.privacy.audit.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
 from fedlearn.private_trees.nodes import NodeTable
-from fedlearn.private_trees.numbers.regression import DPEnsembleTree, DPRegressionForest, DPRegressionTree
-from fedlearn.private_trees.numbers.relay import DPRelayForest, RelayTurn
+from fedlearn.private_trees.numbers.regression import DPEnsembleTree, DPRegressionTree
+from fedlearn.private_trees.numbers.regression_forest import DPRegressionForest
+from fedlearn.private_trees.numbers.relay_forest import DPRelayForest, DPRelayTree
 from fedlearn.private_trees.numbers.voted import DPVotedForest
 
 Options = Callable[[np.random.Generator], dict[str, Any]]
-TARGETS = np.array([-1.0, -1.0, 0.0, 0.3, 1.0, 1.0, 7.0])  # the last is beyond its bounds
+TARGETS = np.array([-1.0, -1.0, 0.0, 0.3, 1.0, 1.0, 7.0])  # the last lies outside its bounds
 PAID = {
     "choose of grow": "choice of the split",
     "choose of grow_voted": "choice of the split",
@@ -30,16 +31,16 @@ PLACES = {"linear": np.array([0.05, 0.45, 0.95, -3.0]), "log": np.array([0.1, 3.
 
 
 def declared(rng: np.random.Generator) -> tuple[dict[str, Any], list[np.ndarray[Any, np.dtype[np.float64]]]]:
-    """Return the domain of one to three features, as parameters, and of each feature the values that it may have.
+    """Return a domain of one to three features, as parameters, and the values of each feature.
 
-    Often it is the smallest in which a choice can lose all that it may: one feature with two thresholds.
+    Often it is the smallest domain in which a choice can lose its whole epsilon: one feature with two thresholds.
     """
     if rng.random() < 0.3:
         return {"bounds": (0.0, 1.0), "target_bounds": (-1.0, 1.0), "candidates": 2}, [PLACES["linear"]]
     kinds = rng.choice(["linear", "log", "codes"], size=int(rng.choice([1, 1, 2, 3])))
     categories = {at: int(rng.choice([1, 2, 3, 3])) for at, kind in enumerate(kinds) if kind == "codes"}
     values = [np.arange(categories[at] + 1.0) if at in categories else PLACES[kind] for at, kind in enumerate(kinds)]
-    share = rng.choice([0.0, 0.3, 0.8])  # of missing values
+    share = rng.choice([0.0, 0.3, 0.8])  # share of missing values
     columns = [np.append(each, np.full(round(len(each) * share / (1 - share)), np.nan)) for each in values]
     bounds = {at: (0.1, 1000.0, "log") if kind == "log" else (0.0, 1.0) for at, kind in enumerate(kinds)}
     domain = {
@@ -53,7 +54,7 @@ def declared(rng: np.random.Generator) -> tuple[dict[str, Any], list[np.ndarray[
 
 
 def of(estimator: Callable[..., Any], options: Options, *, parts: str = "") -> Draw:
-    """Return what draws pairs for an estimator; `parts` is its parameter that says into how many parts it divides."""
+    """Return a function that draws pairs for an estimator; `parts` names its parameter for the number of parts."""
 
     def draw(rng: np.random.Generator) -> Pair:
         domain, columns = declared(rng)
@@ -62,7 +63,7 @@ def of(estimator: Callable[..., Any], options: Options, *, parts: str = "") -> D
         epsilon = float(rng.choice([0.5, 1.0, 2.0, 8.0]))
         is_declared = rng.random() < 0.2
         given = domain | options(rng) | {"epsilon": epsilon, "n_declared": len(y) + 1 if is_declared else None}
-        if estimator is RelayTurn:
+        if estimator is DPRelayTree:
             given["ensemble"] = _received(domain, columns, rng)
         made_of = partial(estimator, **given, random_state=int(rng.integers(2**31)))
         count = given[parts] if parts and rng.random() < 0.5 else 0
@@ -83,17 +84,17 @@ def of(estimator: Callable[..., Any], options: Options, *, parts: str = "") -> D
 
 
 def _part_of(X: np.ndarray[Any, Any], y: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
-    """Return (rows,) parts that are given from outside: each follows from its own record."""
+    """Return (rows,) given parts, each a function of its own record."""
     sums: np.ndarray[Any, Any] = np.abs(np.nan_to_num(X, posinf=0.0).sum(axis=1) * 10 + y * 3)
     return sums.astype(np.int64) % count
 
 
 def _received(domain: dict[str, Any], columns: list[Any], rng: np.random.Generator) -> NodeTable | None:
-    """Return the ensemble that a turn improves: nothing, or what another node has made."""
+    """Return the ensemble that a relay round improves: None, or the tree of another node."""
     if rng.random() < 0.3:
         return None
     X, y = made(rng, columns, TARGETS)
-    first = RelayTurn(**domain, epsilon=5.0, noise="seeded", random_state=int(rng.integers(2**31)))
+    first = DPRelayTree(**domain, epsilon=5.0, noise="seeded", random_state=int(rng.integers(2**31)))
     return first.fit(X, y).table_
 
 
@@ -112,7 +113,7 @@ def _in_parts(rng: np.random.Generator) -> dict[str, Any]:
     return _planned(rng) | {"n_trees": int(rng.integers(1, 4))}
 
 
-def _in_turns(rng: np.random.Generator) -> dict[str, Any]:
+def _of_nodes(rng: np.random.Generator) -> dict[str, Any]:
     return {"n_nodes": int(rng.integers(1, 4))}
 
 
@@ -129,8 +130,8 @@ REPLAYS: dict[str, Draw] = {
     "DPRegressionTree": of(DPRegressionTree, _alone),
     "DPEnsembleTree": of(DPEnsembleTree, _planned),
     "DPRegressionForest": of(DPRegressionForest, _in_parts, parts="n_trees"),
-    "DPRelayForest": of(DPRelayForest, _in_turns, parts="n_nodes"),
-    "RelayTurn": of(RelayTurn, lambda rng: {}),
+    "DPRelayForest": of(DPRelayForest, _of_nodes, parts="n_nodes"),
+    "DPRelayTree": of(DPRelayTree, lambda rng: {}),
     "DPVotedForest": of(DPVotedForest, _in_groups, parts="n_nodes"),
 }
 """Of each estimator, what draws a pair; a new estimator is replayed as soon as it stands here."""

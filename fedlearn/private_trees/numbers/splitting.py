@@ -1,9 +1,9 @@
-"""Choosing the split of every node of a level: a utility for each candidate, then permute-and-flip; or no data at all.
+"""Choice of the split of every node of a level: by utilities and permute-and-flip, or without data.
 
-Utilities are in records. Adding one record of weight w <= 1 moves those of *all* candidates of the nodes it is in, in
-the same direction, by 0 to w: sensitivity 1 and monotone, so one-sided noise of scale 1 / epsilon suffices (McKenna
-and Sheldon 2020, arXiv:2010.12603). A record in pieces (weight partition) moves several nodes of a level, by weights
-that sum to 1 at most: their losses, weight times epsilon each, sum to epsilon at most.
+Utilities are in records. Adding one record of weight w <= 1 moves the utilities of *all* candidates of its node in the
+same direction, by 0 to w: sensitivity 1 and monotone, so one-sided noise of scale 1 / epsilon suffices (McKenna and
+Sheldon 2020, arXiv:2010.12603). A record in pieces (weight partition) moves the utilities of several nodes of a level,
+by weights that sum to at most 1: the losses, weight times epsilon each, sum to at most epsilon.
 
 | criterion | utility | why the sensitivity is 1 |
 |---|---|---|
@@ -11,10 +11,10 @@ that sum to 1 at most: their losses, weight times epsilon each, sum to epsilon a
 | absolute | minus the sum of absolute errors around the median | a record adds at most w abs(y - median), in [0, w] |
 | vote | ``max(ones, zeros)`` left + right, for the label y > center | a record adds 1 to one of the four numbers |
 
-The last one is the max operator of Friedman and Schuster 2010 (doi:10.1145/1835804.1835868), made a regression
+The vote is the max operator of Friedman and Schuster 2010 (doi:10.1145/1835804.1835868), made a regression
 criterion by a private center. A record that lacks a feature counts half on either side of that feature's candidates.
 
-Which candidates there are is public: those inside the cell that the splits above have left of the declared grid.
+The candidates are public: thresholds of the declared grid inside the node's cell, which the splits above define.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """What the splits above have left of the grid: codes in a slot lie in low .. high, ends included. Public."""
+    """Public cells of the grid, one for each slot: its codes lie in low .. high, ends included."""
 
     low: NDArray[np.uint8]  # (slots, features)
     high: NDArray[np.uint8]  # (slots, features)
 
     @classmethod
     def whole(cls, grid: Grid, slots: int) -> Cells:
-        """Return the cells of roots."""
+        """Return the cells of roots: the whole grid."""
         high = np.tile(grid.count.astype(np.uint8), (slots, 1))
         return cls(np.zeros_like(high), high)
 
@@ -60,12 +60,12 @@ class Cells:
 
 
 def utilities(rows: Rows, cells: Cells, grid: Grid, *, criterion: str, center: FloatArray) -> FloatArray:
-    """Return (slots, features * most thresholds) the utility of every candidate; -inf where there is none.
+    """Return (slots, features * most thresholds) the utility of every candidate; -inf if there is no candidate.
 
     Parameters
     ----------
     center
-        (slots,) private center of each slot's targets, in [0, 1]; read by the vote alone.
+        (slots,) private center of each slot's targets, in [0, 1]; only the vote reads it.
     """
     bins = grid.thresholds.shape[1] + 1
     out = np.full((rows.slots, rows.codes.shape[1], bins - 1), -np.inf)
@@ -82,17 +82,17 @@ def utilities(rows: Rows, cells: Cells, grid: Grid, *, criterion: str, center: F
 def choose(
     rows: Rows, cells: Cells, grid: Grid, *, criterion: str, center: FloatArray, epsilon: float, noise: Noise
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return (slots,) feature and cut of every slot; the whole level is epsilon-private."""
+    """Return (slots,) feature and cut of every slot by permute-and-flip; the whole level is epsilon-private."""
     scores = utilities(rows, cells, grid, criterion=criterion, center=center)
     nowhere = np.isneginf(scores).all(axis=1)
-    scores[nowhere, 0] = 0.0  # a cell that cannot be cut any further: all rows go to one child
+    scores[nowhere, 0] = 0.0  # a cell without thresholds: all rows go to one child
     chosen = permute_and_flip(scores, sensitivity=1.0, epsilon=epsilon, noise=noise, monotone=True)
     most = grid.thresholds.shape[1]
     return (chosen // most).astype(np.int32), (chosen % most).astype(np.int64)
 
 
 def choose_at_random(cells: Cells, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return feature and cut of every slot without looking at any data: both evenly, among those inside the cell."""
+    """Return (slots,) feature and cut of every slot without data: uniform among the thresholds of the cell."""
     room = cells.high.astype(np.int64) - cells.low
     draws = np.where(room > 0, rng.random(room.shape), -1.0)
     feature = draws.argmax(axis=1)
@@ -123,7 +123,7 @@ def _vote(counts, low, high, out):  # type: ignore[no-untyped-def]
     for slot in range(out.shape[0]):
         for feature in range(out.shape[1]):
             here = counts[slot, feature]
-            half = here[-1] / 2  # missing: half on either side
+            half = here[-1] / 2  # missing: half on each side
             zeros, ones = here[:-1, 0].sum(), here[:-1, 1].sum()
             left_zeros = left_ones = 0
             for cut in range(high[slot, feature]):
@@ -137,7 +137,7 @@ def _vote(counts, low, high, out):  # type: ignore[no-untyped-def]
 
 @compiled()
 def _squared(sums, low, high, out):  # type: ignore[no-untyped-def]
-    """Write -SSE plus the sum of squares, which is the same for all candidates and so changes no choice."""
+    """Write -SSE plus the sum of squares, which is equal for all candidates and so changes no choice."""
     for slot in range(out.shape[0]):
         for feature in range(out.shape[1]):
             here = sums[slot, feature]

@@ -1,4 +1,4 @@
-"""Checked training data of a regressor, and into which parts it is divided."""
+"""Checked training data of a regressor, and its parts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingSet:
-    """Records and what is public about them."""
+    """Records, and public facts about them."""
 
     X: FloatArray  # (rows, features); NaN = missing
     y: FloatArray  # (rows,)
     domain: Domain
     grid: Grid
-    given_parts: NDArray[np.int64] | None = None  # (rows,) the part of each record where it was given from outside
-    whole: NDArray[np.int64] | None = None  # (rows,) the weight of each record in UNITs; None: all of them UNIT
+    given_parts: NDArray[np.int64] | None = None  # (rows,) the given part of each record
+    whole: NDArray[np.int64] | None = None  # (rows,) weight of each record in UNITs; None: UNIT
 
     @property
     def unit_target(self) -> FloatArray:
@@ -33,20 +33,20 @@ class TrainingSet:
         return self.domain.unit_target(self.y)
 
     def rows(self, unit_target: FloatArray, tree_of_row: NDArray[np.integer], trees: int) -> Rows:
-        """Return the roots' rows: slot t holds the rows of tree t."""
+        """Return the rows of the roots: slot t holds the rows of tree t."""
         pairs = pairs_of(unit_target, UNIT if self.whole is None else self.whole)
         return arrange(self.grid.codes(self.X), pairs, tree_of_row, trees)
 
     def where(self, kept: NDArray[np.bool_]) -> TrainingSet:
-        """Return the records that are kept."""
+        """Return the training set of the kept records."""
         parts = None if self.given_parts is None else self.given_parts[kept]
         whole = None if self.whole is None else self.whole[kept]
         return replace(self, X=self.X[kept], y=self.y[kept], given_parts=parts, whole=whole)
 
     def parts(self, count: int, rng: np.random.Generator, *, is_secure: bool) -> NDArray[np.int64]:
-        """Return (rows,) the part 0 .. count - 1 of each record: as given, or at random.
+        """Return (rows,) the part 0 .. count - 1 of each record: given, or random.
 
-        With secure noise the draws are fresh and forgotten: see `disjoint_parts`, which has the proof.
+        With secure noise the draws are fresh and not kept; `disjoint_parts` has the proof.
         """
         if self.given_parts is not None:
             return self.given_parts
@@ -54,15 +54,12 @@ class TrainingSet:
 
 
 def checked_parts(parts: ArrayLike | None, *, rows: int, count: int) -> NDArray[np.int64] | None:
-    """Return (rows,) the parts that were given from outside, -1 where one is none of 0 .. count - 1.
-
-    None: none were given.
-    """
+    """Return (rows,) the given parts, -1 for one outside 0 .. count - 1; None if no parts are given."""
     if parts is None:
         return None
     given = np.asarray(parts)
     if given.shape != (rows,):
-        raise ValueError(f"parts: shape {given.shape} for {rows} rows")
+        raise ValueError(f"parts: shape {given.shape} for {rows} rows; give one part for each row")
     numbers = numbers_of(given, else_missing=True)
     known = (numbers >= 0) & (numbers < count) & (numbers == np.floor(numbers))
     return np.where(known, numbers, -1).astype(np.int64)

@@ -1,13 +1,14 @@
-"""Voted structure: the nodes of a group share one tree; each votes on every split, and their leaf sums are added.
+"""Trees by vote: the nodes of a group share one tree, vote on every split, and add up their leaves' sums.
 
-Per level, each node publishes the noisy sums of every tree node (the server adds them and sends back the centers),
-then one permute-and-flip vote for each tree node on its own rows. The server takes the feature with most votes and
-the median of its voters' thresholds: post-processing. Leaves: the nodes' noisy sums, added. The nodes' records are
-disjoint, so a record loses what its own node spends along its path: epsilon.
+On each level, every node publishes the noisy sums of each tree node; the server adds them and returns the centers. Then
+every node publishes one permute-and-flip vote for each tree node, from its own rows. The server takes the feature with
+most votes, and the median of its voters' thresholds: post-processing. At the leaves the nodes' noisy sums are added.
+The nodes' records are disjoint, so a record loses what its own node spends along its path: epsilon.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,13 +27,13 @@ from fedlearn.private_trees.numbers.training_set import TrainingSet
 from fedlearn.private_trees.parameters import Rule, at_least
 from fedlearn.private_trees.weights import refuse_weights
 
-OFFSET = 6.0  # see plan.greedy_levels_for, of the records of one node: votes of a group add up to a better choice
+OFFSET = 6.0  # see plan.greedy_levels_for, for the records of one node; the votes of a group make a better choice
 SMALLEST = 4.0
 RANDOM_LEVELS = 1
 
 
 def grow_voted(rows: Rows, grid: Grid, plan: TreePlan, *, groups: int, noise: Noise, rng: np.random.Generator) -> Grown:
-    """Return one tree for each group.
+    """Return one tree for each group of nodes.
 
     Parameters
     ----------
@@ -71,13 +72,13 @@ def grow_voted(rows: Rows, grid: Grid, plan: TreePlan, *, groups: int, noise: No
 
 
 def added(published: NoisySums, groups: int, nodes: int) -> NoisySums:
-    """Return the sums of each tree node over the nodes of its group; their noise adds up."""
+    """Return the sums of each tree node over the nodes of its group; their variances add up."""
     sums = published.sums.reshape(groups, nodes, -1, 2).sum(axis=1).reshape(-1, 2)
     return NoisySums(sums, nodes * published.variance)
 
 
 def elected(feature: NDArray[np.integer], cut: NDArray[np.integer]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Return the feature with most votes (ties: the first) and the lower median of its voters' cuts.
+    """Return (slots,) the feature with most votes (ties: the first), and the lower median of its voters' cuts.
 
     Parameters
     ----------
@@ -96,7 +97,7 @@ def elected(feature: NDArray[np.integer], cut: NDArray[np.integer]) -> tuple[NDA
 
 
 def _to_nodes(array: NDArray[Any], groups: int, nodes: int) -> NDArray[Any]:
-    """Return what every tree node has, at every node of its group: (groups * nodes * slots of a tree, ...)."""
+    """Return values of tree nodes, repeated for every node of their group: (groups * nodes * slots of a tree, ...)."""
     by_group = array.reshape(groups, 1, -1, *array.shape[1:])
     return np.repeat(by_group, nodes, axis=1).reshape(-1, *array.shape[1:])
 
@@ -107,8 +108,9 @@ def _by_slot(votes: NDArray[Any], groups: int, nodes: int) -> NDArray[Any]:
     return by_group.transpose(0, 2, 1).reshape(-1, nodes)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPVotedForest(PrivateRegressor):
-    """One tree for each group of nodes, grown by vote; prediction = mean over the trees.
+    """One tree for each group of nodes, grown by their votes; a prediction is the mean over the trees.
 
     Pure epsilon, add or remove one record: the nodes hold disjoint records.
 
@@ -119,7 +121,7 @@ class DPVotedForest(PrivateRegressor):
     n_groups : int, default=5
         Number of trees, 1 or more; divides `n_nodes`.
     epsilon : float, default=1.0
-        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     bounds : tuple, sequence of tuples or mapping, default=None
         Declared range of the numeric features, never learned from the data: ``(low, high)`` for all of them, one pair
         for each, or a mapping from a feature's name or position to its pair. A third member, ``"log"``, spaces the
@@ -130,33 +132,34 @@ class DPVotedForest(PrivateRegressor):
         Number of categories by the feature's name or position, or one number for each feature, 0 = numeric. Values are
         codes 0 .. k - 1 and are split in that order.
     n_declared : float or None, default=None
-        Number of records, where it is public. None: 2 % of epsilon release it.
+        Number of records, if it is public. None: a noisy number is released for 2 % of epsilon.
     candidates : int, default=40
         Thresholds of each numeric feature, 1 to 254.
     missing : {"wp", "drop"}, default="wp"
-        ``"wp"``: a record that lacks a value goes to both children, with half its weight each. ``"drop"``: it is left
-        out.
+        ``"wp"`` (weight partition): a record without the value goes to both children, with half its weight each.
+        ``"drop"``: incomplete records are left out.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, Generator, SeedSequence, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own, with a budget of epsilon.
+        Account that pays; it is checked before the data is read. None: a new account with a budget of epsilon.
     bounds_from_data : bool, default=False
-        Read all bounds from the data, with a warning: *not private*, and ``privacy_spent_`` says an infinite epsilon.
+        Whether to read all bounds from the data, with a warning: *not private*; ``privacy_spent_`` has an infinite
+        epsilon.
 
     Attributes
     ----------
     table_ : NodeTable
         The trees; all of it may be published.
     plan_ : TreePlan
-        Levels of each tree and what each of them spent.
+        Levels of each tree, and the epsilon of each level.
     domain_ : Domain
-        What was declared.
+        The declared domain.
     privacy_spent_ : PrivacySpent
-        What the account has spent, line by line.
+        Spending of the account, line by line.
     notice_ : str
-        What every result must say about this fit, as that its noise protects nobody; empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
@@ -164,7 +167,7 @@ class DPVotedForest(PrivateRegressor):
 
     References
     ----------
-    .. [1] McKenna, Sheldon 2020, arXiv:2010.12603: permute-and-flip, by which nodes vote; the election is ours.
+    .. [1] McKenna, Sheldon 2020, arXiv:2010.12603: permute-and-flip, the mechanism of a vote; the election is ours.
 
     Examples
     --------
@@ -181,51 +184,34 @@ class DPVotedForest(PrivateRegressor):
     array([0.1, 0.9])
     """
 
+    n_nodes: int = 25
+    n_groups: int = 5
+    epsilon: float = 1.0
+    bounds: Any = None
+    target_bounds: Any = None
+    categories: Any = None
+    n_declared: float | None = None
+    candidates: int = 40
+    missing: str = "wp"
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
+
     rules: ClassVar[dict[str, Rule]] = {**PrivateRegressor.rules, "n_nodes": at_least(1), "n_groups": at_least(1)}
 
-    def __init__(
-        self,
-        *,
-        n_nodes: int = 25,
-        n_groups: int = 5,
-        epsilon: float = 1.0,
-        bounds: Any = None,
-        target_bounds: Any = None,
-        categories: Any = None,
-        n_declared: float | None = None,
-        candidates: int = 40,
-        missing: str = "wp",
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.n_nodes = n_nodes
-        self.n_groups = n_groups
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.target_bounds = target_bounds
-        self.categories = categories
-        self.n_declared = n_declared
-        self.candidates = candidates
-        self.missing = missing
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
-
     def fit(self, X: ArrayLike, y: ArrayLike, *, parts: ArrayLike | None = None, **not_taken: Any) -> Self:
-        """Grow the trees; the accountant is asked before the data is touched.
+        """Grow the trees; the account is checked before the data is read.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (rows, features)
-            NaN = missing; categorical features hold their codes 0 .. k - 1.
+            Records. NaN is a missing value; categorical features hold codes 0 .. k - 1.
         y : array-like of shape (rows,)
-            Values outside the target bounds are clipped.
+            Targets. Values outside the target bounds are clipped.
         parts : array-like of shape (rows,) or None, default=None
-            The node 0 .. n_nodes - 1 that holds each row; a row of no such node is left out. A record's node must not
-            depend on other records. None: at random, each row independently of all others.
+            The node 0 .. n_nodes - 1 of each row; rows of other nodes are left out. A record's node must not depend on
+            other records. None: random nodes, each row independently of all others.
 
         Returns
         -------
@@ -234,7 +220,7 @@ class DPVotedForest(PrivateRegressor):
         Raises
         ------
         BudgetExceeded
-            If the account does not cover epsilon; nothing is booked and no data touched.
+            If the account does not cover epsilon; nothing is booked and no data is read.
         ValueError
             If a parameter is out of its range, or X, y and parts are not as they were declared.
         """

@@ -1,1 +1,1 @@
-"""Additive models that are made of noisy sums over declared cells: boosting and naive Bayes."""
+"""Additive models made of noisy sums over declared cells: boosting and naive Bayes."""

@@ -1,4 +1,4 @@
-"""An additive model: a start, and for each round a partition with a step for each of its cells."""
+"""An additive model: a start, and for each round the steps of a partition's cells."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from fedlearn.private_trees.sums.views import Codes
 
 FloatArray = NDArray[np.float64]
 LARGEST_STEP = 1.5  # in units of the loss
-SPREAD = 1.0  # what steps are expected to be, in units of the loss
+SPREAD = 1.0  # expected size of steps, in units of the loss
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdditiveModel:
-    """All that boosting publishes; the score of a record is the start and the steps of its cells, added up."""
+    """The release of boosting; the score of a record is the start plus the steps of its cells."""
 
     start: FloatArray  # (outputs,)
     chosen: tuple[int, ...]  # (rounds,) numbers of partitions
-    steps: tuple[FloatArray, ...]  # of each round (cells, outputs)
+    steps: tuple[FloatArray, ...]  # (cells, outputs) of each round
 
     def score(self, codes: Codes, partitions: Partitions) -> FloatArray:
         """Return (rows, outputs) scores of codes (views, rows)."""
@@ -35,18 +35,18 @@ class AdditiveModel:
 def step_of(released: FloatArray, loss: Loss, variance: float) -> FloatArray:
     """Return (cells, outputs) the Newton step of released sums (cells, 2 outputs), in records.
 
-    Shrunk to what the noise leaves: gradient * curvature / (curvature^2 + curvature + variance / SPREAD^2), which is
-    the mean of the step given the noisy gradient, if steps are normal with spread SPREAD and the curvature is right.
-    Post-processing of what was published.
+    The step is shrunk by the noise: gradient * curvature / (curvature^2 + curvature + variance / SPREAD^2). This is the
+    mean of the step given the noisy gradient, if steps are normal with spread SPREAD and the curvature is exact. It is
+    post-processing of published sums.
 
     Parameters
     ----------
     released
-        Sums of gradients, then those of curvatures.
+        Sums of gradients, then sums of curvatures.
     loss
-        Says what to multiply them with.
+        Loss, with the factors of gradients and curvatures.
     variance
-        Of the noise on one sum, in records.
+        Variance of the noise on one sum, in records.
     """
     gradient = released[:, : loss.outputs] * loss.gradient_in
     curvature = np.maximum(released[:, loss.outputs :] * loss.curvature_in, 0.0)

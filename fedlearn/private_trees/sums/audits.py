@@ -1,14 +1,14 @@
-"""What the auditor is shown of the sums: single steps, on neighbors whose outputs differ the most we know of.
+"""Audit cases of the sums: single steps, on neighbors whose outputs differ as much as we can make them.
 
-One record more, which lies in one cell and whose gradient there is as large as it can be: its loss is the whole epsilon
-of the sums. Of three classes it is in two numbers, not in six: an event of six is too rare to be drawn. *Choice*: it
-moves the utility of one partition up by 1 and leaves the other where it is, or moves it down.
+*Sums*: the extra record lies in one cell, with the largest possible gradient, and loses the whole epsilon of the sums.
+With three classes the event has two numbers, not six: an event of six is too rare to be drawn. *Choice*: the extra
+record moves the utility of one partition up by 1 and the other's not at all, or down.
 
-*A whole model of one round* is not drawn: no event that is likely enough shows its claim. Its start has 0.02 of
-epsilon, its choice 0.29, its sums 0.69. Between no record and one the choice says nothing, so nothing shows more than
-0.71, and 8,000 fits showed 0.05. Where the choice tells, as with a crowd of one that the record pulls apart, the step
-has to lie beyond a cut of probability 0.05 on one data set and 0.02 on the other: to show 0.9 takes some 400,000 fits
-of each, at about a millisecond. That rounds compose is for the exact auditor (`replays.py`), which sees 5 %.
+*A whole model of one round* has no case: no event that is likely enough shows its claim. Its start has 0.02 of epsilon,
+its choice 0.29, its sums 0.69. Between no record and one record the choice reveals nothing, so at most 0.71 could show;
+8,000 fits showed 0.05. If the choice does reveal something, the step has to lie beyond a cut of probability 0.05 on one
+data set and 0.02 on the other: to show 0.9 takes some 400,000 fits of each, at about a millisecond. The exact auditor
+(`replays.py`) covers the composition of rounds, and finds errors of 5 %.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ Records = list[tuple[int, int, float]]  # codes of two columns, target; code 2 =
 EMPTY: Records = []
 ONE: Records = [(0, 0, 1.0)]
 LACKS_ALL: Records = [(2, 2, 1.0)]
-# Without the last record column 0 has two cells of one record each, that pull apart; it pulls one of them back, and
-# both records of column 1 the same way further.
+# Without the last record each column has two cells of one record each, with opposite gradients. The last record cancels
+# the gradient of its cell of column 0, and doubles the gradient of its cell of column 1.
 APART: Records = [(0, 0, 1.0), (1, 1, 0.0)]
 PULLED: Records = [*APART, (0, 1, 0.0)]
 
@@ -48,7 +48,7 @@ def _data(records: Records) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
 
 
 def _sums(records: Records, loss: Loss, score: float | list[float], epsilon: float = 1.0) -> Release:
-    """Return (draws, all numbers) what a round releases of the first partition, where all have the same scores."""
+    """Return (draws, all numbers) the release of a round for the first partition, with equal scores of all records."""
     codes, target = _data(records)
     pairs = pairs_of(loss, np.full((len(target), loss.outputs), score), target)
     sums = cell_sums(codes, PARTITIONS, 0, pairs).ravel()
@@ -67,7 +67,9 @@ def _first_sums(records: Records, loss: Loss) -> Release:
 def _choice(records: Records) -> Release:
     codes, target = _data(records)
     loss = Logistic(2)
-    pairs = pairs_of(loss, np.where(target == 1, -20.0, 20.0)[:, None], target)  # all are wrong as can be
+    pairs = pairs_of(
+        loss, np.where(target == 1, -20.0, 20.0)[:, None], target
+    )  # all predictions are as wrong as possible
     plan, both = BoostPlan(1, choice=1.0, sums=1.0), np.arange(2)
 
     def draw(draws: int, noise: Noise) -> NDArray[Any]:

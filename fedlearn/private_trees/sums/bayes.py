@@ -1,7 +1,7 @@
-"""Naive Bayes on noisy counts: all of it is post-processing of one release.
+"""Naive Bayes on noisy counts: post-processing of one release.
 
 Source: Laplace counts for naive Bayes, Vaidya, Shafiq, Basu, Hong 2013 (doi:10.1109/WI-IAT.2013.80), with a bound in
-the L1 norm over all columns; how counts are made coarser and shrunk is ours.
+the L1 norm over all columns; the grouping and shrinking of counts are ours.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from fedlearn.private_trees.sums.additive import FloatArray
 from fedlearn.private_trees.sums.views import Codes, Views
 from fedlearn.private_trees.weights import Whole
 
-GROUPS = 12  # of the bins of a numeric column, at most
+GROUPS = 12  # largest number of groups of a numeric column's bins
 
 
 def counts_of(codes: Codes, labels: FloatArray, views: Views, classes: int, whole: Whole = None) -> NDArray[np.int64]:
-    """Return (cells of all views side by side, classes) how many records lie there, or what they weigh in UNITs.
+    """Return (cells of all views side by side, classes) the number of records, or their weight in UNITs.
 
-    A record lies in one cell of each view: adding or removing one changes the counts by the number of views, in the
-    L1 norm, or by that many UNITs.
+    A record lies in one cell of each view: one record changes the counts, in the L1 norm, by the number of views, or by
+    that many UNITs.
     """
     starts = starts_of(views)
     out = np.zeros((int(starts[-1]), classes), np.int64)
     label = labels.astype(np.int64)
     for view, (first, last) in enumerate(zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)):
         cell = codes[view].astype(np.int64) * classes + label
-        of_view = np.bincount(cell, whole, minlength=(last - first) * classes)  # sums below 2^53: exact as floats, too
+        of_view = np.bincount(cell, whole, minlength=(last - first) * classes)  # sums below 2^53 are exact as floats
         out[first:last] = of_view.reshape(-1, classes)
     return out
 
@@ -44,9 +44,9 @@ def starts_of(views: Views) -> NDArray[np.int64]:
 def released_counts(
     counts: NDArray[np.int64], views: Views, *, epsilon: float, noise: Noise, unit: int = 1
 ) -> NDArray[np.number[Any]]:
-    """Return the counts and geometric noise, in records; epsilon in all, add or remove one record (see `counts_of`).
+    """Return the counts with geometric noise, in records; epsilon-private in all, add or remove one record.
 
-    `unit` is what the heaviest record counts for.
+    `unit` is the count of the heaviest record; `counts_of` has the sensitivity.
     """
     released = geometric(counts, sensitivity=unit * max(len(views.sizes), 1), epsilon=epsilon, noise=noise)
     return released if unit == 1 else released / unit
@@ -54,13 +54,13 @@ def released_counts(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BayesTables:
-    """What naive Bayes publishes."""
+    """The release of naive Bayes."""
 
     prior: FloatArray  # (classes,) logarithms of shares
     steps: tuple[FloatArray, ...]  # of each view (size + 1, classes): logarithms of ratios
 
     def score(self, codes: Codes) -> FloatArray:
-        """Return (rows, classes) logarithms of probabilities, but for a constant of each row."""
+        """Return (rows, classes) logarithms of probabilities, up to a constant for each row."""
         total = np.tile(self.prior, (codes.shape[1], 1))
         for view, step in enumerate(self.steps):
             total += step[codes[view]]
@@ -70,10 +70,10 @@ class BayesTables:
 def tables_of(
     released: NDArray[np.number[Any]], views: Views, variance: float, start: FloatArray | None = None
 ) -> BayesTables:
-    """Return what follows from released counts (cells, classes) whose noise has this variance; reads no data.
+    """Return the tables from released counts (cells, classes) with noise of the given variance; reads no data.
 
-    `start`: (classes,) how many records each has, where that was released by itself. Ratios are then drawn to 0 by how
-    many records a group would have, if they were spread evenly, beside the noise on it.
+    `start`: (classes,) the records of each class, if they were released separately. Ratios are then shrunk towards 0,
+    by the number of records that a group would have if records were spread evenly, compared with its noise.
     """
     starts = starts_of(views)
     parts = [released[a:b].astype(np.float64) for a, b in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)]
@@ -93,9 +93,9 @@ def tables_of(
 
 
 def groups_of(counts: FloatArray, variance: float) -> NDArray[np.int64]:
-    """Return (bins,) to which group each bin belongs: neighbors, about as many records in each, more than noise.
+    """Return (bins,) the group of each bin: adjacent bins, about equally many records in each group, more than noise.
 
-    The last bin, of what is missing, is a group of its own.
+    The last bin, for missing values, is a group of its own.
 
     >>> groups_of(np.array([90.0, 1.0, 2.0, 3.0, 40.0, 5.0]), variance=1.0).tolist()
     [0, 1, 1, 1, 1, 2]
@@ -113,10 +113,10 @@ def groups_of(counts: FloatArray, variance: float) -> NDArray[np.int64]:
 
 
 def _ratios(part: FloatArray, group: NDArray[np.int64], shares: FloatArray, variance: float) -> FloatArray:
-    """Return (groups, classes) logarithms of P(class | group) / P(class), drawn to 0 by what the noise is worth."""
+    """Return (groups, classes) logarithms of P(class | group) / P(class), shrunk towards 0 according to the noise."""
     sums = np.zeros((int(group.max()) + 1, part.shape[1]))
     np.add.at(sums, group, part)
     bins = np.bincount(group)[:, None]
-    doubt = 1 + np.sqrt(2 * variance * bins)  # records of a kind that the prior already knows
+    doubt = 1 + np.sqrt(2 * variance * bins)  # pseudo-records distributed as the prior
     within = np.clip(sums, 0.0, None)
     return np.asarray(np.log((within + doubt * shares) / (within.sum(axis=1, keepdims=True) + doubt) / shares))

@@ -1,8 +1,8 @@
-"""Private bins of numeric columns: about as many records in each, from one noisy histogram for each column.
+"""Private bins of numeric columns, with about equally many records each, from a noisy histogram of each column.
 
-A record lies in one cell of each column's fine grid, so adding or removing one changes the counts of all columns by at
-most the number of numeric columns, in the L1 norm; geometric noise. The rest is post-processing: counts that noise
-alone explains count as 0, and a bin ends where the running sum passes the next sixteenth.
+A record lies in one cell of each column's fine grid, so one record changes the counts of all columns by at most the
+number of numeric columns, in the L1 norm; geometric noise protects them. The rest is post-processing: counts that noise
+alone explains become 0, and a bin ends where the running sum passes the next sixteenth.
 """
 
 from __future__ import annotations
@@ -17,33 +17,32 @@ from fedlearn.private_trees.sums.views import PRIVATE_BINS, Codes, Views
 from fedlearn.private_trees.weights import UNIT, Whole
 
 SHARE = 0.08  # of epsilon
-FEWEST = (
-    2.0  # a sixteenth of the records must be so many standard deviations of the noise on a count, or no bins are made
-)
+FEWEST = 2.0
+"""Least ratio of a sixteenth of the records to the standard deviation of a count's noise; below it no bins are made."""
 
 
 def are_worth_it(fine: Views, epsilon: float, n: float) -> bool:
-    """Return whether bins that cost epsilon would say anything, of a published number of records."""
+    """Return whether bins for this epsilon are worth their cost, from a published number of records."""
     return len(fine.sizes) > 0 and n / PRIVATE_BINS >= FEWEST * _deviation(fine, epsilon)
 
 
 def private_edges(
     codes: Codes, fine: Views, *, epsilon: float, noise: Noise, whole: Whole = None
 ) -> dict[int, NDArray[np.float64]]:
-    """Return for each numeric column the edges between bins of about as many records; they may coincide.
+    """Return for each numeric column the edges of bins with about equally many records; edges may coincide.
 
     Parameters
     ----------
     codes
-        (views, rows) of the fine grids.
+        (views, rows) codes on the fine grids.
     fine
-        One view of each numeric column, and of no other.
+        One view of each numeric column, and no other view.
     epsilon
-        What it costs, all columns together.
+        Privacy loss of all columns together.
     noise
-        Where randomness comes from.
+        Source of the noise.
     whole
-        Weights of the records: each count changes by a UNIT at most, then.
+        (rows,) weights of the records in UNITs: one record then changes a count by at most UNIT. None: no weights.
     """
     widest = int(fine.sizes.max())
     counts = np.zeros((len(fine.sizes), widest), np.int64)

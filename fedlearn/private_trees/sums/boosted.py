@@ -1,8 +1,9 @@
-"""The boosting estimators. Algorithm and proof: `boosting` and `losses`."""
+"""The estimators of boosting; `boosting` and `losses` have the algorithm and its proof."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from fedlearn.private_trees.sums.partitions import Partitions
 from fedlearn.private_trees.sums.views import Codes, Views
 from fedlearn.private_trees.weights import Whole
 
-WIDTH = 0.1  # of the loss of regression, in widths of the target's bounds
+WIDTH = 0.1  # of the log-cosh loss, as a share of the width of the target bounds
 
 
 class _Boosting(PrivateSums):
@@ -61,52 +62,54 @@ class _Boosting(PrivateSums):
         return self._declared(X, one_each=True).of_numbers
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
     """Logistic regression on sums of functions of one or two features, learned by private boosting.
 
-    Pure epsilon, add or remove one record. Each round chooses a way of dividing the records by one feature or by two
+    Pure epsilon, add or remove one record. Each round chooses a partition of the records by one or two features
     (permute-and-flip), releases a noisy gradient and curvature of each cell, and takes a shrunk Newton step.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     n_rounds : int or None, default=None
-        Rounds, 1 or more. None: by epsilon and the number of records, which is released with 2 % of epsilon.
+        Number of rounds, 1 or more. None: by a rule of epsilon and the number of records, which is released for 2 % of
+        epsilon.
     interactions : bool, default=True
-        Whether two features may be divided by together.
+        Whether a round may divide the records by two features together.
     bounds : tuple, sequence or mapping, default=None
-        (low, high) of all numeric features, or one for each, or by name or position; a third member ``"log"`` spaces
-        bins evenly in the logarithm. Others get bins on an even grid and on one that grows from the lower bound on, so
-        heavy tails need no care. Never learned from the data.
+        Declared range of the numeric features: ``(low, high)`` for all of them, one pair for each, or a mapping from
+        name or position. A third member, ``"log"``, spaces bins evenly in the logarithm. A linear range has an even
+        grid of bins and one that grows from the lower bound, which suits heavy tails. Never learned from the data.
     categories : mapping or sequence, default=None
-        For each categorical feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name
-        or position, or one for each (None = numeric). Never learned from the data.
+        Categories of each categorical feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or
+        position, or one entry for each feature (None = numeric). Never learned from the data.
     classes : sequence, default=None
         The labels that can occur, two or more.
     max_weight : float or None, default=None
-        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
-        record counts as its weight over this one. None: no weights.
+        Declared largest weight of a record, above 0; required if `fit` is given weights. A record counts as its weight
+        divided by `max_weight`, while the noise stays the same. None: no weights.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own.
+        Account that pays; it is checked before the data is read. None: a new account.
     bounds_from_data : bool, default=False
-        Take undeclared bounds, categories and classes from the data, with a warning: *not private*, and
-        ``privacy_spent_`` says an infinite epsilon.
+        Whether to take undeclared bounds, categories and classes from the data, with a warning: *not private*;
+        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     model_ : AdditiveModel
         Start, chosen partitions and their steps. All of it may be published.
     partitions_ : Partitions
-        Those that could be chosen; they follow from the declaration.
+        Partitions that a round may choose from; they follow from the declaration.
     privacy_spent_ : PrivacySpent
-        What was spent, line by line; epsilon is infinite if the fit must not be called private.
+        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
     notice_ : str
-        What every result must say, empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     classes_ : ndarray of shape (classes,)
         The labels, sorted.
     n_features_in_ : int
@@ -127,39 +130,24 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
     >>> X = rng.uniform(0, 10, (5000, 2))
     >>> y = np.where(X[:, 0] + rng.normal(size=5000) > 5, "high", "low")
     >>> declared = {"bounds": (0, 10), "classes": ["low", "high"]}
-    >>> model = DPBoostingClassifier(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> model = DPBoostingClassifier(epsilon=1.0, **declared, noise="seeded", random_state=0).fit(X, y)
     >>> print(model.privacy_spent_)
     epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
     >>> model.predict([[1.0, 5.0], [9.0, np.nan]])
     array(['low', 'high'], dtype='<U4')
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        n_rounds: int | None = None,
-        interactions: bool = True,
-        bounds: Any = None,
-        categories: Any = None,
-        classes: Sequence[object] | None = None,
-        max_weight: float | None = None,
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.n_rounds = n_rounds
-        self.interactions = interactions
-        self.bounds = bounds
-        self.categories = categories
-        self.classes = classes
-        self.max_weight = max_weight
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
+    epsilon: float = 1.0
+    n_rounds: int | None = None
+    interactions: bool = True
+    bounds: Any = None
+    categories: Any = None
+    classes: Sequence[object] | None = None
+    max_weight: float | None = None
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
     def _learn(
         self,
@@ -176,54 +164,56 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
         return Logistic(len(self.classes_)).shares(self.model_.score(codes, self.partitions_))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
     """A sum of functions of one or two features, learned by private boosting of the log-cosh of the error.
 
-    Pure epsilon, add or remove one record. As `DPBoostingClassifier`; the loss is squared error near 0 and absolute
-    error far from it.
+    Pure epsilon, add or remove one record. The algorithm is that of `DPBoostingClassifier`; the loss is squared error
+    near 0 and absolute error far from it.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     n_rounds : int or None, default=None
-        Rounds, 1 or more. None: by epsilon and the number of records, which is released with 2 % of epsilon.
+        Number of rounds, 1 or more. None: by a rule of epsilon and the number of records, which is released for 2 % of
+        epsilon.
     interactions : bool, default=True
-        Whether two features may be divided by together.
+        Whether a round may divide the records by two features together.
     bounds : tuple, sequence or mapping, default=None
-        (low, high) of all numeric features, or one for each, or by name or position; a third member ``"log"`` spaces
-        bins evenly in the logarithm. Others get bins on an even grid and on one that grows from the lower bound on, so
-        heavy tails need no care. Never learned from the data.
+        Declared range of the numeric features: ``(low, high)`` for all of them, one pair for each, or a mapping from
+        name or position. A third member, ``"log"``, spaces bins evenly in the logarithm. A linear range has an even
+        grid of bins and one that grows from the lower bound, which suits heavy tails. Never learned from the data.
     categories : mapping or sequence, default=None
-        For each categorical feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name
-        or position, or one for each (None = numeric). Never learned from the data.
+        Categories of each categorical feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or
+        position, or one entry for each feature (None = numeric). Never learned from the data.
     target_bounds : tuple, default=None
         (low, high) of the target; targets outside are clipped, predictions lie inside. Never learned from the data.
     max_weight : float or None, default=None
-        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
-        record counts as its weight over this one. None: no weights.
+        Declared largest weight of a record, above 0; required if `fit` is given weights. A record counts as its weight
+        divided by `max_weight`, while the noise stays the same. None: no weights.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own.
+        Account that pays; it is checked before the data is read. None: a new account.
     bounds_from_data : bool, default=False
-        Take undeclared bounds, categories and classes from the data, with a warning: *not private*, and
-        ``privacy_spent_`` says an infinite epsilon.
+        Whether to take undeclared bounds, categories and classes from the data, with a warning: *not private*;
+        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     model_ : AdditiveModel
         Start, chosen partitions and their steps, in widths of the target's bounds. All of it may be published.
     partitions_ : Partitions
-        Those that could be chosen; they follow from the declaration.
+        Partitions that a round may choose from; they follow from the declaration.
     target_bounds_ : tuple
         (low, high) of the target.
     privacy_spent_ : PrivacySpent
-        What was spent, line by line; epsilon is infinite if the fit must not be called private.
+        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
     notice_ : str
-        What every result must say, empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str
@@ -241,41 +231,24 @@ class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0, 10, (5000, 2))
     >>> declared = {"bounds": (0, 10), "target_bounds": (-1, 1)}
-    >>> model = DPBoostingRegressor(4.0, **declared, noise="seeded", random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> model = DPBoostingRegressor(epsilon=4.0, **declared, noise="seeded", random_state=0).fit(X, np.sin(X[:, 0]))
     >>> print(model.privacy_spent_)
     epsilon = 4 (add or remove one record; unit: record; not secure: protects nobody)
     >>> bool(model.predict([[1.6, 5.0]]) > model.predict([[4.7, 5.0]]))
     True
     """
 
-    rules: ClassVar[dict[str, Rule]] = _Boosting.rules
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        n_rounds: int | None = None,
-        interactions: bool = True,
-        bounds: Any = None,
-        categories: Any = None,
-        target_bounds: Any = None,
-        max_weight: float | None = None,
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.n_rounds = n_rounds
-        self.interactions = interactions
-        self.bounds = bounds
-        self.categories = categories
-        self.target_bounds = target_bounds
-        self.max_weight = max_weight
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
+    epsilon: float = 1.0
+    n_rounds: int | None = None
+    interactions: bool = True
+    bounds: Any = None
+    categories: Any = None
+    target_bounds: Any = None
+    max_weight: float | None = None
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
     def predict(self, X: Any) -> FloatArray:
         """Return (rows,) predictions, inside the target bounds.

@@ -1,24 +1,23 @@
-"""Private boosting: rounds that choose a partition, release one noisy sum for each of its cells, and take a step.
+"""Private boosting: each round chooses a partition, releases a noisy sum of each of its cells, and takes a step.
 
 Source: gradient boosting, Friedman 2001 (doi:10.1214/aos/1013203451); of additive functions of one or two columns,
 which Lou et al. 2013 (doi:10.1145/2487575.2487579) call GA2M, with private histograms as in DP-EBM, Nori et al. 2021
 (arXiv:2106.09680). Ours: pure epsilon, the private choice of the partition as in MWEM (Hardt, Ligett, McSherry 2012,
 arXiv:1012.4763), curvatures that cost nothing, and the rule for the number of rounds.
 
-*Why it is private*, add or remove one record. Every release sees the records through what was published before.
+*Why it is private*, add or remove one record. Every release may depend on the earlier ones.
 
 - *Start*, ``START_SHARE`` of epsilon: sums to which a record adds 1 in the L1 norm; geometric noise.
 - *Bins* of numeric columns, ``SHARE`` of epsilon, where the published number of records says that they are worth it:
   one histogram for each column, geometric noise (`bins`).
 - *Choice*, one for each round: permute-and-flip on utilities that change by at most 1 (`counting.unbalance`), less a
   penalty for the number of cells, which is public; not monotone.
-- *Sums*, one for each cell: a record lies in one cell, whatever it lacks, and adds a row of L1 norm at most 1 there
-  (`losses`); geometric noise on whole numbers.
+- *Sums*, one for each cell: a record lies in one cell, even with missing values, and adds a row of L1 norm at most 1
+  there (`losses`); geometric noise on integers.
 
-These compose one after the other; the plan's shares add up to epsilon. Steps are post-processing, and so is the score
-of each record, as far as it depends on steps; that it also depends on the record is within the sums' sensitivity.
-The plan follows from the start, which is published; which pairs of columns a round may choose from is drawn without
-looking at any data.
+These releases compose sequentially; the plan's shares add up to epsilon. Steps are post-processing. The score of a
+record follows from the steps and from the record itself, whose influence is within the sums' sensitivity. The plan
+follows from the published start. The pairs of columns from which a round may choose are drawn without data.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from fedlearn.private_trees.sums.views import Codes, Views
 from fedlearn.private_trees.weights import Whole, weighed
 
 PENALTY = (
-    0.6  # of a cell, in standard deviations of the noise on its sum: what noise alone would add to the next utility
+    0.6  # of a cell, in standard deviations of its sum's noise: the contribution of noise alone to the next utility
 )
 
 
@@ -59,24 +58,25 @@ def boost(
     noise: Noise,
     rng: np.random.Generator,
 ) -> tuple[Views, AdditiveModel]:
-    """Return views, with private bins if they are worth it, and the model of records that were checked; books epsilon.
+    """Return the views, with private bins if they are worth it, and the boosted model; books epsilon.
 
     Parameters
     ----------
     X, target
         (rows, features) and (rows,).
     whole
-        (rows,) weights of the records: what each adds to a sum or a utility is multiplied with, rounded towards 0.
+        (rows,) weights of the records, factors of their contributions to sums and utilities, rounded towards 0; None:
+        1.
     views, fine
-        What is declared; the fine grids of numeric columns.
+        Declared views of the columns; fine grids of the numeric columns.
     pairs, loss
-        Whether two columns may be divided by together, and what is minimized.
+        Whether partitions may use two columns; the loss to minimize.
     epsilon, rounds
-        What is spent, and in how many rounds; None: by the rule.
+        Privacy loss, and number of rounds; None: by the rule.
     accountant
-        Covers epsilon.
+        Account that covers epsilon.
     noise, rng
-        The randomness that protects, and the one that need not.
+        Randomness that protects the records, and randomness that needs no protection.
     """
     first = START_SHARE * epsilon
     accountant.spend(first, what="number of records and start", is_secure=noise.is_secure)
@@ -136,7 +136,7 @@ def choose(
     plan: BoostPlan,
     noise: Noise,
 ) -> int:
-    """Return the number of one of the wanted partitions, likelier the more there is to be mended in its cells."""
+    """Return the number of a privately chosen partition of `wanted`, preferring large gradients in its cells."""
     utilities = unbalance(codes, partitions, wanted, pairs, loss.outputs)
     cost = PENALTY * math.sqrt(variance_of(plan.sums)) * partitions.cells[wanted] * loss.outputs
     picked = permute_and_flip((utilities - cost)[None, :], sensitivity=1.0, epsilon=plan.choice, noise=noise)
@@ -149,5 +149,5 @@ def in_records(sums: NDArray[np.int64]) -> FloatArray:
 
 
 def variance_of(epsilon: float) -> float:
-    """Return the variance of the noise on one sum, in records: that of Laplace noise, but for 1e-12."""
+    """Return the variance of the noise on one sum, in records: the one of Laplace noise, up to 1e-12."""
     return 2 / epsilon**2

@@ -1,4 +1,4 @@
-"""What both classifiers share: the declared classes, and prediction."""
+"""Base of both classifiers of sums: declared classes and prediction."""
 
 from __future__ import annotations
 
@@ -9,23 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from fedlearn.private_trees.binning import MISSING
-from fedlearn.private_trees.classes.encoding import positions
+from fedlearn.private_trees.declared import check_classes, classes_of
 from fedlearn.private_trees.sums.additive import FloatArray
 from fedlearn.private_trees.sums.fitting import PrivateSums
 from fedlearn.private_trees.sums.views import Codes
 
 
 class PrivateSumsClassifier(ClassifierMixin, PrivateSums):  # type: ignore[misc]
-    """A classifier that is made of noisy sums."""
+    """A classifier made of noisy sums."""
 
     classes: Sequence[object] | None
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return (rows,) the likeliest class.
+        """Return (rows,) the likeliest class of each row.
 
         Parameters
         ----------
@@ -52,20 +50,11 @@ class PrivateSumsClassifier(ClassifierMixin, PrivateSums):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.classes is None and not self.bounds_from_data:
-            raise ValueError(
-                "classes is not declared: name the labels that can occur, from public knowledge, or pass "
-                "bounds_from_data=True, which is not private"
-            )
+        check_classes(self.classes, bounds_from_data=self.bounds_from_data)
 
     def _target(self, y: Any) -> tuple[FloatArray, Any]:
-        if self.classes is None:
-            check_classification_targets(y)
-            self.classes_, found = np.unique(y, return_inverse=True)
-            return found.astype(np.float64), np.ones(len(y), np.bool_)
-        self.classes_ = np.unique(np.asarray(list(self.classes)))
-        labels = positions(y, tuple(self.classes_.tolist()))
-        return labels.astype(np.float64), labels != MISSING
+        self.classes_, labels = classes_of(self.classes, y)
+        return labels.astype(np.float64), labels >= 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""Sums over the cells of partitions, in whole numbers, in numba."""
+"""Sums over the cells of partitions, in integers, in numba."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LANES = 4
 
 
 def cell_sums(codes: Codes, partitions: Partitions, partition: int, pairs: Pairs) -> NDArray[np.int64]:
-    """Return (cells, columns of `pairs`) their sums over each cell. One record adds its row, once."""
+    """Return (cells, columns) the sums of `pairs` over each cell; one record adds its row once."""
     out = np.zeros((int(partitions.cells[partition]), pairs.shape[1]), np.int64)
     _add(partitions.cell_of(partition, codes), pairs, out)
     return out
@@ -31,7 +31,7 @@ def add_up(cell: NDArray[np.int64], rows: NDArray[np.integer[Any]], sums: NDArra
 def unbalance(
     codes: Codes, partitions: Partitions, wanted: NDArray[np.int64], pairs: Pairs, outputs: int
 ) -> NDArray[np.float64]:
-    """Return (wanted,) of each partition the sum over its cells of ``|sum of gradients|``, in records.
+    """Return (wanted,) the sum of ``|sum of gradients|`` over the cells of each partition, in records.
 
     Adding or removing a record changes one cell's sums of gradients, by at most UNIT in the L1 norm: each number
     changes by at most 1, up or down. The numbers are whole multiples of 1 / UNIT below 2^53: exact in float64.
@@ -52,7 +52,7 @@ def _add(cell, pairs, out):  # type: ignore[no-untyped-def]
 
 @compiled()
 def _unbalance(codes, table, gradients, out):  # type: ignore[no-untyped-def]
-    """Fill `out`; a partition that is a coarser grid of the one before it is summed from that one's cells."""
+    """Fill `out`; a partition that is a coarser grid of its predecessor is summed from the predecessor's cells."""
     finer = np.zeros((gradients.shape[0], table[:, 5].max()), np.int64)
     sums = np.zeros_like(finer)
     lanes = np.zeros((LANES, finer.shape[1]), np.int64)
@@ -69,7 +69,7 @@ def _unbalance(codes, table, gradients, out):  # type: ignore[no-untyped-def]
 
 @compiled()
 def _sum(first, second, partition, gradient, lanes, sums):  # type: ignore[no-untyped-def]
-    """Fill `sums`. Rows take turns in lanes: a sum that waits for the one just before it takes thrice as long."""
+    """Fill `sums`, with rows in several lanes: sums that wait for their predecessor would take three times as long."""
     _, b, shift, other, stride, cells = partition
     if b < 0:
         stride = 0

@@ -1,8 +1,8 @@
-"""What estimators of this folder share: parameters, the account, the declaration, the order of a fit.
+"""Base of the estimators of this folder: parameters, account, declaration, order of a fit.
 
-Parameters are checked, the accountant is asked, and only then are the data looked at. Of these nothing is refused that
-depends on a single record: an infinite number is clipped, text where a number belongs is missing, a row without a valid
-target is left out, and no row at all is allowed.
+A fit follows a fixed order: parameters are checked, then the account, and only then is the data read. No error depends
+on a single record: an infinite number is clipped, text in a numeric column is missing, a row without a valid target is
+left out, and the data may have no rows.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import column_or_1d, validate_data
 
 from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, PrivacyUnit
-from fedlearn.private_trees.columns import without_imaginary
+from fedlearn.private_trees.columns import names_of
+from fedlearn.private_trees.declared import DeclaredInput
 from fedlearn.private_trees.numbers.randomness import sources
 from fedlearn.private_trees.parameters import COMMON, Rule, check_parameters
 from fedlearn.private_trees.sums.additive import FloatArray
@@ -28,8 +27,8 @@ NOT_DECLARED = "bounds were read from the data: not private"
 RULES = {**{name: COMMON[name] for name in ("epsilon", "noise")}, "max_weight": MAX_WEIGHT}
 
 
-class PrivateSums(BaseEstimator):  # type: ignore[misc]
-    """Base of the estimators that are made of noisy sums over declared cells."""
+class PrivateSums(DeclaredInput):
+    """Base of the estimators made of noisy sums over declared cells."""
 
     epsilon: float
     bounds: Any
@@ -41,21 +40,21 @@ class PrivateSums(BaseEstimator):  # type: ignore[misc]
     max_weight: float | None
 
     rules: ClassVar[dict[str, Rule]] = RULES
-    one_each: ClassVar[bool] = False  # whether a numeric column has one view
+    one_each: ClassVar[bool] = False  # whether a numeric column has a single view
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from X and y; the accountant is asked before the data is touched.
+        """Learn from X and y; the account is checked before the data is read.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (rows, features)
-            Numbers within declared bounds, clipped to them, and declared categories; None, NaN and what was not
-            declared = missing, which is a bin of its own. No row at all is allowed.
+            Numbers, clipped to their declared bounds, and declared categories. None, NaN and undeclared categories are
+            missing, which is a bin of its own. X may have no rows.
         y : array-like of shape (rows,)
-            Targets; a row whose target is NaN, or none of the declared classes, is left out.
+            Targets; rows whose target is NaN, or not a declared class, are left out.
         sample_weight : array-like of shape (rows,) or None, default=None
-            Weights from 0 to `max_weight`, which must be declared; what is beyond is clipped, what is no number counts
-            as 0. None: all are 1.
+            Weights from 0 to `max_weight`, which must be declared. Larger weights are clipped; negative ones, and cells
+            that are not numbers, count as 0. None: all weights are 1.
 
         Returns
         -------
@@ -64,7 +63,7 @@ class PrivateSums(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         BudgetExceeded
-            If the account does not cover epsilon; nothing is booked and no data touched.
+            If the account does not cover epsilon; nothing is booked and no data is read.
         ValueError
             If a parameter is out of its range, or X, y and weights are not as they were declared.
         """
@@ -94,14 +93,14 @@ class PrivateSums(BaseEstimator):  # type: ignore[misc]
         noise: Noise,
         rng: np.random.Generator,
     ) -> None:
-        """Keep what is learned of X (rows, features) and targets (rows,), and book what it costs, before.
+        """Book the privacy loss, then learn from X (rows, features) and targets (rows,), and store the model.
 
-        `whole` is (rows,) the weight of each record in UNITs; None: one record each.
+        `whole` is (rows,) the weight of each record in UNITs; None: no weights.
         """
 
     @abstractmethod
     def _target(self, y: Any) -> tuple[FloatArray, Any]:
-        """Return (rows,) targets as the model takes them, and which rows are to be kept."""
+        """Return (rows,) targets in the model's unit, and (rows,) whether each row is kept."""
 
     def _codes(self, X: Any) -> Codes:
         return self._views_.encode(self._checked(X, reset=False))
@@ -115,7 +114,7 @@ class PrivateSums(BaseEstimator):  # type: ignore[misc]
             )
 
     def _account(self) -> PrivacyAccountant:
-        """Return the account to spend from, if it covers the fit."""
+        """Return the account that pays; raises BudgetExceeded if it does not cover the fit."""
         cost = math.inf if self.bounds_from_data else float(self.epsilon)
         accountant = PrivacyAccountant(cost) if self.accountant is None else self.accountant
         accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a sum over records")
@@ -127,42 +126,11 @@ class PrivateSums(BaseEstimator):  # type: ignore[misc]
 
     def _declared(self, X: Any, *, one_each: bool) -> Views:
         if self.bounds_from_data and self.bounds is None:
-            return Views.from_data(X, categories=self.categories, names=self._names(), one_each=one_each)
+            return Views.from_data(X, categories=self.categories, names=names_of(self), one_each=one_each)
         return Views.declare(
             self.n_features_in_,
             bounds=self.bounds,
             categories=self.categories,
-            names=self._names(),
+            names=names_of(self),
             one_each=one_each,
         )
-
-    def _names(self) -> list[str] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else [str(name) for name in names]
-
-    def _checked_pair(self, X: Any, y: Any) -> tuple[Any, Any]:
-        if y is None:
-            raise ValueError("y is None: this estimator requires y to be passed, but the target y is None")
-        X = self._checked(X, reset=True)
-        y = np.asarray(column_or_1d(without_imaginary(y), warn=True))
-        if len(X) != len(y):
-            raise ValueError(f"X has {len(X)} rows and y {len(y)} targets: they must be as many")
-        return X, y
-
-    def _checked(self, X: Any, *, reset: bool) -> Any:
-        """Return X if it is a DataFrame, else as an array; its values are not looked at."""
-        if hasattr(X, "iloc"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            return X
-        fewest = 1 if self.bounds_from_data else 0
-        X = without_imaginary(X)
-        return validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_min_samples=fewest)
-
-    def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: missing values and strings are welcome; noise makes scores poor on tiny data."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.non_deterministic = self.noise == "secure"
-        return tags

@@ -1,19 +1,20 @@
-"""What is minimized, as two whole numbers a record: a gradient, and a curvature, together at most 1.
+"""Losses of boosting, as two integers for each record: a gradient and a curvature, together at most 1.
 
-A Newton step on a cell needs the sum of the gradients g there and that of the curvatures h. Both losses are such that
-``sum |g| + sum h <= 1`` for each record, whatever its score: the curvature costs nothing on top of the gradient.
+A Newton step of a cell needs the sum of its gradients g and the sum of its curvatures h. Both losses have ``sum |g| +
+sum h <= 1`` for each record and any score, so the curvature costs nothing on top of the gradient.
 
 *Logistic, two classes*, p the probability of the second: g = y - p and h = p (1 - p). With r = |g|, h = r (1 - r), so
 |g| + h = 1 - (1 - r)^2 <= 1.
 
-*Logistic, more classes*: g_k = (1[y = k] - p_k) / 2, whose L1 norm is 1 - p_y; h_k = p_k (1 - p_k) gets what is left
-of 1 in the same proportions where it would be more.
+*Logistic, more classes*: g_k = (1[y = k] - p_k) / 2, whose L1 norm is 1 - p_y; h_k = p_k (1 - p_k), scaled down to the
+rest of 1 if their sum is larger.
 
 *Log-cosh* of the error over a width c, which is squared error near 0 and absolute error far from it: g = t =
 tanh(error / c), and h = (1 - t^2) / 2, half its curvature. |t| + (1 - t^2) / 2 = 1 - (1 - |t|)^2 / 2 <= 1.
 
-Both are kept in units of 2^-20, gradients rounded towards 0, curvatures down and to no more than what the gradients
-leave: so the bound holds in exact arithmetic, not only up to rounding, and sums are exact in any order.
+Gradients and curvatures are integers in units of 2^-20. Gradients are rounded towards 0, curvatures down, and
+curvatures are limited to the rest of 1. So the bound holds in exact arithmetic, not only up to rounding, and sums are
+exact in any order.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ FloatArray = NDArray[np.float64]
 
 
 class Loss(Protocol):
-    """What boosting minimizes; ``start``, ``pairs`` and ``step`` hold for scores of shape (rows, outputs)."""
+    """A loss of boosting, on scores of shape (rows, outputs)."""
 
     @property
     def outputs(self) -> int:
-        """Scores of a record."""
+        """Number of scores of a record."""
 
     @property
     def gradient_in(self) -> float:
-        """What a released gradient is to be multiplied with."""
+        """Factor of a released gradient."""
 
     @property
     def curvature_in(self) -> float:
-        """What a released curvature is to be multiplied with."""
+        """Factor of a released curvature."""
 
     @property
     def unit(self) -> float:
@@ -53,16 +54,16 @@ class Loss(Protocol):
 
     @property
     def first_width(self) -> int:
-        """How many sums are released before the first round."""
+        """Number of sums that are released before the first round."""
 
     def first_of(self, target: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return (rows, first_width) what each record adds to these, UNIT in the L1 norm."""
+        """Return (rows, first_width) the contribution of each record to the first sums, of L1 norm UNIT."""
 
     def first_sums(self, target: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return what is released before the first round; a record adds UNIT in the L1 norm."""
+        """Return (first_width,) the sums before the first round; a record adds an L1 norm of UNIT."""
 
     def start(self, released: FloatArray) -> FloatArray:
-        """Return (outputs,) the score of every record before the first round, of released sums in records."""
+        """Return (outputs,) the initial score of every record, from released sums in records."""
 
     def derivatives(self, score: FloatArray, target: NDArray[np.float64]) -> tuple[FloatArray, FloatArray]:
         """Return gradients and curvatures, each (rows, outputs)."""
@@ -82,29 +83,29 @@ class Logistic:
 
     @property
     def outputs(self) -> int:
-        """One for two classes, else one for each."""
+        """Number of scores of a record: one for two classes, else one for each class."""
         return 1 if self.classes == 2 else self.classes
 
     @property
     def gradient_in(self) -> float:
-        """Gradients of more than two classes are released by half."""
+        """Factor of a released gradient: gradients of more than two classes are released halved."""
         return 1.0 if self.classes == 2 else 2.0
 
     @property
     def first_width(self) -> int:
-        """One for each class."""
+        """Number of sums before the first round: one for each class."""
         return self.classes
 
     def first_of(self, target: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return (rows, classes) to which class each record belongs."""
+        """Return (rows, classes) with UNIT at the class of each record."""
         return np.asarray(UNIT * (target.astype(np.int64)[:, None] == np.arange(self.classes)))
 
     def first_sums(self, target: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return (classes,) records of each class."""
+        """Return (classes,) the number of records of each class, in UNITs."""
         return np.bincount(target.astype(np.int64), minlength=self.classes) * UNIT
 
     def start(self, released: FloatArray) -> FloatArray:
-        """Return the logarithms of the classes' shares, or of their odds; no class is rarer than one record."""
+        """Return (outputs,) log-shares of the classes, or the log-odds of two; a class has at least one record."""
         logarithm = np.log(np.maximum(released, 1.0))
         return logarithm[1:] - logarithm[:1] if self.classes == 2 else logarithm - logarithm.mean()
 
@@ -115,7 +116,7 @@ class Logistic:
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
     def derivatives(self, score: FloatArray, target: NDArray[np.float64]) -> tuple[FloatArray, FloatArray]:
-        """See the head of the file."""
+        """Return gradients and curvatures, each (rows, outputs). Formulas: head of the file."""
         if self.classes == 2:
             share = 1 / (1 + np.exp(-np.clip(score, -500, 500)))
             return target[:, None] - share, share * (1 - share)
@@ -139,31 +140,31 @@ class LogCosh:
 
     @property
     def unit(self) -> float:
-        """Steps are in widths."""
+        """The unit of a step: the width."""
         return self.width
 
     def first_of(self, target: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return (rows, 2) 1 - y and y."""
+        """Return (rows, 2) 1 - y and y, in UNITs."""
         ones = np.rint(target * UNIT).astype(np.int64)
         return np.column_stack([UNIT - ones, ones])
 
     def first_sums(self, target: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return (2,) sums of 1 - y and of y."""
+        """Return (2,) the sums of 1 - y and of y, in UNITs."""
         return np.asarray(self.first_of(target).sum(axis=0))
 
     def start(self, released: FloatArray) -> FloatArray:
-        """Return the mean, with one record at either end."""
+        """Return (1,) the mean, with one added record at each end."""
         zeros, ones = np.maximum(released, 1.0)
         return np.array([ones / (zeros + ones)])
 
     def derivatives(self, score: FloatArray, target: NDArray[np.float64]) -> tuple[FloatArray, FloatArray]:
-        """See the head of the file; a score beyond the bounds counts as the bound."""
+        """Return gradients and curvatures, each (rows, 1); scores are clipped. Formulas: head of the file."""
         gradient = np.tanh((target[:, None] - np.clip(score, 0, 1)) / self.width)
         return gradient, (1 - gradient**2) / 2
 
 
 def pairs_of(loss: Loss, score: FloatArray, target: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Return (rows, 2 outputs) gradients and then curvatures in UNITs; the L1 norm of a row is at most UNIT."""
+    """Return (rows, 2 outputs) gradients, then curvatures, in UNITs; the L1 norm of a row is at most UNIT."""
     gradient, curvature = loss.derivatives(score, target)
     wanted = curvature * UNIT
     out = np.empty((len(gradient), 2 * loss.outputs), np.int32)

@@ -1,8 +1,9 @@
-"""The naive Bayes estimator. Release and proof: `bayes`."""
+"""The estimator of naive Bayes; `bayes` has the release and its proof."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,47 +16,48 @@ from fedlearn.private_trees.sums.views import Codes
 from fedlearn.private_trees.weights import UNIT, Whole
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPNaiveBayes(PrivateSumsClassifier):
     """Naive Bayes on noisy counts of classes by the bins of each feature.
 
-    Pure epsilon, add or remove one record. One release, the whole budget: counts of which a record changes one for each
-    feature. Quick and simple; `DPBoostingClassifier` is nearly always better, as it does not count twice what two
-    features say alike.
+    Pure epsilon, add or remove one record. The whole budget pays for one release: counts, of which a record changes one
+    for each feature. Fast and simple; `DPBoostingClassifier` is nearly always better, as it does not count correlated
+    features twice.
 
     Parameters
     ----------
     epsilon : float, default=1.0
-        What the fit spends, in nats; above 0. ``math.inf``: no noise.
+        Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     bounds : tuple, sequence or mapping, default=None
-        (low, high) of all numeric features, or one for each, or by name or position; a third member ``"log"`` spaces
-        bins evenly in the logarithm. Others get bins on an even grid and on one that grows from the lower bound on, so
-        heavy tails need no care. Never learned from the data.
+        Declared range of the numeric features: ``(low, high)`` for all of them, one pair for each, or a mapping from
+        name or position. A third member, ``"log"``, spaces bins evenly in the logarithm. A linear range has an even
+        grid of bins and one that grows from the lower bound, which suits heavy tails. Never learned from the data.
     categories : mapping or sequence, default=None
-        For each categorical feature the list of its categories, or their number k if X holds codes 0 .. k - 1; by name
-        or position, or one for each (None = numeric). Never learned from the data.
+        Categories of each categorical feature as a list, or as their number k if X holds codes 0 .. k - 1; by name or
+        position, or one entry for each feature (None = numeric). Never learned from the data.
     classes : sequence, default=None
         The labels that can occur.
     max_weight : float or None, default=None
-        Declared largest weight of a record, above 0; needed where `fit` is given weights, and the unit of the noise: a
-        record counts as its weight over this one. None: no weights.
+        Declared largest weight of a record, above 0; required if `fit` is given weights. A record counts as its weight
+        divided by `max_weight`, while the noise stays the same. None: no weights.
     noise : {"secure", "seeded"}, default="secure"
-        ``"secure"``: from the operating system. ``"seeded"``: reproducible, protects nobody, needs `random_state`.
+        ``"secure"``: from the operating system. ``"seeded"``: reproducible, gives no privacy, needs `random_state`.
     random_state : int, RandomState or None, default=None
-        Seed of seeded noise, and of all that needs no protection.
+        Seed of seeded noise, and of the draws that need no protection.
     accountant : PrivacyAccountant or None, default=None
-        Account to spend from; it is asked before the data is touched. None: one of its own.
+        Account that pays; it is checked before the data is read. None: a new account.
     bounds_from_data : bool, default=False
-        Take undeclared bounds, categories and classes from the data, with a warning: *not private*, and
-        ``privacy_spent_`` says an infinite epsilon.
+        Whether to take undeclared bounds, categories and classes from the data, with a warning: *not private*;
+        ``privacy_spent_`` has an infinite epsilon.
 
     Attributes
     ----------
     tables_ : BayesTables
         Logarithms of the classes' shares, and what each bin adds to them. All of it may be published.
     privacy_spent_ : PrivacySpent
-        What was spent, line by line; epsilon is infinite if the fit must not be called private.
+        Spending of this fit, line by line; epsilon is infinite if the fit is not private.
     notice_ : str
-        What every result must say, empty if there is nothing to say.
+        Warning that belongs beside every result, for example that the noise is seeded; empty if there is none.
     classes_ : ndarray of shape (classes,)
         The labels, sorted.
     n_features_in_ : int
@@ -74,37 +76,24 @@ class DPNaiveBayes(PrivateSumsClassifier):
     >>> X = np.column_stack([rng.choice(["red", "green"], 2000), rng.choice(["s", "m", "l"], 2000)])
     >>> y = np.where(X[:, 0] == "red", "stop", "go")
     >>> declared = {"categories": [["red", "green"], ["s", "m", "l"]], "classes": ["go", "stop"]}
-    >>> model = DPNaiveBayes(1.0, **declared, noise="seeded", random_state=0).fit(X, y)
+    >>> model = DPNaiveBayes(epsilon=1.0, **declared, noise="seeded", random_state=0).fit(X, y)
     >>> print(model.privacy_spent_)
     epsilon = 1 (add or remove one record; unit: record; not secure: protects nobody)
     >>> model.predict([["red", "m"], ["green", None]])
     array(['stop', 'go'], dtype='<U4')
     """
 
-    one_each: ClassVar[bool] = True
+    epsilon: float = 1.0
+    bounds: Any = None
+    categories: Any = None
+    classes: Sequence[object] | None = None
+    max_weight: float | None = None
+    noise: str = "secure"
+    random_state: Any = None
+    accountant: PrivacyAccountant | None = None
+    bounds_from_data: bool = False
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        bounds: Any = None,
-        categories: Any = None,
-        classes: Sequence[object] | None = None,
-        max_weight: float | None = None,
-        noise: str = "secure",
-        random_state: Any = None,
-        accountant: PrivacyAccountant | None = None,
-        bounds_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.categories = categories
-        self.classes = classes
-        self.max_weight = max_weight
-        self.noise = noise
-        self.random_state = random_state
-        self.accountant = accountant
-        self.bounds_from_data = bounds_from_data
+    one_each: ClassVar[bool] = True
 
     def _learn(
         self,

@@ -1,7 +1,7 @@
-"""Ways of dividing the records: by the codes of one view, or of two, on finer and coarser grids.
+"""Partitions of the records by the codes of one view or two, on finer and coarser grids.
 
-Partitions follow from the declaration alone. Whatever the partition, a record lies in exactly one of its cells: this
-is why sums over all cells cost no more than one sum does.
+Partitions follow from the declaration alone. A record lies in exactly one cell of a partition, so the sums of all cells
+cost no more than a single sum.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from fedlearn.private_trees.sums.views import BINS, Codes, Views
 
-ALONE = (16, 8, 4)  # bins of a grid that stands alone
-OF_TWO = (16, 8)  # of two grids
-BESIDE_CATEGORIES = (8, 4)  # of a grid and categories
-LARGEST = 320  # cells of a pair
+ALONE = (16, 8, 4)  # bins of the grids of one numeric view
+OF_TWO = (16, 8)  # bins of the grids of two numeric views
+BESIDE_CATEGORIES = (8, 4)  # bins of the grids beside a categorical view
+LARGEST = 320  # largest number of cells of a pair
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partitions:
-    """Many partitions, a row each.
+    """Many partitions, one in each row of the arrays.
 
     >>> views = Views.declare(2, bounds=(0, 1), categories={1: 2})
     >>> partitions = Partitions.of(views)
@@ -30,11 +30,11 @@ class Partitions:
     [17, 9, 5, 17, 9, 5, 3, 27, 15]
     """
 
-    views: NDArray[np.int64]  # (partitions, 2); the second is -1 where there is one view only
+    views: NDArray[np.int64]  # (partitions, 2); the second is -1 for a single view
     shifts: NDArray[np.int64]  # (partitions, 2)
     strides: NDArray[np.int64]  # (partitions,) cells of the first view alone
     cells: NDArray[np.int64]  # (partitions,)
-    singles: int  # the first ones are of one view
+    singles: int  # number of partitions of one view, which come first
 
     @classmethod
     def of(cls, views: Views, *, pairs: bool = True) -> Partitions:
@@ -59,7 +59,7 @@ class Partitions:
         return len(self.cells)
 
     def drawn(self, pairs: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the numbers of all singles and of at most so many pairs, drawn without looking at any data."""
+        """Return the numbers of all singles and of at most `pairs` pairs, drawn without data."""
         others = np.arange(self.singles, len(self))
         if len(others) > pairs:
             others = np.sort(rng.choice(others, pairs, replace=False))
@@ -74,4 +74,4 @@ class Partitions:
         return cell
 
 
-assert BINS & (BINS - 1) == 0  # or what is missing would not keep a bin of its own on coarser grids
+assert BINS & (BINS - 1) == 0  # else missing values would lose their own bin on coarser grids

@@ -1,21 +1,21 @@
-"""How boosting spends epsilon: the rule, and how it was found, are in the README of this folder."""
+"""Budget of boosting: rounds and their shares of epsilon; this folder's README has the rule and its search."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-START_SHARE = 0.02  # of epsilon, for the sums that say how many records there are and where to start
+START_SHARE = 0.02  # of epsilon, for the sums that give the number of records and the start
 CHOICE_SHARE = 0.3  # of a round, for the choice of its partition; the rest is for its sums
-ROUNDS_AT_THOUSAND = 1.85  # rounds where epsilon * records is 1000
+ROUNDS_AT_THOUSAND = 1.85  # rounds if epsilon * records is 1000
 ROUNDS_POWER = 0.7
 MOST_ROUNDS = 100
-PAIRS_A_ROUND = 20  # drawn without data; more take longer, and make the choice harder
+PAIRS_A_ROUND = 20  # drawn without data; more pairs take longer, and make the choice noisier
 
 
 @dataclass(frozen=True, slots=True)
 class BoostPlan:
-    """Rounds, and what each of them may spend."""
+    """Number of rounds, and the budget of each."""
 
     rounds: int
     choice: float  # epsilon of a round's choice
@@ -23,7 +23,7 @@ class BoostPlan:
 
 
 def plan_for(epsilon: float, n: float, rounds: int | None = None) -> BoostPlan:
-    """Return the plan for what is left of epsilon after the start, and a published number of records.
+    """Return the plan for the epsilon left after the start, and a published number of records.
 
     >>> plan_for(1.0, 20_000).rounds
     15

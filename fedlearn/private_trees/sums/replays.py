@@ -1,4 +1,4 @@
-"""Which pairs of data sets the exact auditor fits the sums on, and with which options: add or remove one record."""
+"""Pairs of data sets, and options, with which the exact auditor fits the sums: add or remove one record."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from fedlearn.private_trees.sums.naive_bayes import DPNaiveBayes
 
 Options = Callable[[np.random.Generator], dict[str, Any]]
 CLASSES = [0.0, 1.0, 2.0]
-UNDECLARED = 9.0  # a label that is none of the classes
-NUMBERS = np.array([-1.0, -1.0, 0.2, 1.0, 1.0, 7.0])  # the last is beyond its bounds
+UNDECLARED = 9.0  # a label that is not a class
+NUMBERS = np.array([-1.0, -1.0, 0.2, 1.0, 1.0, 7.0])  # the last lies outside its bounds
 PLACES = {"linear": np.array([0.05, 0.95, np.nan]), "log": np.array([0.2, 900.0, np.inf])}
-PAID = {  # rounds pull either way, so that together they lose less than their budget
+PAID = {  # losses of rounds have either sign, so together they lose less than their budget
     "choose of _rounds": "choices of cells",
     "_rounds of boost": "sums of cells",
     "boost of _boost": "number of records and start",
@@ -27,7 +27,7 @@ PAID = {  # rounds pull either way, so that together they lose less than their b
 
 
 def of(estimator: Callable[..., Any], options: Options) -> Draw:
-    """Return what draws pairs for an estimator."""
+    """Return a function that draws pairs for an estimator."""
 
     def draw(rng: np.random.Generator) -> Pair:
         domain, columns = _declared(rng)
@@ -36,7 +36,7 @@ def of(estimator: Callable[..., Any], options: Options) -> Draw:
         X, y = made(rng, columns, targets)
         record = np.array([rng.choice(column) for column in columns]), float(rng.choice(targets))
         epsilon = float(rng.choice([0.5, 1.0, 2.0, 8.0]))
-        made_of = partial(estimator, epsilon, **given, random_state=int(rng.integers(2**31)))
+        made_of = partial(estimator, epsilon=epsilon, **given, random_state=int(rng.integers(2**31)))
 
         def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
             more = {"sample_weight": weights_of(X, y)} if "max_weight" in given else {}
@@ -49,9 +49,9 @@ def of(estimator: Callable[..., Any], options: Options) -> Draw:
 
 
 def _declared(rng: np.random.Generator) -> tuple[dict[str, Any], list[NDArray[np.float64]]]:
-    """Return the domain of one to three features, as parameters, and of each the values that it may have.
+    """Return a domain of one to three features, as parameters, and the values of each feature.
 
-    Often it is the smallest in which a choice can lose all that it may: two features of two categories.
+    Often it is the smallest domain in which a choice can lose its whole epsilon: two features of two categories.
     """
     if rng.random() < 0.3:
         return {"categories": {0: 2, 1: 2}}, [np.arange(2.0), np.arange(2.0)]
@@ -81,12 +81,12 @@ def _boosted(rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _crowd_and_stranger(rng: np.random.Generator) -> Pair:
-    """Return a crowd of one class and a record of the other, in its cell of one column and outside of it in another.
+    """Return a crowd of one class, and a record of the other class in the crowd's cell of one column alone.
 
-    The record pulls one utility up and the other down by nearly 1, which is what a choice loses the most by.
+    The record moves one utility up and the other down by nearly 1, which is the largest loss of a choice.
     """
     estimator = partial(
-        DPBoostingClassifier, 8.0, n_rounds=1, interactions=False, bounds=None, categories=[2, 2], classes=CLASSES[:2],
+        DPBoostingClassifier, epsilon=8.0, n_rounds=1, interactions=False, categories=[2, 2], classes=CLASSES[:2],
         random_state=int(rng.integers(2**31)),
     )  # fmt: skip
 
@@ -99,12 +99,12 @@ def _crowd_and_stranger(rng: np.random.Generator) -> Pair:
 
 
 def _with_bins(estimator: Callable[..., Any], **declared: Any) -> Draw:
-    """Return what draws crowds that are worth private bins of their two numeric columns."""
+    """Return a function that draws crowds large enough for private bins of their two numeric columns."""
 
     def draw(rng: np.random.Generator) -> Pair:
         made_of = partial(
-            estimator, 8.0, n_rounds=1, bounds={0: (0.0, 1.0), 1: (0.0, 1.0)}, random_state=int(rng.integers(2**31)),
-            **declared,
+            estimator, epsilon=8.0, n_rounds=1, bounds={0: (0.0, 1.0), 1: (0.0, 1.0)},
+            random_state=int(rng.integers(2**31)), **declared,
         )  # fmt: skip
         crowd = int(rng.choice([500, 900]))
         X, y = rng.random((crowd, 2)), rng.integers(2, size=crowd).astype(float)
@@ -118,7 +118,7 @@ def _with_bins(estimator: Callable[..., Any], **declared: Any) -> Draw:
 
 
 def _mostly(draw: Draw, *others: Draw) -> Draw:
-    """Return what takes each of the others once in twenty times."""
+    """Return a function that draws with each of `others` once in twenty times, else with `draw`."""
 
     def one_of(rng: np.random.Generator) -> Pair:
         which = int(rng.integers(20))

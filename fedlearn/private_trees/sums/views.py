@@ -1,10 +1,10 @@
-"""Columns as codes on declared grids: every value, missing or not, has exactly one code in each view of its column.
+"""Views of columns: codes on declared grids; every value, missing or not, has one code in each view of its column.
 
-A numeric column is seen on an even grid between its declared bounds; where these are linear, on a second one whose
-steps grow from the lower bound on, as tails do (capital gains, counts); where they are logarithmic, the even grid is
-one of the logarithm. A categorical column is seen as its categories. Grids have a power of two of bins, so a coarser
-grid is a shift of the code, and what is missing, or not declared, has the code behind the last one: a bin of its own
-on every coarser grid, too. Codes depend on the declaration and on the value alone, so they cost no privacy.
+A numeric column has a view on an even grid between its declared bounds, of the logarithm if the bounds are logarithmic.
+With linear bounds it has a second view, whose steps grow from the lower bound, which suits heavy tails (capital gains,
+counts). A categorical column has a view of its categories. Grids have a power of two of bins, so a coarser grid is a
+shift of the code. A missing or undeclared value has the code after the last bin: a bin of its own on every coarser
+grid, too. Codes depend on the declaration and the value alone, so they cost no privacy.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.private_trees.binning import MISSING
-from fedlearn.private_trees.classes.encoding import by_position, positions
 from fedlearn.private_trees.columns import columns_of, numbers_of
+from fedlearn.private_trees.declared import by_position, positions
 from fedlearn.private_trees.domain import Bounds, Domain, NotPrivateWarning, finite_range
 
 BINS = 32  # of a numeric view; a power of two
 PRIVATE_BINS = 16  # of a view whose bins are private; a power of two
-FINE = 64  # cells of a numeric column that has one view
-TAIL = 4096.0  # a tail's first step is this share of the width, or of as much of it as its bins make
+FINE = 64  # bins of a numeric column with a single view
+TAIL = 4096.0  # width of the bounds over the first step of the growing grid
 Codes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Views:
-    """What is declared about the columns, and how they are seen.
+    """The declared columns, and the grids of their views.
 
     >>> views = Views.declare(2, bounds={0: (0, 32)}, categories={1: ["a", "b"]})
     >>> views.feature.tolist(), views.sizes.tolist()
@@ -41,14 +41,14 @@ class Views:
     """
 
     feature: NDArray[np.int64]  # (views,) the column
-    sizes: NDArray[np.int64]  # (views,) number of codes of values; what is missing has the code behind them
+    sizes: NDArray[np.int64]  # (views,) number of codes of values; missing values have the next code
     edges: tuple[
         NDArray[np.float64] | None, ...
-    ]  # (views,) ascending, a value on an edge is below it; None: categories
+    ]  # (views,) ascending edges, a value on an edge is in the lower bin; None: categories
     categories: tuple[tuple[object, ...] | int, ...]  # (features,) 0 = numeric
     low: NDArray[np.float64]  # (features,)
     high: NDArray[np.float64]
-    is_declared: bool = True  # False: read from the data, so nothing here is private
+    is_declared: bool = True  # False: read from the data, so it is not private
 
     @classmethod
     def declare(
@@ -69,9 +69,9 @@ class Views:
         bounds, names
             As in `Domain.declare`.
         categories
-            For each categorical column its categories or their number, by name or position, or one entry for each.
+            Categories of each categorical column, or their number, by name or position, or one entry for each column.
         one_each
-            Whether a numeric column has one view, whose grid is both of the two.
+            Whether a numeric column has a single view, with the edges of both grids.
         """
         listed = [_frozen(each) for each in by_position(categories, num_features, names, "categories")]
         counts = [each if isinstance(each, int) else len(each) for each in listed]
@@ -82,7 +82,7 @@ class Views:
 
     @classmethod
     def from_data(cls, X: Any, *, categories: Any, names: Sequence[str] | None, one_each: bool = False) -> Views:
-        """Return views of columns whose bounds, or categories, are read from the data, *not private*."""
+        """Return views of columns whose bounds or categories are read from the data: *not private*."""
         warnings.warn(
             "bounds_from_data=True reads bounds and categories from the data: the result is not differentially private",
             NotPrivateWarning,
@@ -133,7 +133,7 @@ class Views:
         return replace(self, feature=self.feature[kept], sizes=self.sizes[kept], edges=edges)
 
     def with_edges(self, edges: Mapping[int, NDArray[np.float64]]) -> Views:
-        """Return these views with other edges in the first view of each of these columns; they may coincide."""
+        """Return the views with new edges in the first view of each given column; edges may coincide."""
         every, sizes = list(self.edges), self.sizes.copy()
         for view in self.firsts:
             if (column := int(self.feature[view])) in edges:

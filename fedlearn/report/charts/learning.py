@@ -10,7 +10,7 @@ from fedlearn.report.charts.kinds import Dot, Line, LineChart, ScatterChart, mea
 from fedlearn.report.numbers import byte_unit
 from fedlearn.report.points import PHASES, Point, metrics_of
 from fedlearn.report.stored import StoredRun
-from fedlearn.words.metrics import VIRTUAL_SECONDS, Metric
+from fedlearn.words.metric import VIRTUAL_SECONDS, Metric
 
 AXES = ("rounds", "bytes", "seconds", "hours")
 EQUAL = 1.01  # ratio of the bytes of two runs below which they count as equal

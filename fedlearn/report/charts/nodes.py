@@ -11,7 +11,8 @@ from fedlearn.report.charts.kinds import Line, LineChart, StackedBars
 from fedlearn.report.charts.learning import thinned
 from fedlearn.report.rows import Row
 from fedlearn.runs.nodes import PARTITION, ROUND
-from fedlearn.words.metrics import AFTER, BEFORE, Metric, Metrics
+from fedlearn.words.metric import AFTER, BEFORE, Metric
+from fedlearn.words.metrics import Metrics
 
 MOST_BARS = 340  # nodes that are drawn; of more nodes, this many are chosen evenly
 

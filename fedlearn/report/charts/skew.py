@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from fedlearn.config import config_from
 from fedlearn.config.load import NOW_OPTIONS
 from fedlearn.config.schema import DataSettings
-from fedlearn.data import DATASETS, AnyDataset, load_dataset, partition_table
+from fedlearn.data import DATASETS, Dataset, load_dataset, partition_table
 from fedlearn.data.cache import as_it_is
-from fedlearn.data.partitioning import PARTITIONS, is_map
+from fedlearn.data.partition_map import is_map
+from fedlearn.data.partitioning import PARTITIONS
 from fedlearn.data.sources.paths import HUB, is_path
 from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.stored import StoredRun
@@ -88,7 +89,7 @@ def _counted(data: DataSettings, clients: int, seed: int) -> HeatMap:
     return HeatMap("skew", title, of_all, word, rows, counts)
 
 
-def _labels(dataset: AnyDataset, nodes: int) -> NDArray[np.int64]:
+def _labels(dataset: Dataset, nodes: int) -> NDArray[np.int64]:
     """Return the label of each training example; if examples are made node by node, only for the first nodes."""
     if dataset.made is None:
         return dataset.train.labels

@@ -20,7 +20,7 @@ from fedlearn.report.numbers import byte_unit, plain
 from fedlearn.report.page.figures import figure, legend, line_class
 from fedlearn.report.points import Point, counts_in, differing, metrics_of, shown
 from fedlearn.report.stored import StoredRun
-from fedlearn.words.metrics import Spread
+from fedlearn.words.spread import Spread
 
 AXES = {"rounds": "rounds", "bytes": "bytes", "seconds": "time", "hours": "virtual time"}
 TOOLS = (

@@ -13,7 +13,7 @@ from fedlearn.report.page.learning import grid_of, spread_names
 from fedlearn.report.points import Point
 from fedlearn.report.rows import node_rows
 from fedlearn.report.stored import StoredRun
-from fedlearn.words.metrics import Spread
+from fedlearn.words.spread import Spread
 
 SHORT = ("mean by examples", "mean, each node alike", "worst tenth", "deviation", "Jain index")
 HOW = (

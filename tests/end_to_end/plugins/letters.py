@@ -8,7 +8,8 @@ from torch import nn
 
 from fedlearn.models.objectives import Objective
 from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.metrics import TRAIN_LOSS, Metric, Metrics
+from fedlearn.words.metric import TRAIN_LOSS, Metric
+from fedlearn.words.metrics import Metrics
 
 RANK = Metric("mean_rank", "rank of the truth", better="down", headline=True, note="from 1")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from client.learners.base import Learner, LocalFit
 from fedlearn.privacy import geometric, secure_noise, seeded_noise
-from fedlearn.words.metrics import EPSILON
+from fedlearn.words.metric import EPSILON
 from fedlearn.words.seeding import seed_for
 
 ROUNDS = 2

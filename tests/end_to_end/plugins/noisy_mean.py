@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from fedlearn.folding import StepSpec
-from fedlearn.words.metrics import Metric
+from fedlearn.words.metric import Metric
 from fedlearn.words.state import Entries
 from strategies.base import RoundStrategy, Step
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from client.learners.base import Learner, LocalFit
 from fedlearn.models.base import Evaluation
-from fedlearn.words.metrics import Metric, Metrics
+from fedlearn.words.metric import Metric
+from fedlearn.words.metrics import Metrics
 from fedlearn.words.state import UpdateKind
 
 STEPS, LR = 10, 0.1

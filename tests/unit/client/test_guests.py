@@ -162,7 +162,7 @@ def test_what_training_raises_is_not_blamed_on_them(state):
     ("value", "said"),
     [
         ("nowhere:mod", "client.mods = 'nowhere:mod': it cannot be loaded: No module named 'nowhere'"),
-        ("math:tau", "it is no mod"),
+        ("math:tau", "it is not a mod"),
         (f"{MODS}:LocalDpMod", "missing 4 required positional arguments"),
         ([{f"{MODS}:LocalDpMod": {"epsilonn": 1}}], "did you mean epsilon?"),
         ([[1]], "each is a name"),

@@ -78,7 +78,7 @@ CHOICES = ", ".join([*CODECS, *SHORT])
         ("quantize:9", "from 1 to 8"),
         ("quantize:2.5", "from 1 to 8"),
         ("eden:5", "stage 'eden:5': the number of bits must be a whole number from 1 to 4"),
-        ("sign:1", "stage 'sign:1': it takes nothing after its name"),
+        ("sign:1", "stage 'sign:1': it takes no argument: write its name alone"),
         ("entropy:23", "stage 'entropy:23': the level must be a whole number from 1 to 22"),
         ("quantize:4,drop:0.1", "'drop:0.1' is a sparsifier, 'quantize:4' a quantizer: write drop:0.1,quantize:4"),
         ("drop,residual,fp16", "'residual' is a residual, 'drop' a sparsifier: write residual,drop"),

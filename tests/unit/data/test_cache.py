@@ -13,7 +13,9 @@ import pytest
 
 from fedlearn.cache import trusted as files
 from fedlearn.data import cache as module
-from fedlearn.data.cache import aside, cached
+from fedlearn.data import entries
+from fedlearn.data.aside import ASIDES, aside
+from fedlearn.data.cache import cached
 from fedlearn.words.errors import UsageError
 
 ARRAYS = {"a": np.arange(12, dtype=np.int32).reshape(3, 4), "b": np.zeros(0, np.int64)}
@@ -169,7 +171,7 @@ def spoiled(entry):
     (array,) = entry.glob("a.npy")
     stat = array.stat()
     folder = entry.with_name("spoiled")
-    module._store(folder, "key", {**ARRAYS, "a": ARRAYS["a"] + 1})
+    entries.store(folder, "key", {**ARRAYS, "a": ARRAYS["a"] + 1})
     for file in folder.iterdir():
         file.replace(entry / file.name)
     folder.rmdir()
@@ -264,8 +266,8 @@ def test_two_users_of_one_folder_have_each_what_they_have_made(mode, planted, ca
         above.chmod(above.stat().st_mode | 0o055)
     cache.chmod(mode)
     if planted:
-        (cache / module._place("x", "key")).mkdir(mode=0o700)
-        os.chown(cache / module._place("x", "key"), 12345, 12345)
+        (cache / entries.folder_name("x", "key")).mkdir(mode=0o700)
+        os.chown(cache / entries.folder_name("x", "key"), 12345, 12345)
     for user in (65534, 65533):
         done = subprocess.run(
             [sys.executable, "-c", TWO_USERS.format(user=user)], capture_output=True, text=True, check=False
@@ -276,8 +278,8 @@ def test_two_users_of_one_folder_have_each_what_they_have_made(mode, planted, ca
 
 KILLED = """
 import os, signal, numpy as np
-from fedlearn.data import cache
-cache._move_into_place = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+from fedlearn.data import cache, entries
+entries._move_into_place = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 cache.cached("x", "key", lambda: {"a": np.arange(4)})
 """
 
@@ -290,7 +292,7 @@ def test_what_a_killed_writer_has_left_is_removed(cache):
     only_entry(cache)
 
 
-@pytest.mark.parametrize("kind", module.ASIDES)
+@pytest.mark.parametrize("kind", ASIDES)
 def test_what_a_writer_works_on_stays_and_what_is_left_goes(kind, cache):
     cache.mkdir()
     left = cache / f"{kind}left"

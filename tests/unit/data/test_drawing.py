@@ -11,9 +11,11 @@ from client.node import partitions_of
 from fedlearn.config import config_from
 from fedlearn.config.schema import DataSettings
 from fedlearn.data import load_dataset, partition_table
-from fedlearn.data.base import Dataset, Examples
+from fedlearn.data.base import Examples
+from fedlearn.data.by_record import BY_RECORD
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn, nothing_held_out
-from fedlearn.data.partitioning import BY_RECORD, PARTITIONS
+from fedlearn.data.partitioning import PARTITIONS
 from fedlearn.models.loaded import loaded
 from fedlearn.words.errors import SettingError
 
@@ -137,7 +139,7 @@ def test_draws_are_even():
 @pytest.mark.parametrize("scheme", [*sorted(set(PARTITIONS) - set(BY_RECORD)), "shard", "who.csv", "os:getcwd"])
 def test_a_scheme_that_would_move_others_is_refused_for_a_private_model(table, lines, scheme):
     config = config_from({"model.name": "dp-naive-bayes", "data.dataset": table(lines[:99]), "data.partition": scheme})
-    with pytest.raises(SettingError, match="one record more moves others, which a private model may not: take iid"):
+    with pytest.raises(SettingError, match="would move others, which a private model forbids: take iid"):
         partitions_of(config)
 
 

@@ -69,7 +69,7 @@ def test_examples_that_a_file_gives_to_nobody_are_left_out(tmp_path):
         ("a.csv", "node\n-1\n", "a.csv, line 2: node -1"),
         ("a.csv", "who\n0\n", "a.csv, line 1: the columns must be example,node or node alone, not who"),
         ("a.csv", "example,node\n100,0\n", "a.csv, line 2: example 100: it must be an integer from 0 to 99"),
-        ("a.csv", "example,node\n5,0\n5,1\n", "a.csv, line 3: example 5 is with node 0 already"),
+        ("a.csv", "example,node\n5,0\n5,1\n", "a.csv, line 3: example 5 has node 0 already"),
         ("a.csv", "node\n" + "0\n" * 101, "a.csv, line 102: example 100: it must be an integer from 0 to 99"),
         ("a.json", "{", "a.json cannot be read"),
         ("a.json", '{"0": 3}', "a.json: it must be [NODE, ...]"),
@@ -112,7 +112,7 @@ def test_a_function_says_the_rows_of_each_node_and_has_options(plugin):
         (np.zeros(100), "it must give the node of each of the 100 examples, and gave float64"),
         ([[0], [1]], "or the rows of each of the 5 nodes"),
         ([[0], [1], [0], [], []], "it gave example 0 to two nodes"),
-        ([[0], [1], [100], [], []], "it gave example 100: they are 0 to 99"),
+        ([[0], [1], [100], [], []], "it gave example 100: examples are 0 to 99"),
         ("rows", "or the rows of each of the 5 nodes"),
     ],
 )
@@ -217,5 +217,5 @@ def test_a_class_or_a_partitioner_from_outside_is_taken(plugin):
 def test_labels_of_sequences_cannot_be_skewed():
     texts = from_arrays(np.zeros((20, 3), int), np.zeros((20, 3), int), vocabulary=9, groups=np.arange(20) % 5)
     assert len(parts("natural", dataset=texts)) == len(parts("iid", dataset=texts)) == 5
-    with pytest.raises(SettingError, match="'arrays' has several an example: take iid or natural"):
+    with pytest.raises(SettingError, match="an example of 'arrays' has several: take iid or natural"):
         parts("dirichlet", dataset=texts)

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.config.schema import DataSettings
-from fedlearn.data import Dataset, Examples, PartitionTable, partition_table
-from fedlearn.data import partitioning as module
+from fedlearn.data import Dataset, Examples, PartitionTable, by_label, partition_table, partitions
 from fedlearn.words.errors import SettingError
 
 SCHEMES = ["iid", "dirichlet", "pathological", "shard"]
@@ -58,7 +57,7 @@ def test_same_seed_same_table_and_another_seed_another(scheme, monkeypatch, tmp_
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_table_is_computed_once(scheme, monkeypatch):
     first = table(scheme)
-    monkeypatch.setattr(module, "_computed", None)
+    monkeypatch.setattr(by_label, "_computed", None)
     again = table(scheme)
     assert parts(again) == parts(first)
     assert not again.rows.flags.writeable
@@ -80,7 +79,7 @@ def test_what_a_table_depends_on_is_in_its_key(scheme, one, other):
 
 def test_settings_of_other_schemes_change_nothing(monkeypatch):
     first = table("iid", alpha=0.5)
-    monkeypatch.setattr(module, "_computed", None)
+    monkeypatch.setattr(by_label, "_computed", None)
     assert parts(table("iid", alpha=0.9, classes_per_node=5, augment=True)) == parts(first)
 
 
@@ -194,7 +193,7 @@ def test_partition_that_is_not_there_is_an_error(partition_id):
 
 def test_examples_given_twice_are_a_bug():
     with pytest.raises(RuntimeError, match="two nodes"):
-        module._joined([np.array([1], np.int32), np.array([1, 0], np.int32)], examples=2)
+        by_label.joined([np.array([1], np.int32), np.array([1, 0], np.int32)], examples=2)
 
 
 def test_known_tables_stay_as_they_are():
@@ -242,13 +241,13 @@ def test_held_out_rows_are_those_that_a_node_would_have_trained_on(scheme):
     for i in range(30):
         kept, held = shared.indices(i), shared.held_out(i)
         assert np.concatenate([kept, held]).tolist() == whole.indices(i).tolist()
-        assert len(held) == module.held_out(len(whole.indices(i)), 0.2)
+        assert len(held) == partitions.held_out(len(whole.indices(i)), 0.2)
         assert len(whole.held_out(i)) == 0
 
 
 @given(count=st.integers(0, 10_000), share=st.floats(0, 1, exclude_max=True))
 def test_a_node_always_keeps_something_to_train_on(count, share):
-    held = module.held_out(count, share)
+    held = partitions.held_out(count, share)
     assert 0 <= held <= max(count - 1, 0)
     assert (held > 0) == (share > 0 and count > 1)
     assert abs(held - share * count) <= 1
@@ -259,6 +258,6 @@ def test_a_group_is_tested_on_its_own_test_examples():
     test = Examples(np.zeros((3, 1), np.float32), np.array([7, 8, 9]), np.array([1, 0, 1]))
     dataset = Dataset("made", train, test, 10, (), (), fingerprint="")
     natural = table("natural", 2, dataset=dataset)
-    assert module.measured_on(dataset, natural, 1).targets.tolist() == [7, 9]
-    assert len(module.measured_on(dataset, table("natural", 2, dataset=dataset, node_test_share=0.3), 1)) == 1
-    assert sorted(module.measured_on(dataset, table("iid", 1, dataset=dataset), 0).targets) == list(range(6))
+    assert partitions.measured_on(dataset, natural, 1).targets.tolist() == [7, 9]
+    assert len(partitions.measured_on(dataset, table("natural", 2, dataset=dataset, node_test_share=0.3), 1)) == 1
+    assert sorted(partitions.measured_on(dataset, table("iid", 1, dataset=dataset), 0).targets) == list(range(6))

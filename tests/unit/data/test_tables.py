@@ -136,7 +136,7 @@ def test_what_is_wrong_with_a_schema_is_said_in_one_line(people, change, said):
 
 
 def lines(found):
-    return [line.split(": ", 1)[1] for line in found.said]
+    return [line.split(": ", 1)[1] for line in found.owner_notices]
 
 
 def test_text_in_a_numeric_column_is_missing_and_said_to_the_owner(people):
@@ -166,8 +166,8 @@ def test_numbers_outside_their_bounds_are_said(people):
 
 def test_a_table_as_it_is_declared_says_nothing_and_a_published_one_never_does(people):
     rows = "job,age,income,wealth,code\n" + "".join(f"clerk,{age},low,{age + 1},1\n" for age in range(100))
-    assert load_dataset(people(rows=rows), "").said == ()
-    assert load_dataset("diabetes", "").said == ()
+    assert load_dataset(people(rows=rows), "").owner_notices == ()
+    assert load_dataset("diabetes", "").owner_notices == ()
 
 
 def test_of_many_lines_the_first_are_said(people):

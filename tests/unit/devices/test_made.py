@@ -65,7 +65,7 @@ def test_trips_of_fedbuff_are_half_normal():
         ("phones", '{"drop_out": 0.1}', "devices.options.drop_out = 0.1: there is no such option; did you mean drop"),
         ("phones", '{"seed": 3}', "devices.options.seed = 3: there is no such option"),
         ("math:tau", "", "devices.name = 'math:tau': it is something else: <class 'float'> cannot be called"),
-        (f"{__name__}:no_fleet", "", f"devices.name = '{__name__}:no_fleet': it returned <class 'dict'>, and no Fleet"),
+        (f"{__name__}:no_fleet", "", f"devices.name = '{__name__}:no_fleet': it returned <class 'dict'>, expected"),
         (f"{__name__}:broken", "", f"devices.name = '{__name__}:broken': it cannot be used here: ZeroDivisionError"),
         (f"{__name__}:too_few", "", f"devices.name = '{__name__}:too_few': it returned"),
     ],

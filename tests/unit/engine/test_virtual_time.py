@@ -12,7 +12,9 @@ from fedlearn import flower, wire
 from fedlearn.config import config_from
 from fedlearn.devices import Fleet
 from fedlearn.engine.virtual_nodes import PromptNodes
-from fedlearn.engine.virtual_time import Batches, VirtualTimeGrid, with_devices
+from fedlearn.engine.virtual_time.grid import VirtualTimeGrid
+from fedlearn.engine.virtual_time.setup import with_devices
+from fedlearn.engine.virtual_time.trips import Batches
 from fedlearn.words.errors import SettingError
 
 NODES = 6

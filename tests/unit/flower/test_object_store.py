@@ -392,7 +392,7 @@ def test_a_name_that_is_none_is_refused(link, bad):
 
 
 def test_a_name_that_is_none_is_not_stored(link):
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="is not the name of an object"):
         link.store.preregister(link.run, ObjectTree(object_id=name(), children=[ObjectTree(object_id="x")]))
 
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from flwr.supercore.heartbeat import HeartbeatSender
 
-from fedlearn.flower import runtime
+from fedlearn.flower import runtime, supernode
 
 
 class Clock:
@@ -26,24 +26,24 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(runtime, "time", clock)
+    monkeypatch.setattr(supernode, "time", clock)
     return clock
 
 
 def test_pauses_grow_while_nothing_comes_and_are_short_again_after_a_message(clock):
-    patient = runtime.Impatient()
+    patient = supernode.Impatient()
     clock.seconds = 1e6
     for _ in range(40):
         patient.sleep(3)
     assert clock.slept[1:4] == [0.1 * 1.2, round(0.1 * 1.2**2, 6), round(0.1 * 1.2**3, 6)]
-    assert clock.slept[-1] == runtime.LONGEST_IDLE_POLL
+    assert clock.slept[-1] == supernode.LONGEST_IDLE_POLL
     patient.sleep(0.5)
     patient.sleep(3)
-    assert clock.slept[-2:] == [runtime.BUSY_POLL, runtime.SHORTEST_IDLE_POLL]
+    assert clock.slept[-2:] == [supernode.BUSY_POLL, supernode.SHORTEST_IDLE_POLL]
 
 
 def test_what_the_superlink_held_back_was_a_pause_already(clock):
-    patient = runtime.Impatient()
+    patient = supernode.Impatient()
     patient.sleep(3)
     for held, slept in ((0.03, 0.09), (1.0, 0.0), (0.0, 0.1728)):
         clock.seconds += held

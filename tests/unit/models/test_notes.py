@@ -14,7 +14,8 @@ from fedlearn.models.loaded import trial
 from fedlearn.models.notes import notes_on, unlike_columns
 from fedlearn.models.objectives import Classification, objective_for
 from fedlearn.models.torch_model import TorchModel
-from fedlearn.words.metrics import ACCURACY, LOSS, TRAIN_LOSS, Metric, Metrics
+from fedlearn.words.metric import ACCURACY, LOSS, TRAIN_LOSS, Metric
+from fedlearn.words.metrics import Metrics
 
 RNG = np.random.default_rng(1)
 ROWS = from_arrays(RNG.random((200, 4), np.float32), np.arange(200) % 3)

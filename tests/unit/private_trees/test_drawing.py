@@ -46,8 +46,8 @@ def test_classifier_shows_categories_bins_and_classes_by_their_declared_names():
     frame = pd.DataFrame({"job": ["clerk", "farmer"] * 40, "age": [20, 20, 40, 70] * 20})
     rich = np.where(frame["job"] == "clerk", "no", np.where(frame["age"] > 30, "yes", "no"))
     tree = DPClassificationTree(
-        1e4, categories={"job": ["clerk", "farmer"]}, bins={"age": [30, 65]}, classes=["no", "yes"], noise="seeded",
-        random_state=0, max_depth=2, leaf="label",
+        epsilon=1e4, categories={"job": ["clerk", "farmer"]}, bins={"age": [30, 65]}, classes=["no", "yes"],
+        noise="seeded", random_state=0, max_depth=2, leaf="label",
     ).fit(frame, rich)  # fmt: skip
     leaves = {"|   |--- no: 1.0, yes: 0.0", "|   |   |--- no: 1.0, yes: 0.0", "|   |   |--- no: 0.0, yes: 1.0"}
     lines = tree.export_text(decimals=1).splitlines()

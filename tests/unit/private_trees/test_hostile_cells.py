@@ -69,9 +69,9 @@ BEYOND = [10**400, -(10**400), np.inf, -np.inf]
 def made(name):
     kind = getattr(trees, name)
     if issubclass(kind, PrivateClassifier):
-        return kind(1.0, **BY_CATEGORY)
+        return kind(epsilon=1.0, **BY_CATEGORY)
     if is_classifier(kind()):
-        return kind(1.0, classes=["no", "yes"], **BY_NUMBER)
+        return kind(epsilon=1.0, classes=["no", "yes"], **BY_NUMBER)
     return kind(epsilon=1.0, target_bounds=(0, 1), **BY_NUMBER)
 
 
@@ -140,7 +140,7 @@ def test_a_search_scores_such_records_too(name):
     X, y = data(made(name), rows=60)
     cells = 2 * [*HOSTILE.values(), *BEYOND]  # some of them are scored on
     estimator = made(name).set_params(random_state=None, noise="secure")
-    search = PrivateSearch(estimator, GRIDS.get(name, {"missing": ["wp"]}), **SEEDED)
+    search = PrivateSearch(estimator=estimator, grid=GRIDS.get(name, {"missing": ["wp"]}), **SEEDED)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(search.fit(filled(X, cells, column=1), filled(y, cells)).predict(X)) == 60

@@ -115,7 +115,7 @@ NUMBERS = number_growing
 SLIPS = {
     "a leaf's histogram": ("DPRegressionTree", NUMBERS, "hat_counts", lambda old: partial(dearer_hats, hats=old)),
     "sums of nodes": ("DPEnsembleTree", NUMBERS, "noisy_sums", lambda old: partial(dearer_sums, sums=old)),
-    "a split": ("RelayTurn", NUMBERS, "choose", dearer),
+    "a split": ("DPRelayTree", NUMBERS, "choose", dearer),
     "sums of a turn": ("DPRelayForest", NUMBERS, "noisy_sums", lambda old: partial(dearer_sums, sums=old)),
     "a vote": ("DPVotedForest", voted, "choose", dearer),
     "the number of records": ("DPRegressionTree", regressor, "geometric", dearer),

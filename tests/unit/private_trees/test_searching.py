@@ -21,7 +21,9 @@ GRID = {"depth": [0, 3], "leaf": ["mean", "median"]}
 
 
 def search(estimator=TREE, grid=GRID, **changes):
-    return PrivateSearch(estimator, grid, **{"epsilon": 3.0, "noise": "seeded", "random_state": 1} | changes)
+    return PrivateSearch(
+        estimator=estimator, grid=grid, **{"epsilon": 3.0, "noise": "seeded", "random_state": 1} | changes
+    )
 
 
 def rows(count=3000):
@@ -95,7 +97,7 @@ def test_an_account_that_does_not_cover_it_is_asked_before_the_data_is_touched(a
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"grid": {"epsilon": [1.0]}}, "decided by the search"),
+        ({"grid": {"epsilon": [1.0]}}, "set by the search"),
         ({"grid": {"nothing_like_it": [1]}}, "nothing_like_it"),
         ({"grid": []}, "no candidate"),
         ({"epsilon": math.inf}, "finite"),

@@ -95,7 +95,7 @@ def test_undeclared_weights_are_refused_and_so_are_those_of_another_number_of_re
 @pytest.mark.parametrize("kind", REFUSING)
 def test_the_others_name_themselves_and_what_to_do_instead(kind, data):
     X, y, weight = data
-    model = kind(None, {}) if kind is PrivateSearch else kind()
+    model = kind(estimator=None, grid={}) if kind is PrivateSearch else kind()
     with pytest.raises(TypeError, match=f"{kind.__name__} takes no weights; DPRegressionTree"):
         model.fit(X, y, sample_weight=weight)
     with pytest.raises(TypeError, match="unexpected keyword argument 'weights'"):

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from fedlearn.report.points import best, compression_ratio, differing, metrics_of, points_of
-from fedlearn.words.metrics import ACCURACY, LOSS, MAE, Metric, Metrics
+from fedlearn.words.metric import ACCURACY, LOSS, MAE, Metric
+from fedlearn.words.metrics import Metrics
 from tests.unit.report.conftest import rows_of
 
 DROP = {"compression.codec": "drop"}

@@ -19,7 +19,8 @@ from fedlearn.report.terminal import drawing, plain_line
 from fedlearn.runs.log import RunView
 from fedlearn.sweeps.plan import Run
 from fedlearn.sweeps.results import Result
-from fedlearn.words.metrics import EPSILON, MAE, Metrics
+from fedlearn.words.metric import EPSILON, MAE
+from fedlearn.words.metrics import Metrics
 from tests.unit.report.conftest import FIXED, committed
 
 LOCAL = "spent; add or remove one record; unit: record; local noise"

@@ -12,7 +12,8 @@ from fedlearn.models.loaded import traits
 from fedlearn.models.presets import settings_from
 from fedlearn.plugging.registry import load_reference
 from fedlearn.words.errors import SettingError
-from fedlearn.words.metrics import EPSILON, MAE, Metrics
+from fedlearn.words.metric import EPSILON, MAE
+from fedlearn.words.metrics import Metrics
 from server.app import _PrintingLog, has_private_learner
 
 PRIVATE = "tests.end_to_end.plugins.noisy_counts:NoisyCounts"

@@ -21,7 +21,7 @@ from fedlearn.config import RunConfig, to_flower
 from fedlearn.folding import STATE as STATE_PARCEL
 from fedlearn.words.cohort import Fate, Instruction, Member
 from fedlearn.words.errors import Refused
-from fedlearn.words.metrics import EPSILON
+from fedlearn.words.metric import EPSILON
 from fedlearn.words.seeding import downlink_seed, report_seed
 from fedlearn.words.state import layout_of
 from server.gate import ReportGate

@@ -17,7 +17,7 @@ from fedlearn.folding import STATE
 from fedlearn.models.loaded import initial_state
 from fedlearn.models.presets import settings_from
 from fedlearn.words.cohort import At, Fate, Instruction, Member
-from fedlearn.words.metrics import EPSILON
+from fedlearn.words.metric import EPSILON
 from fedlearn.words.state import UpdateKind
 from server.gate import ReportGate
 from tests.oracles.cohorts import plan_for

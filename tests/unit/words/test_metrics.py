@@ -7,20 +7,9 @@ import json
 import pytest
 
 from fedlearn.words.cohort import Fate, NodeReport
-from fedlearn.words.metrics import (
-    ACCURACY,
-    EPSILON,
-    KNOWN,
-    LOSS,
-    NEURAL_CLASSIFIER,
-    PRIVATE_REGRESSOR,
-    TRAIN_LOSS,
-    Combine,
-    Metric,
-    Metrics,
-    Spread,
-    declared,
-)
+from fedlearn.words.metric import ACCURACY, EPSILON, LOSS, TRAIN_LOSS, Combine, Metric
+from fedlearn.words.metrics import KNOWN, NEURAL_CLASSIFIER, PRIVATE_REGRESSOR, Metrics, declared
+from fedlearn.words.spread import Spread
 
 
 def reports(name, *pairs):

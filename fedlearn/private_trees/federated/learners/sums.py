@@ -14,7 +14,7 @@ from fedlearn.config import RunConfig
 from fedlearn.plugging.options import options_for
 from fedlearn.privacy import geometric, largest_loss, polya_share, secure_noise, seeded_noise
 from fedlearn.private_trees.federated.models.sums import LARGEST, SumsModel
-from fedlearn.words.metrics import EPSILON
+from fedlearn.words.metric import EPSILON
 from fedlearn.words.seeding import seed_for
 from fedlearn.words.state import Array, State
 

@@ -14,7 +14,7 @@ from fedlearn.data.base import Examples
 from fedlearn.plugging.options import options_for
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit, largest_loss
 from fedlearn.private_trees.federated.models.forest import ForestModel, state_of
-from fedlearn.words.metrics import EPSILON
+from fedlearn.words.metric import EPSILON
 from fedlearn.words.seeding import seed_for
 from fedlearn.words.state import State
 

@@ -31,8 +31,8 @@ from fedlearn.private_trees.classes.encoding import Encoding
 from fedlearn.private_trees.domain import Domain
 from fedlearn.private_trees.nodes import DTYPES, LEAF, NodeTable
 from fedlearn.private_trees.numbers.plan import plan_for
-from fedlearn.private_trees.numbers.regression import predict_target
 from fedlearn.private_trees.numbers.relay import center_of
+from fedlearn.private_trees.numbers.trees import predict_target
 from fedlearn.private_trees.predicting import predict
 from fedlearn.words.errors import Refused, SettingError
 from fedlearn.words.metrics import PRIVATE_CLASSIFIER, PRIVATE_REGRESSOR
@@ -292,7 +292,7 @@ class RandomForest(ForestClassifier):
 
 def dp_random_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return random decision trees with private leaves, a small forest of each node."""
-    kind = Kind(RandomForest, "fedlearn.private_trees.classes.classification:DPRandomForestClassifier", True)
+    kind = Kind(RandomForest, "fedlearn.private_trees.classes.random_forest:DPRandomForestClassifier", True)
     return kind.of("dp-random-forest", spec, options)
 
 

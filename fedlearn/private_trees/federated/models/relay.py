@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import DataSpec
 from fedlearn.private_trees.federated.models.forest import ForestModel, ForestRegressor, Kind
-from fedlearn.private_trees.numbers.relay import RelayTurn, relay_predict, relay_value_bounds
+from fedlearn.private_trees.numbers.relay import relay_predict, relay_value_bounds
+from fedlearn.private_trees.numbers.relay_forest import DPRelayTree
 from fedlearn.words.state import Layout, State
 
 
@@ -41,4 +42,4 @@ class RelayRegressor(ForestRegressor):
 
 def dp_relay(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
     """Return relay boosting, one tree of each node."""
-    return Kind(RelayRegressor, f"{RelayTurn.__module__}:RelayTurn", False).of("dp-relay", spec, options)
+    return Kind(RelayRegressor, f"{DPRelayTree.__module__}:DPRelayTree", False).of("dp-relay", spec, options)

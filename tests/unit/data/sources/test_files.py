@@ -249,7 +249,7 @@ def test_arrays_in_a_file_are_a_data_set(tmp_path):
     [
         ("gone/pictures", "", DataNotFound, "there is no such file or folder here"),
         ("ylecun/mnist", "", DataNotFound, "for the Hugging Face Hub write hub:ylecun/mnist"),
-        ("hub:ylecun/mnist", "", DataNotFound, "could not be had from the Hugging Face Hub"),
+        ("hub:ylecun/mnist", "", DataNotFound, "could not be loaded from the Hugging Face Hub"),
         (
             "houses.csv",
             '{"targt": "a"}',

@@ -86,5 +86,5 @@ def test_a_name_asks_the_hub_by_that_name(hub, monkeypatch):
     monkeypatch.setattr(
         "datasets.load_dataset", lambda *_: (_ for _ in ()).throw(ConnectionError("no network\nat all"))
     )
-    with pytest.raises(DataNotFound, match="'me/pets' could not be had from the Hugging Face Hub: no network at all"):
+    with pytest.raises(DataNotFound, match=r"'me/pets' could not be loaded from the .*: no network at all"):
         from_hf("me/pets")

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from fedlearn.data import Examples, from_arrays, from_table, from_torch
-from fedlearn.data.base import TableDataset, TableSchema
+from fedlearn.data.base import TableSchema
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.sources.like import examples_like, held_out_like
 from fedlearn.words.errors import UsageError
 
@@ -99,7 +100,7 @@ def test_columns_and_categories_of_a_declared_table_are_found_by_their_names():
     def table(bounds, jobs, rows):
         schema = TableSchema("y", dict.fromkeys(bounds, (0, 9)), {"job": jobs}, classes=("a", "b"))
         some = Examples(np.array(rows, np.float64), np.array([0, 1]))
-        return TableDataset("t", some, some, schema, "")
+        return Dataset.of_table("t", some, some, schema, "")
 
     ours = table(("age", "hours"), ("clerk", "farmer"), [[1, 2, 0], [3, 4, 1]])
     theirs = table(("hours", "age"), ("farmer", "cook", "clerk"), [[2, 1, 2], [4, 3, 1]])

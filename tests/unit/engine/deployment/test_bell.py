@@ -9,7 +9,7 @@ import pytest
 
 from fedlearn.engine.deployment import executor as executors
 from fedlearn.engine.deployment.executor import Executor
-from fedlearn.flower import runtime
+from fedlearn.flower import supernode
 from fedlearn.flower.runtime import Endpoint
 
 
@@ -24,14 +24,14 @@ def bell():
 def test_a_message_rings_and_none_does_not(bell):
     heard, rung = bell
     came = iter([None, 7, None])
-    pull = runtime._ringing(lambda **_: next(came), rung)
+    pull = supernode._ringing(lambda **_: next(came), rung)
     assert [pull(), pull(), pull()] == [None, 7, None]
     assert os.read(heard, 99) == b"!"
 
 
 def test_nobody_who_listens_stops_no_supernode(bell):
     _, rung = bell
-    pull = runtime._ringing(lambda **_: 7, rung)
+    pull = supernode._ringing(lambda **_: 7, rung)
     assert {pull() for _ in range(100_000)} == {7}  # more than a pipe holds
 
 

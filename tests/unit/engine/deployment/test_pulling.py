@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 from flwr.supercore.inflatable import inflatable_utils
 
-from fedlearn.flower import runtime as flower_runtime
+from fedlearn.flower import pulling, runtime
 
 
 def test_parts_are_asked_for_again_after_milliseconds(monkeypatch):
-    for name in flower_runtime.PULLS:
+    for name in pulling.PULLS:
         function = getattr(inflatable_utils, name)
         monkeypatch.setattr(function, "__kwdefaults__", dict(function.__kwdefaults__))  # put back after the test
     slept = []
@@ -34,7 +34,7 @@ def test_parts_are_asked_for_again_after_milliseconds(monkeypatch):
             raise inflatable_utils.ObjectUnavailableError(name)
         return b"here"
 
-    flower_runtime.pull_impatiently()
+    pulling.pull_impatiently()
     assert inflatable_utils.pull_objects(["a"], pull) == {"a": b"here"}
     assert len(slept) == 600
     assert slept[0] < 0.03
@@ -42,4 +42,4 @@ def test_parts_are_asked_for_again_after_milliseconds(monkeypatch):
 
 
 def test_all_names_that_are_needed_are_where_they_were():
-    assert flower_runtime.available() == ""
+    assert runtime.available() == ""

@@ -17,7 +17,7 @@ from tests.unit.private_trees.classes.private_classifiers import SIZES, examples
 
 def printed(mechanism, epsilon=1.0, **changes):
     declared = {"categories": SIZES, "classes": ["no", "yes"], "noise": "seeded", "random_state": 3}
-    return PrintedRandomForest(epsilon, mechanism=mechanism, **{**declared, **changes})
+    return PrintedRandomForest(epsilon=epsilon, mechanism=mechanism, **{**declared, **changes})
 
 
 @pytest.mark.parametrize("missing", ["wp", "drop"])
@@ -41,7 +41,7 @@ def test_counts_cost_the_claim_over_the_number_of_classes(classes):
 
 
 def of_counts(epsilon, *, classes, **settings):
-    return PrintedRandomForest(epsilon * len(classes), mechanism="laplace", classes=classes, **settings)
+    return PrintedRandomForest(epsilon=epsilon * len(classes), mechanism="laplace", classes=classes, **settings)
 
 
 def options(rng):
@@ -64,7 +64,7 @@ def of_draws(rows):
             return self
 
     def made(epsilon, *, classes, **settings):
-        return Asked(2 * len(classes) * epsilon / rows, mechanism="exponential", classes=classes, **settings)
+        return Asked(epsilon=2 * len(classes) * epsilon / rows, mechanism="exponential", classes=classes, **settings)
 
     return of(made, options)
 

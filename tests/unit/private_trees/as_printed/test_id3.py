@@ -21,12 +21,14 @@ from tests.unit.private_trees.classes.private_classifiers import SIZES, examples
 
 def printed(mechanism, epsilon=1.0, **changes):
     declared = {"categories": SIZES, "classes": ["no", "yes"], "noise": "seeded", "random_state": 3}
-    return PrintedID3(epsilon, mechanism=mechanism, **{**declared, **changes})
+    return PrintedID3(epsilon=epsilon, mechanism=mechanism, **{**declared, **changes})
 
 
 def first_choices(estimator, X, y, *, fits):
     settings = {"max_depth": 1, "mechanism": "laplace", "categories": (2, 2), "classes": [0, 1], "noise": "seeded"}
-    return [int(estimator(1.0, random_state=seed, **settings).fit(X, y).table_.feature[0]) for seed in range(fits)]
+    return [
+        int(estimator(epsilon=1.0, random_state=seed, **settings).fit(X, y).table_.feature[0]) for seed in range(fits)
+    ]
 
 
 def test_one_record_makes_an_impossible_choice_possible_as_printed_and_not_in_ours():
@@ -63,7 +65,7 @@ def test_a_sensitivity_read_from_the_data_slides_by_no_more_than_is_booked():
 
 
 def fairly_booked(epsilon, *, classes, **settings):
-    return PrintedID3(epsilon / (1 + SLIDE * math.log2(len(classes))), classes=classes, **settings)
+    return PrintedID3(epsilon=epsilon / (1 + SLIDE * math.log2(len(classes))), classes=classes, **settings)
 
 
 def drawn_with(mechanism):

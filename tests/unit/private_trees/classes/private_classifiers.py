@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedlearn.private_trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
+from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
+from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 
 SIZES = (2, 3, 4)
 MAKERS = {
@@ -29,7 +30,7 @@ def made(name, epsilon=1.0, **changes):
     """Return the named classifier, with reproducible noise."""
     kind, settings = MAKERS[name]
     declared = {"categories": SIZES, "classes": ["no", "yes"], "noise": "seeded", "random_state": 3}
-    return kind(epsilon, **{**declared, **settings, **changes})
+    return kind(epsilon=epsilon, **{**declared, **settings, **changes})
 
 
 def examples(n=400, *, missing=0.0, seed=0):

@@ -11,7 +11,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 from fedlearn.privacy import NeighboringRelation, PrivacyAccountant, PrivacyUnit
-from fedlearn.private_trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
+from fedlearn.private_trees.classes.classification import DPClassificationTree
+from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 from fedlearn.private_trees.domain import NotPrivateWarning
 from fedlearn.private_trees.nodes import level_of_nodes
 from fedlearn.words.errors import BudgetExceeded
@@ -227,7 +228,7 @@ def test_frames_of_strings_keep_their_names_and_refuse_others():
     frame = pd.DataFrame({"color": ["red", "green", None, "red"] * 20, "size": ["s", "l", "s", None] * 20})
     labels = ["a", "b", "b", "a"] * 20
     declared = {"color": ["green", "red"], "size": ["s", "l"]}
-    model = DPClassificationTree(20.0, categories=declared, classes=["a", "b"], noise="seeded", random_state=0)
+    model = DPClassificationTree(epsilon=20.0, categories=declared, classes=["a", "b"], noise="seeded", random_state=0)
     model.fit(frame, labels)
     assert model.feature_names_in_.tolist() == ["color", "size"]
     assert (model.predict(frame) == labels).mean() >= 0.75
@@ -258,7 +259,7 @@ def test_scikit_learn_conventions_hold(kind, declared):
         warnings.simplefilter("ignore")
         results = check_estimator(
             kind(
-                10.0, **declared, noise="seeded", random_state=0, max_weight=4.0, bounds_from_data=True
+                epsilon=10.0, **declared, noise="seeded", random_state=0, max_weight=4.0, bounds_from_data=True
             ),  # of the classes
             on_fail=None,
             on_skip=None,

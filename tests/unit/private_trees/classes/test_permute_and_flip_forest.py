@@ -120,7 +120,7 @@ def test_scikit_learn_conventions_hold(declared):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         forest = PermuteAndFlipForest(
-            10.0, **declared, noise="seeded", random_state=0, max_weight=4.0, bounds_from_data=True
+            epsilon=10.0, **declared, noise="seeded", random_state=0, max_weight=4.0, bounds_from_data=True
         )
         refused = {"check_complex_data": "an error would tell of a record", **WEIGHTS}
         results = check_estimator(forest, on_fail=None, on_skip=None, expected_failed_checks=refused)

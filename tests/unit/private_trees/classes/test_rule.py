@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from fedlearn.privacy import PrivacyAccountant
-from fedlearn.private_trees.classes.classification import DPClassificationTree, DPRandomForestClassifier
+from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.encoding import edges_between
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
+from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 from fedlearn.private_trees.classes.rule import NUMBER_SHARE, TREES, depth_for, trees_for
 from tests.unit.private_trees.classes.private_classifiers import SIZES, examples, made
 
@@ -55,7 +56,7 @@ def test_what_follows_is_the_rule_of_the_declared_number():
     X, y = examples(40)
     for records in (10, 100, 1000, 10_000):
         forest = PermuteAndFlipForest(
-            1.0, categories=SIZES, classes=["no", "yes"], n_declared=records, noise="seeded", random_state=0
+            epsilon=1.0, categories=SIZES, classes=["no", "yes"], n_declared=records, noise="seeded", random_state=0
         ).fit(X, y)
         assert (forest.max_depth_, forest.n_estimators_) == (depth_for(1.0, records, 3), trees_for(1.0, records))
         assert forest.table_.num_trees == forest.n_estimators_
@@ -71,8 +72,8 @@ def test_random_trees_of_counts_follow_the_rule_and_those_of_labels_do_not(recor
         "noise": "seeded",
         "random_state": 0,
     }
-    counts = DPRandomForestClassifier(1.0, **given).fit(np.tile(X, 3) % 2, y)
-    labels = DPRandomForestClassifier(1.0, mechanism="exponential", **given).fit(np.tile(X, 3) % 2, y)
+    counts = DPRandomForestClassifier(epsilon=1.0, **given).fit(np.tile(X, 3) % 2, y)
+    labels = DPRandomForestClassifier(epsilon=1.0, mechanism="exponential", **given).fit(np.tile(X, 3) % 2, y)
     assert (counts.n_estimators_, counts.max_depth_) == (TREES, depth_for(1.0, records, 9))
     assert (labels.n_estimators_, labels.max_depth_) == (10, 3)
     assert counts.table_.num_trees == TREES and counts.table_.depth == counts.max_depth_
@@ -101,8 +102,8 @@ def test_bounds_stand_in_for_bins():
 def test_only_columns_that_have_nothing_else_need_bounds():
     X, y = examples(60)
     given = {"categories": {0: 2}, "bins": {1: [0.5]}, "bounds": {2: (1.0, 9.0, "log")}}
-    tree = DPClassificationTree(1.0, **given, classes=["no", "yes"], noise="seeded", random_state=0).fit(X, y)
+    tree = DPClassificationTree(epsilon=1.0, **given, classes=["no", "yes"], noise="seeded", random_state=0).fit(X, y)
     assert tree._encoding_.sizes.tolist() == [2, 2, 8]
     del given["bounds"]
     with pytest.raises(ValueError, match="feature 2 needs"):
-        DPClassificationTree(1.0, **given, classes=["no", "yes"], noise="seeded", random_state=0).fit(X, y)
+        DPClassificationTree(epsilon=1.0, **given, classes=["no", "yes"], noise="seeded", random_state=0).fit(X, y)

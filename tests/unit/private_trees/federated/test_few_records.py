@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fedlearn.config import config_from
-from fedlearn.data.base import Examples, TableDataset, TableSchema
+from fedlearn.data.base import Examples, TableSchema
+from fedlearn.data.dataset import Dataset
 from fedlearn.models import load_model
 from fedlearn.models.presets import settings_from
 from tests.oracles.sums import federated
@@ -26,7 +27,7 @@ def means_of(name, schema, targets, seed, **changes):
     data = Examples(X, targets)
     given = {"model.name": name, "clients": NODES, "privacy.noise": "seeded", "seed": seed, **changes}
     config = settings_from(given)
-    model = load_model(name, TableDataset("made", data, data, schema, "made").spec)
+    model = load_model(name, Dataset.of_table("made", data, data, schema, "made").spec)
     state = federated(model, config, data, np.array_split(np.arange(len(X)), NODES))
     return model.planned(config).evaluate(state, data).means
 
@@ -50,7 +51,8 @@ def test_a_skewed_number_that_noise_hides_is_guessed_as_its_median(epsilon):
 def test_records_that_are_declared_to_be_few_are_asked_for_the_start_alone():
     few = {"gate.max_examples": 30, "privacy.epsilon": 0.1}
     assert settings_from({"model.name": "dp-boosting", "clients": NODES, **few}).rounds.total == 1
-    model = load_model("dp-boosting", TableDataset("made", Examples(X, LABELS), Examples(X, LABELS), CLASSES, "m").spec)
+    records = Examples(X, LABELS)
+    model = load_model("dp-boosting", Dataset.of_table("made", records, records, CLASSES, "m").spec)
     planned = model.planned(settings_from({"model.name": "dp-boosting", "clients": NODES, **few}))
     assert (planned.length(1), planned.unit(1), planned.plan.share(1)) == (2, 2**20, 1.0)
 
@@ -61,7 +63,7 @@ def test_records_that_are_declared_to_be_few_are_asked_for_the_start_alone():
 )
 def test_random_trees_are_as_many_and_as_deep_as_a_node_can_pay_for(epsilon, declared, trees, depth):
     data = Examples(X, LABELS)
-    model = load_model("dp-random-forest", TableDataset("made", data, data, CLASSES, "made").spec)
+    model = load_model("dp-random-forest", Dataset.of_table("made", data, data, CLASSES, "made").spec)
     planned = model.planned(config_from({"privacy.epsilon": epsilon, "gate.max_examples": declared}))
     grown = planned.estimator(planned.initial_state(seed=1)).get_params()
     assert (grown["n_estimators"], grown["max_depth"], planned.trees_of_a_node) == (trees, depth, trees)

@@ -88,7 +88,7 @@ def test_a_forest_on_given_parts_is_what_its_nodes_would_grow(data):
     X, y = data
     parts = np.arange(len(y)) % 2
     assert DPRegressionForest(n_trees=2, **DECLARED).fit(X, y, parts=parts).category_order_ == {}
-    with pytest.raises(ValueError, match="leave it out where parts are given"):
+    with pytest.raises(ValueError, match="leave it out if parts are given"):
         DPRegressionForest(n_trees=2, category_order="target", **DECLARED).fit(X, y, parts=parts)
     with pytest.raises(ValueError, match="category_order"):
         DPEnsembleTree(category_order="target", **DECLARED).fit(X, y)

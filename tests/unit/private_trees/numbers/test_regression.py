@@ -22,8 +22,8 @@ from fedlearn.private_trees import (
 )
 from fedlearn.private_trees.binning import Grid
 from fedlearn.private_trees.numbers.randomness import part_sources
-from fedlearn.private_trees.numbers.regression import grow_trees, target_of_values
 from fedlearn.private_trees.numbers.training_set import TrainingSet
+from fedlearn.private_trees.numbers.trees import grow_trees, target_of_values
 from fedlearn.private_trees.predicting import predict
 from fedlearn.words.errors import BudgetExceeded
 from tests.oracles.private_estimators import WEIGHTS

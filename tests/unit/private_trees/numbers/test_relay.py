@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from fedlearn.privacy import PrivacyAccountant
-from fedlearn.private_trees import DPRelayForest, MalformedTree, NodeTable, RelayTurn
+from fedlearn.private_trees import DPRelayForest, DPRelayTree, MalformedTree, NodeTable
 from fedlearn.private_trees.nodes import level_of_nodes
 from fedlearn.private_trees.numbers.histograms import pairs_of
 from fedlearn.private_trees.numbers.randomness import part_sources
 from fedlearn.private_trees.numbers.relay import (
-    add_turn,
+    add_tree,
     grow_relay_tree,
     relay_plan,
     relay_predict,
@@ -49,17 +49,17 @@ def test_nodes_on_their_own_run_the_relay_that_the_library_runs(data):
         tree = grow_relay_tree(
             ensemble, X[here], y[here], domain=relay.domain_, plan=relay_plan(1.0, 3000 / 3), noise=noise, rng=rng
         )
-        ensemble = add_turn(ensemble, tree)
+        ensemble = add_tree(ensemble, tree)
     np.testing.assert_array_equal(ensemble.value, relay.table_.value)
 
 
 def test_a_turn_is_the_tree_that_the_relay_adds(data):
     X, y = data
-    first = RelayTurn(**SEEDED).fit(X[::2], y[::2])
-    turn = RelayTurn(ensemble=first.table_, n_declared=1500, **SEEDED).fit(X[1::2], y[1::2])
+    first = DPRelayTree(**SEEDED).fit(X[::2], y[::2])
+    turn = DPRelayTree(ensemble=first.table_, n_declared=1500, **SEEDED).fit(X[1::2], y[1::2])
     low, high = relay_value_bounds(turn.domain_, is_first=False)
     assert low <= turn.table_.value.min() <= turn.table_.value.max() <= high
-    both = relay_predict(add_turn(first.table_, turn.table_), X, turn.domain_)
+    both = relay_predict(add_tree(first.table_, turn.table_), X, turn.domain_)
     assert np.abs(both - y).mean() < np.abs(first.predict(X) - y).mean()
 
 
@@ -69,11 +69,11 @@ def test_a_turn_is_the_tree_that_the_relay_adds(data):
 )
 def test_an_ensemble_that_no_relay_has_made_is_refused_before_anything_is_spent(data, column, value):
     X, y = data
-    first = RelayTurn(**SEEDED).fit(X, y).table_.to_arrays()
+    first = DPRelayTree(**SEEDED).fit(X, y).table_.to_arrays()
     first[column] = np.array(first[column])
     first[column][0] = value
     accountant = PrivacyAccountant(1.0)
-    turn = RelayTurn(ensemble=NodeTable.from_arrays(first), accountant=accountant, **SEEDED)
+    turn = DPRelayTree(ensemble=NodeTable.from_arrays(first), accountant=accountant, **SEEDED)
     with pytest.raises(MalformedTree):
         turn.fit(X, y)
     assert accountant.spent.epsilon == 0

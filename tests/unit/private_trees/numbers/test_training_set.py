@@ -5,7 +5,7 @@ import pytest
 
 from fedlearn.private_trees.binning import Grid
 from fedlearn.private_trees.domain import Domain
-from fedlearn.private_trees.numbers.regression import DPRegressionForest
+from fedlearn.private_trees.numbers.regression_forest import DPRegressionForest
 from fedlearn.private_trees.numbers.training_set import TrainingSet, checked_parts
 
 DOMAIN = Domain.declare(num_features=1, bounds=(0, 1))

@@ -1,16 +1,16 @@
-"""The door to the SuperLink's Fleet API: what a request must be before a byte of its body is read.
+"""Admission control before the SuperLink's Fleet API: a request's headers are checked before its body is read.
 
-Flower reads and parses a body, which takes several times its size in memory, before it looks at the signature; and what
-a node signs is the time, so that who has seen one request could make others with its headers, for five minutes. Here
-headers are looked at first: the key must be registered, the signature its own, and each signed time is good for one
-request only. All that comes through is checked by Flower once more.
+Flower reads and parses a body, which takes several times its size in memory, before it looks at the signature. And a
+node signs the time only, so that an observer of one request could make others with its headers, for five minutes. Here
+the headers are checked first: the key must be registered, the signature must be that of the key, and each signed time
+is good for one request only. Flower checks every admitted request once more.
 
-| status | said of a request |
+| status | the request |
 |---|---|
-| 401 | it is signed by nobody who was let in |
-| 411 | it does not say how long its body is |
-| 413 | its body is longer than that of any call of its kind |
-| 503 | its time was used, or is of before the start, or too much is under way: a SuperNode signs anew and tries again |
+| 401 | is not signed by a registered node |
+| 411 | does not say how long its body is |
+| 413 | has a body longer than that of any call of its kind |
+| 503 | has a signed time that was used, or is before the start; or too much is under way: a SuperNode tries again |
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fedlearn.flower import superlink as flower_superlink
 
 MIB = 1 << 20
-UNDER_WAY = 128 * MIB  # of bodies that are being read, of all nodes; Flower takes some 2.5 times as much memory
-OF_ONE_NODE = 16 * MIB  # of these; a SuperNode sends two parts at a time, of 5 MiB
+UNDER_WAY = 128 * MIB  # of bodies that are being read, for all nodes; Flower takes some 2.5 times as much memory
+OF_ONE_NODE = 16 * MIB  # of bodies that are being read, for one node; a SuperNode sends two parts at a time, of 5 MiB
 LONGEST = {
     "push-object": 6 * MIB,
     "push-messages": MIB // 2,
 }  # bytes of a body, by call: a part, the names of all parts
-SHORT = 4096  # of all others, and of all that strangers may call: a key, or a node and a name
+SHORT = 4096  # bytes of a body of all other calls, among them those open to unregistered nodes
 AT_ONCE = 16  # requests of one node, of the 40 that a SuperLink works on; a SuperNode sends eight parts at a time
 BODY_SECONDS = 120.0  # until a body must have come whole: 5 MiB over a line of half a megabit a second
-MOST_TIMES = 1_000_000  # that are remembered: of 3,000 requests a second
+MOST_TIMES = 1_000_000  # signed times that are remembered: enough for 3,000 requests a second
 
 
-class Door:
+class Admission:
     """An ASGI middleware before the SuperLink.
 
     Parameters
     ----------
     app
-        All of Flower's.
+        Flower's own application.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -59,7 +59,7 @@ class Door:
         self._known: set[bytes] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that must not come through; pass on all others."""
+        """Refuse a request, or pass it on."""
         if scope["type"] != "http" or not scope["path"].startswith(flower_superlink.FLEET):
             await self._app(scope, receive, send)
             return
@@ -103,7 +103,7 @@ class Door:
         except (KeyError, ValueError, TypeError):
             return 401, b""
         if not is_known:
-            return 0, b""  # all strangers together; Flower tells them that they are
+            return 0, b""  # all unregistered nodes share this key; Flower's answer says that they must register
         self._known.add(key)
         if time.time() - age < self._started or not self._times.use(key, signed_at):
             return 503, b""
@@ -111,14 +111,14 @@ class Door:
 
 
 class UsedTimes:
-    """The signed times that have been used, each as long as Flower would take it again.
+    """The signed times that have been used, each remembered as long as Flower would accept it again.
 
     Parameters
     ----------
     seconds
-        For how long.
+        How long a time is remembered.
     most
-        How many at most; when there are as many, none is taken any more.
+        The largest number of remembered times; a full memory accepts no further time.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class UsedTimes:
         self._lock = Lock()
 
     def use(self, key: bytes, signed_at: str) -> bool:
-        """Return whether a time was not used before by this key; from now on it is."""
+        """Return whether this key has not used a signed time before, and remember the time."""
         now, this = time.monotonic(), (key, signed_at)
         with self._lock:
             while self._ends and self._ends[0][0] < now:
@@ -148,7 +148,7 @@ class UsedTimes:
 
 
 def _within(seconds: float, receive: Receive) -> Receive:
-    """Return a `receive` by which the client has gone when its body has not come whole in time."""
+    """Return a `receive` that reports a disconnect when the body is not complete in time."""
     end = time.monotonic() + seconds
     is_whole = False
 

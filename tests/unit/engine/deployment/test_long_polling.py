@@ -8,8 +8,8 @@ import pytest
 from flwr.proto.fleet_pb2 import PullMessagesResponse
 from flwr.proto.message_pb2 import Message
 
-from fedlearn.engine.deployment import held
-from fedlearn.engine.deployment.held import Held
+from fedlearn.engine.deployment import long_polling
+from fedlearn.engine.deployment.long_polling import LongPolling
 from fedlearn.flower import superlink
 
 ASKS, SENDS, LOOKS = "/v1/fleet/pull-messages", "/v1/runtime/push-messages", "/v1/runtime/pull-messages"
@@ -23,7 +23,7 @@ class SuperLink:
     def __init__(self):
         self.answer, self.status = NO, 200
         self.came = []
-        self.held = Held(self._app)
+        self.polling = LongPolling(self._app)
 
     async def _app(self, scope, receive, send):
         self.came.append((scope["path"], superlink.key_of(scope)))
@@ -38,13 +38,13 @@ class SuperLink:
             told.append(message.get("body", b""))
 
         scope = {"type": "http", "path": path, "headers": [(b"accept", b"*"), (b"flwr-public-key", key)]}
-        await self.held(scope, None, send)
+        await self.polling(scope, None, send)
         return b"".join(told)
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
-    monkeypatch.setattr(held, "LONGEST", 30.0)
+    monkeypatch.setattr(long_polling, "LONGEST", 30.0)
 
 
 async def settled():
@@ -86,7 +86,7 @@ def test_it_is_answered_after_a_while_whatever_happens(monkeypatch):
     async def play():
         link = SuperLink()
         await link.ask()
-        monkeypatch.setattr(held, "LONGEST", 0.05)
+        monkeypatch.setattr(long_polling, "LONGEST", 0.05)
         assert await asyncio.wait_for(link.ask(), 5) == NO
         assert len(link.came) == 2
 
@@ -95,7 +95,7 @@ def test_it_is_answered_after_a_while_whatever_happens(monkeypatch):
 
 def test_no_node_holds_two_and_all_together_not_more_than_the_proxy_lets_through(monkeypatch):
     async def play():
-        monkeypatch.setattr(held, "MOST", 2)
+        monkeypatch.setattr(long_polling, "MOST", 2)
         link = SuperLink()
         for key in (b"one", b"two", b"three"):
             await link.ask(key=key)
@@ -107,7 +107,7 @@ def test_no_node_holds_two_and_all_together_not_more_than_the_proxy_lets_through
         for question in questions:
             question.cancel()
         await asyncio.gather(*questions, return_exceptions=True)
-        assert not link.held._held  # who has gone away makes room
+        assert not link.polling._waiting  # who has gone away makes room
 
     asyncio.run(play())
 

@@ -1,4 +1,4 @@
-"""The door: of a request that must not come through, not a byte of the body is read."""
+"""Admission: of a request that must not come through, not a byte of the body is read."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from flwr.supercore.date import now
 from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes, sign_message
 from starlette.exceptions import HTTPException
 
-from fedlearn.engine.deployment import door
-from fedlearn.engine.deployment.door import MIB, Door
+from fedlearn.engine.deployment import admission
+from fedlearn.engine.deployment.admission import MIB, Admission
 from fedlearn.flower import superlink
 from fedlearn.words.clock import ManualClock
 
@@ -39,13 +39,13 @@ def signed(private=PRIVATE, public=PUBLIC, *, at=None):
 
 
 class Behind:
-    """What stands behind the door: reads bodies, and says 200."""
+    """What stands behind the admission: reads bodies, and says 200."""
 
     def __init__(self, chunk=b"x", wait=0.0):
         self.read = []
         self.chunk, self.wait = chunk, wait
-        self.door = Door(self._app)
-        self.door._started -= 60
+        self.admission = Admission(self._app)
+        self.admission._started -= 60
 
     async def _app(self, scope, receive, send):
         self.read.append((await receive())["type"])
@@ -64,7 +64,7 @@ class Behind:
             statuses.extend([message["status"]] if "status" in message else [])
 
         given = [*headers.items(), *([(b"content-length", size.encode())] if size else [])]
-        await self.door({"type": "http", "path": path, "headers": given, "method": "POST"}, receive, send)
+        await self.admission({"type": "http", "path": path, "headers": given, "method": "POST"}, receive, send)
         return statuses[0], len(asked)
 
     def say(self, headers, **about):
@@ -142,16 +142,16 @@ def test_a_body_of_unknown_length_is_not_read():
 
 
 def test_one_node_sends_so_much_at_a_time_and_all_of_them_so_much(monkeypatch):
-    monkeypatch.setattr(door, "UNDER_WAY", 20 * MIB)
+    monkeypatch.setattr(admission, "UNDER_WAY", 20 * MIB)
     behind = Behind(wait=0.2)
 
     async def at_once(*sizes):
         return sorted(status for status, _ in await asyncio.gather(*(behind.ask(signed(), size=str(s)) for s in sizes)))
 
     assert asyncio.run(at_once(6 * MIB, 6 * MIB, 6 * MIB)) == [200, 200, 503]
-    monkeypatch.setattr(door, "UNDER_WAY", 10 * MIB)
+    monkeypatch.setattr(admission, "UNDER_WAY", 10 * MIB)
     assert asyncio.run(at_once(6 * MIB, 6 * MIB)) == [200, 503]
-    assert not behind.door._under_way
+    assert not behind.admission._under_way
 
 
 def test_one_node_makes_so_many_requests_at_a_time_and_keeps_nobody_else_out():
@@ -159,18 +159,18 @@ def test_one_node_makes_so_many_requests_at_a_time_and_keeps_nobody_else_out():
     stranger = generate_key_pairs()
 
     async def at_once():
-        mine = [behind.ask(signed()) for _ in range(door.AT_ONCE + 4)]
-        others = [behind.ask(signed(*stranger), path="/v1/fleet/activate-node") for _ in range(door.AT_ONCE + 4)]
+        mine = [behind.ask(signed()) for _ in range(admission.AT_ONCE + 4)]
+        others = [behind.ask(signed(*stranger), path="/v1/fleet/activate-node") for _ in range(admission.AT_ONCE + 4)]
         return [[status for status, _ in await asyncio.gather(*some)] for some in (mine, others)]
 
     mine, others = asyncio.run(at_once())
-    assert sorted(mine) == [200] * door.AT_ONCE + [503] * 4
+    assert sorted(mine) == [200] * admission.AT_ONCE + [503] * 4
     assert set(others) == {200}
-    assert not behind.door._requests
+    assert not behind.admission._requests
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(door, "BODY_SECONDS", 0.1)
+    monkeypatch.setattr(admission, "BODY_SECONDS", 0.1)
     behind = Behind(wait=5.0)
     begin = time.monotonic()
     behind.say(signed())
@@ -179,7 +179,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch):
 
 
 def test_of_many_threads_one_uses_a_time():
-    times, wins = door.UsedTimes(300.0, most=10), []
+    times, wins = admission.UsedTimes(300.0, most=10), []
     threads = [threading.Thread(target=lambda: wins.append(times.use(b"key", "noon"))) for _ in range(20)]
     for thread in threads:
         thread.start()
@@ -190,8 +190,8 @@ def test_of_many_threads_one_uses_a_time():
 
 def test_times_are_forgotten_when_flower_takes_them_no_more(monkeypatch):
     clock = ManualClock()
-    monkeypatch.setattr(door.time, "monotonic", clock.now)
-    times = door.UsedTimes(300.0, most=2)
+    monkeypatch.setattr(admission.time, "monotonic", clock.now)
+    times = admission.UsedTimes(300.0, most=2)
     assert [times.use(b"key", str(n)) for n in range(3)] == [True, True, False]
     clock.sleep(301.0)
     assert times.use(b"key", "0")

@@ -1,0 +1,115 @@
+"""Arrays from what users give: lists, tensors, arrays, data frames of several libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Number
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.words.errors import UsageError, quoted
+
+Wrong = Callable[[str], UsageError]
+"""Makes of a text the error that names the data set."""
+
+
+def array_of(given: Any, name: str, wrong: Wrong) -> NDArray[Any]:
+    """Return a value that a user has given as an array of numbers, truth values or texts; it is not empty.
+
+    Parameters
+    ----------
+    given
+        May be a tensor that is on a device or has a gradient; inputs (`name` begins with X) may be a data frame.
+    name
+        Name of the parameter, for errors.
+    """
+    if hasattr(given, "detach"):
+        given = given.detach().cpu()
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        array = np.empty(0, object)
+    if not array.ndim:
+        raise wrong(f"{name} is one value, {quoted(given)}: give an array, one entry for each example")
+    if array.dtype == object and columns_of(given) and name[0] == "X":
+        array = _array_of_columns(given, name, wrong)
+    if array.dtype == object and array.size:
+        if (missing := first_missing(array)) is not None:
+            raise wrong(f"{name}: example {missing} has no value: fill it or leave it out")
+        if all(isinstance(value, str) for value in array.flat):
+            array = array.astype(str)
+    if array.dtype.kind not in "biufU":
+        allowed = "numbers or texts, every example of the same shape" if name[0] != "X" else "numbers of one shape"
+        raise wrong(f"{name} holds {array.dtype if array.size else 'examples of several shapes'}: give {allowed}")
+    if not array.size:
+        raise wrong(f"{name} is empty: its shape is {array.shape}")
+    return array
+
+
+def _array_of_columns(frame: Any, name: str, wrong: Wrong) -> NDArray[Any]:
+    """Return the values of a data frame whose columns are of several kinds: numbers and truth values."""
+    parts = []
+    for column in columns_of(frame):
+        part = np.asarray(frame[column])
+        if part.dtype == object and (missing := first_missing(part)) is not None:
+            raise wrong(f"{name}, column {column!r}: example {missing} has no value: fill it or leave it out")
+        if part.dtype == object and all(isinstance(value, Number) for value in part.flat):
+            part = part.astype(np.float64)
+        if part.dtype.kind not in "biuf":
+            raise wrong(f"{name}, column {column!r} holds {part.dtype}: numbers alone are learned from")
+        parts.append(part.astype(np.float64))
+    return np.column_stack(parts)
+
+
+def numbers_of(given: Any, name: str, wrong: Wrong) -> NDArray[Any]:
+    """Return an array as `array_of` does, in which floats are float32 and finite."""
+    array = array_of(given, name, wrong)
+    if array.dtype.kind != "f":
+        return array
+    array = np.ascontiguousarray(array, np.float32)
+    if not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
+        raise wrong(f"{name}: example {row} holds NaN or a number that float32 does not hold: fill it or leave it out")
+    return array
+
+
+def columns_of(given: Any) -> tuple[Any, ...]:
+    """Return the names of the columns of a data frame or table; an array has none.
+
+    >>> columns_of(np.zeros(3))
+    ()
+    """
+    names = getattr(given, "column_names", getattr(given, "columns", ()))  # of Arrow, of pandas and polars
+    try:
+        return tuple(names)
+    except TypeError:  # another attribute of this name
+        return ()
+
+
+def in_order(like: Any, frame: Any) -> Any:
+    """Return a data frame with its columns in the order of another data frame; arrays are returned as they are.
+
+    Raises
+    ------
+    ValueError
+        With the first column that only one of the two has.
+    """
+    names, found = (like if isinstance(like, tuple) else columns_of(like)), columns_of(frame)
+    if not names or not found or names == found:
+        return frame
+    ours, theirs = set(names), set(found)
+    if absent := [name for name in names if name not in theirs]:
+        raise ValueError(f"has no column {absent[0]!r}, which is one")
+    if more := [name for name in found if name not in ours]:
+        raise ValueError(f"has a column {more[0]!r}, which is none")
+    if len(set(found)) < len(found) or len(found) != len(names):
+        raise ValueError("has two columns of one name in another order than those")
+    return frame.select(list(names)) if hasattr(frame, "column_names") else frame[list(names)]
+
+
+def first_missing(values: NDArray[Any]) -> int | None:
+    """Return the first row with a missing value (None, pandas' NA, NaN among texts); None if no value is missing."""
+    wrong = np.array([value is None or value != value is not False for value in values.flat], bool)
+    return int(np.flatnonzero(wrong)[0] // max(1, values.size // len(values))) if wrong.any() else None
