@@ -14,7 +14,7 @@ from typing import Any
 
 from fedlearn.report.charts.learning import line_of
 from fedlearn.report.charts.plots import PALETTE, add_bars, add_line, drawn, whole_ticks
-from fedlearn.report.numbers import Spread
+from fedlearn.report.numbers import MeanSd
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import PlannedPoint
@@ -136,10 +136,10 @@ def write_table(
     write_atomically(folder / "table.tex", table.as_latex(caption).encode())
 
 
-def with_deviation(spread: Spread, *, sign: str = "", places: int = 4) -> str:
+def with_deviation(spread: MeanSd, *, sign: str = "", places: int = 4) -> str:
     """Return a mean and its deviation, which is left out for a single value.
 
-    >>> with_deviation(Spread(0.6, 0.1414)), with_deviation(Spread(0.5, None), sign="+")
+    >>> with_deviation(MeanSd(0.6, 0.1414)), with_deviation(MeanSd(0.5, None), sign="+")
     ('0.6000 ± 0.1414', '+0.5000')
     """
     mean = f"{spread.mean:{sign}.{places}f}"

@@ -17,7 +17,7 @@ from experiments.sweeps.command import Results, experiment
 from fedlearn.report.charts.axes import log_axis_of
 from fedlearn.report.charts.learning import front_of
 from fedlearn.report.charts.plots import PALETTE, drawn, log_axis
-from fedlearn.report.numbers import Spread
+from fedlearn.report.numbers import MeanSd
 from fedlearn.report.rows import Row
 from fedlearn.sweeps.results import PlannedPoint, points_of
 
@@ -78,14 +78,14 @@ def _difference(point: PlannedPoint, plain: PlannedPoint) -> str:
     accuracy = {run.summary["seed"]: run.summary["accuracy"] for run in plain.runs}
     seeds = [(run, run.summary["seed"]) for run in point.runs]
     pairs = [run.summary["accuracy"] - accuracy[seed] for run, seed in seeds if seed in accuracy]
-    return figures.with_deviation(Spread.of(pairs), sign="+") if pairs else ""
+    return figures.with_deviation(MeanSd.of(pairs), sign="+") if pairs else ""
 
 
 def _rounds_to(goal: float, point: PlannedPoint) -> str:
     """Return the mean over seeds of the first round with an accuracy; a dash if a seed never reached it."""
     first = [next((row["round_number"] for row in run.rounds if _reaches(row, goal)), None) for run in point.runs]
     reached = [number for number in first if number is not None]
-    return f"{Spread.of(reached).mean:.3g}" if len(reached) == len(first) else "-"
+    return f"{MeanSd.of(reached).mean:.3g}" if len(reached) == len(first) else "-"
 
 
 def _reaches(row: Row, goal: float) -> bool:

@@ -19,7 +19,7 @@ from experiments.sweeps.command import Results, experiment
 from fedlearn.config import RunConfig, config_from
 from fedlearn.devices import load_devices
 from fedlearn.report.charts.plots import drawn, log_axis
-from fedlearn.report.numbers import Spread
+from fedlearn.report.numbers import MeanSd
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
@@ -57,7 +57,7 @@ def draw(results: Results, folder: Path) -> None:
         shown = [
             f"{minutes:.1f}",
             reached,
-            figures.with_deviation(Spread.of(numbers[:, 2].tolist()), places=3),
+            figures.with_deviation(MeanSd.of(numbers[:, 2].tolist()), places=3),
             f"{slow:.3f}",
             f"{share:.0%}",
             f"{size:.0f}",
