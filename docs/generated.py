@@ -1,4 +1,4 @@
-"""Pages that are made from the code: every setting, every command; written anew whenever the site is made."""
+"""Make the pages of all settings and all commands from the code, each time that the site is made."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def setup(app: Sphinx) -> dict[str, bool]:
 def settings_page() -> Iterator[str]:
     """Yield the lines of the list of settings, a table for each of their tables."""
     yield "# Settings\n"
-    yield "On the command line: `--set key=value`, or a flag. `fedlearn settings` prints this "
-    yield "list, as such a file."
+    yield "This page lists every setting with its default and meaning. Set one by `--set key=value`, by a flag, or in "
+    yield "a file for `--config`; `fedlearn settings` prints this list as such a file."
     table = None
     for name, value in to_flower(RunConfig()).items():
         section = name.rpartition(".")[0]
@@ -41,8 +41,9 @@ def settings_page() -> Iterator[str]:
 
 
 def commands_page() -> Iterator[str]:
-    """Yield the lines of what each command says of itself."""
+    """Yield the lines of the help of each command."""
     yield "# Commands\n"
+    yield "This page shows the help of every command.\n"
     from fedlearn.cli import app
 
     names = [info.name or info.callback.__name__ for info in app.registered_commands if info.callback]

@@ -14,7 +14,6 @@ has come, until all have answered or the time is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from flwr.app import Message
@@ -28,6 +27,7 @@ from fedlearn.words.clock import WallClock
 from fedlearn.words.metric import VIRTUAL_SECONDS
 from fedlearn.words.state import State
 from server.grids import CohortGrid, for_network
+from server.traffic import Traffic
 
 SHORTEST, LONGEST = 0.05, 0.5  # seconds between looks; with shorter ones the server starves training on two cores
 SHARE = 0.05
@@ -35,32 +35,6 @@ VIRTUAL_SHARE = 0.1  # of a wait in virtual time: at most so long between looks
 
 T = TypeVar("T")
 Book = Literal["protocol", "down", ""]
-
-
-@dataclass(slots=True)
-class Traffic:
-    """Bytes of serialised messages since the last commit: those of abandoned attempts count, too.
-
-    Parameters
-    ----------
-    down, up
-        Instructions, and reports; evaluations on nodes count as down.
-    uploads
-        How many reports `up` is the size of.
-    protocol
-        Ready queries and answers, notices, what nodes answer to evaluations.
-    """
-
-    down: int = 0
-    up: int = 0
-    uploads: int = 0
-    protocol: int = 0
-
-    def add_reports(self, sizes: Iterable[int]) -> None:
-        """Count reports by their sizes; a size of zero stands for none."""
-        for size in sizes:
-            self.up += size
-            self.uploads += size > 0
 
 
 class Arrival(NamedTuple, Generic[T]):

@@ -148,7 +148,7 @@ def _committed(log: Path) -> int:
 
 
 def verdicts(rows: Sequence[Row], before: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Run rows; yield name, SHA-256 and verdict: ``same``, what is wrong, or nothing where nothing is known."""
+    """Run rows; yield name, SHA-256 and verdict: ``same``, what is wrong, or empty without a hash to compare with."""
     found: dict[str, str] = {}
     for row in rows:
         try:

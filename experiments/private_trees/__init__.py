@@ -1,1 +1,1 @@
-"""Experiments on private trees: results that papers print, beside ours."""
+"""Experiments on private trees: the papers' printed results beside ours."""

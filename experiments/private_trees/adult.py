@@ -1,23 +1,22 @@
-"""Measure private classification on Adult with missing values: six figures, and eDPRF beside diffprivlib's forest.
+"""Private classification on Adult with missing values: six figures, and eDPRF beside diffprivlib's forest.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.adult --quick
     FEDLEARN_DATA=... python -m experiments.private_trees.adult --out runs/dp_adult --diffprivlib-python PYTHON
 
 Six categorical attributes (workclass, education, relationship, race, sex, native_country) and the income. Rows that
 are incomplete in the file are left out first, so that "complete" is complete; missing values are then injected, each
-value of training and test rows independently. One row in five is held out; the test rows of figures 1 to 6 are chosen
-from these so that the classes are equal in number and guessing gives 50 %. Classes are weighted by declared constants
+value of training and test rows independently. One row in five is held out; the test rows of figures 1 to 6 are those
+of them that make the classes equal in number, so that guessing gives 50 %. Classes are weighted by declared constants
 (``WEIGHTS``; ``--unweighted`` for none: then most leaves of the natural 3 to 1 mixture say "<=50K" and all methods
 stay lower on a balanced test).
 
-Beside our methods stand the paper's as printed (``printed-id3``, ``printed-forest``:
-`fedlearn.private_trees.as_printed`), which do not keep their epsilon, and the ranges in the text on the paper's
-figures (``PRINTED``). The paper's figures 3 and 4 vary
-the number of *test* rows, which changes no expectation; ours vary the records that are trained on, as its figures
-1 and 2 do.
+Our methods are compared with the paper's as printed (``printed-id3``, ``printed-forest``:
+`fedlearn.private_trees.as_printed`), which do not keep their epsilon, and with the levels that the text of its figures
+gives (``PRINTED``). The paper's figures 3 and 4 vary the number of *test* rows, which changes no expectation; ours vary
+the number of training records, as its figures 1 and 2 do.
 
-Noise is seeded, for measuring: it protects no record. Finished fits are in ``results.csv``; a second call makes only
-the missing ones.
+Noise is seeded: the runs measure, and give no privacy. Finished runs are in ``results.csv``; a second call does the
+missing ones.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ from fedlearn.runs.files import write_atomically
 FEATURES = ("workclass", "education", "relationship", "race", "sex", "native_country")
 CLASSES = ("<=50K", ">50K")
 WEIGHTS = {"<=50K": 1 / 3, ">50K": 1.0}  # declared: about a quarter of the adults earned more
-SHAPE: dict[str, Any] = {"max_depth": 2, "leaf": "label"}  # the papers' trees publish labels
+SHAPE: dict[str, Any] = {"max_depth": 2, "leaf": "label"}  # the papers' trees publish labels; not our defaults
 EPSILON = 0.1  # in the figures over size and missing rate
 SIZES = (1000, 2000, 5000, 10000, 15000, 20000, 24000)
 RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-TREES = (3, 10, 25, 100)  # in eDPRF and in diffprivlib's forest
+TREES = (3, 10, 25, 100)  # of eDPRF and of diffprivlib's forest
 KINDS = (("edprf", " permute_and_flip wp"), ("diffprivlib", ""))
 TITLES = {
     "1": "ID3, complete data, by size",
@@ -69,7 +68,7 @@ TITLES = {
     "6": "10 % missing, exponential, by budget",
     "edprf": "natural test rows, complete data, by budget",
 }
-# Quotations of the paper's text on its figures, and the ranges in them; the paper prints no table.
+# The paper's words about its figures, and the range that they give; it prints no table.
 PRINTED: dict[str, dict[str, tuple[str, tuple[float, float] | None]]] = {
     "1": {"id3 laplace": ("55 to 60", (55, 60)), "id3 exponential": ("65 to 73", (65, 73)),
           "id3 exact": ("20 to 30 above Laplace", None)},
@@ -80,7 +79,7 @@ PRINTED: dict[str, dict[str, tuple[str, tuple[float, float] | None]]] = {
     "6": {"id3 exponential drop": ("55 to 72", (55, 72)), "id3 exponential wp": ("59 to 75", (59, 75)),
           "forest exponential drop": ("68 to 76", (68, 76)), "forest exponential wp": ("68 to 79", (68, 79))},
 }  # fmt: skip
-AXES = {"5": "rate", "6": "epsilon", "edprf": "epsilon"}  # the other figures: "size"
+AXES = {"5": "rate", "6": "epsilon", "edprf": "epsilon"}  # the other figures: size
 WORDS = {
     "size": "records trained on",
     "rate": "share of values that are missing",
@@ -90,7 +89,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Run:
-    """One fit: its figure, its method and its conditions."""
+    """One fit: its figure, its point on the axis, its method."""
 
     figure: str
     method: str
@@ -102,7 +101,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Data:
-    """Rows of Adult: codes of the six attributes, and labels."""
+    """Codes of the six attributes, and labels."""
 
     X: np.ndarray  # (n, 6) float, codes
     y: np.ndarray  # (n,) 0 or 1
@@ -112,7 +111,7 @@ class Data:
 
 
 def load(folder: Path) -> Data:
-    """Return all complete rows as training rows; the categories are those of the file, which are published."""
+    """Return the complete rows, all for training; the categories are the published ones of the file."""
     columns = parquet.read_table(folder / "adult.parquet", columns=[*FEATURES, "income"]).to_pydict()
     complete = [row for row in zip(*columns.values(), strict=True) if None not in row]
     categories = [sorted({value for value in columns[name] if value is not None}) for name in FEATURES]
@@ -138,7 +137,7 @@ def prepare(whole: Data, run: Run) -> Data:
 
 
 def estimator(run: Run, sizes: tuple[int, ...], weights: dict[str, float] | None) -> Any:
-    """Return the parts of a method's name: kind, mechanism, treatment of missing values."""
+    """Return the estimator of a method's name: kind, mechanism, treatment of missing values."""
     kind, mechanism, missing = [*run.method.split(), "drop"][:3]
     epsilon = math.inf if mechanism == "exact" else run.epsilon
     declared: dict[str, Any] = {"categories": sizes, "classes": [0, 1], "noise": "seeded", "random_state": run.repeat}
@@ -176,19 +175,19 @@ def runs(*, quick: bool, repeats: int) -> Iterator[Run]:
     grids.append(("edprf", names, [(24000, 0.0, epsilon) for epsilon in epsilons]))
     for figure, methods, points in grids:
         for size, rate, epsilon in points:
-            for repeat in range(repeats):  # methods in turn, so that timings are interleaved
+            for repeat in range(repeats):  # methods one after another, so that timings are interleaved
                 for method in methods:
                     yield Run(figure, method, size, rate, epsilon, repeat)
 
 
 def all_of(mechanism: str) -> list[str]:
-    """Return ID3 and forest, ours and as printed, each with incomplete records left out and divided."""
+    """Return the names of ID3 and forest, ours and printed, with incomplete records left out, and divided."""
     kinds = ("id3", "forest", "printed-id3", "printed-forest")
     return [f"{kind} {mechanism} {missing}" for kind in kinds for missing in ("drop", "wp")]
 
 
 class Neighbor:
-    """A process that fits diffprivlib's forest (see ``diffprivlib_forest``)."""
+    """diffprivlib's forest in a process of its own (see ``diffprivlib_forest``)."""
 
     def __init__(self, python: str) -> None:
         script = Path(__file__).with_name("diffprivlib_forest.py")
@@ -231,7 +230,7 @@ def fit_ours(run: Run, data: Data, weights: dict[str, float] | None) -> tuple[fl
 
 
 def results_of(stored: StoredRows) -> dict[Run, tuple[float, float]]:
-    """Return the stored results: accuracy and seconds of each run."""
+    """Return accuracy and seconds of each stored run."""
     return {
         Run(r["figure"], r["method"], int(r["size"]), float(r["rate"]), float(r["epsilon"]), int(r["repeat"])): (
             float(r["accuracy"]),
@@ -244,7 +243,7 @@ def results_of(stored: StoredRows) -> dict[Run, tuple[float, float]]:
 def measure(
     options: argparse.Namespace, stored: StoredRows, fit_theirs: Callable[..., tuple[float, float]] | None
 ) -> None:
-    """Make the runs that are not stored yet; the line of each is written at once."""
+    """Do the runs that are not stored yet; each is stored at once, as one line."""
     whole = load(options.data_dir)
     done = results_of(stored)
     weights = None if options.unweighted else WEIGHTS
@@ -260,7 +259,7 @@ def measure(
 
 
 def curves(done: dict[Run, tuple[float, float]], figure: str) -> dict[str, dict[float, list[tuple[float, float]]]]:
-    """Return the results of all repeats, for each method and each point of the figure's axis."""
+    """Return the results of the repeats, by method and point of the figure's axis."""
     found: dict[str, dict[float, list[tuple[float, float]]]] = {}
     for run, result in done.items():
         if run.figure == figure:
@@ -270,9 +269,9 @@ def curves(done: dict[Run, tuple[float, float]], figure: str) -> dict[str, dict[
 
 
 def table_of(done: dict[Run, tuple[float, float]], figure: str) -> Table:
-    """Return mean accuracy in % and its deviation: a row for each method, a column for each point of the axis.
+    """Return mean accuracy in % and its spread: a row for each method, a column for each point of the axis.
 
-    The last column quotes the paper's text.
+    The last column has the words of the paper.
     """
     table = curves(done, figure)
     points = sorted({point for by_point in table.values() for point in by_point})
@@ -290,7 +289,7 @@ def _accuracy(results: list[tuple[float, float]]) -> MeanSd:
 
 
 def draw(done: dict[Run, tuple[float, float]], figure: str, out: Path) -> None:
-    """Draw accuracy over the figure's axis; methods as printed are dashed, ranges of the text at the right edge."""
+    """Draw accuracy over the figure's axis; dashed: as printed; at the right edge: the ranges of the paper's text."""
     found = curves(done, figure)
     colors = dict(zip(dict.fromkeys(map(ours_of, found)), cycle(PALETTE), strict=False))
     with drawn(out, f"figure_{figure}", size=(7.5, 4.4)) as (panel,):
@@ -313,12 +312,12 @@ def draw(done: dict[Run, tuple[float, float]], figure: str, out: Path) -> None:
 
 
 def ours_of(method: str) -> str:
-    """Return the name of our method that a printed one is compared with."""
+    """Return our counterpart of a printed method."""
     return method.removeprefix("printed-")
 
 
 def losses(whole: Data) -> Table:
-    """Return what the printed methods really give away where they claim `EPSILON`, complete data and test rows."""
+    """Return the true privacy loss of the printed methods that claim `EPSILON`, on complete data and all test rows."""
     rows = []
     for kind in ("printed-id3", "printed-forest"):
         for mechanism in ("laplace", "exponential"):
@@ -333,7 +332,7 @@ def losses(whole: Data) -> Table:
 
 
 def speed(done: dict[Run, tuple[float, float]]) -> str:
-    """Return the ratios of the times of the fits, pair by pair, for each number of trees."""
+    """Return the ratios of the times of fit, pair by pair, for each number of trees."""
     lines = []
     for trees in TREES:
         ours, theirs = (f"{kind}{trees}{rest}" for kind, rest in KINDS)
@@ -349,7 +348,7 @@ def speed(done: dict[Run, tuple[float, float]]) -> str:
 
 
 def main() -> None:
-    """Measure, then print all tables and draw all figures."""
+    """Measure, then print and draw everything."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--out", type=Path, default=Path("runs/dp_adult"))
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("FEDLEARN_DATA"), help="holds adult.parquet")

@@ -1,16 +1,16 @@
-"""Measure private classification on all columns of Adult, and on data never tuned on, beside others' methods.
+"""Private classification on all columns of Adult, and on a data set not used for tuning, beside other libraries.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.all_columns
     FEDLEARN_DATA=... python -m experiments.private_trees.all_columns --diffprivlib-python PYTHON --ebm-python PYTHON
 
-*Adult*: the fourteen columns, incomplete rows included. A fifth of the rows, drawn by ``HELD_OUT``, is the test set and
-was never used to choose a default. *Fair*: the survey of 6,366 women of Fair 1978 as statsmodels ships it (it
-is read through the interpreter of ``--ebm-python``), target: any affair; a fifth is held out likewise. It was chosen
-before any estimator had seen it, and no default was changed after looking. Bounds and categories are declared by
-the meaning of the columns.
+*Adult*: the fourteen columns, incomplete rows included. A fifth of the rows, drawn by ``HELD_OUT``, was never used for
+any choice, and is the test set. *Fair*: the survey of 6,366 women of Fair 1978 as statsmodels ships it (it is read
+through the interpreter of ``--ebm-python``), target: any affair; a fifth is held out likewise. It was chosen before any
+estimator was fitted on it, and no default was changed afterwards. Bounds and categories are declared from the meaning
+of the columns.
 
-Every fit has noise of its own; all settings are shipped defaults. Noise of ours is seeded, for measuring: it protects
-no record. Finished fits are in ``--out``; a second call makes only the missing ones.
+Every fit has noise of its own, and the library's defaults. Our noise is seeded: the runs measure, and give no privacy.
+Finished fits are in ``--out``; a second call does the missing ones.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from experiments.private_trees.stored_rows import StoredRows
 from fedlearn.private_trees import DPBoostingClassifier, DPNaiveBayes, PermuteAndFlipForest
 from fedlearn.report.tables import Table
 
-HELD_OUT = 20240613  # the seed that draws the test rows
+HELD_OUT = 20240613  # seed of the test rows
 EPSILONS = (0.1, 1.0, 4.0)
 SEEDS = 5
 ADULT_BOUNDS = {
@@ -65,7 +65,7 @@ Result = tuple[float, float, float]  # accuracy, AUC, seconds of the fit
 
 @dataclass(frozen=True)
 class Data:
-    """Rows as numbers and codes of categories, NaN where a value is missing; targets are 0 and 1."""
+    """Numbers, codes of categories, NaN where a value is missing; targets 0 and 1."""
 
     X: NDArray[np.float64]
     y: NDArray[np.int64]
@@ -77,13 +77,13 @@ class Data:
 
     @property
     def declared(self) -> dict[str, Any]:
-        """The declarations for our estimators."""
+        """Declared parameters of our estimators."""
         pairs = list(zip(self.low.tolist(), self.high.tolist(), strict=True))
         return {"bounds": pairs, "categories": [int(size) or None for size in self.sizes], "classes": [0, 1]}
 
 
 def adult(folder: Path) -> Data:
-    """Return all columns of Adult; the categories are those of the file, which are published."""
+    """Return all columns of Adult; the categories are the published ones of the file."""
     table = parquet.read_table(folder / "adult.parquet").to_pydict()
     y = np.array([">" in income for income in table.pop("income")], np.int64)
     columns, sizes, low, high = [], [], [], []
@@ -114,7 +114,7 @@ def _divided(X: Any, y: Any, sizes: Any, low: Any, high: Any) -> Data:
 
 
 def made(method: str, data: Data, epsilon: float, seed: int) -> Any:
-    """Return our estimator of a name, or scikit-learn's, which is not private."""
+    """Return our estimator of that name, or scikit-learn's, which is not private."""
     seeded: dict[str, Any] = {"noise": "seeded", "random_state": seed}
     if method == "DPBoostingClassifier":
         return DPBoostingClassifier(epsilon=epsilon, **data.declared, **seeded)
@@ -136,7 +136,7 @@ EBM = ("DP-EBM, delta 1e-6", "DP-EBM, delta 1e-6, rate 0.1")
 
 
 def fit_ours(method: str, data: Data, epsilon: float, seed: int) -> Result:
-    """Return the result of an estimator that is fitted in this process."""
+    """Return the result of an estimator of this process."""
     model = made(method, data, epsilon, seed)
     began = time.perf_counter()
     model.fit(data.X, data.y)
@@ -147,7 +147,7 @@ def fit_ours(method: str, data: Data, epsilon: float, seed: int) -> Result:
 
 
 class Rival:
-    """A process that fits others' methods (see ``rivals``)."""
+    """Methods of other libraries, in a process of their own (see ``rivals``)."""
 
     def __init__(self, python: str) -> None:
         script = Path(__file__).with_name("rivals.py")
@@ -156,7 +156,7 @@ class Rival:
         )
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer of the process to one request."""
+        """Return the answer to one request."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
@@ -167,7 +167,7 @@ class Rival:
         return answer
 
     def fit(self, method: str, data: Data, epsilon: float, seed: int) -> Result:
-        """Return the result of one of their methods."""
+        """Return the result of a method of the other process."""
         with tempfile.NamedTemporaryFile(suffix=".npz") as file:
             np.savez(file, **vars(data))
             file.flush()
@@ -175,7 +175,7 @@ class Rival:
         return got["accuracy"], got["auc"], got["seconds"]
 
     def fair(self) -> Data:
-        """Return Fair's survey as the other interpreter's statsmodels ships it."""
+        """Return the survey that the other interpreter's statsmodels ships."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "fair.npz"
             self.ask({"dump": str(file)})
@@ -184,7 +184,7 @@ class Rival:
 
 
 def measure(options: argparse.Namespace, stored: StoredRows) -> None:
-    """Make the fits that are not stored yet, a line for each; methods take turns, so that timings are interleaved."""
+    """Do the fits that are not stored yet, one line each, methods one after another so that timings are interleaved."""
     rivals = {
         methods: Rival(python)
         for methods, python in ((DIFFPRIVLIB, options.diffprivlib_python), (EBM, options.ebm_python))
@@ -225,7 +225,7 @@ def table_of(rows: list[dict[str, str]], name: str) -> Table:
 
 
 def main() -> None:
-    """Measure, then print the tables."""
+    """Measure, then print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--out", type=Path, default=Path("runs/dp_all_columns.csv"))
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("FEDLEARN_DATA"), help="holds adult.parquet")

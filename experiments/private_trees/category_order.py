@@ -1,11 +1,12 @@
-"""Measure the error of regression trees that split categories ordered by code, or by their noisy mean targets.
+"""Error of regression trees whose categories are split in the order of their codes, or of their noisy mean targets.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.category_order [--seeds 5] [--rows inner|test]
 
 Adult's age and hours per week are predicted from all other columns, of which seven have three or more categories.
-``inner``: fitted on four fifths of the training rows of `all_columns`, judged on the last fifth; this chose the share
-of epsilon for the orders (`fedlearn.private_trees.numbers.ordering`). ``test``: fitted on all of its training rows,
-judged on its test rows. Mean absolute error in years and hours. Noise is seeded, for measuring: it protects no record.
+``inner``: fitted on four fifths of the training rows of `all_columns`, judged on the last fifth; the share of epsilon
+for the orders was chosen by these (`fedlearn.private_trees.numbers.ordering`). ``test``: fitted on all training rows of
+`all_columns`, judged on its test rows. Mean absolute error in years and hours. Noise is seeded: the runs measure, and
+give no privacy.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def error(kind: Any, data: Data, rows: Rows, target: int, **given: Any) -> float
 
 
 def main() -> None:
-    """Make all fits and print a table."""
+    """Fit all and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("FEDLEARN_DATA", "."), help="of adult.parquet")
     parser.add_argument("--seeds", type=int, default=5)

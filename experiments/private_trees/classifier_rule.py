@@ -1,12 +1,12 @@
-"""Search the classifiers' rule: depth, trees and leaf form by epsilon, records and columns, on training rows.
+"""The search for the classifiers' rule: depth, trees and leaf form by epsilon, records and columns, on training rows.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.classifier_rule --out runs/dp_classifier_rule.csv
 
-The rows are the training rows of `all_columns`; a fifth of them is held out here, so that no test row of a reported
-result takes part. Columns: all fourteen, numbers in the bins that follow from declared bounds, or the six
-categorical ones of the classification paper. Cross-entropy decides (shares below 0.001 count as 0.001), as it depends
-on the ranking and on the level of probabilities; accuracy and AUC are shown beside it. Noise is seeded, for measuring:
-it protects no record. Finished fits are in ``--out``; a second call makes only the missing ones.
+The rows are the training rows of Adult in `all_columns`; a fifth of them is held out here, so that no test row takes
+part. Columns: all fourteen, numbers in the bins that follow from declared bounds, or the six categorical ones of the
+classification paper. Cross-entropy decides (shares below 0.001 count as 0.001), as it depends on the ranking and the
+level of probabilities; accuracy and AUC are shown beside it. Noise is seeded: the runs measure, and give no privacy.
+Finished fits are in ``--out``; a second call does the missing ones.
 
 Source: the rule, `fedlearn.private_trees.classes.rule`.
 """
@@ -30,7 +30,7 @@ from fedlearn.private_trees import DPClassificationTree, PermuteAndFlipForest
 from fedlearn.private_trees.classes.rule import FOREST_OFFSET, TREE_OFFSET, depth_for, trees_for
 from fedlearn.report.tables import Table
 
-INNER = 5  # the seed that draws the rows for judging
+INNER = 5  # seed of the rows that judge the search
 RECORDS = (250, 1000, 4000, 20_000)
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
 DEPTHS, TREES, LEAVES = (1, 2, 3, 4, 5), (1, 3, 10), ("label", "counts")
@@ -39,11 +39,11 @@ CATEGORICAL = 6  # columns of the classification paper
 KEYS = ("columns", "records", "epsilon", "method", "depth", "trees", "leaf", "seed")
 COLUMNS = (*KEYS, "loss", "auc", "accuracy")
 METHODS = {"PermuteAndFlipForest": PermuteAndFlipForest, "DPClassificationTree": DPClassificationTree}
-LEAST = 1e-3  # of a share
+LEAST = 1e-3  # least share in the cross-entropy
 
 
 def views_of(data: Data) -> dict[str, tuple[Any, dict[str, Any]]]:
-    """Return for each choice of columns their positions and declarations."""
+    """Return the positions and the declaration of each choice of columns."""
     numeric = data.sizes == 0
     categorical = np.flatnonzero(~numeric)[:CATEGORICAL]
     bounds = {int(i): (float(data.low[i]), float(data.high[i])) for i in np.flatnonzero(numeric)}
@@ -77,7 +77,7 @@ def run(cell: tuple[Any, ...], data: Data, inner: tuple[Any, Any]) -> tuple[floa
 
 
 def table_of(found: dict[tuple[Any, ...], list[tuple[float, float, float]]], method: str) -> Table:
-    """Return for each (columns, records, epsilon) the best cell, the cell of the rule, and that of the old default."""
+    """Return the best cell, the rule's and the former default, for each (columns, records, epsilon)."""
     rows = []
     for place in product(("all", "categorical"), RECORDS, EPSILONS):
         means = {key[4:]: np.mean(found[key], axis=0) for key in found if key[:3] == place and key[3] == method}
@@ -99,7 +99,7 @@ def table_of(found: dict[tuple[Any, ...], list[tuple[float, float, float]]], met
 
 
 def leaves_compared(found: dict[tuple[Any, ...], list[tuple[float, float, float]]]) -> str:
-    """Return how often leaves of counts are better than leaves of labels, with all else equal."""
+    """Return how often counts are better than labels, everything else equal."""
     pairs = [(np.mean(found[(*key[:-1], "counts")], axis=0), np.mean(found[key], axis=0)) for key in found
              if key[-1] == "label" and (*key[:-1], "counts") in found]  # fmt: skip
     gains = np.array([counts - labels for counts, labels in pairs])
@@ -113,7 +113,7 @@ def _text(mean: Any) -> str:
 
 
 def main() -> None:
-    """Make the missing fits, then print a table for each method."""
+    """Run what is missing, then print a table for each method."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--out", type=Path, default=Path("runs/dp_classifier_rule.csv"))
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("FEDLEARN_DATA"), help="holds adult.parquet")

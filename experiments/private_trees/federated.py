@@ -1,15 +1,15 @@
-"""Measure private trees in a federation by whole runs: 25 and 100 clients, even and skewed shards, several seeds.
+"""Private trees in a federation, by whole runs: 25 and 100 clients, even and skewed shards, several seeds.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.federated --out runs/dp_federated.csv [--task adult] [--quick]
 
-Each row of the CSV is one run of ``python -m fedlearn.simulate`` with these settings and its defaults otherwise, on
-the inline engine and in this process (engines do not change results); stored rows are not run again.
-Errors are on the fixed held-out rows. A seed changes shards, noise, and the order of turns. Beside the CSV are
-written ``*.TASK.table.csv`` and ``*.TASK.tex`` (mean and standard deviation over the seeds) and the figure.
+Each row of the CSV is one run of ``python -m fedlearn.simulate`` with these settings and its defaults otherwise, on the
+inline engine in this process (engines do not change results); stored rows are not run again. Errors are on the fixed
+held-out rows. A seed changes shards, noise, and the order of a relay's nodes. Beside the CSV are written
+``*.TASK.table.csv`` and ``*.TASK.tex`` (mean and standard deviation over the seeds) and the figure.
 
-Shards: ``even`` are random parts of equal size. ``dirichlet`` divides each tenth of the targets (each class) by
-shares drawn from Dirichlet(0.3): nodes differ in size and in their targets. ``one-sided`` gives each node two tenths of
-the targets, or one class: sizes are alike, but no node sees the whole.
+Shards: ``even`` are random parts of equal size. ``dirichlet`` divides each tenth of the targets (each class) by shares
+drawn from Dirichlet(0.3): nodes differ in size and in distribution. ``one-sided`` gives each node two tenths of the
+targets, or one class: sizes are alike, but no node sees the whole.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fedlearn.runs.folder import RunFolder
 
 CLIENTS = (25, 100)
 EPSILONS = (0.25, 1.0, 4.0, 8.0)
-MEASURED = {  # column -> key of the run's summary; the cell is empty if a model has no such metric
+MEASURED = {  # column -> key of the run's summary; empty if a model has no such metric
     "mae": "mae",
     "mae_scaled": "mae_scaled",
     "accuracy": "accuracy",
@@ -49,15 +49,15 @@ MEASURED = {  # column -> key of the run's summary; the cell is empty if a model
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A data set, and the models that are compared on it."""
+    """A data set with the models that are compared on it."""
 
     models: tuple[str, ...]
-    metric: str  # the column for the figure and the table
+    metric: str  # the column of tables and figures
     words: str
-    nodes_see: int  # one-sided shards: tenths of the targets, or classes, that a node sees
+    nodes_see: int  # one-sided shards: tenths of the targets, or classes, of a node
 
     def shards(self) -> dict[str, dict[str, Any]]:
-        """Return kind of shards -> settings."""
+        """Return the settings of each kind of shards."""
         return {
             "even": {"data.partition": "iid"},
             "dirichlet": {"data.partition": "dirichlet", "data.alpha": 0.3},
@@ -73,17 +73,17 @@ TASKS = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The settings that distinguish one run from the others."""
+    """One run, by the settings that distinguish it."""
 
     task: str
     model: str
     clients: int
     shards: str
-    epsilon: float  # epsilon of each node, for the whole run
+    epsilon: float  # budget of each node for the whole run
     seed: int
 
     def settings(self, out: str) -> dict[str, Any]:
-        """Return dotted name -> value of the run's settings."""
+        """Return the settings of the run, by their dotted names."""
         return {
             "model.name": self.model,
             "data.dataset": self.task,
@@ -112,7 +112,7 @@ def cells(task: str, *, clients: Sequence[int], epsilons: Sequence[float], seeds
 
 
 def run(cell: Cell) -> dict[str, Any]:
-    """Run the federation; return the row of its results."""
+    """Run the federation; return its row."""
     with TemporaryDirectory() as folder:
         config = settings_from(cell.settings(folder))
         ENGINES.load(config.engine.name)(config)
@@ -121,7 +121,7 @@ def run(cell: Cell) -> dict[str, Any]:
 
 
 def cell_of(row: dict[str, str]) -> Cell:
-    """Return the run that a stored row belongs to."""
+    """Return the cell of a stored row."""
     return Cell(row["task"], row["model"], int(row["clients"]), row["shards"], float(row["epsilon"]), int(row["seed"]))
 
 
@@ -155,7 +155,7 @@ def setups_table(setups: dict[Setup, list[dict[str, str]]], task: Task) -> Table
 
 
 def wide_table(setups: dict[Setup, list[dict[str, str]]], task: Task) -> Table:
-    """Return clients, shards and model, and for each epsilon mean and deviation in thousandths."""
+    """Return clients, shards and model, and for each epsilon the mean and spread in thousandths."""
     epsilons = list(dict.fromkeys(epsilon for *_, epsilon in setups))
     lines = []
     for clients, shards, model in dict.fromkeys((clients, shards, model) for model, clients, shards, _ in setups):
@@ -186,7 +186,7 @@ def draw(out: Path, setups: dict[Setup, list[dict[str, str]]], task: Task) -> No
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make the missing runs, then print, write and draw the table."""
+    """Run what is missing, then print, write and draw the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--out", type=Path, default=Path("runs/dp_federated.csv"), help="keeps every run")
     parser.add_argument("--task", choices=TASKS, default="california", help="the data set, and with it the models")

@@ -1,12 +1,11 @@
-"""Measure models under local noise over few records, beside a constant prediction.
+"""Measure models of sums under local noise over few records, beside a constant prediction.
 
     python -m experiments.private_trees.few_records [--nodes 25] [--seeds 5] [--epsilons 0.1 1] [--models dp-boosting]
 
-Tables on which no rule was found before: scikit-learn's breast cancer (569 records), its digits (1,797), and a made one
-(20,000; six numbers, four categories, three classes or a skewed number). A seed changes which fifth is held out, shards
-and noise; shards are even. Beside each model stands the constant: the largest class, or the median, of the training
-rows, which spends no epsilon here. Calls stand in for the messages of a run. Noise is seeded, for measuring: it
-protects no record.
+Tables that were not used to find the rules: scikit-learn's breast cancer (569 records), its digits (1,797), and a made
+one (20,000; six numbers, four categories, three classes or a skewed number). A seed changes which fifth is held out,
+shards and noise; shards are even. The constant is the largest class, or the median, of the training rows, without
+noise. Direct calls take the place of messages. Noise is seeded: the runs measure, and give no privacy.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ HELD_OUT = 0.2
 
 
 def table_of(task: str) -> tuple[Examples, TableSchema]:
-    """Return all records of a task, and their declarations."""
+    """Return all records of a task, and their declaration."""
     if task.startswith("made"):
         return made(task)
     from sklearn import datasets
@@ -59,7 +58,7 @@ def table_of(task: str) -> tuple[Examples, TableSchema]:
 
 
 def made(task: str) -> tuple[Examples, TableSchema]:
-    """Return the made table: few of its columns matter, some are heavy-tailed, some lack values."""
+    """Return the made table: few of its columns matter, some are heavy-tailed, some have missing values."""
     rng = np.random.default_rng(7)
     rows = 2000 if task.endswith("2,000") else MADE
     numbers = np.column_stack(
@@ -136,7 +135,7 @@ def measured(task: str, model: str, epsilon: float, *, nodes: int, seed: int, de
 
 
 def _after(state: State, reports: list[State], *, is_sum: bool) -> State:
-    """Return the state after a round: its sums appended to those before, or all trees."""
+    """Return the state after a round: all sums so far, or all trees."""
     if is_sum:
         return {name: np.concatenate([state[name], np.sum([each[name] for each in reports], axis=0)]) for name in state}
     return union([NodeTable.from_arrays(each) for each in reports], np.ones(len(reports))).to_arrays()

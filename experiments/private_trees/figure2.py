@@ -1,9 +1,9 @@
-"""Repeat figure 2 of the DP regression paper: error against the number of trees, at epsilon 5.
+"""Figure 2 of the DP regression paper: error against the number of trees, at epsilon 5.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.figure2 --out runs/dp_figure2.csv [--quick]
 
 The rows are split among the trees, so more trees are smaller trees. Setting as in table 3. Every cross-validation is
-stored in the CSV, so a killed run goes on; beside the CSV the command writes ``*.table.csv``, ``*.png`` and ``*.svg``.
+kept in the CSV, so a killed run goes on; beside it are written ``*.table.csv``, ``*.png`` and ``*.svg``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def best_of(column: str, scores: Scores) -> int:
 
 
 def rivals_of(column: str, scores: Scores, *, repeats: int) -> list[int]:
-    """Return the numbers of trees whose errors are within two standard errors of the best one."""
+    """Return the numbers of trees within two standard errors of the best, for this many repeats."""
     best = scores[column, best_of(column, scores)]
     rivals = []
     for (name, trees), score in sorted(scores.items()):
@@ -95,7 +95,7 @@ def draw(out: Path, scores: Scores, *, title: str) -> None:
 
 
 def main() -> None:
-    """Make the missing cross-validations; print the table, write it and draw it."""
+    """Run what is missing, print the table, write it and draw it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--out", type=Path, default=Path("runs/dp_figure2.csv"), help="keeps every cross-validation")
     parser.add_argument("--reading", choices=["fitted", "literal"], default="fitted")

@@ -1,12 +1,11 @@
-"""Measure seconds and peak memory of one fit on a table in which most values are missing.
+"""Seconds and peak memory of one fit on a table with mostly missing values.
 
     python -m experiments.private_trees.missing_speed [--rows 100000] [--missing 0.7] [--epsilon 8] [--columns 8]
         [--repeats 3]
 
-The estimators take turns; the table has medians and ranges of seconds, and the median processor time. Each estimator is
-fitted in a process of its own, after a fit of a small table for which numba compiles or reads its cache. Peak memory is
-that of the whole process, imports included. Rows are generated: uniform numbers, and a target that follows the first
-two.
+Fits are interleaved; printed are medians and ranges, and the median processor time. Each estimator is fitted in a
+process of its own, after a fit on a small table, which makes numba compile or read its cache. Peak memory is that of
+the whole process, imports included. Rows are made: uniform numbers, and a target that follows the first two.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ FITS: dict[str, Callable[..., Any]] = {
 
 
 def main() -> None:
-    """Make the fits, and print a line for each estimator and source of noise."""
+    """Fit and print a line for each estimator and source of noise."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--missing", type=float, default=0.7)
@@ -64,7 +63,7 @@ def main() -> None:
 def measured(
     name: str, noise: str, rows: int, missing: float, epsilon: float, columns: int
 ) -> tuple[float, float, float, int, float]:
-    """Return seconds and processor seconds of a fit, peak memory in GB, depth, and the error on complete rows."""
+    """Return wall and processor seconds of a fit, peak memory in GB, depth, and the error on complete rows."""
     declared = {**BOUNDS, "epsilon": epsilon, "noise": noise, "random_state": 0}
     FITS[name](**declared).fit(*made(2000, missing, columns, seed=1))
     X, y = made(rows, missing, columns, seed=2)

@@ -1,10 +1,10 @@
-"""Share what table 3 and figure 2 of the DP regression paper need: data, seven methods, printed numbers.
+"""Data, seven methods and printed numbers of the DP regression paper, for its table 3 and figure 2.
 
 Source: Vu, Nguyen 2020, HCMUE Journal of Science 17(12), 2251-2261. California Housing, 20,640 rows in file order,
 10-fold cross-validation without shuffling, mean absolute error of the target scaled to [0, 1].
 
-**No result here is private.** As in the paper all columns are scaled by the data's own minimum and maximum, the noise
-is seeded, and the printed algorithm does not keep its epsilon (fedlearn/private_trees/as_printed/true_loss.py).
+**Nothing here is private.** As in the paper all columns are scaled by the data's own minimum and maximum, the noise is
+seeded, and the printed algorithm does not keep its epsilon (fedlearn/private_trees/as_printed/true_loss.py).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Cell:
     repeat: int  # from 1
     trees: int = TREES  # of a forest
     reading: str = "fitted"  # of the DP trees
-    rate: float = CHOICE_RATE  # choice_rate of the fitted reading; 0 for other readings
+    rate: float = CHOICE_RATE  # choice_rate of the fitted reading; 0 for the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def load_california(folder: str | None) -> tuple[Floats, Floats]:
     Parameters
     ----------
     folder
-        The folder of ``california_housing.parquet``; None: FEDLEARN_DATA, else scikit-learn's download.
+        Holds ``california_housing.parquet``; None: FEDLEARN_DATA, else scikit-learn's download.
     """
     place = Path(folder or os.environ.get("FEDLEARN_DATA", ".")) / DATA_FILE
     table = _from_parquet(place) if place.exists() else _from_sklearn()
@@ -129,7 +129,7 @@ def _from_parquet(path: Path) -> Floats:
 
 
 def _from_sklearn() -> Floats:
-    """Return scikit-learn's copy of the data, with ratios turned back into the totals that the paper used."""
+    """Return scikit-learn's copy with its ratios turned back into the totals that the paper used."""
     from sklearn.datasets import fetch_california_housing
 
     X, y = fetch_california_housing(return_X_y=True)
@@ -174,7 +174,7 @@ def _predictions(cell: Cell, X: Floats, y: Floats, X_test: Floats, rng: np.rando
 
 
 def _sklearn_predictions(cell: Cell, X: Floats, y: Floats, X_test: Floats, rng: np.random.Generator) -> Floats:
-    """Return scikit-learn's trees on disjoint parts, averaged; a single tree has all rows and depth 15.
+    """Return the mean of scikit-learn's trees on disjoint parts; one tree has all rows and depth 15.
 
     The printed Python_Forest is not a random forest: 25 bagged trees give 0.126 at depth 5 and 0.105 without limit.
     Partitioned as in algorithm 2 they give the printed 0.119.
@@ -190,12 +190,12 @@ def _sklearn_predictions(cell: Cell, X: Floats, y: Floats, X_test: Floats, rng: 
 
 
 class Results:
-    """A CSV file of cross-validations, one line for each fold; a cell is written at once, so a killed run goes on.
+    """Cross-validations in a CSV file, one line for each fold; a cell is written at once, so a killed run goes on.
 
     Parameters
     ----------
     path
-        The CSV file, which is made with its folder if it does not exist. Incomplete cells are dropped.
+        The CSV file; made with its folder if it does not exist. Incomplete cells are dropped.
     """
 
     FIELDS = ("column", "epsilon", "trees", "reading", "rate", "repeat", "seed", "fold", "mae", "seconds")
@@ -209,7 +209,7 @@ class Results:
         path.with_suffix(".new").replace(path)
 
     def errors_of(self, cell: Cell, X: Floats, y: Floats) -> list[float]:
-        """Return the folds' errors of a cell, from the file if they are stored there."""
+        """Return the folds' errors of a cell, from the file if it has them."""
         key = self._key(cell)
         if key not in self._errors:
             began = time.perf_counter()
@@ -221,7 +221,7 @@ class Results:
         return self._errors[key]
 
     def score_of(self, column: str, epsilon: float) -> Score | None:
-        """Return the score over all stored repeats of a cell of Table 3, None if none is stored; no fit is made.
+        """Return the score over all stored repeats of a cell of Table 3, or None; runs nothing.
 
         Trees of the paper: the fitted reading with its choice rate, 25 trees to a forest.
         """

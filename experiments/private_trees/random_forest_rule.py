@@ -1,11 +1,11 @@
-"""Search the shape of `DPRandomForestClassifier` by epsilon, records and columns, and measure what it gains.
+"""The search for the shape of `DPRandomForestClassifier` by epsilon, records and columns, and its test.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.random_forest_rule --rows inner
     FEDLEARN_DATA=... python -m experiments.private_trees.random_forest_rule --rows test --seeds 5
 
-``inner``: all shapes, on the training rows of `all_columns`, judged on 2000 of these that are not fitted on.
-``test``: the rule's shape beside the old default (depth 3, 10 trees), judged on the test rows of `all_columns`.
-Columns as in `classifier_rule`. Cross-entropy decides. Noise is seeded, for measuring: it protects no record.
+``inner``: all shapes, on the training rows of `all_columns`, of which 2000 are held out to judge. ``test``: the rule's
+shape beside the former default (depth 3, 10 trees), on the test rows of `all_columns`. Columns as in `classifier_rule`.
+Cross-entropy decides. Noise is seeded: the runs measure, and give no privacy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RECORDS, EPSILONS = (1000, 4000, 20_000), (0.1, 1.0, 4.0)
 DEPTHS, TREES = (1, 2, 3, 4), (1, 3, 10, 30)
 BEFORE = (3, 10)
 JUDGED = 2000
-Shape = tuple[int | None, int | None]  # depth and number of trees; None: by the rule
+Shape = tuple[int | None, int | None]  # depth and trees; None: by the rule
 
 
 def measured(data: Data, rows: Any, place: tuple[str, int, float], shape: Shape, seeds: int) -> Any:
@@ -48,7 +48,7 @@ def measured(data: Data, rows: Any, place: tuple[str, int, float], shape: Shape,
 
 
 def rows_of(data: Data, which: str) -> Any:
-    """Return X and y for fitting, and X and y for judging."""
+    """Return X and y to draw from, and to judge by."""
     if which == "test":
         return data.X, data.y, data.test_X, data.test_y
     order = np.random.default_rng(INNER).permutation(len(data.y))
@@ -57,7 +57,7 @@ def rows_of(data: Data, which: str) -> Any:
 
 
 def main() -> None:
-    """Make all fits and print a table."""
+    """Fit all and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("FEDLEARN_DATA", "."), help="of adult.parquet")
     parser.add_argument("--rows", choices=("inner", "test"), default="inner")

@@ -1,10 +1,10 @@
-"""Measure the rigorous regressors on table 3's folds and epsilons, with the library's defaults.
+"""The rigorous regressors, with the library's defaults, on the folds and epsilons of Table 3: one CSV line per cell.
 
     python -m experiments.private_trees.regression --data-dir DATA --out dp_regression.csv [--models forest relay]
 
-The CSV has one line for each cell (model, epsilon, repeat, fold); stored cells are not run again. Folds are those of
-the regression paper: ten, contiguous, in file order. The error is the mean absolute error on the target scaled to
-[0, 1]. Bounds are declared here, once, by the meaning of the columns; the error is scaled by the target's bounds.
+A cell is (model, epsilon, repeat, fold); cells that the file already has are not run again. Folds are the regression
+paper's: ten, contiguous, in file order. The error is the mean absolute error on the target scaled to [0, 1]. Bounds are
+declared in this file, from the meaning of the columns; the target's bounds scale the error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ BOUNDS: dict[str, tuple[float, float] | tuple[float, float, str]] = {
     "longitude": (-124.6, -114.0),  # California, degrees
     "latitude": (32.4, 42.1),
     "housing_median_age": (0.0, 52.0),  # years; capped by the census
-    "total_rooms": (10.0, 40_000.0, "log"),  # in a block group: 600 to 3,000 people, rarely many more
+    "total_rooms": (10.0, 40_000.0, "log"),  # of a block group: 600 to 3,000 people, rarely many more
     "total_bedrooms": (2.0, 8_000.0, "log"),
     "population": (3.0, 40_000.0, "log"),
     "households": (2.0, 8_000.0, "log"),
@@ -61,7 +61,7 @@ COLUMNS = ("model", "epsilon", "repeat", "fold", "mae", "spent", "seconds")
 
 
 def main() -> None:
-    """Run the missing cells and print the table."""
+    """Run the cells that are missing and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data-dir", type=Path, default=Path(os.environ.get("FEDLEARN_DATA", ".")))
     parser.add_argument("--out", type=Path, default=Path("dp_regression.csv"))
@@ -103,7 +103,7 @@ def run(X: Any, y: np.ndarray[Any, Any], model: str, epsilon: float, repeat: int
 
 
 def cells_of(stored: StoredRows) -> dict[tuple[str, float, int, int], float]:
-    """Return (model, epsilon, repeat, fold) -> stored scaled error."""
+    """Return the scaled errors that are stored, by (model, epsilon, repeat, fold)."""
     rows = stored.rows
     return {(r["model"], float(r["epsilon"]), int(r["repeat"]), int(r["fold"])): float(r["mae"]) for r in rows}
 

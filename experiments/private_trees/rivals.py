@@ -1,4 +1,4 @@
-r"""Fit others' private classifiers on request, in environments of their own, as each needs other versions.
+r"""Fits private classifiers of other libraries on request, in environments of their own, as each needs other versions.
 
     python -m venv ~/diffprivlib
     ~/diffprivlib/bin/pip install diffprivlib==0.6.6 scikit-learn==1.5.2
@@ -7,10 +7,10 @@ r"""Fit others' private classifiers on request, in environments of their own, as
     python -m experiments.private_trees.all_columns --diffprivlib-python ~/diffprivlib/bin/python \
         --ebm-python ~/ebm/bin/python
 
-The program reads one JSON object a line: {"method", "data": path of an .npz with X (codes and numbers), y, test_X,
-test_y, sizes (the number of categories of each column, 0 = numeric), low, high; "epsilon", "seed", and "rounds" for
-DP-EBM if not its default}; it answers with one: {"accuracy", "auc", "seconds" (of the fit)}. {"dump": path} writes
-Fair's survey of 1978 there, as statsmodels ships it.
+Reads one JSON object a line: {"method", "data": path of an .npz with X (codes and numbers), y, test_X, test_y, sizes
+(of each column its number of categories, 0 = numeric), low, high; "epsilon", "seed", and of DP-EBM "rounds" if not its
+own}; answers with one: {"accuracy", "auc", "seconds" (of the fit)}. {"dump": path} writes Fair's 1978 survey there, as
+statsmodels ships it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sklearn.metrics import roc_auc_score
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Fit once and return the answer; bounds and classes are declared, as for our estimators."""
+    """Fit once; bounds and classes are declared, as for our estimators."""
     if "dump" in request:
         frame = import_module("statsmodels.api").datasets.fair.load_pandas().data
         np.savez(request["dump"], names=frame.columns.to_numpy(str), values=frame.to_numpy(np.float64))
@@ -68,7 +68,7 @@ def as_numbers(data: dict[str, Any]) -> Any:
 
 
 def logistic_regression(data: dict[str, Any], epsilon: float, seed: int, seen: Any = as_numbers) -> tuple[Any, Any]:
-    """Return diffprivlib's logistic regression; a row's norm is at most the root of the number of columns."""
+    """Return diffprivlib's logistic regression; the norm of a row is at most the root of the number of columns."""
     kind = import_module("diffprivlib.models").LogisticRegression
     norm = float(np.sqrt(len(data["sizes"])))
     return seen(data), kind(epsilon=epsilon, data_norm=norm, max_iter=500, random_state=seed)
@@ -83,14 +83,14 @@ def forest(data: dict[str, Any], epsilon: float, seed: int) -> tuple[Any, Any]:
 
 
 def naive_bayes(data: dict[str, Any], epsilon: float, seed: int) -> tuple[Any, Any]:
-    """Return diffprivlib's Gaussian naive Bayes on numbers, where it is better than on indicators."""
+    """Return diffprivlib's Gaussian naive Bayes, on numbers: better than on indicators."""
     kind = import_module("diffprivlib.models").GaussianNB
     columns = len(data["sizes"])
     return as_numbers(data), kind(epsilon=epsilon, bounds=(np.zeros(columns), np.ones(columns)), random_state=seed)
 
 
 def ebm(data: dict[str, Any], epsilon: float, seed: int, rate: float | None = None) -> tuple[Any, Any]:
-    """Return DP-EBM, which is not purely epsilon-private (delta = 1e-6), with its default learning rate or another."""
+    """Return DP-EBM (delta = 1e-6: not pure epsilon), with its own learning rate or another."""
     kind = import_module("interpret.glassbox._ebm._ebm").DPExplainableBoostingClassifier
     types = ["nominal" if size else "continuous" for size in data["sizes"]]
     bounds = {i: (float(data["low"][i]), float(data["high"][i])) for i, size in enumerate(data["sizes"]) if not size}

@@ -1,4 +1,4 @@
-"""Store results in a CSV file row by row, so that a killed experiment goes on where it was."""
+"""Results in a CSV file, one row written at once: a killed experiment continues from its last row."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 
 class StoredRows:
-    """The rows of a CSV file, as text; a last row that a kill has torn is dropped.
+    """The rows of a CSV file, as text; a last row torn by a kill is dropped.
 
     Parameters
     ----------
     path
-        The file, which is made with its folder if it does not exist.
+        The file; created with its folder if it does not exist.
     columns
-        Names of the columns; a file with other columns is refused.
+        Its columns; a file with other columns is refused.
     """
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ class StoredRows:
         self.rows: list[dict[str, str]] = list(csv.DictReader(whole))
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Append one row to the file."""
+        """Store one more row."""
         self._append([row[column] for column in self.columns])
         self.rows.append({column: str(row[column]) for column in self.columns})
 

@@ -1,17 +1,17 @@
-"""Measure one model of sums over many nodes beside the same model in one place: local and distributed noise.
+"""One model of sums over many nodes, beside the same model in one place: local noise and distributed noise.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.sums_federated --out runs/sums.csv [--task california]
 
 *adult*: whole runs of ``python -m fedlearn.simulate`` with the settings of `Cell.settings` and the defaults otherwise,
-on the inline engine in this process; accuracy on the fixed fifth of the rows that is held out. Beside it stand the same
-model where one node has all records, and the estimator of `fedlearn.private_trees`, whose boosting chooses its
-partitions, on the same rows.
+on the inline engine in this process; accuracy on the fixed fifth of the rows that is held out. It is compared, on the
+same rows, with the same model on one node that has all records, and with the estimator of `fedlearn.private_trees`,
+whose boosting chooses its partitions.
 
 *california*: the paper's ten contiguous folds, scaled error as in `regression`; nodes are random even parts of the
-training rows. Calls stand in for the messages of a run (`federated`): nodes count and add noise by the learner, and
+training rows. Direct calls take the place of messages (`federated`): nodes count and add noise by the learner, and
 their reports are added up.
 
-A seed changes shards and noise. Noise is seeded, for measuring: it protects no record. Stored rows are not run again.
+A seed changes shards and noise. Noise is seeded: the runs measure, and give no privacy. Stored rows are not run again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ FOLDS = 10
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The settings that distinguish one measurement from the others."""
+    """One measurement, by the settings that distinguish it."""
 
     task: str
     model: str
@@ -63,7 +63,7 @@ class Cell:
     fold: int = 0
 
     def settings(self, out: str = "") -> dict[str, Any]:
-        """Return dotted name -> value of the run's settings."""
+        """Return the settings of the run, by their dotted names."""
         return {
             "model.name": self.model,
             "data.dataset": self.task,
@@ -82,7 +82,7 @@ COLUMNS = (*(field.name for field in fields(Cell)), "score", "rounds", "seconds"
 
 
 def cells(task: str, seeds: int) -> Iterator[Cell]:
-    """Yield all cells of a task, seed after seed, so that an early stop leaves whole tables."""
+    """Yield all measurements of a task, seed after seed, so that an early stop leaves whole tables."""
     for seed in range(1, seeds + 1):
         if task == "adult":
             for model in ("dp-boosting", "dp-naive-bayes"):
@@ -143,7 +143,7 @@ def of_california(cell: Cell) -> tuple[float, int]:
 
 
 def declared_of(schema: TableSchema) -> dict[str, Any]:
-    """Return the declarations of a schema as parameters of an estimator."""
+    """Return the declaration of a schema, as parameters of an estimator."""
     numeric = len(schema.bounds)
     categories = {numeric + i: len(words) for i, words in enumerate(schema.categories.values())}
     return {"bounds": dict(enumerate(schema.bounds.values())), "categories": categories}
@@ -169,7 +169,7 @@ def federated(data: Dataset, cell: Cell) -> tuple[float, int]:
 
 
 def table_of(rows: Sequence[dict[str, str]], task: str) -> Table:
-    """Return one line for each setup: mean over seeds (and folds), and in brackets the deviation of seeds' means."""
+    """Return one line for each setup: mean over seeds (and folds), in brackets the deviation of the seeds' means."""
     found: dict[tuple[str, str, str, str], dict[str, list[float]]] = {}
     rounds: dict[tuple[str, str, str, str], str] = {}
     for row in rows:
@@ -190,7 +190,7 @@ def table_of(rows: Sequence[dict[str, str]], task: str) -> Table:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure the missing cells, then print the table."""
+    """Measure what is missing, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--out", type=Path, default=Path("runs/sums_federated.csv"), help="keeps every measurement")
     parser.add_argument("--task", choices=("adult", "california"), default="adult")

@@ -1,10 +1,11 @@
-"""Measure the harm of one liar among the nodes of a model of sums, within the limits of the gate.
+"""One liar among the nodes of a model of sums: its effect within the limits of the gate.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.sums_liar --seeds 3
 
 Whole runs on Adult, 25 nodes of about 1,560 records, epsilon 1, local noise; accuracy on the fixed fifth that is held
-out. In each round the node of partition 0 sends its counts times the largest negative factor that the gate accepts
-(`SumsModel.reach`), without noise. That factor follows from ``gate.max_examples``. Noise is seeded, for measuring.
+out. In each round the node of partition 0 sends its negated sums, multiplied up to the gate's limit
+(`SumsModel.reach`), without noise. The limit follows from ``gate.max_examples``. Noise is seeded: the runs measure, and
+give no privacy.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from fedlearn.report.tables import Table
 from fedlearn.runs.folder import RunFolder
 from fedlearn.words.state import State
 
-LIAR = 0  # partition of the lying node
+LIAR = 0  # its partition
 NODES = 25
 MODELS = ("dp-naive-bayes", "dp-boosting")
 LIES: dict[str, tuple[str, int]] = {
@@ -43,14 +44,14 @@ LIES: dict[str, tuple[str, int]] = {
 
 
 class Liar(SumsLearner):
-    """A learner that counts as `SumsLearner` does, and lies on one node.
+    """Counts as `SumsLearner` does, and lies on one node.
 
     Parameters
     ----------
     model, config
         As in `SumsLearner`.
     lie
-        The lie of the node of partition 0: none, as much as the gate accepts, or twice that.
+        The lie of the node of partition 0: none, up to the gate's limit, or twice the limit.
     """
 
     def __init__(self, model: SumsModel, config: RunConfig, *, lie: Literal["none", "most", "beyond"] = "none") -> None:
@@ -67,7 +68,7 @@ class Liar(SumsLearner):
         )
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
-        """Return the counts of the node, or a lie."""
+        """Return the node's sums, or a lie."""
         fit = super().fit(state, task)
         if task.partition_id != LIAR or not self.times:
             return fit
@@ -91,7 +92,7 @@ def accuracy_of(model: str, lie: str, max_examples: int, seed: int) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make all runs and print the table."""
+    """Run all settings and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args(arguments)

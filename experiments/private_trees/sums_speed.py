@@ -1,12 +1,12 @@
-"""Time the fit of a million rows: private boosting and a private forest, seeded and secure, beside others.
+"""Seconds to fit a million rows: private boosting and a private forest, seeded and secure, beside others.
 
     OMP_NUM_THREADS=1 python -m experiments.private_trees.sums_speed [--rows 1000000] [--rounds 100] [--repeats 3]
         [--ebm-python PYTHON]
 
-Others are scikit-learn's HistGradientBoosting and, with ``--ebm-python`` (`rivals` says how to install it), DP-EBM:
-with as many rounds as ours, each of which goes through all columns, and with its default number. Rows are generated:
-ten uniform columns, and a target that depends on three of them; forests of 25 trees predict it as a number. Epsilon is
-1. The fits take turns; the table has medians and ranges. OMP_NUM_THREADS keeps scikit-learn to one thread, as ours is.
+The others are scikit-learn's HistGradientBoosting and, with ``--ebm-python`` (`rivals` has its installation), DP-EBM:
+with as many rounds as ours, each of which goes through all columns, and with its default number. Rows are made: ten
+uniform columns, and a target that depends on three of them; forests of 25 trees predict it as a number. Epsilon is 1.
+Fits are interleaved; printed are medians and ranges. The variable limits scikit-learn to one thread, like ours.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from fedlearn.private_trees import DPBoostingClassifier, DPRegressionForest
 
 COLUMNS = 10
 TREES = 25
-FEW = 2000  # rows of the first fits, which are not timed
+FEW = 2000  # rows of the fits that are not timed
 Fit = Callable[[], float]
 
 
 def main() -> None:
-    """Make all fits in turn, and print medians and ranges."""
+    """Fit all, interleaved, and print medians and ranges."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=100)
@@ -45,7 +45,7 @@ def main() -> None:
     y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(0, 0.3, options.rows) > 0.8).astype(np.int64)
     with TemporaryDirectory() as folder:
         for fit in fits_of(X[:FEW], y[:FEW], options, Path(folder)).values():
-            fit()  # compiles, and makes the imports of a first fit
+            fit()  # compiles, and does the imports of a first fit
         fits = fits_of(X, y, options, Path(folder))
         seconds: dict[str, list[float]] = {name: [] for name in fits}
         for _ in range(options.repeats):
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 def fits_of(X: NDArray[np.float64], y: NDArray[np.int64], options: argparse.Namespace, folder: Path) -> dict[str, Fit]:
-    """Return name -> function that fits an estimator once and returns the seconds."""
+    """Return for each estimator a function that fits it once and returns the seconds."""
     seeded: dict[str, Any] = {"noise": "seeded", "random_state": 0}
     of_classes: dict[str, Any] = {"bounds": (0, 1), "classes": [0, 1], "n_rounds": options.rounds}
     of_numbers: dict[str, Any] = {"bounds": (0, 1), "target_bounds": (0, 1), "n_trees": TREES}
@@ -99,7 +99,7 @@ def timed(make: Callable[[], Any], X: NDArray[np.float64], y: NDArray[np.int64])
 
 
 def asked(rival: Rival, data: Path, **more: int) -> Fit:
-    """Return a function that times one fit in the other process."""
+    """Return a function that has one fit timed in the other process."""
     request = {"method": "DP-EBM, delta 1e-6", "data": str(data), "epsilon": 1.0, "seed": 0, **more}
     return lambda: float(rival.ask(request)["seconds"])
 

@@ -1,9 +1,9 @@
-"""Repeat table 3 of the DP regression paper by running the printed algorithm.
+"""Table 3 of the DP regression paper beside our run of the printed algorithm.
 
     FEDLEARN_DATA=... python -m experiments.private_trees.table3 --out runs/dp_table3.csv [--quick] [--reading READING]
 
 Seven methods, epsilon 0.25 to 64, unshuffled 10-fold cross-validation on California Housing, mean absolute error of the
-scaled target. Every cross-validation is stored in the CSV, so a killed run goes on. Beside the CSV the command writes
+scaled target. Every cross-validation is kept in the CSV, so a killed run continues from there. Beside it are written
 ``*.table.csv`` (each cell, ours and printed), ``*.tex``, ``*.png`` and ``*.svg``, with the reading in their names.
 """
 
@@ -41,7 +41,7 @@ Places = Iterable[tuple[str, float]]
 
 def cells_of(column: str, epsilon: float, *, repeats: int, reading: str, rate: float) -> list[Cell]:
     """Return the cross-validations of one cell of the table."""
-    if column in SKLEARN_COLUMNS:  # these columns have no epsilon: every row shows the same runs
+    if column in SKLEARN_COLUMNS:  # no epsilon: every row shows the same runs
         epsilon = math.inf
     if column in SKLEARN_COLUMNS or column == "DPMean":
         reading, rate = "-", 0.0
@@ -51,7 +51,7 @@ def cells_of(column: str, epsilon: float, *, repeats: int, reading: str, rate: f
 
 
 def deviations_of(scores: Scores, *, title: str) -> Table:
-    """Return the table: each cell as ours, printed and deviation; the last row has root mean square deviations."""
+    """Return each cell as ours, printed and deviation, and each column's root mean square deviation below."""
     rows = []
     for epsilon in epsilons_of(scores):
         cells = ((scores[column, epsilon].mae, printed_of(column, epsilon)[0]) for column in COLUMNS)
@@ -75,7 +75,7 @@ def printed_of(column: str, epsilon: float) -> tuple[float, float]:
 
 
 def deviation_of(column: str, scores: Scores) -> float:
-    """Return the root mean square of (ours - printed) over the rows of a column."""
+    """Return the root mean square of ours less printed over the rows of a column."""
     squares = [(score.mae - printed_of(column, row)[0]) ** 2 for (name, row), score in scores.items() if name == column]
     return math.sqrt(sum(squares) / len(squares))
 
@@ -92,7 +92,7 @@ def cells_table(scores: Scores) -> Table:
 
 
 def beside_table(scores: Scores) -> Table:
-    """Return our value above the printed one, with deviations over folds in brackets."""
+    """Return ours above the printed value, deviations over folds in brackets."""
     rows = []
     for epsilon in epsilons_of(scores):
         ours = ((score.mae, score.over_folds) for score in (scores[column, epsilon] for column in COLUMNS))
@@ -131,7 +131,7 @@ def draw(out: Path, scores: Scores) -> None:
 
 
 def run(results: Results, options: argparse.Namespace, *, show: Callable[[list[tuple[str, float]]], Places]) -> Scores:
-    """Return the score of every cell; cells that the file does not hold are run."""
+    """Return the score of every cell; runs the cells that the file does not have."""
     X, y = load_california(options.data_dir)
     epsilons = QUICK_EPSILONS if options.quick else EPSILONS
     scores = {}
@@ -142,7 +142,7 @@ def run(results: Results, options: argparse.Namespace, *, show: Callable[[list[t
 
 
 def main() -> None:
-    """Run the missing cells; print the table, write it and draw it."""
+    """Run what is missing, print the table, write it and draw it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--out", type=Path, default=Path("runs/dp_table3.csv"), help="keeps every cross-validation")
     parser.add_argument("--reading", choices=["fitted", "literal"], default="fitted")

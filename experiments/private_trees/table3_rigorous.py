@@ -1,17 +1,17 @@
-"""Put table 3's forests, printed and reproduced, beside methods that keep their epsilon: rigorous trees, the relay.
+"""Table 3's forests as printed and reproduced, beside estimators that keep their epsilon: rigorous trees and the relay.
 
     python -m experiments.private_trees.table3 --out runs/dp_table3.csv --repeats 10
     python -m experiments.private_trees.regression --out runs/dp_regression.csv --models tree forest --repeats 2
     python -m experiments.private_trees.regression --out runs/dp_regression.csv --models relay --repeats 8
     python -m experiments.private_trees.table3_rigorous --table3 runs/dp_table3.csv --regression runs/dp_regression.csv
 
-No fit is made here: every number is the mean over all repeats in the two files, and in brackets the standard deviation
+This module fits nothing: every number is the mean over all repeats in the two files, in brackets the standard deviation
 over the ten folds (its mean over the repeats). The folds are the same, and so is the scale, since the declared bounds
-of the target are the smallest and largest value in the data. Beside the second file the command writes
-``*.beside.csv`` and ``*.beside.tex``.
+of the target are its smallest and largest value in the data. Beside the second file are written ``*.beside.csv`` and
+``*.beside.tex``.
 
-Epsilon does not mean the same in all columns. Printed and reproduced: the paper's own count, which is not the
-loss of a record (``fedlearn/private_trees/README.md``). Rigorous columns: pure epsilon, add or remove one record.
+Epsilon has different meanings in the columns. Printed and reproduced: the paper's own count, which is not the loss of a
+record (``fedlearn/private_trees/README.md``). Rigorous columns: pure epsilon, add or remove one record.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Line = dict[str, tuple[float, float]]  # column -> (mean absolute error, standar
 
 
 def rigorous(path: Path) -> dict[tuple[str, float], Score]:
-    """Return the score of each model and epsilon over the complete repeats in a file of `regression`."""
+    """Return the score of each model and epsilon over the whole repeats that a file of `regression` holds."""
     repeats: dict[tuple[str, float], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for (model, epsilon, repeat, _), mae in cells_of(StoredRows(path, REGRESSION_COLUMNS)).items():
         repeats[model, epsilon][repeat].append(mae)
@@ -48,7 +48,7 @@ def rigorous(path: Path) -> dict[tuple[str, float], Score]:
 
 
 def lines_of(table3: Path, regression: Path, *, seed: int) -> dict[float, Line]:
-    """Return the table, epsilon by epsilon; a number that no file holds is NaN."""
+    """Return the table, epsilon by epsilon; NaN for missing cells."""
     reproduced, ours = Results(table3, seed=seed), rigorous(regression)
     lines: dict[float, Line] = {}
     for row, epsilon in enumerate(EPSILONS):
@@ -75,7 +75,7 @@ def thousandths(lines: dict[float, Line]) -> Table:
 
 
 def wide_table(lines: dict[float, Line], title: str, head: str, form: Callable[[float, float], str]) -> Table:
-    """Return a row for each epsilon, with heads in two lines."""
+    """Return a row for each epsilon, heads in two lines."""
     columns = [column.replace(", ", "\n").replace("rigorous ", "rigorous\n") for column in next(iter(lines.values()))]
     rows = ([f"{epsilon:g}", *(form(*cell) for cell in line.values())] for epsilon, line in lines.items())
     return Table.of_texts("beside", title, [head, *columns], rows)
@@ -94,7 +94,7 @@ def numbers_table(lines: dict[float, Line]) -> Table:
 def not_better(
     lines: dict[float, Line], than: Sequence[str] = ("DPMean, printed", "DPMean_Forest, printed")
 ) -> list[str]:
-    """Return in words where a rigorous column has no smaller error than the printed ones."""
+    """Return where a rigorous column has no smaller error than the printed ones, in words."""
     ours = [column for column in next(iter(lines.values())) if column.startswith("rigorous") or column == "relay"]
     return [
         f"{column} at epsilon {epsilon:g}: {line[column][0]:.4f} beside {line[other][0]:.4f} of {other}"
@@ -106,7 +106,7 @@ def not_better(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table, write it, and print where a rigorous column is not better than the printed ones."""
+    """Print and write the table, and the cells in which a rigorous column is not better than the printed ones."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--table3", type=Path, default=Path("runs/dp_table3.csv"), help="what table3 has stored")
     parser.add_argument("--regression", type=Path, default=Path("dp_regression.csv"), help="what regression has stored")

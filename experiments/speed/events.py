@@ -37,8 +37,9 @@ from fedlearn.config import RunConfig, from_flower, to_flower
 from fedlearn.devices import load_devices
 from fedlearn.engine.apps import load_client_app, load_server_app
 from fedlearn.engine.inline import InlineGrid
+from fedlearn.engine.node_calls import partition_of
 from fedlearn.engine.prepare import prepared
-from fedlearn.engine.virtual_nodes import PromptNodes, partition_of
+from fedlearn.engine.virtual_nodes import PromptNodes
 from fedlearn.engine.virtual_time.grid import VirtualTimeGrid
 from fedlearn.engine.virtual_time.setup import with_devices
 from fedlearn.models.loaded import initial_state

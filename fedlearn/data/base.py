@@ -15,6 +15,9 @@ QUANTILES = 10  # classes into which the targets of a regression are sorted, for
 INPUTS = ("uint8", "int32", "float32", "float64")
 TARGETS = ("int64", "float32", "float64")
 
+Facts = Mapping[str, Any]
+"""Fields of `Dataset` that JSON can hold: num_classes, mean, std, vocabulary, class_names, group_names."""
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Examples:

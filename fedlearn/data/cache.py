@@ -1,7 +1,9 @@
 """Arrays that are made once and then mapped into memory by every process and every later run.
 
-An entry (`entries.py`) that cannot be read as its ``entry.json`` says is made again; when a run begins (`checked`), the
-content of entries is compared with its hash, too. Deleting the whole cache folder is always safe.
+An entry (`entries.py`) is written under another name and renamed when it is complete, so a reader sees a whole entry or
+none. Of two processes that make the same entry at once, the second takes the first's. An entry that cannot be read as
+its ``entry.json`` says is made again; when a run begins (`checked`), the content of entries is compared with its hash,
+too. Deleting the whole cache folder is always safe.
 
 The cache reads no folder that another user may write to, and no entry that is not ours: the arrays are made anew, in
 the user's own cache folder (`fedlearn.cache.trusted`), or in memory if there is no such folder either.
@@ -9,6 +11,7 @@ the user's own cache folder (`fedlearn.cache.trusted`), or in memory if there is
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,10 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.cache.trusted import cache_folder, cache_folders, named_cache, said_of, say_once, why_not_ours
-from fedlearn.data.entries import Arrays, Entry, compare, content_hash, folder_name, read, store
+from fedlearn.data.aside import aside
+from fedlearn.data.entries import Arrays, Entry, compare, content_hash, folder_name, read, write
 from fedlearn.words.errors import DataNotFound, UsageError
 
 log = logging.getLogger(__name__)
+
+OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # errors of a rename: the new name is taken
 
 _checked: ContextVar[set[Path] | None] = ContextVar("checked", default=None)  # entries compared so far
 _as_it_is = ContextVar("as it is", default=False)
@@ -104,12 +110,38 @@ def _stored(folder: Path, name: str, key: str, arrays: Arrays) -> Entry:
     """Store an entry; return it as it is read back."""
     place = folder / folder_name(name, key)
     for _ in range(5):  # again only if another process took our entry for the damaged one that it replaces
-        with _cache_errors():
-            store(place, key, arrays)
+        with _cache_errors(), aside(".new-", folder, place.name) as written:
+            write(written, key, arrays)
+            _move_into_place(written, place, key)
         stored = load(name, key)
         if stored is not None:
             return stored
     raise UsageError(f"{place} was written but cannot be read back; set FEDLEARN_CACHE")
+
+
+def _move_into_place(written: Path, folder: Path, key: str) -> None:
+    """Rename `written` to `folder`, unless a sound entry of another process is there by now."""
+    for _ in range(10):  # again each time another process moved its own entry in
+        try:
+            written.rename(folder)
+            return
+        except OSError as error:
+            if error.errno not in OCCUPIED:
+                raise
+        try:
+            compare(read(folder.parent, folder.name, key))
+            return
+        except Exception:  # a damaged entry may raise anything
+            _remove(folder)
+
+
+def _remove(damaged: Path) -> None:
+    """Remove a damaged entry; processes that have it mapped keep their mapping."""
+    with (
+        suppress(FileNotFoundError),  # another process may be faster
+        aside(".old-", damaged.parent, damaged.name) as old,
+    ):
+        damaged.rename(old / damaged.name)
 
 
 def _entry_of(arrays: Arrays) -> Entry:

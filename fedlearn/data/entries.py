@@ -1,16 +1,13 @@
 """An entry of the cache: a folder of .npy files and an ``entry.json``, which says what the arrays must look like.
 
-The name of the folder is ``NAME-HASH``. An entry is written under another name and renamed when it is complete, so a
-reader sees a whole entry or none. Of two processes that make the same entry at once, the second takes the first's.
+The name of the folder is ``NAME-HASH``.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -21,12 +18,10 @@ import xxhash
 from numpy.typing import NDArray
 
 from fedlearn.cache.trusted import open_ours
-from fedlearn.data.aside import aside
 
 Arrays = Mapping[str, NDArray[Any]]
 
 FORMAT = 1  # version of the format: a new number makes every older entry unknown
-OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)  # errors of a rename: the new name is taken
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,52 +104,25 @@ def compare(entry: Entry) -> None:
         raise ValueError("its content is not what was written")
 
 
-def store(folder: Path, key: str, arrays: Arrays) -> None:
-    """Write an entry beside its folder and move it there; raise OSError if that is not possible."""
-    with aside(".new-", folder.parent, folder.name) as written:
-        for name, array in arrays.items():
-            with open(written / f"{name}.npy", "wb", opener=_not_for_others) as file:
-                np.save(file, array, allow_pickle=False)
-                os.fsync(file.fileno())
-        content = content_hash(arrays)
-        entry = {
-            "key": key,
-            "content": content,
-            "checksum": _checksum(arrays, content),
-            "arrays": {name: [a.dtype.str, list(a.shape)] for name, a in arrays.items()},
-        }
-        with open(written / "entry.json", "w", encoding="utf-8", opener=_not_for_others) as text:
-            json.dump(entry, text, indent=1)
-            text.flush()
-            os.fsync(text.fileno())
-        _move_into_place(written, folder, key)
+def write(folder: Path, key: str, arrays: Arrays) -> None:
+    """Write an entry into an empty folder, synced to the disk."""
+    for name, array in arrays.items():
+        with open(folder / f"{name}.npy", "wb", opener=_not_for_others) as file:
+            np.save(file, array, allow_pickle=False)
+            os.fsync(file.fileno())
+    content = content_hash(arrays)
+    entry = {
+        "key": key,
+        "content": content,
+        "checksum": _checksum(arrays, content),
+        "arrays": {name: [a.dtype.str, list(a.shape)] for name, a in arrays.items()},
+    }
+    with open(folder / "entry.json", "w", encoding="utf-8", opener=_not_for_others) as text:
+        json.dump(entry, text, indent=1)
+        text.flush()
+        os.fsync(text.fileno())
 
 
 def _not_for_others(name: str, flags: int) -> int:
     """Open a file that no other user may write to, whatever the process's umask."""
     return os.open(name, flags, 0o644)
-
-
-def _move_into_place(written: Path, folder: Path, key: str) -> None:
-    """Rename `written` to `folder`, unless a sound entry of another process is there by now."""
-    for _ in range(10):  # again each time another process moved its own entry in
-        try:
-            written.rename(folder)
-            return
-        except OSError as error:
-            if error.errno not in OCCUPIED:
-                raise
-        try:
-            compare(read(folder.parent, folder.name, key))
-            return
-        except Exception:  # a damaged entry may raise anything
-            _remove(folder)
-
-
-def _remove(damaged: Path) -> None:
-    """Remove a damaged entry; processes that have it mapped keep their mapping."""
-    with (
-        suppress(FileNotFoundError),
-        aside(".old-", damaged.parent, damaged.name) as old,
-    ):  # another process may be faster
-        damaged.rename(old / damaged.name)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
-from fedlearn.data.base import Examples
+from fedlearn.data.base import Examples, Facts
 from fedlearn.data.cache import cached
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import share_held_out
@@ -16,10 +15,6 @@ from fedlearn.data.entries import Arrays
 from fedlearn.data.packing import arrays_of, examples_in, hash_of
 
 ABOUT = "about"  # array with the JSON text of the facts
-MOST_NAMES = 10_000  # of columns
-
-Facts = Mapping[str, Any]
-"""Fields of `Dataset` that JSON can hold: num_classes, mean, std, vocabulary, class_names, group_names."""
 
 
 def kept(name: str, train: Examples, test: Examples, facts: Facts) -> Dataset:
@@ -49,9 +44,3 @@ def with_facts(train: Examples, test: Examples, facts: Facts) -> Arrays:
     """Return examples and facts as the arrays of an entry, which `dataset_at` reads."""
     text = json.dumps(facts, sort_keys=True).encode()
     return {**arrays_of(train, test), ABOUT: np.frombuffer(text, np.uint8)}
-
-
-def named_columns(names: Sequence[object]) -> Facts:
-    """Return the names of columns as a fact; none for numbers, or for more names than should travel with a spec."""
-    are_names = names and len(names) <= MOST_NAMES and all(isinstance(name, str) for name in names)
-    return {"feature_names": tuple(names)} if are_names else {}

@@ -1,4 +1,4 @@
-"""Flower's apps, found by name: the two of ours, since the kernel imports neither `server` nor `client`; and others."""
+"""Flower's apps, found by name: fedlearn's own, as the kernel imports no `server` and `client`; and foreign ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fedlearn.plugins import CLIENT_APP, CLIENT_MANY, SERVER_APP
 from fedlearn.words.errors import UsageError
 from fedlearn.words.seeding import seed_for
 
-IMPORTING = "import of a foreign app"  # for what its modules draw when they are imported
+IMPORTING = "import of a foreign app"  # purpose of the seed while the modules of a foreign app are imported
 
 
 def load_server_app() -> ServerApp:
@@ -44,27 +44,28 @@ def load_many() -> Callable[[Sequence[tuple[Message, Context]]], Iterator[Messag
 
 
 def load_app(reference: str, kind: type[Any], *, folder: Path) -> Any:
-    """Return an app of somebody else's, from a folder that goes before all others, as under ``flwr run``.
+    """Return a foreign app, from a folder that goes before all others, as under ``flwr run``.
 
     Raises
     ------
     UsageError
-        If it is not there, is no such app, or raises when it is imported.
+        If the app does not exist, is of another kind, or raises when it is imported.
     """
     if str(folder) not in sys.path[:1]:
         sys.path.insert(0, str(folder))
         importlib.invalidate_caches()
     try:
         app = load_reference(reference)
-    except Exception as error:  # whatever foreign code raises when it is imported
+    except Exception as error:  # any error that foreign code raises when it is imported
         raise UsageError(f"{reference} of {folder} cannot be loaded: {type(error).__name__}: {error}") from error
     return _checked(app, reference, kind)
 
 
 def load_seeded_client(reference: str, *, folder: Path, seed: int) -> ClientAppCallable:
-    """Return a ClientApp of somebody else's; before each message the global generators are put where the seed says.
+    """Return a foreign ClientApp, which seeds the global generators before each message.
 
-    That depends on the node and on the message's id, which a grid for foreign apps gives by how many went before.
+    The seed depends on the run's seed and on the message's id, which a grid for foreign apps makes from the node and
+    the number of its messages before.
     """
     with seeded_globals(seed_for(seed, purpose=IMPORTING)):
         app: ClientApp = load_app(reference, ClientApp, folder=folder)
@@ -77,8 +78,8 @@ def load_seeded_client(reference: str, *, folder: Path, seed: int) -> ClientAppC
 
 
 def _load(reference: str, kind: type[Any]) -> Any:
-    """Return an app, after a look at whether the package is ours and not another one of the same name."""
-    claim()  # a foreign app may call its own modules so: they are loaded by `load_app`
+    """Return an app, after a check that its package is fedlearn's and not another one of the same name."""
+    claim()  # a foreign app may have modules of the same names, which `load_app` loads
     package = importlib.import_module(reference.partition(":")[0].partition(".")[0])
     ours = Path(__file__).resolve().parents[2]
     found = Path(package.__file__ or "").resolve()
@@ -92,5 +93,5 @@ def _load(reference: str, kind: type[Any]) -> Any:
 
 def _checked(app: Any, reference: str, kind: type[Any]) -> Any:
     if not isinstance(app, kind):
-        raise UsageError(f"{reference} is no flwr {kind.__name__}")
+        raise UsageError(f"{reference} is a {type(app).__name__}, expected flwr's {kind.__name__}")
     return app

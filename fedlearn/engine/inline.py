@@ -1,4 +1,4 @@
-"""The inline engine: one process, one node after another, every breakpoint where you put it. The reference."""
+"""The inline engine: one node after another, in this process, where breakpoints work. The reference in tests."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from flwr.app import Message, MessageType, RecordDict
 from fedlearn import flower
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.apps import load_client_app, load_many, load_server_app
+from fedlearn.engine.node_calls import ClientCall, run_node, run_nodes
 from fedlearn.engine.prepare import prepared
-from fedlearn.engine.virtual_nodes import ClientCall, PromptNodes, expired, run_node, run_nodes
+from fedlearn.engine.virtual_nodes import PromptNodes, expired
 from fedlearn.engine.virtual_time.setup import with_devices
 from fedlearn.folding.offers import Offers
 from fedlearn.words.clock import WallClock
@@ -30,7 +31,7 @@ class InlineGrid(PromptNodes):
 
     @property
     def offers(self) -> Offers:
-        """What it can do beyond Flower's Grid: it trains nodes together, too."""
+        """The grid's abilities beyond Flower's Grid: it also trains several nodes together."""
         return replace(super().offers, stacks=True)
 
     def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
@@ -60,7 +61,7 @@ class InlineGrid(PromptNodes):
 
 
 def _delivered(message: Message) -> Message:
-    """Return a message with records of its own, as if they had been sent: a strategy may give all the same ones."""
+    """Return a message with copies of its records, as if it had been sent, as a strategy may share records."""
     about = message.metadata
     return flower.received(
         flower.filled(RecordDict(), {key: record.copy() for key, record in message.content.items()}),

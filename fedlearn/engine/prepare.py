@@ -1,4 +1,4 @@
-"""What every engine does before a run: find the data, and spread them over the nodes."""
+"""The preparation of a run on any engine: find the data, and partition them over the nodes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from fedlearn.config import RunConfig
-from fedlearn.data import partition_table
 from fedlearn.data.cache import checked
+from fedlearn.data.partitioning import partition_table
 from fedlearn.devices import with_fingerprint
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, with_found
@@ -27,17 +27,17 @@ UNEVEN_SHARES = (
     "data.partition = 'iid': the %d nodes hold from %d to %d records, as with a private model each record draws its "
     "node, equal ones the same"
 )
-STACK_ON_A_GPU = 50  # nodes: a cohort of the published benchmark. Not measured, as no GPU was at hand
+STACK_ON_A_GPU = 50  # nodes: a cohort of the published benchmark; not measured on a GPU
 
 log = logging.getLogger(__name__)
 
 
 def prepared(config: RunConfig) -> RunConfig:
-    """Return the settings with what was really found: data set and device, a stack that goes with it, sources of noise.
+    """Return the settings with the data set and device that were found, a stack that fits, and the source of noise.
 
-    Decodes the data set and computes the partitions, if they are not in the cache yet: all processes of the run then
-    find them there, and none of them has to look for the data set again. What the cache holds is compared with its
-    checksum here, once for the run, and made again where it differs.
+    The data set is decoded and the partitions are computed, if they are not in the cache yet: all processes of the run
+    then find them there. The cache's content is compared with its checksum here, once for the run, and made again where
+    it differs.
     """
     objects.look_in(config.out)
     with checked():
@@ -64,14 +64,14 @@ def prepared(config: RunConfig) -> RunConfig:
 
 
 def _say_where_uneven(sizes: NDArray[Any]) -> None:
-    """Say that nodes hold unlike numbers of records, where chance has made them so: each record draws its node."""
+    """Warn where nodes hold very different numbers of records by chance, as each record draws its node."""
     fewest, most = int(sizes.min()), int(sizes.max())
     if most > UNEVEN * fewest:
         log.warning(UNEVEN_SHARES, len(sizes), fewest, most)
 
 
 def has_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Return whether this processor computes in bfloat16; where it does not say, it is taken to."""
+    """Return whether this processor computes in bfloat16; True where that cannot be found out."""
     try:
         words = set(re.findall(r"\w+", cpuinfo.read_text(encoding="utf-8")))
     except OSError:
@@ -80,11 +80,11 @@ def has_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 
 
 def _usual_stack(found: RunConfig) -> int:
-    """Return how many nodes are trained in one computation where nobody says: one small network leaves a GPU idle."""
+    """Return the default of nodes trained in one computation: several on a GPU, which one small network leaves idle."""
     can_stack = found.engine.name in ("embedded", "inline") and found.rounds.schedule == "synchronous"
     return min(found.goal_count, STACK_ON_A_GPU) if can_stack and found.engine.device != "cpu" else 1
 
 
 def _may_add_noise(config: RunConfig) -> bool:
-    """Return whether nodes may; a learner or a mod from outside is not imported here to be asked."""
+    """Return whether nodes may add noise; a learner or a mod from outside may, without being imported here."""
     return model_spec(config.model.name).is_private or ":" in config.training.learner or bool(config.client.mods)

@@ -1,4 +1,4 @@
-"""What the processes of all engines have in common: how many there are, what they import, how they end."""
+"""Helpers for the processes of all engines: their number, environment, imports and end."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 PRELOAD_TORCH = "fedlearn.engine.embedded.preload_torch"
-"""What a process imports that trains networks, before others are forked from it."""
+"""The module that a process imports, before others are forked from it, to train networks."""
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def default_size() -> int:
-    """Return one worker for each core that this process may use."""
+    """Return the default number of workers: one for each core that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-"""Environment in which numeric libraries use one thread in a process, if it is set before they are imported."""
+"""Environment variables by which numeric libraries use one thread, if set before the libraries are imported."""
 
 
 @contextmanager
 def environment(**values: str) -> Iterator[None]:
-    """Set environment variables for as long as the block lasts; the processes that are started in it inherit them.
+    """Set environment variables within the block; processes that are started there inherit them.
 
     >>> with environment(THIS="1"):
     ...     os.environ["THIS"]
@@ -51,11 +51,11 @@ def environment(**values: str) -> Iterator[None]:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Look for no garbage while modules are imported, nor ever again among what they hold.
+    """Collect no garbage while modules are imported, nor ever later among the modules' objects.
 
-    With torch they are some 350,000 objects, of which none is garbage: to look through them takes a sixth of the time
-    of importing it, and again later on; in a child it has their pages copied. For processes of our own alone.
-    Within another one it leaves all to that.
+    With torch these are some 350,000 objects, none of them garbage: a collection takes a sixth of the time of the
+    import, and again later; in a child it copies their pages. This is for fedlearn's own processes alone. A nested use
+    does nothing.
     """
     if not gc.isenabled():
         yield
@@ -70,7 +70,7 @@ def importing() -> Iterator[None]:
 
 @contextmanager
 def without(*modules: str) -> Iterator[None]:
-    """Have these modules not be there, for whoever imports them as long as the block lasts; those imported before stay.
+    """Make the import of these modules fail within the block; modules that were imported before stay.
 
     >>> with without("this"):
     ...     import this
@@ -78,7 +78,7 @@ def without(*modules: str) -> Iterator[None]:
     ModuleNotFoundError: import of this halted; None in sys.modules
     """
     absent = {name: None for name in modules if name not in sys.modules}
-    sys.modules.update(absent)  # type: ignore[arg-type]  # None means that it is not there
+    sys.modules.update(absent)  # type: ignore[arg-type]  # None: the import fails
     try:
         yield
     finally:
@@ -87,13 +87,13 @@ def without(*modules: str) -> Iterator[None]:
 
 
 def die_with(parent: int | None) -> None:
-    """Have this process ended by SIGTERM when `parent` dies, even by SIGKILL; None is nobody."""
+    """End this process by SIGTERM when the process `parent` dies, even by SIGKILL; None does nothing."""
     if parent is None:
         return
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it has died before that
-        sys.exit(f"the process {parent} that was to be our parent is gone")
+        sys.exit(f"the parent process {parent} is gone: this process ends, too")
 
 
 def how_it_ended(status: int) -> str:
@@ -108,7 +108,7 @@ def how_it_ended(status: int) -> str:
 
 
 def free_port() -> int:
-    """Return a port of this host that nobody listens on, for the moment."""
+    """Return a port of this host that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

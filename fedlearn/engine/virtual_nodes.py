@@ -1,178 +1,31 @@
-"""Nodes that exist only as an id and what they keep: what all simulation engines share.
+"""Virtual nodes, which exist only as an id and a memory: the common part of all simulation engines.
 
-A million nodes cost no more than a `range`; only nodes that have kept something take memory.
+A million nodes cost no more than a `range`; only nodes with a memory take space.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-import os
-import traceback
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
-from flwr.app import Context, Error, Message, RecordDict
+from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedlearn import flower, wire
-from fedlearn.config.policy import SIMULATED
-from fedlearn.config.schema import DEVICE_SETTING
+from fedlearn import flower
+from fedlearn.engine.node_calls import FIRST_NODE_ID, error_reply
 from fedlearn.flower import ErrorCode, Run
 from fedlearn.folding.offers import Offers
-from fedlearn.plugging.tracebacks import told
-from fedlearn.runs.kept_tracebacks import keep
 from fedlearn.runs.memories import packed, unpacked
-from fedlearn.words.errors import CheckpointError, said
-
-FIRST_NODE_ID = 2  # Flower's server is node 1
-ClientCall = Callable[[Message, Context], Message]
-Many = Callable[[Sequence[tuple[Message, Context]]], Iterator[Message | BaseException]]
+from fedlearn.words.errors import CheckpointError
 
 log = logging.getLogger(__name__)
 
 
-def partition_of(node_id: int) -> int:
-    """Return the partition that a virtual node holds."""
-    return node_id - FIRST_NODE_ID
-
-
-def run_node(
-    client_app: ClientCall, message: Message, kept: bytes, *, num_nodes: int, settings: dict[str, Any]
-) -> tuple[Message, bytes]:
-    """Let a virtual node handle a message; return its reply, and what it keeps now.
-
-    What it had kept until it failed is kept, too; what it kept before, where that cannot be read or stored.
-    """
-    try:
-        context = context_of(message.metadata.dst_node_id, kept, num_nodes=num_nodes, settings=settings)
-        reply = handled(client_app, message, context)
-        return reply, kept_in(context)
-    except Exception as error:
-        return _failed(message, error, str(settings.get("out", ""))), kept
-
-
-def run_nodes(
-    handle_many: Many, messages: Sequence[tuple[Message, bytes]], *, num_nodes: int, settings: dict[str, Any]
-) -> Iterator[tuple[Message, bytes]]:
-    """Let several virtual nodes handle a message each, together; yield what `run_node` returns of each.
-
-    Parameters
-    ----------
-    messages
-        To each node, with what it has kept.
-    """
-    process = os.getpid()
-    contexts: list[Context | Exception] = []
-    for message, kept in messages:
-        try:
-            node = message.metadata.dst_node_id
-            contexts.append(context_of(node, kept, num_nodes=num_nodes, settings=settings))
-        except Exception as error:
-            contexts.append(error)
-    calls = [
-        (message, context)
-        for (message, _), context in zip(messages, contexts, strict=True)
-        if isinstance(context, Context)
-    ]
-    replies = handle_many(calls)
-    folder = str(settings.get("out", ""))
-    for (message, kept), context in zip(messages, contexts, strict=True):
-        if not isinstance(context, Context):
-            yield _failed(message, context, folder), kept
-            continue
-        try:
-            reply = next(replies)
-        finally:
-            if os.getpid() != process:  # of a client that forks: its child ends here
-                os._exit(1)
-        try:
-            yield _sound(message, reply, folder), kept_in(context)
-        except Exception as error:
-            yield _failed(message, error, folder), kept
-
-
-def context_of(node_id: int, kept: bytes, *, num_nodes: int, settings: dict[str, Any]) -> Context:
-    """Return what a virtual node's client app is called with beside the message."""
-    return Context(
-        run_id=flower.RUN_ID,
-        node_id=node_id,
-        node_config={"partition-id": partition_of(node_id), "num-partitions": num_nodes, **_said_to_ours(settings)},
-        state=flower.from_bytes(kept) if kept else RecordDict(),
-        run_config=settings,
-    )
-
-
-def _said_to_ours(settings: Mapping[str, Any]) -> dict[str, str | bool]:
-    """Return that a virtual node is one, and computes where the run does; nothing in a foreign app's settings."""
-    return {"device": settings[DEVICE_SETTING], SIMULATED: True} if DEVICE_SETTING in settings else {}
-
-
-def kept_in(context: Context) -> bytes:
-    """Return what a node keeps, after its client app was called."""
-    return flower.to_bytes(context.state) if context.state else b""
-
-
-def handled(client_app: ClientCall, message: Message, context: Context) -> Message:
-    """Return the client app's reply; Flower's error where it raises, asks to exit, or answers with what cannot be sent.
-
-    This is the edge of a node: whatever comes from it is its failure, not the run's. Only Ctrl-C is not its own. A
-    client that forks returns twice: what is its child ends here, as all else is its parent's.
-    """
-    process = os.getpid()
-    folder = str(context.run_config.get("out", ""))
-    try:
-        return _sound(message, client_app(message, context), folder)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        return _failed(message, error, folder)
-    finally:
-        if os.getpid() != process:
-            os._exit(1)
-
-
-def _sound(message: Message, reply: object, folder: str) -> Message:
-    """Return a reply that can be sent; an error in place of what was raised, or is no such reply."""
-    try:
-        if isinstance(reply, BaseException):
-            raise reply
-        if not isinstance(reply, Message):
-            raise TypeError(f"the client app answered with {type(reply).__name__}, not with a Message")
-        if reply.has_content():
-            wire.bytes_of(reply.content)  # raises where a record cannot be serialised
-        return reply
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        return _failed(message, error, folder)
-
-
-_told: set[tuple[str, str, int]] = set()  # errors that this process has logged: kind, file, line
-
-
-def _failed(message: Message, error: BaseException, folder: str) -> Message:
-    """Return the error of a node that is being handled; of those that fail alike, the first is logged."""
-    node_id = message.metadata.dst_node_id
-    reason = told(error)
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    kind = (type(error).__name__, last.filename, last.lineno or 0)
-    if kind not in _told:
-        _told.add(kind)
-        about = (node_id, partition_of(node_id), message.metadata.message_type)
-        kept = keep(error, folder)
-        log.error("node=%d partition=%d type=%s: %s%s", *about, said(reason), kept, exc_info=None if kept else error)
-    return error_reply(message, ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason)
-
-
-def error_reply(message: Message, code: int, reason: str) -> Message:
-    """Return a node's answer that says what went wrong."""
-    return Message(Error(code, reason), reply_to=message)
-
-
 def expired(messages: Iterable[Message], seconds: float) -> list[Message]:
-    """Return an error for each message that nobody has answered after `seconds`, if its time is over by then."""
+    """Return an error for each unanswered message whose time to live is over after `seconds`."""
     return [
         error_reply(message, ErrorCode.MESSAGE_UNAVAILABLE, f"no answer within {message.metadata.ttl:g} s")
         for message in messages
@@ -186,7 +39,7 @@ class VirtualNodes(Grid):
     Parameters
     ----------
     num_nodes
-        How many nodes there are.
+        The number of nodes.
     settings
         The run's flat settings, which every node sees as its ``run_config``.
     """
@@ -216,7 +69,7 @@ class VirtualNodes(Grid):
 
     @property
     def offers(self) -> Offers:
-        """What it can do beyond Flower's Grid: it knows and keeps its nodes."""
+        """The grid's abilities beyond Flower's Grid: it knows its nodes and keeps their memories."""
         return Offers(partitions=self.nodes_by_partition, keep=self)
 
     def get_node_ids(self) -> range:
@@ -229,14 +82,14 @@ class VirtualNodes(Grid):
 
     @abstractmethod
     def deliver(self, messages: Sequence[Message], *, seconds: float) -> None:
-        """Have messages handled, for at most `seconds`; their replies are put into `replies`, by the messages' ids."""
+        """Have messages handled, for at most `seconds`, and put the replies into `replies`, by the messages' ids."""
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Deliver the messages; return their ids, empty where there is no such node."""
         return self._push(messages, seconds=math.inf)
 
     def named(self, message: Message) -> Message:
-        """Give a message the id by which its reply will be found."""
+        """Give a message the id by which its reply is found."""
         return flower.with_id(message)
 
     def _push(self, messages: Iterable[Message], *, seconds: float) -> list[str]:
@@ -257,11 +110,11 @@ class VirtualNodes(Grid):
         return [self.replies.pop(key) for key in message_ids if key in self.replies]
 
     def kept_by(self, node_id: int) -> bytes:
-        """Return what a node keeps now; empty where it keeps nothing."""
+        """Return a node's memory; empty where the node has none."""
         return self.kept.get(node_id, b"")
 
     def keep(self, kept: Mapping[int, bytes]) -> None:
-        """Take over what nodes keep now."""
+        """Replace the memories of nodes: node id -> memory."""
         for node_id, data in kept.items():
             if self.kept.get(node_id, b"") == data:
                 continue
@@ -272,22 +125,22 @@ class VirtualNodes(Grid):
             self._changed.add(node_id)
 
     def node_states(self) -> bytes:
-        """Return what all nodes keep, sorted by node id."""
+        """Return the memories of all nodes, sorted by node id."""
         return packed(sorted(self.kept.items()))
 
     def changed_node_states(self, *, settled: bool = True) -> bytes:
-        """Return what those nodes keep, sorted by node id, that keep something else than at the last call."""
+        """Return the memories that have changed since the last call, sorted by node id."""
         changed = set(self._changed)
-        self._changed -= changed  # before it is read: what a thread changes meanwhile is told at the next call
+        self._changed -= changed  # first: what a thread changes meanwhile is returned by the next call
         return packed((node_id, self.kept.get(node_id, b"")) for node_id in sorted(changed))
 
     def restore_node_states(self, data: bytes) -> None:
-        """Give the nodes back what `node_states` returned, and what `changed_node_states` did after that.
+        """Restore the nodes' memories from `node_states`, followed by what `changed_node_states` has returned since.
 
         Raises
         ------
         CheckpointError
-            If they cannot have returned that.
+            If the data cannot come from these two.
         """
         self.kept.clear()
         self._changed.clear()
@@ -295,19 +148,19 @@ class VirtualNodes(Grid):
             self.kept.update(unpacked(data))
         except ValueError:
             raise CheckpointError(
-                "what the nodes keep cannot be read back from the checkpoint: put back the file that was written, or "
+                "the nodes' memories cannot be read back from the checkpoint: put back the file that was written, or "
                 "begin another run"
             ) from None
 
 
 class PromptNodes(VirtualNodes):
-    """Nodes that have answered when `push_messages` returns."""
+    """Virtual nodes that have answered when `push_messages` returns."""
 
     @abstractmethod
     def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
         """Let the nodes handle the messages, for at most `seconds`, and return their replies.
 
-        A message is over when the longest time to live among the messages has passed: it is answered with an error.
+        When the longest time to live among the messages has passed, each message that is left is answered by an error.
         """
 
     def deliver(self, messages: Sequence[Message], *, seconds: float) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from fedlearn.config import RunConfig, from_flower, per_run
-from fedlearn.data import DATASETS, load_dataset
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
+from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.partition_map import is_map
 from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Ensemble, Planned, Tryable

@@ -14,24 +14,21 @@ state, since when. So each step does the same in the same order: fill up, hear, 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any, ClassVar
 
 from flwr.app import ArrayRecord
 
 from fedlearn import wire
-from fedlearn.config import RunConfig
 from fedlearn.folding import Verdict
-from fedlearn.words.cohort import At, Fate, Member, NodeReport, Typical
+from fedlearn.words.cohort import At, Fate, Member, NodeReport
 from fedlearn.words.metric import STALENESS_LARGEST, STALENESS_MEAN, Metric
 from fedlearn.words.seeding import rng_for
-from fedlearn.words.state import Array, Sends, State, UpdateKind
+from fedlearn.words.state import Array, Sends, State
 from server.attempt import Collected, NotCommitted, Reporting
 from server.buffer import Buffer
 from server.committing import UnderWay, commit, judged_anew, missing_quorum, next_step
-from server.gate import ReportGate
 from server.in_flight import Flight, InFlight, Landed
 from server.limits import FEWEST, RecentReports
 from server.phases.configuration import written
@@ -39,9 +36,10 @@ from server.phases.reporting import TOLD, fold_plan, log_end
 from server.run import ServerRun
 from server.schedules import PREFIX, schedule_memory
 from server.schedules.attempts import Attempts
+from server.schedules.gates import Gates
 from server.schedules.refusals import check_asynchronous, check_parcels
 from server.staleness import Staleness, measured_of
-from strategies.base import RoundStrategy, Step
+from strategies.base import Step
 
 STALE = "stale"
 RECENTLY = "recently"  # of the arrays in the checkpoint
@@ -65,6 +63,7 @@ class Asynchronous(Attempts):
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (STALENESS_MEAN, STALENESS_LARGEST)
+    check = staticmethod(check_asynchronous)
 
     def __init__(
         self, run: ServerRun, *, buffer_size: int, in_flight: int, staleness: Staleness, largest_staleness: int
@@ -78,18 +77,10 @@ class Asynchronous(Attempts):
         self.flights = InFlight(run)
         self._stored = schedule_memory(run.store.memory)  # until those are in flight again
         self._recent = RecentReports(self._stored.get(RECENTLY), enough=buffer_size)
-        self._gates: dict[tuple[At, Typical | None], ReportGate] = {}
+        self._gates = Gates(run, cohort=max(buffer_size, FEWEST))
         self._left: deque[int] = deque()  # partitions that were not asked in this attempt, in a random order
         self._asked = 0
         self._packed = ArrayRecord()
-
-    @classmethod
-    def check(
-        cls, config: RunConfig, options: Mapping[str, Any], strategy: RoundStrategy[Any], kind: UpdateKind,
-        *, is_virtual: bool, is_timed: bool,
-    ) -> None:  # fmt: skip
-        """Refuse, before anything is sent, what cannot be run so."""
-        check_asynchronous(config, options, strategy, kind, is_virtual=is_virtual, is_timed=is_timed)
 
     # --- what the schedules differ in ---------------------------------------------------------------------------------
 
@@ -139,9 +130,7 @@ class Asynchronous(Attempts):
         self._left = deque(order.tolist())
         self._asked = 0
         self._packed = wire.pack_arrays(self.server.state)
-        if len(self._gates) > 2 * len(self.flights):  # not each time: there may be a thousand
-            in_use = {flight.at for flight in self.flights.everyone} | {at}
-            self._gates = {key: gate for key, gate in self._gates.items() if key[0] in in_use}
+        self._gates.forget(self.flights, at)
 
     def _resume(self, buffer: Buffer) -> None:
         stored, self._stored = self._stored, {}
@@ -205,7 +194,7 @@ class Asynchronous(Attempts):
     def _take(self, landed: Landed, at: At, buffer: Buffer) -> None:
         """Take in one report: it counts, or is refused."""
         run, (flight, reply, again) = self.server, landed
-        gate = self._gate_of(flight)
+        gate = self._gates.of(flight)
         verdict = gate.check(reply, flight.member, flight.sent)
         run.exchange.traffic.add_reports([verdict.report.bytes_up])
         if again:
@@ -223,38 +212,23 @@ class Asynchronous(Attempts):
             buffer.count(verdict, staleness, factor=self.factor(staleness), offset=offset)
 
     def _end(
-        self,
-        flight: Flight,
-        report: NodeReport,
-        buffer: Buffer | None,
-        *,
-        seconds: float | None = None,
-        **further: object,
+        self, flight: Flight, report: NodeReport, buffer: Buffer, *, seconds: float | None = None, **further: object
     ) -> None:
         """Write down what became of a node, and tell it where it would not know."""
-        self._write_down(flight, report, buffer, seconds=seconds, **further)
+        log_end(self.server, flight.member, report, flight.at, **further)
+        buffer.end(flight.member, report, flight.at, seconds)
         if report.fate in TOLD:
             self.server.notices.send({flight.member.node_id: TOLD[report.fate]}, flight.at)
-
-    def _write_down(
-        self,
-        flight: Flight,
-        report: NodeReport,
-        buffer: Buffer | None,
-        *,
-        seconds: float | None = None,
-        **further: object,
-    ) -> None:
-        log_end(self.server, flight.member, report, flight.at, **further)
-        if buffer is not None:
-            buffer.end(flight.member, report, flight.at, seconds)
 
     def _drop(self, flights: Iterable[Flight], why: str, buffer: Buffer | None) -> None:
         """Wait no longer for nodes, and tell them, all of one attempt at once."""
         dropped = list(flights)
         self.flights.give_up(dropped)
         for flight in dropped:
-            self._write_down(flight, NodeReport(flight.member.position, Fate.LATE, reason=why), buffer)
+            report = NodeReport(flight.member.position, Fate.LATE, reason=why)
+            log_end(self.server, flight.member, report, flight.at)
+            if buffer is not None:
+                buffer.end(flight.member, report, flight.at, None)
         for at, together in groupby(dropped, key=lambda flight: flight.at):
             self.server.notices.send({flight.member.node_id: TOLD[Fate.LATE] for flight in together}, at)
 
@@ -284,19 +258,11 @@ class Asynchronous(Attempts):
     def end(self) -> None:
         """Tell those that still work that the run is over; the bytes of reports that wait to be taken in count."""
         waiting = self.flights.landed
-        came = [self._gate_of(flight).check(reply, flight.member, flight.sent) for flight, reply, _ in waiting]
+        came = [self._gates.of(flight).check(reply, flight.member, flight.sent) for flight, reply, _ in waiting]
         self.server.exchange.traffic.add_reports(verdict.report.bytes_up for verdict in came)
         self._drop(self.flights.everyone, "the run is over", None)
 
     # --- judging and committing ---------------------------------------------------------------------------------------
-
-    def _gate_of(self, flight: Flight) -> ReportGate:
-        """Return the gate for reports that are made of the state that a node was sent: by what was typical of those."""
-        key = (flight.at, flight.typical)
-        if key not in self._gates:
-            plan = fold_plan(self.server, flight.at, cohort=max(self.buffer_size, FEWEST))
-            self._gates[key] = ReportGate(replace(plan, typical=flight.typical))
-        return self._gates[key]
 
     def _ended(self, collected: Collected, buffer: Buffer, at: At) -> NotCommitted | None:
         run, reporting = self.server, collected.reporting

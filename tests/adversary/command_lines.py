@@ -1,4 +1,4 @@
-"""Command lines that nobody sensible types, by the thousand: each ends in one line, and what is refused leaves nothing.
+"""Thousands of random command lines: each ends in one line, and a refused one leaves no file.
 
     python -m tests.adversary.command_lines --lines 2000 --seed 1
 
@@ -169,7 +169,7 @@ class Lines:
         return line
 
     def other(self) -> list[str]:
-        """Return a line of another command; nothing in it is served or sent."""
+        """Return a line of another command that neither serves nor sends anything."""
         command = self.rng.choice([name for name in self.commands if name != "simulate"])
         line = [command]
         for name, takes in self.options[command]:

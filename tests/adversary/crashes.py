@@ -41,7 +41,7 @@ from fedlearn.commands.shared import run_settings
 from fedlearn.config import config_from
 from fedlearn.engine import inline
 from fedlearn.engine.apps import load_client_app, load_server_app
-from fedlearn.engine.virtual_nodes import context_of, partition_of
+from fedlearn.engine.node_calls import context_of, partition_of
 from fedlearn.privacy.ledger import Ledger, Publication, bookings
 from fedlearn.runs.log import EventTail
 from fedlearn.runs.manifest import Manifest
@@ -239,7 +239,7 @@ def difference(found: Mapping[str, str], expected: Mapping[str, str]) -> str:
 
 
 def unpaid(folder: Path) -> str:
-    """Return what is wrong with what the nodes of a private run have paid for; empty if nothing.
+    """Return what is wrong with the ledgers of the nodes of a private run; empty if they are right.
 
     An answer is told by the norm that the log has of it. Each that was ever written down was paid for, and no other.
     """

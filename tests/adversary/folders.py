@@ -139,7 +139,7 @@ def _look(folder: Path) -> int:
 
 
 def wrong_with(name: str, status: int, code: int, said: str) -> str:
-    """Return what is wrong with how a command has ended; empty if nothing."""
+    """Return what is wrong with the end of a command; empty if it is right."""
     if status:
         return f"it ended with status {status}: {said[-300:]}"
     if code not in (0, 1, 2):

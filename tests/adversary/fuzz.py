@@ -128,7 +128,7 @@ def main(
     only: Annotated[list[str] | None, typer.Option(help="Subjects with this in their name; can be repeated.")] = None,
     case: Annotated[int | None, typer.Option(help="Only this attack on each subject, with its traceback.")] = None,
 ) -> None:
-    """Attack everything that hears strangers; exit code 1 if anything was found."""
+    """Attack every part that reads messages of strangers; exit code 1 if anything was found."""
     chosen = [subject for subject in subjects() if only is None or any(word in subject.name for word in only)]
     if not chosen:
         raise SystemExit(f"no subject has any of {only} in its name")

@@ -35,6 +35,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, 
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 
 from fedlearn import flower, wire
+from tests.waiting import wait_until
 
 MIB = 1 << 20
 PART = 5 * MIB  # the largest part of an honest report
@@ -139,17 +140,21 @@ class Attacker:
     # --- taking part --------------------------------------------------------------------------------------------------
 
     def take_part(self) -> None:
-        """Be a node that hears what it is asked; until `leave`."""
+        """Be a node that receives messages, until `leave`."""
         activation = fleet_pb2.ActivateNodeRequest(public_key=self.public, heartbeat_interval=30.0)
-        end = time.monotonic() + WAIT
-        while (answered := self.call("activate-node", activation))[0] != "200":
-            assert time.monotonic() < end, answered  # its key is registered when the run is submitted
-            time.sleep(0.5)
+        answered = ("", b"")
+
+        def is_known() -> bool:  # its key is registered when the run is submitted
+            nonlocal answered
+            answered = self.call("activate-node", activation)
+            return answered[0] == "200"
+
+        wait_until(is_known, lambda: f"activation: {answered}", WAIT, every=0.5)
         self.node.node_id = fleet_pb2.ActivateNodeResponse.FromString(answered[1]).node_id
         threading.Thread(target=self._hear, daemon=True).start()
 
     def leave(self) -> None:
-        """Hear no more."""
+        """Stop receiving messages."""
         self._over.set()
 
     def _hear(self) -> None:
@@ -177,9 +182,7 @@ class Attacker:
 
     def question(self) -> Any:
         """Return a question of the server: one that was not answered, if there is one; waits for the first."""
-        end = time.monotonic() + WAIT
-        while not self.asked and time.monotonic() < end:
-            time.sleep(0.05)
+        wait_until(lambda: self.asked, "a question", WAIT, every=0.05)
         with self._lock:
             fresh = [one for one in self.asked if one.metadata.message_id not in self._answered]
             chosen = fresh[-1] if fresh else self.asked[-1]
@@ -369,7 +372,7 @@ def holding(*children: Tree, root: str = "") -> Tree:
 
 
 def lie(record: Any) -> Tree:
-    """Return the object of a record that somebody else sends, with a child that nobody has."""
+    """Return the object of a record that another node sends, with a child that does not exist."""
     return Tree(object_id=record if isinstance(record, str) else record.object_id, children=[Tree(object_id=name())])
 
 

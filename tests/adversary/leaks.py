@@ -247,7 +247,7 @@ LEAKS = (
         f"{PURSE}::test_a_real_node_without_a_ledger_refuses_distributed_noise_too",
     ),
     Mend(
-        "17", "fedlearn/engine/virtual_nodes.py",
+        "17", "fedlearn/engine/node_calls.py",
         "if DEVICE_SETTING in settings else {}", "if DEVICE_SETTING in settings else {SIMULATED: True}",
         "unit/client/test_node.py::test_only_an_engine_of_simulations_makes_a_node_virtual",
     ),

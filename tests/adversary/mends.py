@@ -376,8 +376,8 @@ MENDS = (
     ),
     Mend(
         "L4", "fedlearn/engine/embedded/forkserver.py",
-        "environment(**ONE_THREAD, **{SAID_IN: str(path)}):",
-        "environment(**{SAID_IN: str(path)}):\n        os.environ.update(ONE_THREAD)",
+        "environment(**ONE_THREAD, **{IMPORTS_PIPE: str(path)}):",
+        "environment(**{IMPORTS_PIPE: str(path)}):\n        os.environ.update(ONE_THREAD)",
         f"{MANY_RUNS}::test_a_run_leaves_its_callers_process_as_it_was", A_FEDERATION,
     ),
     Mend(
@@ -438,7 +438,7 @@ MENDS = (
         "unit/client/test_ledger.py::test_a_policy_that_cannot_be_read_allows_nothing",
     ),
     Mend(
-        "O1", "fedlearn/private_trees/sums/turns.py",
+        "O1", "fedlearn/private_trees/sums/cyclic.py",
         "if not self._is_sure(sums, variance):", "if len(released) < 0:",
         "unit/private_trees/federated/test_few_records.py::test_a_skewed_number_that_noise_hides_is_guessed_as_its_median",
     ),
@@ -448,7 +448,7 @@ MENDS = (
         "unit/private_trees/federated/test_few_records.py::test_classes_that_noise_hides_are_guessed_as_the_largest",
     ),
     Mend(
-        "O1", "fedlearn/private_trees/sums/turns.py",
+        "O1", "fedlearn/private_trees/sums/rounds.py",
         "    if declared is not None and budget * declared < ALONE:\n        return 1\n", "",
         "unit/private_trees/federated/test_few_records.py::test_records_that_are_declared_to_be_few_are_asked_for_the_start_alone",
     ),

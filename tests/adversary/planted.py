@@ -89,7 +89,7 @@ BUGS = (
     Bug("later rounds with the epsilon of the first", "fedlearn/private_trees/federated/learners/sums.py",
         "epsilon = self.cost(self.privacy.epsilon, round_number=task.round_number)",
         "epsilon = self.cost(self.privacy.epsilon)", ("dp-boosting, later rounds of a node",)),
-    Bug("sums that count thrice from the third round on", f"{SUMS}/turns.py",
+    Bug("sums that count thrice from the third round on", f"{SUMS}/cyclic.py",
         "        return sums.ravel()\n\n    def model(",
         "        return sums.ravel() * (3 if model.steps else 1)\n\n    def model(",
         (f"dp-boosting, {NODE}",)),

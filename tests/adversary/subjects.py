@@ -30,7 +30,8 @@ from client.app import app as client_app
 from fedlearn import flower, wire
 from fedlearn.compression import CODECS, load_codec, parcel_codec
 from fedlearn.config import config_from, from_flower, to_flower
-from fedlearn.engine.virtual_nodes import PromptNodes, handled, run_node
+from fedlearn.engine.node_calls import handled, run_node
+from fedlearn.engine.virtual_nodes import PromptNodes
 from fedlearn.folding import STATE, Fold, FoldPlan, ParcelPlan, Verdict
 from fedlearn.models import MODELS
 from fedlearn.models.loaded import initial_state, loaded
@@ -95,7 +96,7 @@ def check_said(text: object) -> None:
 
 
 def check_verdict(verdict: Verdict, plan: FoldPlan) -> bool:
-    """What was refused brings nothing; what was accepted is finite, in range, in the layout. Return which it is."""
+    """Check that a refused report adds nothing, an accepted one is finite, in range, in layout; return which it is."""
     report = verdict.report
     check(report.bytes_up >= 0, "bytes", report.bytes_up)
     if report.fate is not Fate.REPORTED:

@@ -62,7 +62,7 @@ def bombs(array):
 
 
 def looked_at(content, plan):
-    """Give a report to the gate; see that it takes little, and accepts nothing that is wrong."""
+    """Give a report to the gate; check that it takes little time and memory, and accepts no wrong value."""
     reply = flower.reply_from(node_id=subjects.NODE, message_type="train", reply_to="m", content=content, error=None)
     gate = ReportGate(plan)
     tracemalloc.start()

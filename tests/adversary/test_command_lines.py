@@ -117,7 +117,7 @@ def test_ctrl_c_while_everything_is_imported_is_one_line(seconds, tmp_path):
         cwd=tmp_path,
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.default_int_handler),  # in the background it is ignored
     )
-    time.sleep(seconds)
+    time.sleep(seconds)  # the moment is what is tested
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     if process.returncode != 130 and "in main" not in err:

@@ -244,7 +244,7 @@ def test_f1_ten_thousand_columns_are_a_line(make_run):
 
 
 def test_f1_data_set_of_the_folders_choice_is_not_read(make_run, tmp_path):
-    """What a table that a folder describes would cost, nobody knows: it is shown if a run has put it into the cache."""
+    """A table that a folder describes is shown only if a run has put it into the cache, as its cost is unknown."""
     (tmp_path / "big.csv").write_text("a,t\n" + "1,0.5\n" * 50)
     (tmp_path / "evil.toml").write_text(
         'data = "big.csv"\ntarget = "t"\ntarget_bounds = [0, 1]\nbounds = {a = [0, 2]}\n'

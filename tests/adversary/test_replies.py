@@ -1,4 +1,4 @@
-"""What one node answers over a network costs that node, and nobody else; the words are those of the list of faults."""
+"""A bad answer over a network fails its own node and no other; the words are those of the list of faults."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectPu
 from fedlearn import flower, wire
 from fedlearn.flower.replies import Replies
 from server.grids import PatientGrid
+from tests.waiting import wait_until
 
 STATE = {"w": np.arange(4, dtype=np.float32)}
 
@@ -139,10 +140,7 @@ def test_threads_end_with_their_replies():
     before = threading.active_count()
     replies = Replies(Link(*(reply_to(str(i), i + 2) for i in range(20))))
     assert len(pulled(replies, [str(i) for i in range(20)])) == 20
-    end = time.monotonic() + 5
-    while threading.active_count() > before and time.monotonic() < end:
-        time.sleep(0.01)
-    assert threading.active_count() <= before
+    wait_until(lambda: threading.active_count() <= before, "the threads to end", 5)
     assert not replies._coming
 
 

@@ -201,7 +201,7 @@ VALUES = [None, "x", -1, 10**30, 0.5, True, [], {}, [[1]], {"a": {"b": 1}}, "x" 
 
 
 def test_c2_forged_manifest_with_a_right_checksum_is_one_line(sound, tmp_path):
-    """Whoever recomputes the checksum gets no traceback either."""
+    """A file with a recomputed checksum gives no traceback either."""
     folder = tmp_path / "run"
     shutil.copytree(sound[0], folder)
     path = folder / CHECKPOINT
@@ -253,7 +253,7 @@ def test_c2_forged_history_with_right_checksums_is_one_line(sound, tmp_path, col
     [('"seconds": 4.5', '"seconds": 5.5'), ('"typical": null', '"typical": {"norm": 1.0, "num_examples": 9}')],
 )
 def test_c2_value_in_the_checkpoint_that_was_changed_is_named(sound, tmp_path, before, after):
-    """One that fits, and that nothing else could find: the next round would be judged by it."""
+    """A value that fits: only the checksum can find it, and the next round would be compared with it."""
     folder = tmp_path / "run"
     shutil.copytree(sound[0], folder)
     text = (folder / CHECKPOINT).read_text()
@@ -647,7 +647,7 @@ def test_c8_a_private_run_that_is_killed_and_owes_a_residual_comes_to_the_same_b
 
 
 def test_an_attempt_that_is_made_again_sends_the_same_bytes_if_it_is_private(tmp_path):
-    """Its codec's residual, too, is what it was before the round: nothing is published but what was."""
+    """Its codec's residual, too, is the one before the round: no second answer is published."""
     flat = {**tiny.SETTINGS, **tiny.PRIVATE, **tiny.OWING, "out": str(tmp_path)}
     inline.run(config_from(flat))
     norms: dict[tuple[int, int], list[float]] = {}

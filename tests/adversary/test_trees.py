@@ -36,7 +36,7 @@ def chain(inner: int):
 
 
 def stumps(trees: int):
-    """Nothing but leaves, each a tree."""
+    """An ensemble of trees that are single leaves."""
     columns = {"root": np.arange(trees), "weight": np.full(trees, 1 / trees), "feature": np.full(trees, LEAF),
                "threshold": np.zeros(trees), "first_child": np.full(trees, LEAF), "num_children": np.zeros(trees),
                "value": np.full((trees, OUTPUTS), 1 / OUTPUTS)}  # fmt: skip

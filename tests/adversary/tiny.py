@@ -31,7 +31,7 @@ ROUNDS = 3
 
 
 def table(data_dir: str) -> Any:
-    """Return a small table: nobody learns from it."""
+    """Return a small table, from which no model learns."""
     return forests.dataset(forests.REGRESSION)
 
 
@@ -79,7 +79,7 @@ class PaidPoint(Point):
 
 
 class PaidPull(Pull):
-    """The same step with noise; nothing is claimed for it but its price, the same in each round."""
+    """The same step with noise; only its price is claimed, the same in each round."""
 
     def __init__(self, is_seeded: bool) -> None:
         self.is_seeded = is_seeded

@@ -1,4 +1,4 @@
-"""Every table: each entry loads, and looking names up imports nothing heavy."""
+"""Each entry of every table loads, and looking names up imports no heavy package."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def name_of(requirement: str) -> str:
 
 
 def resolved(requirements: Sequence[str], processor: str, options: Sequence[str] = ()) -> Packages:
-    """Return what pip would install on a kind of processor; nothing is installed."""
+    """Return what pip would install on a kind of processor, without installing it."""
     tags = [f"--platform=manylinux_2_{number}_{processor}" for number in GLIBC]
     tags += [f"--platform=manylinux2014_{processor}", f"--platform=linux_{processor}"]
     with tempfile.TemporaryDirectory() as folder:

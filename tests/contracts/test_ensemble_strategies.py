@@ -1,4 +1,4 @@
-"""What every strategy that unites ensembles keeps: all that was reported and nothing else, in any order."""
+"""Every strategy that unites ensembles keeps exactly the reported trees, in any order."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def value_of(trees, row):
 
 
 def made_cohort(rng, size):
-    """Return (weight, trees) of each place, or None where nothing was reported."""
+    """Return (weight, trees) of each position, or None where no report came."""
     return [(int(rng.integers(1, 9)), made_trees(rng)) if rng.random() < 0.8 else None for _ in range(size)]
 
 

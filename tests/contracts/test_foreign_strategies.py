@@ -30,7 +30,7 @@ ADAPTIVE = {**DP, "clipped_count_stddev": 1.0}
 
 
 class OwnGenerator(FedAvg):
-    """Draws from generators of its own, which nobody has seeded."""
+    """Draws from generators of its own, which are not seeded."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from fedlearn import flower, wire
 from fedlearn.config import config_from, to_flower
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.engine.apps import load_client_app
-from fedlearn.engine.virtual_nodes import run_node
+from fedlearn.engine.node_calls import run_node
 from fedlearn.models import MODELS, load_model
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import EPSILON

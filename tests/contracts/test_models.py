@@ -1,4 +1,4 @@
-"""What every model of the table keeps that learns from images: its start is reproducible, evaluating changes nothing.
+"""Every model of the table that learns from images has a reproducible start, and evaluating does not change it.
 
 Trees have `test_tree_models.py`; models of texts, series and rows `test_models_of_other_data.py`.
 """

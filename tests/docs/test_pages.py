@@ -33,24 +33,9 @@ def test_a_block_that_fails_is_a_page_that_fails(tmp_path):
     assert "never\n" not in str(failed.value).partition("Traceback")[0]
 
 
-def test_a_block_with_a_caption_is_a_file(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(
-        "```{code-block} python\n:caption: lab/net.py\n\nSIZE = 3\n```\n\n```python\nfrom lab.net import SIZE\n```"
-    )
-    run(page, tmp_path)
-    assert (tmp_path / "lab" / "net.py").read_text() == "SIZE = 3\n"
-
-
 def test_a_block_that_nobody_would_run_is_refused():
     with pytest.raises(ValueError, match="a block of kind 'ini'"):
         program("```ini\n[a]\n```\n")
-
-
-def test_what_the_last_block_prints_is_returned(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("```python\nprint(1)\n```\n\n```bash\necho 2\n```\n\n```python\nprint(3)\n```\n")
-    assert run(page, tmp_path) == "3\n"
 
 
 def test_every_page_of_the_gallery_has_its_figure_and_its_results():

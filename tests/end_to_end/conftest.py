@@ -95,6 +95,12 @@ class Command:
         """Return those ever seen that still run."""
         return [p for p in self.seen.values() if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
+    def wait_for_round(self, number: int) -> None:
+        """Wait until this round is in the checkpoint; no longer than the process runs."""
+        wait_until(
+            lambda: self.run.committed >= number or self.process.poll() is not None, f"round {number}", every=0.002
+        )
+
     def signal(self, number: signal.Signals, *, group: bool = False) -> float:
         """Send a signal to the main process or to all; return the seconds until the main process has ended."""
         self.look()

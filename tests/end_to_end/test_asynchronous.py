@@ -1,4 +1,4 @@
-"""Asynchronous runs on virtual time: the same model and log whoever runs the nodes, and however often it is stopped."""
+"""Asynchronous runs on virtual time: the same model and log on any workers, and however often a run is stopped."""
 
 from __future__ import annotations
 

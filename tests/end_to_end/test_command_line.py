@@ -31,7 +31,7 @@ def fedlearn(tmp_path):
 
 @pytest.fixture
 def refused(tmp_path, monkeypatch, capsys):
-    """Ask for what cannot be, in this process; return the one line that is said. Nothing may be left behind."""
+    """Run an impossible command in this process; return the one line of its error. No file may be left behind."""
     monkeypatch.chdir(tmp_path)
 
     def refused(*arguments: str) -> str:

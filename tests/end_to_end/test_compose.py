@@ -157,7 +157,7 @@ print(proxy.getresponse().status)
     ],
 )
 def test_the_proxy_lets_nodes_through_and_nothing_else(federation, path, size, signature, code):
-    """Of a body that is too large, or signed by nobody who was let in, nothing is read."""
+    """No byte of a body is read that is too large, or whose signature is of no registered key."""
     federation.stack.until(lambda: federation.stack["proxy"].healthy, "the proxy", START)
     words = (f"https://proxy:8443{path}", "/keys/public/ca.crt", str(size), signature)
     asked = federation.stack["client-1"].execute(["python", "-c", ASK, *words])

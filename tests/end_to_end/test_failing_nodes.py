@@ -1,4 +1,4 @@
-"""Nodes that raise, hang, or take their worker with them cost the run nothing but themselves."""
+"""Nodes that raise, hang, or end their worker fail alone; the run goes on."""
 
 from __future__ import annotations
 

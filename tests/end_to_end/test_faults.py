@@ -40,7 +40,7 @@ def federation(tmp_path_factory):
 
 @pytest.fixture
 def expected(undisturbed):
-    """The SHA-256 of the model that nothing happened to."""
+    """The SHA-256 of the model of a run without faults."""
     return undisturbed(STRICT).sha
 
 
@@ -51,7 +51,7 @@ def no_faults_left(federation):
 
 
 def reached(federation: Federation) -> None:
-    """Wait until a node hangs or is slow, as it was told; the next time it will not."""
+    """Wait until a node hangs or is slow, as FAULTS says; the next time it will not."""
     federation.wait_for_hang(PATIENCE)
     federation.fault("")
 

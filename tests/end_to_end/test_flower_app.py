@@ -1,4 +1,4 @@
-"""The repository is a Flower App: `flwr build` packs all that runs, and nothing else."""
+"""The repository is a Flower App: `flwr build` packs exactly the files that run."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -137,8 +136,7 @@ def test_a_resumed_run_cannot_raise_its_budget(execute):
 
 def test_killed_between_turns_it_resumes_to_the_same_bytes(command, execute, undisturbed):
     killed = command({**RELAY, "engine.name": "inline"})
-    while killed.run.committed < 3 and killed.process.poll() is None:
-        time.sleep(0.002)
+    killed.wait_for_round(3)
     killed.signal(signal.SIGKILL)
     assert Run(killed.run.folder).committed < 7
     resumed = execute(RELAY, out=killed.run.folder)

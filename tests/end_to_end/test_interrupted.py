@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
+
+from tests.waiting import wait_until
 
 FAULTY = {"model.name": "faulty:model", "clients": 6, "rounds.cohort": 0}
 SOON = 10.0  # seconds, on a busy machine; it would hang for ever otherwise
@@ -25,8 +26,7 @@ SOON = 10.0  # seconds, on a busy machine; it would hang for ever otherwise
 def test_interrupted_it_ends_soon_and_resumes_to_the_same_bytes(in_the_middle, execute, undisturbed, faults, group):
     interrupted = in_the_middle(FAULTY, faults)
     assert interrupted.signal(signal.SIGINT, group=group) < SOON
-    time.sleep(0.2)  # multiprocessing's resource tracker sees the end of the others, and ends
-    assert interrupted.alive() == []
+    wait_until(lambda: not interrupted.alive(), "its processes to end", SOON)
     assert interrupted.process.returncode == 130
     said = interrupted.process.stderr.read()
     assert said.count("\n") == 1, said
@@ -41,11 +41,11 @@ def test_interrupted_it_ends_soon_and_resumes_to_the_same_bytes(in_the_middle, e
 
 def test_interrupted_while_it_starts_it_ends_soon_and_quietly(command):
     starting = command()
-    while not any("forkserver" in " ".join(child.cmdline()) for child in starting.look()):
-        pass
+    wait_until(
+        lambda: any("forkserver" in " ".join(child.cmdline()) for child in starting.look()), "a child", every=0.001
+    )
     assert starting.signal(signal.SIGINT, group=True) < SOON
-    time.sleep(0.2)  # multiprocessing's resource tracker sees the end of the others, and ends
-    assert starting.alive() == []
+    wait_until(lambda: not starting.alive(), "its processes to end", SOON)
     assert "Traceback" not in starting.process.stderr.read()
 
 

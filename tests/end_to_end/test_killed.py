@@ -1,4 +1,4 @@
-"""A run that was killed leaves nothing behind but its folder, and goes on from there to the same bytes."""
+"""A run that was killed leaves only its folder behind, and resumes from there to the same bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GONE_WITHIN = 5.0  # seconds; takes one on an idle machine
     [
         pytest.param("hang:3:2", 1, id="middle"),
         pytest.param("hang:evaluate:*", 0, id="evaluation", marks=pytest.mark.slow),  # of round 1
-        pytest.param("hang:1:1", 0, id="first-round", marks=pytest.mark.long),  # the trial trains 0
+        pytest.param("hang:1:1", 0, id="first-round", marks=pytest.mark.long),
         pytest.param("hang:5:3", 2, id="last-round", marks=pytest.mark.long),  # what is owed is killed there, too
     ],
 )
@@ -34,10 +34,7 @@ def test_killed_in_the_middle_of_a_round_it_resumes_to_the_same_bytes(
     killed = in_the_middle(FAULTY, faults, env={"TMPDIR": str(place)})
     assert list(place.glob("pymp-*"))  # the socket of the workers' parent
     killed.signal(signal.SIGKILL)
-    begin = time.monotonic()
-    while killed.alive() and time.monotonic() < begin + GONE_WITHIN:
-        time.sleep(0.01)
-    assert killed.alive() == []
+    wait_until(lambda: not killed.alive(), "its processes to end", GONE_WITHIN)
     assert len(killed.seen) >= 3  # two workers and their parent
     assert list(place.iterdir()) == []
     wait_until(lambda: set(Path("/dev/shm").iterdir()) <= shared_memory, "shared memory without names to be left")
@@ -73,9 +70,8 @@ def test_a_run_killed_at_random_moments_again_and_again_ends_with_the_same_bytes
     rng = random.Random(7)
     killed = command(settings)
     for goal in (1, 3):
-        while killed.run.committed < goal and killed.process.poll() is None:
-            time.sleep(0.002)
-        time.sleep(rng.uniform(0, 0.1))
+        killed.wait_for_round(goal)
+        time.sleep(rng.uniform(0, 0.1))  # the moment is what is tested
         killed.signal(signal.SIGKILL)
         if goal == 1:
             killed = command(resume=killed.run.folder)
@@ -85,8 +81,7 @@ def test_a_run_killed_at_random_moments_again_and_again_ends_with_the_same_bytes
 @pytest.mark.slow
 def test_killed_before_anything_is_stored_it_starts_anew_in_the_same_folder(command, undisturbed):
     killed = command()
-    while not (killed.run.folder / "settings.toml").exists():
-        time.sleep(0.001)
+    wait_until((killed.run.folder / "settings.toml").exists, "the settings", every=0.001)
     killed.signal(signal.SIGKILL)
     (killed.run.folder / "checkpoint.json").unlink(missing_ok=True)  # had it come that far
     assert resumed(killed.run).sha == undisturbed().sha

@@ -1,4 +1,4 @@
-"""Nodes that take no part cost next to nothing."""
+"""Nodes that take no part cost hardly any memory or time."""
 
 from __future__ import annotations
 

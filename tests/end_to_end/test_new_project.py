@@ -15,7 +15,7 @@ from .conftest import ROOT
 
 @pytest.fixture
 def shell(tmp_path):
-    """Run a line as a stranger does: our command on the path, nothing of ours in the current folder."""
+    """Run a line as a stranger does: our command on the path, none of our files in the current folder."""
 
     def shell(line: str, folder: Path = tmp_path, code: int = 0) -> str:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])

@@ -10,7 +10,6 @@ import pytest
 
 from fedlearn.runs.nodes import read_nodes
 from fedlearn.words.errors import SettingError
-from tests.end_to_end.conftest import wait_until
 
 ALL = {
     "evaluation.nodes": 12,
@@ -103,7 +102,7 @@ def test_a_resumed_run_has_the_rows_of_one_that_was_never_stopped(execute):
 def test_a_killed_run_ends_with_the_rows_of_one_that_was_not(command, execute):
     settings = {**ALL, "rounds.total": 6}
     started = command(settings)
-    wait_until(lambda: started.run.committed >= 2 or started.process.poll() is not None, "two rounds")
+    started.wait_for_round(2)
     started.signal(signal.SIGKILL)
     assert 2 <= started.run.committed < 6
     again = command(resume=started.run.folder)

@@ -1,4 +1,4 @@
-"""States that hold more than float arrays: counters and scales without a dimension, masks, nothing at all."""
+"""States that hold more than float arrays: counters and scales without a dimension, masks, no array at all."""
 
 from __future__ import annotations
 

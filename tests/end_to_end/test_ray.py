@@ -1,4 +1,4 @@
-"""``--engine ray``: the same bytes, clients that die or raise, Ctrl-C, kill -9, and nothing left behind."""
+"""``--engine ray``: the same bytes, clients that die or raise, Ctrl-C, kill -9, and no file or process left behind."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_clients_that_die_or_raise_fail_alone_and_the_model_is_the_one_of_every_
     addresses = set()
     while started.process.poll() is None:
         addresses |= {ip for process in started.look() for ip in listening(process)}
-        time.sleep(0.2)
+        time.sleep(0.2)  # between two looks at a run that goes on
     said = started.process.stderr.read()
     assert started.process.returncode == 0, said
     assert nothing_is_left(started, place)

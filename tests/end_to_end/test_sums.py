@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -151,8 +150,7 @@ def test_the_budget_stays_spent_across_a_resume(execute):
 
 def test_killed_between_rounds_it_resumes_to_the_same_bytes(command, execute, undisturbed):
     killed = command({**NUMBERS, "engine.name": "inline"})
-    while killed.run.committed < 3 and killed.process.poll() is None:
-        time.sleep(0.002)
+    killed.wait_for_round(3)
     killed.signal(signal.SIGKILL)
     assert Run(killed.run.folder).committed < 6
     resumed = execute(NUMBERS, out=killed.run.folder, engine="inline")

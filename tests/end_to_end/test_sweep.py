@@ -98,7 +98,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_tables(reference, start,
     for ended in (0, 2, 5):
         process = start()
         wait_until(lambda ended=ended: len(list(killed.glob("runs/*/summary.json"))) > ended, f"{ended + 1} runs")
-        time.sleep(rng.uniform(0, 0.3))
+        time.sleep(rng.uniform(0, 0.3))  # the moment is what is tested
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert len(list(killed.glob("runs/*/summary.json"))) < len(list(PLAN.runs()))

@@ -1,10 +1,10 @@
 """Runs fault schedules and looks whether all that must hold does.
 
     python -m tests.faults --schedules 1000               # from seed 0 on
-    python -m tests.faults --replay 4711                  # one of them, told as a story
+    python -m tests.faults --replay 4711                  # one of them, printed as a story
 
 A schedule that breaks something is printed with the command that replays it, as small as it can be made. Exit code 1 if
-there is any. What must hold stands in invariants.py. Whoever stops it (Ctrl-C, SIGTERM) is told how far it has come.
+there is any. What must hold stands in invariants.py. When it is stopped (Ctrl-C, SIGTERM), it prints its progress.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def tell(seed: int) -> list[str]:
         schedule = shrunk(schedule)
         lines = broken_by(schedule)
     try:
-        ended = run(schedule, is_told=True)
+        ended = run(schedule, with_story=True)
         story, failed = ended.story, ended.failed
     except Exception as error:
         story, failed = [], repr(error)

@@ -115,7 +115,7 @@ def every_report_ends_as_it_must(ended: Ended) -> Iterator[str]:
 
 
 def _allowed(ended: Ended, asked: Asked) -> set[str]:
-    """Return how a report may end that nobody gives up before; while it pauses, or nodes measure, no server looks.
+    """Return the possible outcomes of a report; the server does not look while it pauses, or while nodes measure.
 
     Where the clock jumps while states are sent out, some nodes get theirs when their time is over.
     """
@@ -141,8 +141,8 @@ def _given_up(ended: Ended, seen: Seen, event: dict[str, Any]) -> str | None:
     return None
 
 
-def everybody_is_told(ended: Ended) -> Iterator[str]:
-    """Who is late or refused hears so, and who is abandoned, unless it is at work again; others hear nothing."""
+def everybody_with_story(ended: Ended) -> Iterator[str]:
+    """Late, refused and abandoned nodes are notified, the latter unless they are at work again; other nodes are not."""
     if ended.schedule.kills:
         return
     told = Counter(ended.network.told)
@@ -206,6 +206,6 @@ def _endings(seen: Seen) -> list[dict[str, Any]]:
 
 CHECKS = (
     a_state_is_that_of_what_counts, no_report_counts_twice, none_counts_that_is_too_stale,
-    no_more_are_at_work_than_are_wanted, every_report_ends_as_it_must, everybody_is_told,
+    no_more_are_at_work_than_are_wanted, every_report_ends_as_it_must, everybody_with_story,
     a_quorum_of_the_buffer_is_committed, it_waits_for_nobody_for_ever,
 )  # fmt: skip

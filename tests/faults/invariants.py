@@ -23,7 +23,7 @@ MOST_FILES = {"events.jsonl", "checkpoint.json", "metrics.csv", "model.safetenso
 
 
 def broken(ended: Ended) -> list[str]:
-    """Return what does not hold of a run; nothing where all does."""
+    """Return the invariants that a run breaks; empty if all hold."""
     others = asynchronous.CHECKS if ended.schedule.is_asynchronous else SYNCHRONOUS
     return [line for check in (*ALWAYS, *others) for line in check(ended)]
 
@@ -43,7 +43,7 @@ def one_commit_a_round(ended: Ended) -> Iterator[str]:
 
 
 def the_state_is_that_of_the_reports(ended: Ended) -> Iterator[str]:
-    """A committed state is a function of the state before and of the reports that count, and of nothing else."""
+    """A committed state is a function of the state before and the committed reports alone."""
     for seen in ended.attempts:
         for event in seen.of("committed"):
             counted = {(e["attempt"], e["partition"]) for e in seen.of("reported")}
@@ -120,7 +120,7 @@ def _is_measured(event: dict[str, Any]) -> bool:
 
 
 def nobody_is_ready_who_has_not_said_so(ended: Ended) -> Iterator[str]:
-    """Ready is who says so in its first answer, and says that it holds what it holds; each is heard once."""
+    """A node is ready if its first answer says so and names its own partition; each node counts once."""
     said_no = {*SILENT, *UNREADY, *RAISING, "forged"}
     faults = {(*f[1:5], f.what) for f in ended.schedule.faults if f.what in said_no}
     not_ready = {key[1:4] for key in faults if key[0] is Phase.READY}
@@ -177,7 +177,7 @@ def quorum_is_enough(ended: Ended) -> Iterator[str]:
 
 
 def every_node_gets_one_ending(ended: Ended) -> Iterator[str]:
-    """Who was ready is rejected, cancelled or instructed; who was instructed hears how it ended, once."""
+    """A ready node is rejected, cancelled or instructed; an instructed node is notified of its outcome once."""
     told = Counter(ended.network.told)
     instructed = {(*asked.at, asked.partition) for asked in ended.network.asked}
     if ended.schedule.kills or ended.schedule.settings["rounds"]["schedule"] == GUEST:
@@ -247,7 +247,7 @@ def _mean_differs(event: dict[str, Any], sound: list[tuple[int, dict[str, float]
 
 
 def what_is_stored_can_be_read(ended: Ended) -> Iterator[str]:
-    """A folder holds the last committed state, and nothing that a kill has left."""
+    """A folder holds the last committed state, and no file that a kill has left."""
     if _bytes(ended.reloaded.state) != _bytes(ended.store.state):
         yield "the stored state is not the last one"
     strange = [name for name in ended.left if name not in MOST_FILES and not name.startswith("checkpoint/")]
@@ -262,7 +262,7 @@ def what_a_commit_says_of_the_log_is_there(ended: Ended) -> Iterator[str]:
 
 
 def it_ends_in_time(ended: Ended) -> Iterator[str]:
-    """A run takes no longer than its windows, deadlines and pauses: nothing waits for ever."""
+    """A run takes no longer than its windows, deadlines and pauses."""
     rounds = ended.schedule.settings["rounds"]
     sessions = 1 + len(ended.schedule.kills)
     longest = sessions * WINDOW + len(ended.attempts) * (2 * (WINDOW + DEADLINE) + 60.0)  # roll calls, then attempts

@@ -1,7 +1,7 @@
 """Plants a mistake in a copy of the code, and counts how many fault schedules it takes to find it.
 
     python -m tests.faults.mutants                      # all of them
-    python -m tests.faults.mutants --only quorum --told # those of some names, with the smallest schedule
+    python -m tests.faults.mutants --only quorum --story # those of some names, with the smallest schedule
 
 Exit code 1 if one is not found within `--schedules`.
 """
@@ -29,7 +29,7 @@ from tests.faults.__main__ import tell
 from tests.faults.checking import found_in
 for seed, lines in found_in(0, {most}, most=1):
     print(seed, lines[0], flush=True)
-    if {told}:
+    if {story}:
         tell(seed)
 """
 
@@ -71,11 +71,11 @@ MUTANTS = (
     Mutant("any number of examples", "server/gate.py", "if not 1 <= num_examples <= self._most_examples:", "if False:"),
     Mutant("NaN let in", "server/gate.py", "if not np.isfinite(entries.values[part]).all():", "if False:"),
     Mutant("any parcel", "server/gate.py", "if came.keys() != self._parcels.keys():", "if False:"),
-    Mutant("late ones not told", "server/phases/reporting.py", 'TOLD = {Fate.LATE: "late", ', "TOLD = {"),
-    Mutant("abandoned ones not told", "server/committing.py", '    tell(run, reporting, {Fate.REPORTED: "abandoned"}, at)\n', ""),
-    Mutant("rejected ones not told", "server/phases/selection.py",
+    Mutant("late ones not notified", "server/phases/reporting.py", 'TOLD = {Fate.LATE: "late", ', "TOLD = {"),
+    Mutant("abandoned ones not notified", "server/committing.py", '    tell(run, reporting, {Fate.REPORTED: "abandoned"}, at)\n', ""),
+    Mutant("rejected ones not notified", "server/phases/selection.py",
            '    run.notices.send({node.node_id: "rejected" for node in rejected}, at)\n', ""),
-    Mutant("cancelled ones not told", "server/phases/selection.py",
+    Mutant("cancelled ones not notified", "server/phases/selection.py",
            '        run.notices.send({node.node_id: "cancelled" for node in ready}, at)\n', ""),
     Mutant("late report not counted", "server/late.py", "        self._exchange.traffic.add_reports(sizes)\n", "        list(sizes)\n"),
     Mutant("late report counted twice", "server/late.py", 'exchange.send([], [], book="")', "exchange.send([], [])"),
@@ -108,7 +108,7 @@ MUTANTS = (
     Mutant("their states not stored", "server/schedules/asynchronous.py", "UnderWay(self._memory(), self.flights.versions)", "UnderWay(self._memory())"),
     Mutant("their time begins anew", "server/in_flight.py", "begun = begun if self._run.exchange.timed else", "begun ="),
     Mutant("last reports not stored", "server/schedules/asynchronous.py", "{**self.flights.memory(), RECENTLY: recent}", "{**self.flights.memory()}"),
-    Mutant("end of the run not told", "server/schedules/asynchronous.py", '        self._drop(self.flights.everyone, "the run is over", None)\n', ""),
+    Mutant("end of the run not notified", "server/schedules/asynchronous.py", '        self._drop(self.flights.everyone, "the run is over", None)\n', ""),
     Mutant("waiting reports not counted", "server/schedules/asynchronous.py", "add_reports(verdict.report.bytes_up for verdict in came)", "add_reports([])"),
     Mutant("ledgers not stored", "server/run.py", "if self.is_private and (changed", "if False and (changed"),
     Mutant("written down before it is paid", "server/phases/reporting.py", "        if heard:\n            run.keep_paid()\n", ""),
@@ -117,7 +117,7 @@ MUTANTS = (
     Mutant("too large not counted", "server/gate.py",
            "            bytes_up = _bytes_of(reply.content)\n            self._check_size(reply.content)\n",
            "            self._check_size(reply.content)\n            bytes_up = _bytes_of(reply.content)\n"),
-    Mutant("any kind of number", "fedlearn/compression/identity.py", "if array.dtype != expected", "if False"),
+    Mutant("any kind of number", "fedlearn/compression/base.py", "if array.dtype != expected", "if False"),
     Mutant("nearly all of the weight", "server/limits.py", "if self.cohort >= FEWEST_SHARING and (share", "if False and (share"),
     Mutant("weight of what was not sent", "strategies/masked_mean.py", "np.add.at(weights, where, float(weight))", "weights += weight"),
     Mutant("step of what was not sent", "strategies/fedavg.py", "np.where(sent, array + step, array).astype", "(array + step).astype"),
@@ -132,7 +132,7 @@ MUTANTS = (
 )  # fmt: skip
 
 
-def found(mutant: Mutant, *, schedules: int, told: bool = False) -> str:
+def found(mutant: Mutant, *, schedules: int, story: bool = False) -> str:
     """Return the first seed that finds a mistake and what it says; empty where none of so many does."""
     with tempfile.TemporaryDirectory() as folder:
         for name in COPIED:
@@ -143,7 +143,7 @@ def found(mutant: Mutant, *, schedules: int, told: bool = False) -> str:
             raise ValueError(f"{mutant.name}: {mutant.file} does not hold once: {mutant.text}")
         path.write_text(text.replace(mutant.text, mutant.mistake))
         places = [folder, str(ROOT)]
-        code = f"import sys; sys.path[:0] = {places!r}" + FIND.format(most=schedules, told=told)
+        code = f"import sys; sys.path[:0] = {places!r}" + FIND.format(most=schedules, story=story)
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         ended = subprocess.run(
             [sys.executable, "-P", "-c", code], capture_output=True, text=True, cwd=folder, env=environment
@@ -156,14 +156,14 @@ def found(mutant: Mutant, *, schedules: int, told: bool = False) -> str:
 def main(
     only: Annotated[list[str] | None, typer.Option(help="A part of the names of those wanted.")] = None,
     schedules: Annotated[int, typer.Option(min=1, help="Within how many each must be found.")] = 10_000,
-    told: Annotated[bool, typer.Option("--told", help="Print the story of the smallest schedule, too.")] = False,
+    story: Annotated[bool, typer.Option("--story", help="Print the story of the smallest schedule, too.")] = False,
 ) -> None:
     """Plant mistakes, one at a time, and look how soon each is found."""
     missed = 0
     for mutant in MUTANTS:
         if only and not any(part in mutant.name for part in only):
             continue
-        said = found(mutant, schedules=schedules, told=told)
+        said = found(mutant, schedules=schedules, story=story)
         missed += not said
         print(f"{mutant.name:30} {said or 'NOT FOUND'}", flush=True)
     raise typer.Exit(1 if missed else 0)

@@ -247,7 +247,7 @@ class Network(Grid):
             self._busy[message.metadata.dst_node_id] = min([until, *(each.due for each in arrivals)])
 
     def _stop(self, node_id: int) -> None:
-        """Have a node that is told that a round is over stop what it is at: no report comes of it any more."""
+        """Stop the work of a node that is notified that its round is over: it sends no report any more."""
         if self._schedule.timed and self._busy.pop(node_id, -math.inf) > self.clock.now():
             self._under_way = [
                 each for each in self._under_way if each[3] != "up" or each[2].metadata.src_node_id != node_id
@@ -460,7 +460,7 @@ def _mismeasured(lie: str, partition: int, round_number: int) -> RecordDict:
 
 
 def _encoded(codec: str, arrays: State, *, seed: int) -> tuple[Payload, State]:
-    """Return what travels of arrays, and what comes of them: NaN where nothing was sent."""
+    """Return the encoded arrays, and the decoded ones: NaN where no value was sent."""
     if codec == "identity":
         return arrays, arrays
     coding = _codec(codec)

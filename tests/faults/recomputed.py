@@ -13,7 +13,7 @@ CLOSE = 1e-5
 
 
 def next_state(ended: Ended, seen: Seen, rows: Sequence[tuple[State, int]]) -> State:
-    """Return what the strategy makes of changes and numbers of examples; nothing of none.
+    """Return what the strategy makes of changes and numbers of examples; an empty result if there are none.
 
     An entry that was not sent is NaN: it counts nowhere, and what nobody has sent stays as it is.
     """

@@ -72,7 +72,7 @@ LIES = {
     "unlabelled": "it says nothing of its report",
     "empty": "it sends nothing",
 }
-"""Reports that must be refused, whoever sends them."""
+"""Kinds of reports that must be refused from any node."""
 
 BEYOND = {
     "far": "it sends a change a thousand times as long",
@@ -93,7 +93,7 @@ MISMEASURED = {
     "measures-other": "it has measured other things",
     "says-nothing": "it answers with nothing",
 }
-"""What is measured of a state, and must not be averaged, whoever sends it."""
+"""Kinds of measurements of a state that must not be averaged, from any node."""
 
 ONE_ANSWER = ("lost", "unanswered", "crashed", "slow")
 """What can happen to a node of a simulation on virtual time: it answers once, and is always connected."""
@@ -204,7 +204,7 @@ class Schedule:
 
     @property
     def is_read_back(self) -> bool:
-        """Whether what is stored at the end is read once more; of most runs that nothing has stopped it is not."""
+        """Whether the stored files are read again at the end; most runs without a kill are not."""
         return bool(self.kills) or self.private or self.seed % 4 == 0
 
     def without_kills(self) -> Schedule:

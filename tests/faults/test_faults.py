@@ -65,7 +65,7 @@ def test_settings_that_are_not_checked_again_are_what_they_would_be():
 @pytest.mark.parametrize("kind", ["network", "timed", "kills", "is_asynchronous"])
 def test_the_same_seed_gives_the_same_story(kind):
     seed = first_that(lambda schedule: getattr(schedule, kind) and len(schedule.faults) > 3)
-    first, second = (run(drawn(seed), is_told=True) for _ in range(2))
+    first, second = (run(drawn(seed), with_story=True) for _ in range(2))
     assert len(first.story) > 10
     assert first.story == second.story
     assert first.reloaded.model_sha256 == second.reloaded.model_sha256

@@ -18,7 +18,6 @@ from pydantic import ConfigDict, TypeAdapter
 
 import fedlearn.config.flower
 import fedlearn.folding.fold
-import fedlearn.folding.plan
 import fedlearn.plugging.options
 import fedlearn.plugging.registry
 import server.draws
@@ -68,10 +67,10 @@ CHEAPER = {
     (fedlearn.plugging.options, "_types_of"): lru_cache(fedlearn.plugging.options._types_of),
     (fedlearn.plugging.options, "TypeAdapter"): lambda kind, **_: _adapter(kind),
     **{(module, "load_reference"): lru_cache(fedlearn.plugging.registry.load_reference)
-       for module in (fedlearn.plugging.registry, fedlearn.folding.fold, fedlearn.folding.plan, server.exchange)},
+       for module in (fedlearn.plugging.registry, fedlearn.folding.fold, server.exchange)},
     (server.draws, "seeded_globals"): lambda seed, held=(): _Seeded(seed),  # of torch's and NumPy's nothing is drawn
 }  # fmt: skip
-"""What takes time and finds nothing: so the server looks for answers a tenth as often."""
+"""Parts that take time and find no mistake, replaced: so the server looks for answers ten times less often."""
 
 
 class _Seeded:
@@ -175,13 +174,13 @@ class _Watching(EventLog):
         self._hear({"event": event, **fields})
 
 
-def run(schedule: Schedule, *, is_told: bool = False) -> Ended:
+def run(schedule: Schedule, *, with_story: bool = False) -> Ended:
     """Run a schedule to its end; with its story, which takes time."""
     flower.enter_run()
     before = {place: getattr(*place) for place in CHEAPER}
     try:
         _set(CHEAPER)
-        return _World(schedule, is_told=is_told).run()
+        return _World(schedule, with_story=with_story).run()
     finally:
         _set(before)
 
@@ -192,15 +191,15 @@ def _set(values: Mapping[tuple[Any, str], Any]) -> None:
 
 
 class _World:
-    def __init__(self, schedule: Schedule, *, is_told: bool) -> None:
-        self.is_told = is_told
+    def __init__(self, schedule: Schedule, *, with_story: bool) -> None:
+        self.with_story = with_story
         self.schedule = schedule
         self.config = settings_of(schedule)
         self.flat = flat_of(schedule)
         fedlearn.config.flower._last = self.flat, self.config  # who reads them next finds them read, as in any run
         self.disk = Disk()
         self.story: list[str] = []
-        self.network = Network(schedule, self.tell if is_told else None)
+        self.network = Network(schedule, self.tell if with_story else None)
         self.attempts: list[Seen] = []
         self.looks: dict[tuple[int, int], float] = {}
         self.unsound: list[str] = []
@@ -319,7 +318,7 @@ class _World:
             self.attempts[-1].events.append(event)
             if event["event"] == "abandoned":
                 self.attempts[-1].asked = len(self.network.asked)
-        if self.is_told:
+        if self.with_story:
             about = ", ".join(f"{name}={value}" for name, value in event.items() if name not in ("event", "node"))
             self.tell(f"    {event['event']}: {about}"[:160])
 

@@ -29,7 +29,7 @@ def trimmed_mean(sent: list[tuple[float, float]], *, trim: float = 0.1) -> float
 
 
 def combined(old: np.ndarray, reports: Sequence[Report], combine: Combine, *, update: bool) -> np.ndarray:
-    """Return the old value where nobody sent, elsewhere what `combine` makes of (weight, value) of those who did."""
+    """Return the old value where no node sent one, elsewhere `combine` of the sent (weight, value) pairs."""
     after = np.array(old, np.float64)
     for entry in np.ndindex(old.shape):
         sent = [(weight, float(values[entry])) for weight, values, mask in reports if mask[entry]]

@@ -14,7 +14,7 @@ from tests.hashes import ROWS, RunEnded
 
 @pytest.fixture
 def run(monkeypatch):
-    """Run the tool with hashes that are told; a row that is not told fails."""
+    """Run the tool with given hashes; a row without one fails."""
     app = Typer()
     app.command()(hashes.main)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Number
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedlearn.data.base import Facts
 from fedlearn.words.errors import UsageError, quoted
+
+MOST_NAMES = 10_000  # columns whose names travel with a spec
 
 Wrong = Callable[[str], UsageError]
 """Makes of a text the error that names the data set."""
@@ -86,6 +89,12 @@ def columns_of(given: Any) -> tuple[Any, ...]:
         return tuple(names)
     except TypeError:  # another attribute of this name
         return ()
+
+
+def named_columns(names: Sequence[object]) -> Facts:
+    """Return the names of columns as a fact; none for numbers, or for more names than should travel with a spec."""
+    are_names = names and len(names) <= MOST_NAMES and all(isinstance(name, str) for name in names)
+    return {"feature_names": tuple(names)} if are_names else {}
 
 
 def in_order(like: Any, frame: Any) -> Any:

@@ -15,9 +15,10 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
 from fedlearn.data.folder import identity
 from fedlearn.data.reading import check_unpacked, one_line_errors, opened
+from fedlearn.data.sources.as_arrays import named_columns
 from fedlearn.data.sources.declared import TEST_SHARE, Declared, Given
 from fedlearn.data.sources.images import Size, decoded
-from fedlearn.data.stored import dataset_at, named_columns, with_facts
+from fedlearn.data.stored import dataset_at, with_facts
 from fedlearn.words.errors import DataNotFound, UsageError, quoted
 
 MISSING = ["", "?", "NA", "N/A", "NaN", "nan", "null", "None"]  # in a CSV file

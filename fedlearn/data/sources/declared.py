@@ -9,10 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.base import Examples
+from fedlearn.data.base import Examples, Facts
 from fedlearn.data.drawing import share_held_out
-from fedlearn.data.sources.as_arrays import array_of, columns_of, in_order, numbers_of
-from fedlearn.data.stored import Facts, named_columns
+from fedlearn.data.sources.as_arrays import array_of, columns_of, in_order, named_columns, numbers_of
 from fedlearn.words.errors import UsageError
 from fedlearn.words.seeding import rng_for
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 def run(config: RunConfig) -> None:
     """Run to the end; on any way out the workers are ended.
 
-    The process that workers are forked from is told what to import before anything else is imported here: it takes its
-    two seconds for torch, or one for numba, on another core meanwhile.
+    The process that workers are forked from is started before anything else is imported here: it imports torch in two
+    seconds, or numba in one, on another core meanwhile.
     """
     from fedlearn.engine.embedded.forkserver import start
 

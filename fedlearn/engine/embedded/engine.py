@@ -1,4 +1,4 @@
-"""Starts the workers, runs the server app in this process, and leaves nothing behind."""
+"""Starts the workers, runs the server app in this process, and ends the workers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from fedlearn.folding import BLOCK, blocks_of
 
 
 def workers_for(config: RunConfig) -> int:
-    """Return how many workers a run gets: one for each core, or as many as are asked for and can have something to do.
+    """Return how many workers a run gets: one for each core, or as many as are asked for and can be busy.
 
-    A round is handed out in blocks; what else is handed out is over sooner on as many workers as there are cores.
+    A round is handed out in blocks; other tasks end sooner on as many workers as there are cores.
     """
     cores = default_size()
     size = max(BLOCK, config.training.stack)
@@ -31,9 +31,9 @@ def workers_for(config: RunConfig) -> int:
 
 
 class WarmEngine:
-    """Runs one run after another with the same workers: what they have imported and mapped serves all of them.
+    """Runs one run after another with the same workers, whose imported modules and mapped memory serve all runs.
 
-    Every run has the bytes that it would have alone, as a worker forgets its run when it hears of the next.
+    Every run has the bytes that it would have alone, as a worker forgets a run when the next one begins.
 
     >>> with WarmEngine() as engine:  # doctest: +SKIP
     ...     engine(first)
@@ -51,13 +51,13 @@ class WarmEngine:
         config = prepared(config)
         settings = to_flower(config)
         stack = config.training.stack
-        server_app = load_server_app()  # now, as the workers' parent is importing meanwhile
+        server_app = load_server_app()  # now, while the workers' parent is importing
         pool = self._pool_for(config, Begin(settings, config.clients, dict(os.environ) | ONE_THREAD, stack=stack))
         grid = EmbeddedGrid(pool, config.clients, settings, stack=stack)
         try:
             server_app(with_devices(grid, config), flower.server_context(settings))
         except BaseException:
-            self.close()  # what the workers are busy with, they do for this run
+            self.close()  # the workers may still be busy with this run
             raise
         finally:
             grid.close()

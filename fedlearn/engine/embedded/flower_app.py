@@ -1,10 +1,10 @@
 """Any Flower App on the embedded engine: its own ServerApp, strategy and ClientApp, unchanged.
 
-What ``flwr run`` does with Ray is done here by the workers that our own runs have. The round protocol, the gate and the
-run folder belong to our ServerApp: a foreign one has its own loop, and nothing of these.
+The nodes run in the workers of fedlearn's own runs, where ``flwr run`` uses Ray. The round protocol, the gate and the
+run folder belong to fedlearn's ServerApp: a foreign ServerApp has its own loop, and none of these.
 
 Python's, NumPy's and torch's generators begin where the seed puts them: once for the server app, and for each message
-to a node by (node, how many it has got before). Messages have names instead of random ids, and replies come in the
+to a node by (node, number of its messages before). Messages have names instead of random ids, and replies come in the
 order of the messages, whatever the workers did first. So the same seed gives the same bytes, with any number of
 workers, if the app draws from these generators, or from others that it seeds itself.
 """
@@ -48,18 +48,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AppResult:
-    """What came of a run of a foreign app, as far as the engine sees it.
+    """The result of a run of a foreign app, as far as the engine sees it.
 
     Parameters
     ----------
     arrays_sha256
-        Of all arrays that nodes have sent, in order: two runs of the same bytes have the same.
+        SHA-256 of all arrays that nodes have sent, in order: equal for two runs of the same bytes.
     failed
         How many messages were answered with an error.
     why_failed
-        What the first of these said.
+        The reason of the first such error.
     notice
-        Why it is not reproducible; empty if nothing is known that speaks against it.
+        Why the run is not reproducible; empty if no reason is known.
     """
 
     messages: int
@@ -76,9 +76,9 @@ def run_app(app: FlowerApp, *, clients: int, seed: int, workers: int = 0) -> App
     Raises
     ------
     UsageError
-        If it cannot be loaded.
+        If the app cannot be loaded.
     RunFailed
-        If its server app raises; the traceback is logged.
+        If the server app raises; the traceback is logged.
     """
     clock = WallClock()
     begun = clock.now()
@@ -127,13 +127,13 @@ class AppGrid(EmbeddedGrid):
         return self._arrays.hexdigest()
 
     def named(self, message: Message) -> Message:
-        """Name a message by its node and how many that has got before."""
+        """Name a message by its node and the number of the node's messages before."""
         node_id = message.metadata.dst_node_id
         self._sent[node_id] += 1
         return flower.with_id(message, f"{node_id}/{self._sent[node_id]}")
 
     def _push(self, messages: Iterable[Message], *, seconds: float) -> list[str]:
-        sent = list(messages)  # before the lock: a strategy makes them as they are asked for, and looks at the grid
+        sent = list(messages)  # before the lock: a strategy may make them lazily, and ask the grid meanwhile
         with self._lock:
             self.is_threaded |= threading.get_ident() != self._main
             self.messages += len(sent)
@@ -148,7 +148,7 @@ class AppGrid(EmbeddedGrid):
             return replies
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Have the messages handled and return the replies that came within `timeout` seconds, in their order."""
+        """Have the messages handled; return the replies within `timeout` seconds, in the order of the messages."""
         return self.pull_messages(self._push(messages, seconds=math.inf if timeout is None else timeout))
 
     def _count(self, reply: Message) -> None:

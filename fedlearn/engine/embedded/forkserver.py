@@ -18,17 +18,17 @@ from fedlearn.engine.processes import ONE_THREAD, PRELOAD_TORCH, environment
 
 PRELOAD = "fedlearn.engine.embedded.preload"
 WORKER = "fedlearn worker"  # name of these processes, to `multiprocessing`
-SAID_IN = "FEDLEARN_IMPORTS"
-"""Environment variable that names the pipe in which it hears what else to import."""
+IMPORTS_PIPE = "FEDLEARN_IMPORTS"
+"""Environment variable with the path of the pipe through which the process gets the names of more modules."""
 
 _numbers = count()
-_pipe = -1  # its other end, open as long as we live: so it sees our end
+_pipe = -1  # the engine's end, open as long as the engine lives, so that the process sees the engine's end
 _is_waiting = False
-_starter = 0  # the process that has begun it; a child of that process needs one of its own
+_starter = 0  # the process that has begun the fork server; a child of that process needs one of its own
 
 
 def begin() -> None:
-    """Start it if it does not run; it imports what every worker needs, and waits for `start` to say what else."""
+    """Start the process if it does not run; it imports every worker's modules, and waits for `start` to name more."""
     global _pipe, _is_waiting, _starter
     if _starter != os.getpid():
         current_process()._config.pop("tempdir", None)  # type: ignore[attr-defined]  # its parent's, where sockets lie
@@ -39,9 +39,9 @@ def begin() -> None:
     forkserver.set_forkserver_preload([PRELOAD])
     path = Path(util.get_temp_dir(), f"imports-{next(_numbers)}")
     os.mkfifo(path, 0o600)
-    pipe = os.open(path, os.O_RDWR)  # for writing alone, one would wait until somebody reads
+    pipe = os.open(path, os.O_RDWR)  # opening for writing alone would wait for a reader
     before = _pid()
-    with _deaf_to_ctrl_c(), environment(**ONE_THREAD, **{SAID_IN: str(path)}):
+    with _deaf_to_ctrl_c(), environment(**ONE_THREAD, **{IMPORTS_PIPE: str(path)}):
         try:
             forkserver.ensure_running()
         except ChildProcessError:  # it is the server of the process that this one was forked from
@@ -57,12 +57,12 @@ def begin() -> None:
 
 
 def start(*models: str) -> None:
-    """Start it, without waiting for its imports; does nothing if it has been before, whatever it has imported.
+    """Start the process, without waiting for its imports; a second call changes nothing.
 
     Parameters
     ----------
     *models
-        The names of the models that the workers will need; none where nobody knows, which is torch.
+        The names of the models that the workers will need; torch is imported where no name is given.
     """
     global _is_waiting
     from fedlearn.models import model_spec
@@ -78,7 +78,7 @@ def start(*models: str) -> None:
 
 
 def end() -> None:
-    """End it, if it runs: nobody will have workers."""
+    """End the process, if it runs; there will be no workers then."""
     pid = _pid()
     if pid is not None:
         os.kill(pid, signal.SIGKILL)
@@ -91,14 +91,14 @@ def _pid() -> int | None:
 
 
 def _end_with(starter: int) -> None:
-    """End it with the engine, not a second later, when it would notice by itself."""
+    """End the process together with the engine, and not a second later, as it would by itself."""
     if os.getpid() == starter:
         with suppress(OSError):
             end()
 
 
 def _forget() -> None:
-    """Forget a server without ending it."""
+    """Forget a fork server without ending it."""
     server: Any = forkserver._forkserver
     os.close(server._forkserver_alive_fd)
     server.__init__()
@@ -109,7 +109,7 @@ def _forget() -> None:
 def may_have_children() -> Iterator[None]:
     """Let this process start workers, even if it is one of a `multiprocessing.Pool`, which may start none.
 
-    Such a process is ended without being asked. Workers end with it all the same: they watch it.
+    Such a process is ended without a chance to clean up. Workers end with it all the same, as they watch it.
     """
     config: dict[str, Any] = current_process()._config  # type: ignore[attr-defined]
     before = config.get("daemon", False)
@@ -124,10 +124,10 @@ _prepared = spawn.get_preparation_data
 
 
 def _without_main(name: str) -> dict[str, Any]:
-    """Return what `multiprocessing` tells a process at its start, less the main module where it is one of our workers.
+    """Return the data with which `multiprocessing` starts a process; for a worker of ours, without the main module.
 
-    Nothing of ours is in the main module, but the user's script, which begins a run, or a notebook or standard input,
-    which cannot be imported at all.
+    A worker needs no object of the main module: that is the user's script, which begins a run, or a notebook or
+    standard input, which cannot be imported at all.
     """
     data = _prepared(name)
     return data if name != WORKER else {key: value for key, value in data.items() if not key.startswith("init_main")}
@@ -140,7 +140,7 @@ spawn.get_preparation_data = _without_main
 def _deaf_to_ctrl_c() -> Iterator[None]:
     """Block SIGINT: the processes that are started meanwhile, and their children, are never interrupted by it.
 
-    A terminal sends it to all of them. The engine alone answers, and ends them.
+    A terminal sends SIGINT to all processes. The engine alone answers, and ends the others.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -29,7 +29,8 @@ from fedlearn.engine.embedded.tasks import (
     Task,
 )
 from fedlearn.engine.embedded.worker_process import WorkerProcess
-from fedlearn.engine.virtual_nodes import PromptNodes, error_reply, expired
+from fedlearn.engine.node_calls import error_reply
+from fedlearn.engine.virtual_nodes import PromptNodes, expired
 from fedlearn.flower import ErrorCode
 from fedlearn.folding import BLOCK, BlockResult, FoldPlan, blocks_of
 from fedlearn.folding.offers import Offers
@@ -38,10 +39,10 @@ from fedlearn.words.cohort import Fate, Member, NodeReport
 from fedlearn.words.errors import RunFailed
 from fedlearn.words.state import State
 
-CALL_PATIENCE = 600.0  # seconds for a function to end; twice as long in each try
-LEAST_PATIENCE = 8.0  # a part of a test set takes a few
-CALL_TRIES = 3  # two where the caller says how long one may take
-RECORDS, STATE, NODES = range(3)  # slots of our shared memories; those from NODES on hold what nodes keep
+CALL_PATIENCE = 600.0  # seconds for a function to end, doubled in each try
+LEAST_PATIENCE = 8.0  # seconds; a part of a test set takes a few
+CALL_TRIES = 3  # two where the caller gives the seconds of a call
+RECORDS, STATE, NODES = range(3)  # slots of the engine's shared memories; those from NODES on hold the nodes' memories
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ log = logging.getLogger(__name__)
 class EmbeddedGrid(PromptNodes):
     """A grid whose nodes are run by a pool of workers, which train `stack` of them together."""
 
-    messages_in_task = 16  # a ready query takes a tenth of a millisecond, a task's way there and back as much
+    messages_in_task = 16  # a ready query takes a tenth of a millisecond, as the transport of a task does
 
     def __init__(self, pool: WorkerPool, num_nodes: int, settings: dict[str, Any], *, stack: int = 1) -> None:
         super().__init__(num_nodes, settings)
@@ -61,25 +62,27 @@ class EmbeddedGrid(PromptNodes):
         self._packer = Packer(pool, self._shared, RECORDS, self._store)
         self._watch = Watch(pool, seconds=0.0)
         self._ended_blocks: set[int] = set()
-        self._rests: dict[int, tuple[BlockResult, dict[int, bytes]]] = {}  # of blocks that have not ended: see hanging
+        self._rests: dict[
+            int, tuple[BlockResult, dict[int, bytes]]
+        ] = {}  # by block, of blocks that have not ended: see hanging.py
 
     def _announce(self, memory: SharedMemory) -> None:
         self._pool.announce(("shared memory", memory.slot), memory)
 
     def close(self) -> None:
-        """Close the shared memories, and their files, now: they would be open until Python looks for cycles."""
+        """Close the shared memories and their files now, as they would be open until Python looks for cycles."""
         self._shared.close()
         self._store.close()
 
     @property
     def offers(self) -> Offers:
-        """What it can do beyond Flower's Grid: it has workers, too."""
+        """The grid's abilities beyond Flower's Grid: it also has workers."""
         return replace(super().offers, compute=self.call, fold=self, stacks=True)
 
     # --- any message --------------------------------------------------------------------------------------------------
 
     def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
-        """Have workers run the nodes; a node over which a worker dies answers with an error."""
+        """Run the nodes in workers; a node over which a worker dies answers with an error."""
         by_id = {message.metadata.message_id: message for message in messages}
         packed = list(self._packer.packed(messages))
         is_training = any(message.metadata.message_type == MessageType.TRAIN for message in messages[:1])
@@ -100,7 +103,7 @@ class EmbeddedGrid(PromptNodes):
                 continue
             lost = by_id.pop(task.messages[worker.running].message_id, None)
             others = tuple(message for message in task.messages if message.message_id in by_id)
-            self._pool.submit([MessagesTask(others)])  # they are run again, to the same end
+            self._pool.submit([MessagesTask(others)])  # they are run again, with the same result
             if lost is not None:
                 yield error_reply(lost, ErrorCode.CLIENT_APP_CRASHED, _how(worker))
         yield from expired(by_id.values(), seconds)
@@ -108,7 +111,7 @@ class EmbeddedGrid(PromptNodes):
     def _ended(
         self, tasks: Sequence[Task], seconds: float, *, each: bool = False
     ) -> Iterable[tuple[Task, Done | None, WorkerProcess]]:
-        """Run tasks to their end, at most `seconds`, or so long after the last end; give them back as they end."""
+        """Run tasks and yield them as they end, for at most `seconds`; with `each`, since the last task ended."""
         end = self._clock.now() + seconds
         watch = Watch(self._pool, seconds=seconds)
         self._pool.submit(tasks)
@@ -160,7 +163,7 @@ class EmbeddedGrid(PromptNodes):
         return results
 
     def stop_blocks(self) -> list[BlockResult]:
-        """Give up what is still running; return what was done of such blocks beside the nodes that hang."""
+        """Stop all running blocks; return the finished part of blocks in which a node hangs."""
         results = []
         for block, (result, kept) in self._rests.items():
             if block not in self._ended_blocks:
@@ -184,13 +187,13 @@ class EmbeddedGrid(PromptNodes):
     ) -> list[Any]:
         """Return the function's results in the order of the arguments.
 
-        What hangs is begun again by other workers: where nothing has ended for so many seconds, then for twice as long.
-        Where nobody says how many, there are three tries.
+        Where no call has ended for `seconds`, other workers begin the calls again, with twice the time. Without
+        `seconds` there are three tries, from `CALL_PATIENCE` on.
 
         Raises
         ------
         RunFailed
-            If it hangs each time.
+            If a call hangs in each try.
         """
         lying = self._shared.write(STATE, state)
         tasks = [CallTask(index, reference, lying, each) for index, each in enumerate(arguments)]
@@ -213,9 +216,9 @@ class EmbeddedGrid(PromptNodes):
 
 
 def _without_the_lost(task: BlockTask, worker: WorkerProcess) -> BlockTask:
-    """Return a block without the node whose run killed the worker; the others are run again, to the same end.
+    """Return a block without the node whose run killed the worker; the others are run again, with the same result.
 
-    Where all were trained together, it is the whole block: one by one it is found which node it was.
+    Where all nodes were trained together, return the whole block, to be run one by one, which finds that node.
     """
     if worker.running == TOGETHER:
         return replace(task, alone=True)

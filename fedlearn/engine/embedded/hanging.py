@@ -1,9 +1,9 @@
-"""Nodes that hang: whatever else is in the task of one is done by another worker, so that it costs itself only.
+"""Nodes that hang: another worker runs the other nodes of the same task, so that a hanging node costs only itself.
 
-Nobody can tell a node that hangs from one that takes long. So eight times in the time that there is we look which
-workers still run the node that they ran at the look before. Such a worker goes on, as its node may yet answer; but what
-else is in its task is given to another one, and one more worker is started in its place. If the task ends in time after
-all, it counts as ever, and what was done twice is forgotten: a run in which nobody hangs does not change by a byte.
+A node that hangs cannot be told from a node that takes long. So eight times in the given time the engine looks which
+workers still run the node that they ran at the look before. Such a worker goes on, as its node may yet answer; but the
+other nodes of its task are given to another worker, and one more worker is started. If the task ends in time after all,
+its result counts as usual, and the second result is forgotten: a run without hanging nodes does not change by a byte.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import NOBODY, TOGETHER, BlockTask, MessagesTask, Task
 from fedlearn.engine.embedded.worker_process import WorkerProcess
 
-LOOKS = 8  # in the time that there is
+LOOKS = 8  # in the given time
 SPARES = 8  # workers at most beside the usual ones: that many nodes may hang at the same time
 
 
 class Watch:
-    """Looks after the workers that do some tasks, until a time.
+    """Watches the workers of a pool for nodes that hang.
 
     Parameters
     ----------
     seconds
-        How much time there is.
+        The time for all tasks.
     """
 
     def __init__(self, pool: WorkerPool, *, seconds: float) -> None:
@@ -41,7 +41,7 @@ class Watch:
         return max(self._next - time.monotonic(), 0.0)
 
     def look(self) -> None:
-        """Share out the tasks of workers that still run the same node; does nothing before its time has come."""
+        """Submit again the tasks of workers that still run the same node; before the next look is due, do nothing."""
         if self.seconds_left:
             return
         self._next = time.monotonic() + self._pause
@@ -58,13 +58,13 @@ class Watch:
 
 
 def _rest_of(task: Task, place: int) -> list[Task]:
-    """Return what is to be done of a task beside the node that it runs.
+    """Return the tasks for the other nodes of a task, beside the node at `place`, which hangs.
 
-    Messages go one by one, as others of them may hang, too; what is left of a block has one sum.
+    Messages become one task each, as other nodes may hang, too; the rest of a block stays one task with one sum.
     """
     match task:
         case MessagesTask() if place == TOGETHER:
-            return []  # trained alone they would answer otherwise, and it depended on the clock which answer counts
+            return []  # trained alone they would answer differently, and the clock would decide which answer counts
         case MessagesTask() if place != NOBODY:
             return [MessagesTask((message,)) for i, message in enumerate(task.messages) if i != place]
         case BlockTask() if len(task.members) > 1 and place != NOBODY:

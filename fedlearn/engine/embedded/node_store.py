@@ -1,8 +1,8 @@
-"""What all nodes keep between messages, in memory that every worker sees.
+"""The memories of all nodes, in shared memory that every worker sees.
 
-A task says where a node's bytes lie (`Span`); they do not go through the pipe. What a node keeps now is written to
-another place than what it kept before, since a worker may still be reading that: a place is used again only when
-nobody reads any more, which the engine says by `reuse`.
+A task says where a node's bytes lie (`Span`); the bytes do not go through the pipe. A node's new memory is written to
+another place than the old one, since a worker may still be reading the old one: a place is used again only when no
+worker reads it any more, which the engine says by `reuse`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from fedlearn.engine.embedded.sharing import ALIGNMENT, SharedMemory
 
-SEGMENT = 1 << 28  # bytes of one shared memory; what was never written takes none
+SEGMENT = 1 << 28  # bytes of one shared memory; pages that were never written take no memory
 
 
 class Span(NamedTuple):
-    """Where one node's bytes lie: in the shared memory of a slot."""
+    """Where one node's bytes lie, in the shared memory of a slot."""
 
     slot: int
     start: int
@@ -29,50 +29,50 @@ class Span(NamedTuple):
 
 
 class NodeStore(MutableMapping[int, bytes]):
-    """Node id -> what that node keeps; bytes come back as copies.
+    """Node id -> the memory of that node, returned as a copy.
 
-    Places are as long as the next power of two, so that one that was left fits whatever is about as long. The rest of
-    a place is never written, and takes no memory beyond its last page.
+    Places are as long as the next power of two, so that a freed place fits memories of about the same length. The rest
+    of a place is never written, and takes no memory beyond its last page.
 
     Parameters
     ----------
     first_slot
-        Of its shared memories, which take this slot and those after it.
+        The slot of the first shared memory; later ones take the slots after it.
     made
-        Called with every shared memory that is made, before anything lies in it: the readers have to get it.
+        Called with every new shared memory, before it is written, so that the readers can get it.
     """
 
     def __init__(self, first_slot: int, made: Callable[[SharedMemory], None]) -> None:
         self._first_slot = first_slot
         self._made = made
         self._segments: list[SharedMemory] = []
-        self._end = 0  # of the places of the last segment
+        self._end = 0  # where the places of the last segment end
         self._spans: dict[int, Span] = {}  # by node id
         self._replaced: list[Span] = []
         self._free: defaultdict[int, list[Span]] = defaultdict(list)  # by length of the place
 
     def span_of(self, node_id: int) -> Span | None:
-        """Return where a node's bytes lie; None for one that keeps nothing."""
+        """Return where a node's bytes lie; None for a node without a memory."""
         return self._spans.get(node_id)
 
     def reuse(self) -> None:
-        """Hear that nobody reads what has been replaced."""
+        """Free the places of replaced memories, which no worker reads any more."""
         for span in self._replaced:
             self._free[_room_for(span.size)].append(span)
         self._replaced.clear()
 
     def close(self) -> None:
-        """Let go of all memories; no node keeps anything then."""
+        """Drop all shared memories; the store is empty then."""
         for kept in (self._segments, self._spans, self._replaced, self._free):
             kept.clear()
 
     def __getitem__(self, node_id: int) -> bytes:
-        """Return a copy of what a node keeps."""
+        """Return a copy of a node's memory."""
         span = self._spans[node_id]
         return span.read(self._segments[span.slot - self._first_slot])
 
     def __setitem__(self, node_id: int, data: bytes) -> None:
-        """Have a node keep other bytes."""
+        """Replace a node's memory."""
         if node_id in self._spans:
             del self[node_id]
         slot, start = self._place(_room_for(len(data)))
@@ -80,23 +80,23 @@ class NodeStore(MutableMapping[int, bytes]):
         self._spans[node_id] = Span(slot, start, len(data))
 
     def __delitem__(self, node_id: int) -> None:
-        """Have a node keep nothing."""
+        """Remove a node's memory."""
         self._replaced.append(self._spans.pop(node_id))
 
     def __contains__(self, node_id: object) -> bool:
-        """Return whether a node keeps something."""
+        """Return whether a node has a memory."""
         return node_id in self._spans
 
     def __iter__(self) -> Iterator[int]:
-        """Go through the ids of the nodes that keep something."""
+        """Iterate over the ids of the nodes with a memory."""
         return iter(self._spans)
 
     def __len__(self) -> int:
-        """Return how many nodes keep something."""
+        """Return how many nodes have a memory."""
         return len(self._spans)
 
     def _place(self, room: int) -> tuple[int, int]:
-        """Return slot and start of a place that nobody reads."""
+        """Return slot and start of a place that no worker reads."""
         if self._free[room]:
             left = self._free[room].pop()
             return left.slot, left.start
@@ -110,7 +110,7 @@ class NodeStore(MutableMapping[int, bytes]):
 
 
 def _room_for(size: int) -> int:
-    """Return the length of the place that so many bytes get.
+    """Return the length of the place for `size` bytes.
 
     >>> _room_for(1), _room_for(65), _room_for(128), _room_for(0)
     (64, 128, 128, 64)

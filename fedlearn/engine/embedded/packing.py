@@ -24,9 +24,9 @@ class Packer:
     shared
         The shared memories of the engine's process.
     slot
-        Which of them holds the ArrayRecords of the messages.
+        The slot of the shared memory for the ArrayRecords of the messages.
     store
-        What the nodes keep between messages.
+        The nodes' memories.
     """
 
     def __init__(self, pool: WorkerPool, shared: SharedSlots, slot: int, store: NodeStore) -> None:
@@ -36,9 +36,9 @@ class Packer:
         self._store = store
 
     def packed(self, messages: Sequence[Message]) -> Iterator[PackedMessage]:
-        """Return the messages in a form that goes through a pipe; ArrayRecords go once, by shared memory.
+        """Return the messages in a form for a pipe; each ArrayRecord goes once, by shared memory.
 
-        The records are shared at once, the messages packed as they are asked for.
+        The records are shared at once; each message is packed when the iterator reaches it.
         """
         if self._pool.is_quiet:
             self._store.reuse()
@@ -71,7 +71,7 @@ class Packer:
         )
 
     def _share(self, records: Sequence[ArrayRecord]) -> None:
-        """Put ArrayRecords into one shared memory, and tell the workers where each lies."""
+        """Write ArrayRecords into one shared memory, and announce to the workers where each lies."""
         if not records:
             return
         lying = {
@@ -103,5 +103,5 @@ def reply_of(answer: Answer) -> Message:
 
 
 def kept_in(directory: Directory, worker: WorkerProcess) -> dict[int, bytes]:
-    """Return what nodes keep now, from a worker's shared memory."""
+    """Return the new memories of nodes, from a worker's shared memory: node id -> bytes."""
     return {int(node_id): data.tobytes() for node_id, data in worker.read(directory).items()}

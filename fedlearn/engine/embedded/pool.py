@@ -19,7 +19,7 @@ from fedlearn.engine.embedded.worker_process import RUN, Work, WorkerProcess
 from fedlearn.words.errors import RunFailed, UsageError
 
 LONGEST_WAIT = 3600.0  # seconds; the operating system takes no infinity
-VAIN_DEATHS = 5  # in a row, of workers that ran no node: then it is the machine or the program, and no node
+VAIN_DEATHS = 5  # deaths in a row of workers that ran no node: the machine or the program is at fault, not a node
 
 
 class WorkerPool:
@@ -30,11 +30,11 @@ class WorkerPool:
     size
         Number of workers.
     begin
-        The first message that every worker gets.
+        The first message to every worker.
     work
-        What every worker process runs, with its end of a pipe.
+        The function that every worker process runs, called with its end of a pipe.
     start_method
-        Of `multiprocessing`; with ``"spawn"`` every worker imports torch for itself.
+        The start method of `multiprocessing`; with ``"spawn"`` every worker imports torch for itself.
     """
 
     def __init__(self, size: int, begin: Begin, work: Work, *, start_method: str = "forkserver") -> None:
@@ -51,28 +51,28 @@ class WorkerPool:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is queued or running."""
+        """Whether no task is queued or running, but for those that are done a second time."""
         return not self._queue and not any(worker.is_needed for worker in self._workers)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no worker does anything, not even in vain."""
+        """Whether no task is queued or running at all."""
         return not self._queue and not any(worker.tasks for worker in self._workers)
 
     @property
     def busy(self) -> list[WorkerProcess]:
-        """The workers that do something that counts."""
+        """The workers with a task that no other worker does."""
         return [worker for worker in self._workers if worker.is_needed]
 
     def begin(self, begin: Begin) -> None:
-        """Have the workers serve another run, when the one before has ended; what was announced for it is forgotten."""
+        """Make the workers serve another run, after the run before has ended, and forget that run's announcements."""
         self._begin = begin
         self._announced.clear()
         self.announce(RUN, begin)
 
     def announce(self, key: Hashable, message: object) -> None:
-        """Have every worker hear a message before its next task; it replaces the one of the same key."""
-        self._announced.pop(key, None)  # what is announced later is heard later
+        """Send a message to every worker before its next task; the message replaces the one of the same key."""
+        self._announced.pop(key, None)  # announcements are sent in the order of their last change
         self._announced[key] = message
 
     def submit(self, tasks: Iterable[Task]) -> None:
@@ -81,19 +81,19 @@ class WorkerPool:
         self._hand_out()
 
     def start_spare(self) -> None:
-        """Have one more worker, until `end_spares`."""
+        """Start one more worker, which serves until `end_spares`."""
         self.spares += 1
         self._hand_out()
 
     def end_spares(self) -> None:
-        """Have as many workers as at the beginning: of the others, those end that do nothing."""
+        """Go back to the number of workers at the beginning, by ending idle workers."""
         self.spares = 0
         for worker in [worker for worker in self._workers if not worker.tasks][self.size :]:
             self._workers.remove(worker)
             worker.kill()
 
     def _hand_out(self) -> None:
-        """Start workers in place of those that are gone, and give every free one its next task."""
+        """Start workers in place of those that are gone, and give every free worker its next task."""
         for worker in [worker for worker in self._workers if worker.is_stopped]:
             self._workers.remove(worker)
             worker.kill()
@@ -110,7 +110,7 @@ class WorkerPool:
             raise RunFailed(f"no worker process can be started: {why}; see the lines above") from None
 
     def _give(self, worker: WorkerProcess) -> None:
-        """Give it a task, and one ahead as long as there are enough for all: it need not wait for us then."""
+        """Give a worker a task, and one ahead as long as there are enough for all workers, so that it need not wait."""
         task = None if worker.tasks else self._next()
         if task is not None:
             worker.give(task, self._announced)
@@ -120,7 +120,7 @@ class WorkerPool:
             self._queue.popleft()
 
     def _next(self) -> Task | None:
-        """Return what is to be done next: at the end, what waits behind a task that takes long or hangs."""
+        """Return the next task: at the end, a task that waits behind another one that takes long or hangs."""
         if self._queue:
             return self._queue.popleft()
         for worker in self._workers:
@@ -130,10 +130,10 @@ class WorkerPool:
         return None
 
     def wait(self, seconds: float) -> list[tuple[Task, Done | None, WorkerProcess]]:
-        """Return tasks that have ended, at most one of each worker; wait for one at most `seconds`.
+        """Return (task, result, worker) of tasks that have ended, at most one for each worker; wait at most `seconds`.
 
-        ``None`` in place of a result says that the worker died over one of the task's nodes; it has been replaced. The
-        worker stands beside the result for the shared memory that the result may lie in.
+        The result is ``None`` where the worker died over one of the task's nodes; that worker has been replaced. The
+        worker is returned as the result may lie in its shared memory.
         """
         ended: list[tuple[Task, Done | None, WorkerProcess]] = []
         by_pipe: dict[Any, WorkerProcess] = {worker.pipe: worker for worker in self._workers}
@@ -141,7 +141,7 @@ class WorkerPool:
             worker = by_pipe[pipe]
             if worker not in self._workers:
                 continue  # it was stopped, and replaced just now
-            message = worker.hear()
+            message = worker.receive()
             if isinstance(message, NewSharedMemory):
                 continue
             counts = not worker.tasks or worker.tasks[0] is not worker.taken
@@ -151,13 +151,13 @@ class WorkerPool:
                 task = self._replace_dead(worker)
             else:
                 task, self._vain_deaths = worker.finished(), 0
-                self._give(worker)  # before anybody looks at the result: the worker should not wait for that
+                self._give(worker)  # before the result is looked at, so that the worker need not wait
             if task is not None:
                 ended.append((task, message, worker))
         return ended
 
     def _replace_dead(self, dead: WorkerProcess) -> Task | None:
-        """Replace a dead worker; return its task if it died over a node, else have another one do it."""
+        """Replace a dead worker; return its task if the worker died over a node, else queue the task again."""
         dead.kill()
         self._workers.remove(dead)
         lost = dead.finished() if dead.tasks else None
@@ -173,7 +173,7 @@ class WorkerPool:
         return lost
 
     def cancel(self) -> None:
-        """Forget what is queued, and end the workers that are still busy; others are started with the next task."""
+        """Forget all queued tasks, and end the workers that are still busy; others are started with the next task."""
         self._queue.clear()
         busy = [worker for worker in self._workers if worker.tasks]
         self._workers = [worker for worker in self._workers if not worker.tasks]

@@ -1,6 +1,6 @@
-"""Imported by the process that all workers are forked from: what every worker needs, then what the engine says.
+"""Imported by the process that all workers are forked from: every worker's modules, then those that the engine names.
 
-It may be started before the engine's own process has imported anything, and so knows what model there is.
+That process may be started before the engine knows the model of the run, so the engine names the modules later.
 """
 
 import json
@@ -11,26 +11,31 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from fedlearn.engine.embedded.forkserver import SAID_IN
+from fedlearn.engine.embedded.forkserver import IMPORTS_PIPE
 from fedlearn.engine.processes import importing, without
 
 DRIVERS = ("/proc/driver/nvidia", "/dev/dxg")  # where one of them is, there may be a GPU
 
 
-def _import_what_is_said(pipe: str) -> None:
-    """Wait until the engine has written a line; end if it is gone."""
-    descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # else one would wait for ever for an engine that is gone
+def _import_named(pipe: str) -> None:
+    """Import the modules that the engine names in a line; wait for the line, and end if the engine is gone."""
+    descriptor = os.open(
+        pipe, os.O_RDONLY | os.O_NONBLOCK
+    )  # else opening would wait for ever for an engine that is gone
     os.set_blocking(descriptor, True)
     with os.fdopen(descriptor, encoding="utf-8") as lines:
         line = lines.readline()
     if not line:
         shutil.rmtree(Path(pipe).parent, ignore_errors=True)
         sys.exit()
-    said = json.loads(line)
-    sys.path[:] = said["path"]
+    wanted = json.loads(line)
+    sys.path[:] = wanted["path"]
     in_vain = () if has_driver() else ("cuda.bindings",)
-    for name in said["imports"]:
-        with suppress(ImportError), without(*in_vain):  # whoever needs it will say that it cannot be imported
+    for name in wanted["imports"]:
+        with (
+            suppress(ImportError),
+            without(*in_vain),
+        ):  # the code that needs the module reports that it cannot be imported
             import_module(name)
 
 
@@ -40,7 +45,7 @@ def has_driver() -> bool:
 
 
 with importing():
-    with without("httpx._main"):  # a command line, which brings others with it
+    with without("httpx._main"):  # a command line, which imports other modules
         import fedlearn.engine.embedded.tidying
         import fedlearn.engine.embedded.worker
 
@@ -50,5 +55,5 @@ with importing():
     import fedlearn.privacy.ledger
     import fedlearn.runs.ledgers  # noqa: F401
 
-    if SAID_IN in os.environ:
-        _import_what_is_said(os.environ.pop(SAID_IN))
+    if IMPORTS_PIPE in os.environ:
+        _import_named(os.environ.pop(IMPORTS_PIPE))

@@ -1,4 +1,4 @@
-"""What workers need that train networks: torch, in a second or two."""
+"""Imports torch, for workers that train networks; it takes a second or two."""
 
 import ctypes
 import sys
@@ -11,10 +11,10 @@ with importing():
 
 
 def _forget_library_code() -> None:
-    """Drop the pages of libraries' code that importing has touched, and that nobody needs to train on a CPU.
+    """Drop the pages of libraries' code that importing has touched and that training on a CPU does not need.
 
-    They are 100 MB of accelerators', and 50 of what compiles loops, where a model has such. They are unchanged
-    pages of files, so whoever does need one gets it back from the file.
+    These are 100 MB of accelerators' libraries, and 50 MB of the compiler of loops, if the model uses it. The pages are
+    unchanged pages of files, so the system reads a page again when it is needed.
     """
     libc = ctypes.CDLL(None)
     dont_need = 4  # MADV_DONTNEED, linux/mman.h

@@ -1,8 +1,8 @@
-"""Arrays in memory that two processes see.
+"""Arrays in memory that two processes share.
 
-A shared memory is anonymous (``memfd_create``, or an unlinked temporary file where there is none). It never has a name,
-so no kill can leave it behind: it is gone when the last process that mapped it is gone. Whoever writes it makes it; the
-other side gets its file descriptor through the pipe.
+A shared memory is anonymous (``memfd_create``, or an unlinked temporary file on systems without it). It never has a
+name, so no kill can leave it behind: it is gone when the last process that mapped it is gone. The writer makes it; the
+reader gets its file descriptor through the pipe.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from fedlearn.words.state import Array
 
-ALIGNMENT = 64  # bytes; a cache line, and what vector instructions like
+ALIGNMENT = 64  # bytes; a cache line, and a good alignment for vector instructions
 
 
 class Placed(NamedTuple):
@@ -40,7 +40,7 @@ class Placed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """What lies in the shared memory of a slot: small enough to go through a pipe."""
+    """The places of the arrays in the shared memory of a slot: small enough to go through a pipe."""
 
     slot: int
     arrays: tuple[Placed, ...]
@@ -52,11 +52,11 @@ class SharedMemory:
     Parameters
     ----------
     slot
-        Its number among those of its writer; a larger one of the same slot replaces it.
+        The number of the memory among those of its writer; a larger memory of the same slot replaces it.
     size
-        In bytes; what was never written takes no memory.
+        Size in bytes; pages that were never written take no memory.
     descriptor
-        Of one that another process made; None makes a new one. It is closed with this object.
+        File descriptor of a memory that another process made; None makes a new memory. It is closed with this object.
     """
 
     def __init__(self, slot: int, size: int, descriptor: int | None = None) -> None:
@@ -67,7 +67,7 @@ class SharedMemory:
         self.memory = mmap.mmap(self.descriptor, size)
 
     def write(self, arrays: Mapping[str, Array], *, start: int = 0) -> Directory:
-        """Copy arrays into it, one after the other, from byte `start` on."""
+        """Copy arrays into the memory, one after the other, from byte `start` on."""
         placed = []
         for name, array in arrays.items():
             spot = Placed(name, array.dtype.str, tuple(array.shape), start)
@@ -77,7 +77,7 @@ class SharedMemory:
         return Directory(self.slot, tuple(placed))
 
     def read(self, directory: Directory) -> dict[str, Array]:
-        """Return the arrays as views of the memory; they change when it is written again."""
+        """Return the arrays as views of the memory; they change when the memory is written again."""
         return {spot.name: self._view(spot) for spot in directory.arrays}
 
     def _view(self, spot: Placed) -> Array:
@@ -85,12 +85,12 @@ class SharedMemory:
 
 
 class SharedSlots:
-    """The shared memories that this process writes, one for each slot, grown as needed.
+    """The shared memories that this process writes, one for each slot, enlarged as needed.
 
     Parameters
     ----------
     made
-        Called with every one that is made, before anything lies in it: the readers have to get it.
+        Called with every new shared memory, before it is written, so that the readers can get it.
     """
 
     def __init__(self, made: Callable[[SharedMemory], None]) -> None:
@@ -98,11 +98,11 @@ class SharedSlots:
         self._memories: dict[int, SharedMemory] = {}  # by slot
 
     def write(self, slot: int, arrays: Mapping[str, Array]) -> Directory:
-        """Write arrays into the memory of a slot; nobody may still be reading it."""
+        """Write arrays into the memory of a slot, which no process may still be reading."""
         return self.write_groups(slot, [arrays])[0]
 
     def write_groups(self, slot: int, groups: Sequence[Mapping[str, Array]]) -> list[Directory]:
-        """Write groups of arrays as `write` does, one behind the other."""
+        """Write groups of arrays as `write` does, one behind the other; return where each group lies."""
         sizes = [sum(_aligned(array.nbytes) for array in arrays.values()) for arrays in groups]
         needed = sum(sizes)
         memory = self._memories.get(slot)
@@ -113,19 +113,19 @@ class SharedSlots:
         return [memory.write(arrays, start=start) for arrays, start in zip(groups, starts, strict=False)]
 
     def close(self) -> None:
-        """Let go of all memories."""
+        """Drop all shared memories."""
         self._memories.clear()
 
 
 def hand_over(memory: SharedMemory, reader: Connection, pid: int) -> None:
-    """Let another process see a shared memory; it takes it with `NewSharedMemory.receive`."""
+    """Send a shared memory to another process, which takes it with `NewSharedMemory.receive`."""
     reader.send(NewSharedMemory(memory.slot, memory.size))
     send_handle(reader, memory.descriptor, pid)
 
 
 @dataclass(frozen=True, slots=True)
 class NewSharedMemory:
-    """Announces that a file descriptor follows."""
+    """Announces that the file descriptor of a shared memory follows."""
 
     slot: int
     size: int

@@ -1,4 +1,4 @@
-"""What the engine and its workers say to each other, through a pipe between two of our own processes."""
+"""The messages between the engine and its workers, through a pipe between two of fedlearn's own processes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fedlearn.plugins import CLIENT_APP
 from fedlearn.words.cohort import Member, NodeReport
 from fedlearn.words.errors import FedlearnError
 
-NOBODY = -1  # in place of a node: none is running
-TOGETHER = -2  # in place of a node: all nodes of a task are trained at once
+NOBODY = -1  # in place of a node's place: no node is running
+TOGETHER = -2  # in place of a node's place: all nodes of a task are trained at once
 
 
 class PackedMessage(NamedTuple):
@@ -24,11 +24,11 @@ class PackedMessage(NamedTuple):
     Parameters
     ----------
     arrays
-        Key and number of each ArrayRecord; the number is its place in `NewRecords`.
+        Key and number of each ArrayRecord; the number is the record's place in `NewRecords`.
     records
         All other records, serialised.
     kept
-        Where what the node keeps between messages lies, serialised; None if it keeps nothing.
+        Where the node's serialised memory lies; None if the node has none.
     """
 
     node_id: int
@@ -42,18 +42,18 @@ class PackedMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The first thing a worker hears, and again when another run begins.
+    """The first message to a worker, and again when another run begins.
 
     Parameters
     ----------
     environment
-        The engine's: the workers were forked from a process that may have been started before it was changed.
+        The engine's environment, which may have changed since the process was started that workers are forked from.
     app_folder
-        Where a client app that is not ours lies; empty for ours.
+        The folder of a foreign client app; empty for fedlearn's own.
     seed
-        Of the run, for a client app that is not ours; ours has it in its settings.
+        The run's seed, for a foreign client app; fedlearn's own has the seed in its settings.
     stack
-        How many nodes of one task are trained together, by our client app.
+        How many nodes of one task are trained together, by fedlearn's own client app.
     """
 
     settings: dict[str, Any]
@@ -67,7 +67,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class NewPlan:
-    """How the blocks that follow are checked and added."""
+    """The fold plan of the blocks that follow."""
 
     plan: FoldPlan
 
@@ -79,7 +79,7 @@ class PackedRecord:
     Parameters
     ----------
     arrays
-        For each array: its name, dtype, shape and serialisation type, in Flower's words.
+        For each array: name, dtype, shape and serialisation type, in Flower's words.
     bytes_at
         Where the serialised arrays lie, in the same order.
     """
@@ -104,10 +104,10 @@ class BlockTask:
     lost
         Reports of members that are not run again: they have killed a worker.
     is_rest
-        Whether another worker has the whole block, and runs a node of it that may hang.
+        Whether another worker has the whole block, and runs one of its nodes that may hang.
     alone
-        Whether its nodes are trained one by one, whatever ``training.stack`` says: one of them may be what has ended a
-        worker, or keeps one from ending.
+        Whether the nodes are trained one by one, whatever ``training.stack`` says: one of them may have ended a worker,
+        or may hang.
     """
 
     block: int
@@ -147,7 +147,7 @@ class BlockDone:
     total
         Where the sum lies, in the worker's shared memory.
     kept
-        Where what nodes keep now lies, as bytes by node id; of those for which it has changed.
+        Where the changed memories of nodes lie, as bytes by node id.
     """
 
     reports: Sequence[NodeReport]
@@ -183,12 +183,12 @@ class CallDone:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The worker could not do a task, for a reason that is the run's, not a node's.
+    """The result of a task that failed for a reason of the run, not of a node.
 
     Parameters
     ----------
     text
-        One line where the error is one of ours, else a traceback.
+        One line for a FedlearnError, else a traceback.
     exit_code
         2 for a usage error, 1 for any other.
     """
@@ -198,7 +198,7 @@ class Broken:
 
     @classmethod
     def by(cls, error: BaseException) -> Broken:
-        """Return what has to be said of an exception that is being handled."""
+        """Return the description of an exception that is being handled."""
         if isinstance(error, FedlearnError):
             return cls(str(error), error.exit_code)
         return cls("a worker could not do its work:\n" + traceback.format_exc(), 1)

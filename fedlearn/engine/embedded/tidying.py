@@ -1,7 +1,7 @@
 """Imported by the process that all workers are forked from.
 
-It is the last to end, even if the engine was killed, and removes its own socket then. The workers do not: they end
-without `atexit`.
+That process is the last to end, even if the engine was killed, and removes its own socket at its end. Workers remove no
+socket, as they end without `atexit`.
 """
 
 import atexit

@@ -41,7 +41,7 @@ from fedlearn.engine.embedded.tasks import (
     PackedRecord,
     Task,
 )
-from fedlearn.engine.virtual_nodes import ClientCall, run_node, run_nodes
+from fedlearn.engine.node_calls import ClientCall, run_node, run_nodes
 from fedlearn.folding import Fold, Sums
 from fedlearn.plugging import objects
 from fedlearn.plugging.registry import load_reference
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 def work(pipe: Connection) -> None:
     """Serve the engine at the other end of the pipe until it closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the engine's to answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine answers Ctrl-C
     threading.Thread(target=_die_with_the_engine, daemon=True).start()
     flower.enter_run()
     try:
@@ -96,7 +96,7 @@ class _Worker:
         self._enter(begin)
 
     def _enter(self, begin: Begin) -> None:
-        """Forget one run and serve another."""
+        """Begin to serve a run, and forget the run before."""
         self._begin = begin
         self._theirs.clear()
         os.environ.clear()
@@ -105,9 +105,9 @@ class _Worker:
         self._many = load_many() if begin.stack > 1 else None
         self._limits = _limits()
         self._packed: tuple[PackedRecord, ...] = ()
-        self._records: dict[int, ArrayRecord] = {}  # those of the last message
+        self._records: dict[int, ArrayRecord] = {}  # the records of the last message
         self._fold: Fold | None = None
-        self._sums: Sums | None = None  # of the last block: its memory is used again
+        self._sums: Sums | None = None  # of the last block, whose memory is used again
 
     def serve(self) -> None:
         """Do tasks until the pipe closes."""
@@ -202,15 +202,15 @@ class _Worker:
         yield from zip(messages, contents, before, outcomes, strict=True)
 
     def _written(self, total: Mapping[str, Array], kept: Mapping[int, bytes]) -> tuple[Directory, Directory]:
-        """Write a sum, and what nodes keep now, into shared memory; return where each of the two lies."""
-        # Three slots in turn: the engine may still be reading the task before the last, and has given us one ahead.
+        """Write a sum and the changed memories of nodes into shared memory; return where each of the two lies."""
+        # Three slots in turn: the engine may still be reading the result before the last, and has sent one task ahead.
         self._slot = (self._slot + 1) % 3
         by_node = {str(node_id): np.frombuffer(data, np.uint8) for node_id, data in kept.items()}
         sum_lies, kept_lies = self._mine.write_groups(self._slot, [total, by_node])
         return sum_lies, kept_lies
 
     def _content(self, packed: PackedMessage) -> RecordDict:
-        """Return what a message says."""
+        """Return the content of a message."""
         content = flower.from_bytes(packed.records)
         self._records = {number: self._record(number) for _, number in packed.arrays}
         for key, number in packed.arrays:
@@ -221,7 +221,7 @@ class _Worker:
         return packed.kept.read(self._theirs[packed.kept.slot]) if packed.kept else b""
 
     def _record(self, number: int) -> ArrayRecord:
-        """Return an ArrayRecord; the very same one as for the message before, if that had it too."""
+        """Return an ArrayRecord; the very same object as for the message before, if that message had it, too."""
         if number in self._records:
             return self._records[number]
         packed = self._packed[number]
@@ -243,7 +243,7 @@ def _received(packed: PackedMessage, content: RecordDict) -> Message:
 
 
 def _limits() -> list[float]:
-    """Return what the system lets this process have, of each of `LIMITS`."""
+    """Return this process's soft limits, for each of `LIMITS`."""
     soft = [resource.getrlimit(each)[0] for each in LIMITS]
     return [math.inf if limit == resource.RLIM_INFINITY else limit for limit in soft]
 

@@ -21,11 +21,11 @@ from fedlearn.engine.embedded.sharing import Directory, NewSharedMemory, SharedM
 from fedlearn.engine.embedded.tasks import NOBODY, Begin, Done, Task
 from fedlearn.words.state import Array
 
-PATIENCE = 30  # seconds that a worker may let us wait in the middle of a message; it may have been stopped
+PATIENCE = 30  # seconds without a byte in the middle of a message, after which a worker was stopped and is replaced
 NICE_TO_JOIN = 1.0  # seconds that a killed process has to disappear
-SMALL = 4096  # bytes of a task; what a pipe takes at least, on any system, while nobody reads
+SMALL = 4096  # bytes of a task; any system's pipe takes as many without a reader
 RUN = "run"  # key of the announcement that a new run begins
-IN_VAIN = 10.0  # seconds that a worker may do what another has done for it; then it was stopped, and is replaced
+IN_VAIN = 10.0  # seconds for a task that another worker has done; then the worker was stopped, and is replaced
 
 Work = Callable[[Connection], None]
 
@@ -36,11 +36,11 @@ class WorkerProcess:
     Parameters
     ----------
     work
-        What the process runs, with its end of the pipe.
+        The function that the process runs, called with its end of the pipe.
     begin
         The first message that it gets.
     start_method
-        Of `multiprocessing`.
+        The start method of `multiprocessing`.
     """
 
     def __init__(self, work: Work, begin: Begin, start_method: str) -> None:
@@ -52,22 +52,22 @@ class WorkerProcess:
             self.process.start()
         theirs.close()
         _give_up_after(PATIENCE, self.pipe)
-        self.tasks: deque[Task] = deque()  # the one that it does, and at most one ahead
-        self.taken: Task | None = None  # one of these that another worker does in its place
-        self.began = time.monotonic()  # the first of these
-        self.heard: dict[Hashable, object] = {}
-        self._shared: dict[int, SharedMemory] = {}  # those it has handed over, by slot
+        self.tasks: deque[Task] = deque()  # the task that the worker does, and at most one ahead
+        self.taken: Task | None = None  # one of these tasks, if another worker does it in this one's place
+        self.began = time.monotonic()  # the first of these tasks
+        self._announced: dict[Hashable, object] = {}
+        self._shared: dict[int, SharedMemory] = {}  # the worker's shared memories, by slot
         status = SharedMemory(0, 8)
         self._running = np.ndarray((1,), np.int64, status.memory)
         self._running[0] = NOBODY
         with self._sending():
             hand_over(status, self.pipe, self._pid)
             self.pipe.send(begin)
-        self.heard[RUN] = begin
+        self._announced[RUN] = begin
 
     @contextmanager
     def _sending(self) -> Iterator[None]:
-        """Send; whoever waits for a worker that has died, or does not read, will find the closed pipe."""
+        """Send; a worker that does not read is killed, and waiting for a dead worker finds the closed pipe."""
         try:
             yield
         except BlockingIOError:
@@ -83,28 +83,31 @@ class WorkerProcess:
 
     @property
     def running(self) -> int:
-        """The place of the node that it runs, in the cohort or among a task's messages; or NOBODY."""
+        """The place of the running node, in the cohort or among a task's messages; or NOBODY, or TOGETHER."""
         return int(self._running[0])
 
     def give(self, task: Task, announcements: dict[Hashable, object]) -> None:
-        """Send a task, and before it what the worker has not heard yet."""
+        """Send a task, and before it the announcements that the worker has not got yet."""
         self.tasks.append(task)
         self.began = time.monotonic()
         with self._sending():
             for key, message in announcements.items():
-                if self.heard.get(key) is not message:
+                if self._announced.get(key) is not message:
                     self._tell(message)
-                    self.heard[key] = message
-            self.heard = dict(announcements)  # nothing of an earlier run
+                    self._announced[key] = message
+            self._announced = dict(announcements)  # without those of an earlier run
             self.pipe.send(task)
 
     def give_ahead(self, task: Task, announcements: dict[Hashable, object]) -> bool:
-        """Send a task to one that is busy.
+        """Send a task to a busy worker; return whether it was sent.
 
-        Not if it could fill the pipe, as both sides might then wait for each other, nor if it needs an announcement.
+        A task is not sent if it could fill the pipe, as both sides might then wait for each other, or if it needs an
+        announcement.
         """
         packed = ForkingPickler.dumps(task)
-        if len(packed) > SMALL or any(self.heard.get(key) is not message for key, message in announcements.items()):
+        if len(packed) > SMALL or any(
+            self._announced.get(key) is not message for key, message in announcements.items()
+        ):
             return False
         self.tasks.append(task)
         with self._sending():
@@ -112,7 +115,7 @@ class WorkerProcess:
         return True
 
     def finished(self) -> Task | None:
-        """Return the task that has ended; None if another worker does it."""
+        """Take out and return the task that has ended; None if another worker does the task."""
         task = self.tasks.popleft()
         self.began = time.monotonic()
         if task is not self.taken:
@@ -122,12 +125,12 @@ class WorkerProcess:
 
     @property
     def is_needed(self) -> bool:
-        """Whether it does anything that counts."""
+        """Whether the worker has a task that no other worker does."""
         return any(task is not self.taken for task in self.tasks)
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it does nothing that counts, and has not ended that for long: it was stopped."""
+        """Whether the worker has only tasks that others do, and has not ended them for long: it was stopped."""
         return bool(self.tasks) and not self.is_needed and time.monotonic() - self.began > IN_VAIN
 
     def _tell(self, message: object) -> None:
@@ -136,8 +139,8 @@ class WorkerProcess:
         else:
             self.pipe.send(message)
 
-    def hear(self) -> Done | NewSharedMemory | None:
-        """Return what it has sent; None if it has died or been stopped, were it in the middle of a word."""
+    def receive(self) -> Done | NewSharedMemory | None:
+        """Return the worker's next message; None if the worker has died or been stopped, even amid a message."""
         try:
             message: Done | NewSharedMemory = self.pipe.recv()
             if isinstance(message, NewSharedMemory):
@@ -147,18 +150,18 @@ class WorkerProcess:
             return None
 
     def read(self, directory: Directory) -> dict[str, Array]:
-        """Return what it has written, as views of its shared memory."""
+        """Return the arrays of a directory, as views of the worker's shared memory."""
         return self._shared[directory.slot].read(directory)
 
     def kill(self) -> None:
-        """End it at once; it holds nothing that has to be saved."""
+        """End the process at once; it has no state that must be saved."""
         self.process.kill()
         self.process.join(NICE_TO_JOIN)
         self.pipe.close()
 
 
 def _give_up_after(seconds: int, pipe: Connection) -> None:
-    """Have sending and receiving fail with BlockingIOError when the other side does nothing for so long."""
+    """Make sending and receiving fail with BlockingIOError when the other side does not react for `seconds`."""
     with socket.fromfd(pipe.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as same:
         for direction in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
             same.setsockopt(socket.SOL_SOCKET, direction, struct.pack("ll", seconds, 0))  # a timeval

@@ -1,7 +1,7 @@
 """Clients in the actors of Flower's Simulation Runtime: `flwr.simulation.ray_transport.ClientAppActor`.
 
-What Flower's own loop around them lacks is done here: an actor that has died or hangs is replaced by another, and an
-exception of a client is one line, not Ray's account of its own stack.
+Unlike in Flower's own loop, an actor that has died or hangs is replaced by another, and a client's exception is one
+line, without Ray's account of its own stack.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from fedlearn import flower
 from fedlearn.config import from_flower
 from fedlearn.config.schema import EngineSettings
 from fedlearn.engine.apps import load_client_app
+from fedlearn.engine.node_calls import ClientCall, handled
 from fedlearn.engine.ray_runtime.grid import RunnerDied
-from fedlearn.engine.virtual_nodes import ClientCall, handled
 from fedlearn.models.loaded import loaded
 from fedlearn.plugging import objects
 from fedlearn.words.errors import FedlearnError, RunFailed, UsageError
@@ -37,7 +37,7 @@ class ClientActor:
     Parameters
     ----------
     cpus, gpus
-        What Ray reserves for it.
+        The resources that Ray reserves for the actor.
     """
 
     def __init__(self, *, cpus: float, gpus: float) -> None:
@@ -47,7 +47,7 @@ class ClientActor:
         self._actor: Any = self._kind.remote()
 
     def get_ready(self, settings: dict[str, Any]) -> Any:
-        """Return Ray's promise of what `_get_ready` returns in the actor's process."""
+        """Call `_get_ready` in the actor's process; return Ray's promise of its result."""
         self._folder = settings.get("out", "")
         return self._actor.run.remote(partial(_getting_ready, settings), None, "", None)
 
@@ -68,7 +68,7 @@ class ClientActor:
         return reply, context
 
     def _replace(self) -> None:
-        """Have Ray start another actor; what is sent to it waits until it has started."""
+        """Start another actor; calls to it wait until it has started."""
         ray.kill(self._actor)
         if not self._is_closed:
             self._actor = self._kind.remote()
@@ -80,7 +80,7 @@ class ClientActor:
 
 
 def _client_app(folder: str) -> ClientCall:
-    """Return what an actor calls with a message: the client app, of which every exception is a reply."""
+    """Return the function that an actor calls with a message: the client app, whose exceptions become replies."""
     flower.enter_run()
     flower.log_as_we_do()
     objects.look_in(folder)
@@ -89,12 +89,12 @@ def _client_app(folder: str) -> ClientCall:
 
 
 def _getting_ready(settings: dict[str, Any]) -> Any:
-    """Return what an actor calls with no message: it loads what clients need, so that no round has to wait for that."""
+    """Return the function that an actor calls without a message, which loads data and model before round 1."""
     return lambda message, context: _get_ready(settings)
 
 
 def _get_ready(settings: dict[str, Any]) -> tuple[dict[str, str], tuple[str, int] | None]:
-    """Return this machine's versions; and, where it cannot run clients, why, with the exit code for that."""
+    """Return this machine's versions; and (reason, exit code) where it cannot run clients, else None."""
     objects.look_in(settings.get("out", ""))
     try:
         load_client_app()
@@ -127,7 +127,7 @@ def started(engine: EngineSettings, num_nodes: int, settings: dict[str, Any]) ->
 
 
 def _check(promise: Any) -> None:
-    """Refuse to run on machines that could not run clients, or would run them with other versions."""
+    """Raise UsageError or RunFailed for a machine that cannot run clients, or has other versions."""
     try:
         _, (theirs, why_not), _ = ray.get(promise)
     except RayError as error:
@@ -161,7 +161,7 @@ def fitting(machine: dict[str, float], engine: EngineSettings) -> int:
 
 
 def _cause(error: RayError) -> str:
-    """Return Ray's reason in a few words: its text goes over many lines and begins with what is known."""
+    """Return the reason at the end of Ray's text, which goes over many lines."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     _, _, exit_type = lines[-1].partition("Worker exit type: ")
     return exit_type.split()[0] if exit_type else lines[-1]

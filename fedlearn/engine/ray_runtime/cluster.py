@@ -1,4 +1,4 @@
-"""The Ray cluster of a run: one of our own on this machine, or one that is running already."""
+"""The Ray cluster of a run: started on this machine for the run, or running already."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ FOR_CLIENTS = {
 FOR_RAY = {
     "RAY_ENABLE_AUTO_CONNECT": "0",  # else a call after the end would start another cluster
     "RAY_DEDUP_LOGS": "0",  # else the lines of two clients' tracebacks are mixed
-    "RAY_worker_niceness": "0",  # Ray's default is 15: whatever else the machine does would go first
+    "RAY_worker_niceness": "0",  # Ray's default is 15: all other processes of the machine would go first
 }
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # as Ray does on those: else it listens on all interfaces
 
 
 @contextmanager
 def connected(engine: EngineSettings) -> Iterator[None]:
-    """Be connected to a Ray cluster as long as the block lasts; one of our own is stopped at its end."""
+    """Connect to a Ray cluster for the block; a cluster that was started for the run is stopped at its end."""
     where = _joined(engine.address) if engine.address else _started(engine)
     with _signals_kept(), environment(**FOR_RAY | ({} if engine.address else LOOPBACK)), where:
         yield
@@ -48,7 +48,7 @@ def connected(engine: EngineSettings) -> Iterator[None]:
 
 @contextmanager
 def _started(engine: EngineSettings) -> Iterator[None]:
-    """Start Ray on this machine, and stop it; nothing of it stays."""
+    """Start Ray on this machine; at the end stop it, and remove its files."""
     import ray
 
     if ray.is_initialized():
@@ -71,9 +71,9 @@ def _joined(address: str) -> Iterator[None]:
     host, port = _knock(address)
     import ray
 
-    if host in LOCAL:  # Ray would look for it at this machine's address in the network, and wait there for ever
+    if host in LOCAL:  # Ray would look for the cluster at this machine's address in the network, and wait for ever
         _knock(f"{ray.util.get_node_ip_address()}:{port}")
-    # What a machine of the cluster cannot find at our paths, it takes from what is installed there.
+    # A module that a machine of the cluster lacks at these paths is taken from its installed packages.
     variables = FOR_CLIENTS | {"PYTHONPATH": os.pathsep.join(sys.path)} | _ours(os.environ)
     try:
         try:
@@ -90,7 +90,7 @@ def _ours(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _knock(address: str) -> tuple[str, str]:
-    """Return host and port; refuse an address at which nobody listens, as Ray itself would try for a long time."""
+    """Return host and port; raise SettingError where no process listens, as Ray itself would try for a long time."""
     host, _, port = address.rpartition(":")
     if not (host and port.isdecimal()) or "/" in host:
         raise SettingError("engine.address", address, "must be HOST:PORT, as `ray start --head` prints it")
@@ -107,7 +107,7 @@ def _knock(address: str) -> tuple[str, str]:
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Put back the answer to SIGTERM that Ray replaces."""
+    """Restore the handler of SIGTERM, which Ray replaces."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield

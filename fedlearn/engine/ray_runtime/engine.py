@@ -1,4 +1,4 @@
-"""Starts Ray or joins it, runs the server app in this process and the clients in actors, and leaves nothing behind."""
+"""Starts Ray or joins it, runs the server app in this process and the clients in actors, and ends the actors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fedlearn.engine.virtual_time.setup import with_devices
 
 
 def run_on_ray(config: RunConfig) -> None:
-    """Run to the end; on any way out the actors are ended, and the cluster if it is ours."""
+    """Run to the end; on any way out end the actors, and the cluster if it was started for the run."""
     flower.enter_run()
     flower.log_as_we_do()
     config = prepared(config)
     settings = to_flower(config)
     with connected(config.engine):
-        from fedlearn.engine.ray_runtime.actors import started  # it imports Ray, whose environment is set by then
+        from fedlearn.engine.ray_runtime.actors import started  # imports Ray, whose environment is set now
 
         grid = RunnerGrid(started(config.engine, config.clients, settings), config.clients, settings)
         try:

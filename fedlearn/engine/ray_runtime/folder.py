@@ -1,4 +1,4 @@
-"""A folder for what Ray writes while it runs; gone afterwards, also where the run was killed."""
+"""A temporary folder for Ray's files, removed after the run, also where the run was killed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ LONGEST = 25  # characters; Ray makes sockets some folders below, whose paths ma
 
 @contextmanager
 def guarded_folder() -> Iterator[Path]:
-    """Make a folder; at the end of the block or of this process it is removed, and who still writes there is ended."""
+    """Make a folder; at the end of the block or of this process remove it, and end processes that still write there."""
     place = Path(tempfile.gettempdir())
     if len(str(place)) > LONGEST:
         place = Path("/tmp")
     folder = Path(tempfile.mkdtemp(prefix="fedlearn-ray-", dir=place))
-    # In a session of its own: Ctrl-C is not for it. It needs nothing but the standard library.
+    # In a session of its own, so that Ctrl-C does not end the guard. It needs the standard library only.
     command = [sys.executable, "-I", guard.__file__, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True):
         yield folder

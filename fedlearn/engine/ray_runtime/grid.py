@@ -1,4 +1,4 @@
-"""RunnerGrid: messages in, replies out as they come, nodes run by runners that each have a thread to wait for them."""
+"""RunnerGrid: a grid whose nodes are run by runners, each with a thread that waits for replies."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from typing import Any, Protocol
 
 from flwr.app import Context, Message
 
+from fedlearn.engine.node_calls import context_of, error_reply, kept_in
 from fedlearn.engine.ray_runtime.mailbox import Mailbox, TimedMessage
-from fedlearn.engine.virtual_nodes import VirtualNodes, context_of, error_reply, expired, kept_in
+from fedlearn.engine.virtual_nodes import VirtualNodes, expired
 from fedlearn.flower import ErrorCode
 from fedlearn.words.clock import WallClock
 
-NICE_TO_JOIN = 10.0  # seconds that a thread has to see that its runner is closed
+NICE_TO_JOIN = 10.0  # seconds that a thread has to notice that its runner is closed
 
 log = logging.getLogger(__name__)
 
 
 class RunnerDied(Exception):
-    """The process that ran a node is gone; its runner has another one for the next node."""
+    """The process that ran a node is gone; its runner has another process for the next node."""
 
 
 class Runner(Protocol):
-    """Something that runs one node at a time."""
+    """Runs one node at a time, in another process."""
 
     def run(self, message: Message, context: Context, *, seconds: float) -> tuple[Message, Context]:
         """Return the node's reply, and its context as the client app left it.
@@ -33,19 +34,19 @@ class Runner(Protocol):
         Raises
         ------
         TimeoutError
-            If there is no reply within `seconds`; the node is not running any more then.
+            If there is no reply within `seconds`; the node has been stopped then.
         RunnerDied
             If the process that ran the node died over it.
         """
         ...
 
     def close(self) -> None:
-        """Give up whatever is still running."""
+        """Stop a node that is still running."""
         ...
 
 
 class RunnerGrid(VirtualNodes):
-    """A grid that takes messages at once, and has their replies when they come."""
+    """A grid that takes messages at once, and collects their replies as they come."""
 
     def __init__(self, runners: Sequence[Runner], num_nodes: int, settings: dict[str, Any]) -> None:
         super().__init__(num_nodes, settings)
@@ -69,18 +70,18 @@ class RunnerGrid(VirtualNodes):
         return self.pull_messages(ids)
 
     def node_states(self) -> bytes:
-        """Return what all nodes keep, when they have read all that was sent to them."""
+        """Return the memories of all nodes, after they have read all messages."""
         self._mailbox.wait_until_empty()
         return super().node_states()
 
     def changed_node_states(self, *, settled: bool = True) -> bytes:
-        """Return what those keep that keep something else: likewise, if it is to be settled."""
+        """Return the memories that have changed since the last call; if `settled`, after all messages are read."""
         if settled:
             self._mailbox.wait_until_empty()
         return super().changed_node_states()
 
     def close(self) -> None:
-        """End all runners; messages that wait are forgotten."""
+        """End all runners, and forget the messages that wait."""
         self._mailbox.close()
         for runner in self._runners:
             runner.close()
@@ -94,7 +95,7 @@ class RunnerGrid(VirtualNodes):
             self._mailbox.done(timed)
 
     def _replies_of(self, runner: Runner, timed: TimedMessage) -> list[Message]:
-        """Run a node; return its reply or an error, or nothing if it was stopped before its message was over."""
+        """Run a node; return its reply or an error, or no reply if it was stopped before its message expired."""
         message, node = timed.message, timed.node_id
         context = context_of(node, self.kept.get(node, b""), num_nodes=self.num_nodes, settings=self.settings)
         try:

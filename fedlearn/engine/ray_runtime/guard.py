@@ -1,4 +1,4 @@
-"""A process that waits for the end of the one that started it, however that comes, and tidies up after Ray then.
+"""A process that waits for the end of its starter, even by a kill, and then removes the remains of Ray.
 
 Ray's own processes end when their driver is killed, but two of them only a minute later, and their files stay.
 """
@@ -15,21 +15,21 @@ from pathlib import Path
 
 
 def main(folder: Path) -> None:
-    """Wait until standard input is closed, which the system does for a process that was killed, too."""
+    """Wait until the starter, even if killed, closes standard input; then kill writers, and remove the folder."""
     starter = os.getppid()
     sys.stdin.buffer.read()
     for process in writers(folder):
         if process == starter:
-            continue  # Ray's log is still open in it, where it goes on after Ray
+            continue  # the starter may go on after Ray, with Ray's log still open
         with suppress(OSError):
             os.kill(process, signal.SIGKILL)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def writers(folder: Path) -> Iterator[int]:
-    """Return the processes that have a file below the folder open, where the system tells (Linux)."""
+    """Yield the processes with an open file below the folder; none on systems other than Linux."""
     for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # somebody else's, or just gone
+        with suppress(OSError):  # of another user, or just gone
             if any(file.readlink().is_relative_to(folder) for file in (process / "fd").iterdir()):
                 yield int(process.name)
 

@@ -1,4 +1,4 @@
-"""Where messages wait for somebody who is free to run their nodes."""
+"""The mailbox: messages wait here for a runner that is free."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class TimedMessage:
     Parameters
     ----------
     granted
-        Seconds that it was given to be answered.
+        Seconds in which the message must be answered.
     until
-        When they are over, on the grid's clock.
+        When these seconds are over, on the grid's clock.
     """
 
     message: Message
@@ -28,14 +28,14 @@ class TimedMessage:
 
     @property
     def node_id(self) -> int:
-        """The node that it is for."""
+        """The node to which the message is sent."""
         return self.message.metadata.dst_node_id
 
 
 class Mailbox:
-    """Hands out messages in the order in which they came, but never two of one node at the same time.
+    """Hands out messages in the order of their arrival, but never two of one node at the same time.
 
-    What a node keeps after one message is what it finds at the next.
+    A node's memory after one message is its memory at the next.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Mailbox:
             return None
 
     def done(self, message: TimedMessage) -> None:
-        """Hear that a message that was taken is done with."""
+        """Mark a message that was taken as handled."""
         with self._changed:
             self._running.discard(message.node_id)
             self._changed.notify_all()
@@ -74,7 +74,7 @@ class Mailbox:
             self._changed.wait_for(lambda: not (self._waiting or self._running))
 
     def close(self) -> None:
-        """Send home everybody who waits for a message; nobody takes those that are left."""
+        """Make every `take` return None from now on; messages that are left are not handed out."""
         with self._changed:
             self._is_open = False
             self._changed.notify_all()

@@ -25,7 +25,7 @@ from fedlearn.config import config_from, to_flower
 from fedlearn.config.policy import Policy
 from fedlearn.data.base import TableSchema
 from fedlearn.engine.apps import load_client_app
-from fedlearn.engine.virtual_nodes import FIRST_NODE_ID, context_of, handled
+from fedlearn.engine.node_calls import FIRST_NODE_ID, context_of, handled
 from fedlearn.privacy.audit.replay import Draw, Pair
 from fedlearn.private_trees.federated.replays import CATEGORIES, Drawn, booked_of
 from fedlearn.words.cohort import Instruction

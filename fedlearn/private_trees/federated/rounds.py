@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fedlearn.config import RunConfig
-from fedlearn.private_trees.sums.turns import rounds_for
+from fedlearn.private_trees.sums.rounds import rounds_for
 
 
 def planned(flat: Mapping[str, Any], defaults: RunConfig) -> int:

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from fedlearn.config import config_from
 from fedlearn.config.load import NOW_OPTIONS
 from fedlearn.config.schema import DataSettings
-from fedlearn.data import DATASETS, Dataset, load_dataset, partition_table
 from fedlearn.data.cache import as_it_is
+from fedlearn.data.dataset import Dataset
+from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.partition_map import is_map
-from fedlearn.data.partitioning import PARTITIONS
+from fedlearn.data.partitioning import PARTITIONS, partition_table
 from fedlearn.data.sources.paths import HUB, is_path
 from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.stored import StoredRun

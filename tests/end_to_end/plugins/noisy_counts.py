@@ -1,4 +1,4 @@
-"""A private learner from outside, of any model with a bias for each class: how often each class is, and nothing else.
+"""A private learner from outside, for any model with a bias for each class: it learns only how frequent each class is.
 
 A record more or less changes one count by 1, so geometric noise of the round's epsilon makes the counts private, and
 the bias follows from them. It is careless in what it says beside: a loss, how many examples there are, what is wrong.

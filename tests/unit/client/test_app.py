@@ -17,7 +17,7 @@ from fedlearn.compression import load_codec
 from fedlearn.config import config_from, from_flower, to_flower
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.engine.apps import load_client_app
-from fedlearn.engine.virtual_nodes import run_node
+from fedlearn.engine.node_calls import run_node
 from fedlearn.folding import STATE
 from fedlearn.models.loaded import initial_state
 from fedlearn.words.cohort import Fate, Instruction, Member

@@ -10,8 +10,8 @@ from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from fedlearn import flower, wire
 from fedlearn.config import RunConfig, config_from, to_flower
+from fedlearn.engine.node_calls import run_node
 from fedlearn.engine.prepare import prepared
-from fedlearn.engine.virtual_nodes import run_node
 from fedlearn.flower.mods import load_mods
 from fedlearn.folding import STATE
 from fedlearn.models.loaded import initial_state

@@ -18,7 +18,7 @@ from fedlearn.config.names import field_of
 from fedlearn.config.policy import Policy
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
-from fedlearn.engine.virtual_nodes import partition_of
+from fedlearn.engine.node_calls import partition_of
 from fedlearn.models.loaded import initial_state
 from fedlearn.privacy.ledger import Ledger, bookings
 from fedlearn.private_trees.federated.strategies.forest_union import ForestUnion
@@ -262,7 +262,7 @@ REAL = [{}, {"device": "cpu"}, {"simulated": "true"}, {"own-data": True}, {"memo
 
 @pytest.mark.parametrize("about", REAL, ids=str)
 def test_a_real_node_without_a_ledger_refuses_distributed_noise_too(tmp_path, about):
-    """Its own noise would be a share, and nobody hides what it sends; it need not say that it is real."""
+    """Its own noise would be a share, and its report is not hidden; it need not say that it is real."""
     hospital = Hospital(tmp_path)
     hospital.about = {"partition-id": PARTITION, "num-partitions": 4, **about}
     hostile = {"model__name": "dp-naive-bayes", "privacy__trust": "distributed", "privacy__noise": "seeded"}

@@ -19,7 +19,7 @@ MESSAGE = flower.received(RecordDict(), node_id=7, message_type="train", message
 
 
 def context(**node_config: str | bool) -> Context:
-    """Return what a task finds: on a network nothing is left in the state of the one before."""
+    """Return what a task finds: on a network the state of the task before is empty."""
     return Context(
         1, 7, {"partition-id": 3, "num-partitions": 4, **node_config}, RecordDict(), to_flower(config_from(FLAT))
     )

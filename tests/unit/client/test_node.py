@@ -10,7 +10,7 @@ from client import node
 from client.policy import is_real
 from client.visit import Visit
 from fedlearn.config import config_from, to_flower
-from fedlearn.engine.virtual_nodes import FIRST_NODE_ID, context_of
+from fedlearn.engine.node_calls import FIRST_NODE_ID, context_of
 from fedlearn.words.errors import SettingError
 
 FLAT = {"clients": 4, "data.dataset": "digits", "out": "/runs/first"}

@@ -21,7 +21,7 @@ VALUES = {
 
 @pytest.fixture
 def settings_of(monkeypatch):
-    """Return the settings that a command line of `simulate` comes to; nothing is run."""
+    """Return the settings of a command line of `simulate`, without a run."""
     seen = []
     monkeypatch.setattr(simulate, "_run", lambda settings, **_: seen.append(settings))
 

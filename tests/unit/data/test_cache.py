@@ -171,7 +171,8 @@ def spoiled(entry):
     (array,) = entry.glob("a.npy")
     stat = array.stat()
     folder = entry.with_name("spoiled")
-    entries.store(folder, "key", {**ARRAYS, "a": ARRAYS["a"] + 1})
+    folder.mkdir()
+    entries.write(folder, "key", {**ARRAYS, "a": ARRAYS["a"] + 1})
     for file in folder.iterdir():
         file.replace(entry / file.name)
     folder.rmdir()
@@ -256,7 +257,7 @@ with checked():
 @pytest.mark.parametrize("mode", [0o755, 0o1777, 0o777])
 @pytest.mark.parametrize("planted", [False, True])
 def test_two_users_of_one_folder_have_each_what_they_have_made(mode, planted, cache, home):
-    """Nobody takes what another one has made, or stumbles over folders of the right names."""
+    """No user takes a file that another user has made, or fails on folders of the right names."""
     if os.geteuid():
         pytest.skip("only root can be another user")
     cache.mkdir(parents=True)
@@ -278,8 +279,8 @@ def test_two_users_of_one_folder_have_each_what_they_have_made(mode, planted, ca
 
 KILLED = """
 import os, signal, numpy as np
-from fedlearn.data import cache, entries
-entries._move_into_place = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+from fedlearn.data import cache
+cache._move_into_place = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 cache.cached("x", "key", lambda: {"a": np.arange(4)})
 """
 

@@ -219,7 +219,7 @@ def test_stored_table_needs_no_hugging_face():
 
 @pytest.mark.filterwarnings("ignore::FutureWarning:pyarrow")  # of the real Dataset.sort
 def test_equals_flowers_partitioners_on_a_plain_hugging_face_dataset():
-    """The lean column changes nothing: a real data set, asked the slow way, gives the same rows."""
+    """The lean column gives the same rows as a real data set, asked the slow way."""
     from datasets import Dataset as HubDataset
 
     from fedlearn.data import flower_partitioners

@@ -18,8 +18,8 @@ from fedlearn.engine.embedded.pool import WorkerPool
 from fedlearn.engine.embedded.tasks import Begin
 from fedlearn.engine.embedded.worker import work
 from fedlearn.engine.inline import InlineGrid
+from fedlearn.engine.node_calls import handled
 from fedlearn.engine.ray_runtime.grid import RunnerDied, RunnerGrid
-from fedlearn.engine.virtual_nodes import handled
 
 collect_ignore = ["plugins"]
 
@@ -62,7 +62,7 @@ def inline() -> InlineGrid:
 
 
 class LocalRunner:
-    """Runs nodes in this process, on copies, as an actor gets them; what would end or block an actor is only told."""
+    """Runs nodes in this process, on copies, as an actor gets them; imitates what would end or block an actor."""
 
     def run(self, message, context, *, seconds):
         message, context = pickle.loads(pickle.dumps((message, context)))

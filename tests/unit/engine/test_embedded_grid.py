@@ -1,4 +1,4 @@
-"""What a grid with workers of its own survives, and that it leaks nothing."""
+"""A grid with workers of its own survives failures, and leaks no memory or descriptor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that workers are forked from: begun before anything is known, told, ended with whoever has begun it."""
+"""The process that workers are forked from begins before the settings are known, and ends with its parent."""
 
 import os
 import signal

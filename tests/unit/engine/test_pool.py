@@ -1,4 +1,4 @@
-"""The pool: tasks are done whatever happens to workers, and nothing is left of those that are gone."""
+"""The pool does its tasks whatever happens to workers, and leaves no trace of workers that have ended."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ import pytest
 from fedlearn.engine.embedded import grid, worker_process
 from fedlearn.engine.embedded.grid import EmbeddedGrid
 from fedlearn.engine.embedded.pool import VAIN_DEATHS
-from fedlearn.engine.embedded.sharing import SharedSlots
+from fedlearn.engine.embedded.sharing import Directory, SharedSlots
 from fedlearn.engine.embedded.tasks import Begin, CallTask
 from fedlearn.words.errors import RunFailed, SettingError, UsageError
+from tests.waiting import wait_until
 
 
 def calls(pool, function, *arguments, **patience):
@@ -70,7 +71,7 @@ def test_an_evaluation_hangs_where_nothing_has_ended_for_as_long_as_nodes_have_t
 
 
 def test_many_calls_may_take_longer_together_than_one_may(pool_of, monkeypatch, caplog):
-    """Each call that ends shows that nothing hangs."""
+    """Each call that ends shows that the calls do not hang."""
     monkeypatch.setattr(grid, "LEAST_PATIENCE", 1.0)
     pool = pool_of(1)
     calls(pool, "total", (1,))
@@ -152,7 +153,7 @@ def test_a_worker_stopped_in_the_middle_of_a_long_answer_is_replaced(pool_of, im
 
 
 def test_a_worker_that_never_ends_what_another_has_done_for_it_is_replaced(pool_of, monkeypatch, tmp_path):
-    monkeypatch.setattr(worker_process, "IN_VAIN", 0.5)
+    monkeypatch.setattr(worker_process, "IN_VAIN", 0.5)  # seconds that it may take
     workers = pool_of(2)
     lying = SharedSlots(lambda memory: workers.announce(("shared memory", memory.slot), memory)).write(1, {})
     go = tmp_path / "go"
@@ -167,7 +168,7 @@ def test_a_worker_that_never_ends_what_another_has_done_for_it_is_replaced(pool_
             go.touch()  # its next task has been done by the other worker: it begins it in vain, and hangs
     assert workers.is_idle
     assert not workers.is_quiet
-    time.sleep(0.6)
+    time.sleep(0.6)  # longer than it may take
     assert calls(workers, "total", (1,), (2,)) == [4.0, 5.0]
     assert first not in workers._workers
     assert workers.is_quiet
@@ -191,25 +192,19 @@ def test_the_same_workers_serve_one_run_after_another(pool_of):
     assert {color for color, _ in calls(pool, "around", (), ())} == {"blue"}
 
 
-def test_cancelled_tasks_are_forgotten_and_busy_workers_ended(pool_of):
+def test_cancelled_tasks_are_forgotten_and_busy_workers_ended(pool_of, tmp_path):
     pool = pool_of(2)
     grid = EmbeddedGrid(pool, 20, {})
     processes = [worker.process for worker in pool._workers]
     assert list(grid.call("calls:total", {"w": np.zeros(1)}, [(1,), (1,)])) == [1.0, 1.0]
-    grid._pool.submit(_hanging(grid))
-    time.sleep(0.1)
+    hangs = tmp_path / "hangs"
+    grid._pool.submit([CallTask(0, "calls:hangs_once", Directory(1, ()), (str(hangs),))])
+    wait_until(hangs.exists, "the call to begin")
     assert not pool.is_idle
     pool.cancel()
     assert pool.is_idle
     assert sorted(process.is_alive() for process in processes) == [False, True]
     assert calls(pool, "total", (1,), (2,)) == [4.0, 5.0]
-
-
-def _hanging(grid):
-    from fedlearn.engine.embedded.sharing import Directory
-    from fedlearn.engine.embedded.tasks import CallTask
-
-    return [CallTask(0, "calls:hangs", Directory(1, ()), ())]
 
 
 def test_workers_and_their_descriptors_are_gone_after_close(pool_of):
@@ -239,8 +234,9 @@ def test_replaced_workers_leave_no_descriptor(pool_of):
 def test_the_run_goes_on_when_the_workers_parent_is_gone(pool_of):
     pool = pool_of(2)
     assert calls(pool, "total", (1,)) == [4.0]
-    os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)
-    time.sleep(0.1)
+    parent = psutil.Process(forkserver._forkserver._forkserver_pid)
+    parent.kill()
+    wait_until(lambda: not parent.is_running() or parent.status() == psutil.STATUS_ZOMBIE, "its end")
     assert calls(pool, "total", (1,), (2,)) == [4.0, 5.0]
     for worker in pool._workers:
         worker.process.kill()

@@ -1,4 +1,4 @@
-"""What the ray engine says before it starts anything, and what it leaves: nothing."""
+"""The ray engine checks before it starts, and leaves no file or process behind."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from fedlearn.config import config_from
 from fedlearn.engine import ENGINES
 from fedlearn.engine.ray_runtime import cluster, folder
 from fedlearn.words.errors import SettingError, UsageError
+from tests.waiting import wait_until
 
 
 def settings(**engine):
@@ -110,11 +111,8 @@ with guarded_folder() as own:
 def test_after_a_kill_the_folder_is_gone_and_who_wrote_there():
     killed = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True)
     child, own = killed.stdout.split()
-    end = time.monotonic() + 30
-    while (psutil.pid_exists(int(child)) or Path(own).exists()) and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not psutil.pid_exists(int(child))
-    assert not Path(own).exists()
+    wait_until(lambda: not psutil.pid_exists(int(child)), "the child to end", 30)
+    wait_until(lambda: not Path(own).exists(), "the folder to go", 30)
 
 
 def test_in_a_long_temporary_folder_sockets_would_not_fit(place, monkeypatch):

@@ -8,8 +8,8 @@ import time
 import pytest
 from flwr.app import Message, RecordDict
 
+from fedlearn.engine.node_calls import error_reply
 from fedlearn.engine.ray_runtime.grid import RunnerGrid
-from fedlearn.engine.virtual_nodes import error_reply
 from tests.waiting import wait_until
 
 

@@ -1,4 +1,4 @@
-"""SharedSlots: arrays that two processes see, and nothing left when they are gone."""
+"""SharedSlots: arrays that two processes see, and that are freed when both have ended."""
 
 from __future__ import annotations
 

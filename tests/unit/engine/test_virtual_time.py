@@ -22,7 +22,7 @@ FIRST = 2
 
 
 class Echo(PromptNodes):
-    """Nodes that answer at once, with as many letters as they are told; they remember who was run."""
+    """Nodes that answer at once, with as many letters as they are asked for; they remember which of them ran."""
 
     def __init__(self) -> None:
         super().__init__(NODES, {})

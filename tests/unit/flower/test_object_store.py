@@ -1,4 +1,4 @@
-"""What a node says of the names of others changes nothing: Flower's SQL state and store, as our SuperLink runs them."""
+"""A node's claims about others' objects have no effect in Flower's SQL state and store, as our SuperLink runs them."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Link:
         return messages
 
     def heard(self, messages):
-        """Return the replies that the server is told of, and their names."""
+        """Return the replies that the server gets, and their names."""
         request = PullAppMessagesRequest(message_ids=[each.metadata.message_id for each in messages])
         told = runtime_handlers.pull_messages(request, self.state, SimpleNamespace(run_id=self.run))
         return [

@@ -100,7 +100,7 @@ def test_state_that_is_copied_to_its_device_and_back_comes_to_the_same_bytes(mod
 
 @pytest.fixture
 def elsewhere():
-    """A device that everybody has, on which all has a shape and nothing a value; what is on two at once raises."""
+    """Torch's meta device, on which tensors have a shape and no value; an operation on two devices raises an error."""
     yield torch.device("meta")
     enter(CPU)
 

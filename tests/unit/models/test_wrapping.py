@@ -15,7 +15,7 @@ from tests.oracles.images import Small, dataset
 
 
 class Plain(nn.Module):
-    """Knows nothing of us; it could be from any tutorial."""
+    """A module that does not know fedlearn, as in any tutorial."""
 
     def __init__(self, num_classes=10, channels=3):
         super().__init__()

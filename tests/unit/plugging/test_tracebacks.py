@@ -1,4 +1,4 @@
-"""The place in the user's code, whoever was called from there."""
+"""The place in the user's code, whatever code was called from there."""
 
 from __future__ import annotations
 

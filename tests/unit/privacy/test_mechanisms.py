@@ -18,7 +18,7 @@ NUMBERS = st.floats(-1e6, 1e6)
 
 
 class RecordedNoise:
-    """Hands out the noise it was told to, and remembers the scale."""
+    """Returns the given noise, and remembers the scale."""
 
     is_secure = False
     notice = "written down"

@@ -1,4 +1,4 @@
-"""Shares of noise: the sum of all is geometric, that of more has more noise, and a share alone protects nobody."""
+"""Shares of noise: the sum of all is geometric, a sum of more has more noise, one share protects no record."""
 
 from __future__ import annotations
 

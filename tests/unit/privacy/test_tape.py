@@ -1,4 +1,4 @@
-"""The tape: exact log-ratios, and what counts as being told apart without any answer."""
+"""The tape: exact log-ratios, and differences that distinguish two tables without any answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No cell of one record can make a fit fail, or warn: that would tell of the record."""
+"""No cell of one record can make a fit fail, or warn: that would reveal the record."""
 
 from __future__ import annotations
 

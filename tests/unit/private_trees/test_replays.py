@@ -73,7 +73,7 @@ def test_every_value_of_every_option_is_replayed(name, monkeypatch):
 
 
 def dearer(mechanism):
-    """Return the mechanism at an epsilon that is 5 % larger than it is told."""
+    """Return the mechanism at an epsilon that is 5 % larger than the given one."""
 
     def slipped(*args, epsilon, **kwargs):
         return mechanism(*args, epsilon=SLIP * np.asarray(epsilon), **kwargs)

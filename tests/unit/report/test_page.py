@@ -1,4 +1,4 @@
-"""The page holds everything it shows, asks nobody for more, and takes nothing from a run folder for HTML."""
+"""The page holds everything it shows, loads no other file, and escapes all texts of a run folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs are told apart by their settings, and brought together over their seeds."""
+"""Runs are distinguished by their settings, and grouped over their seeds."""
 
 from __future__ import annotations
 

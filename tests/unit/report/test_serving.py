@@ -1,4 +1,4 @@
-"""The live page gives the page, its stream and the raw files of its runs, and nothing else."""
+"""The live page serves only the page, its stream and the raw files of its runs."""
 
 from __future__ import annotations
 

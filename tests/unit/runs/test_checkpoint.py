@@ -168,7 +168,7 @@ killing: list = []  # what is done at each file operation, while a test is at it
 
 
 def at_operation(event, given):
-    """Audit hooks stay for good: this one does nothing outside a test."""
+    """Audit hooks cannot be removed: this one acts only inside a test."""
     if killing and event in OPERATIONS and not (event == "open" and not given[2] & (os.O_WRONLY | os.O_RDWR)):
         killing[0]()
 

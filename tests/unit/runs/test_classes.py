@@ -1,4 +1,4 @@
-"""classes.json: what is written is read back, and nothing else is."""
+"""classes.json is read back as it was written; other files are refused."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_tasks_at_once_look_at_the_data_once_and_publish_the_same_bytes(tmp_path
     def task():
         def tree():
             (tmp_path / f"looked-{os.getpid()}").touch()
-            time.sleep(0.05)
+            time.sleep(0.05)  # a slow fit: the other tasks ask meanwhile
             return os.urandom(8)
 
         (tmp_path / f"sent-{os.getpid()}").write_bytes(ledger(tmp_path).once(asked(), tree, budget=1.0))

@@ -266,5 +266,5 @@ def config_of(clients: int, settings: Mapping[str, Any]) -> RunConfig:
 
 
 def made_nodes(number: int, **changes: Node) -> dict[int, Node]:
-    """Return nodes with ids that say nothing of their partitions."""
+    """Return nodes whose ids do not reveal their partitions."""
     return {1000 + 7 * ((5 * partition) % number): Node(partition) for partition in range(number)}

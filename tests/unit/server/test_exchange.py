@@ -1,4 +1,4 @@
-"""The server looks for replies as long as it is told to, and no longer."""
+"""The server looks for replies until the given time, and no longer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from server.exchange import Exchange
 
 
 class Clock:
-    """Virtual time in which nothing comes."""
+    """Virtual time in which no reply arrives."""
 
     def __init__(self, time):
         self.time = time

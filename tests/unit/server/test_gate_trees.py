@@ -12,7 +12,7 @@ import server.gate
 from fedlearn import flower, wire
 from fedlearn.config import to_flower
 from fedlearn.engine.apps import load_client_app
-from fedlearn.engine.virtual_nodes import run_node
+from fedlearn.engine.node_calls import run_node
 from fedlearn.folding import STATE
 from fedlearn.models.loaded import initial_state
 from fedlearn.models.presets import settings_from

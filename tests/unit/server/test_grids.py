@@ -1,4 +1,4 @@
-"""Arrays cross a network in boxes, and only the grid and the client app notice."""
+"""Arrays cross a network in boxes, which only the grid and the client app see."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from fedlearn.words.spread import Spread
 
 
 def reports(name, *pairs):
-    """Return the reports of a cohort: (number of examples, value); one without a value measured nothing."""
+    """Return the reports of a cohort: (number of examples, value); a node without a value has not measured."""
     return [
         NodeReport(place, Fate.REPORTED, num_examples=examples, metrics={} if value is None else {name: value})
         for place, (examples, value) in enumerate(pairs)

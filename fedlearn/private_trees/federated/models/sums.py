@@ -44,8 +44,9 @@ from fedlearn.plugging.options import options_for
 from fedlearn.privacy.tails import largest_noise, largest_norm
 from fedlearn.private_trees.sums.bayes import counts_of, starts_of, tables_of
 from fedlearn.private_trees.sums.boosted import WIDTH
+from fedlearn.private_trees.sums.cyclic import FIRST_SHARE, CyclicBoosting, CyclicModel, Released
 from fedlearn.private_trees.sums.losses import UNIT, LogCosh, Logistic
-from fedlearn.private_trees.sums.turns import FIRST_SHARE, Released, Turns, TurnsModel, is_little
+from fedlearn.private_trees.sums.rounds import is_little
 from fedlearn.private_trees.sums.views import Views
 from fedlearn.words.cohort import fewest_reports
 from fedlearn.words.errors import Refused, SettingError
@@ -297,7 +298,7 @@ class NaiveBayes(SumsModel):
 
 
 class Boosting(SumsModel):
-    """Boosting of columns in turn on the sums of all nodes (`fedlearn.private_trees.sums.turns`).
+    """Boosting of columns in turn on the sums of all nodes (`fedlearn.private_trees.sums.cyclic`).
 
     Parameters
     ----------
@@ -315,8 +316,8 @@ class Boosting(SumsModel):
         loss = Logistic(self.classes) if self.classes else LogCosh(WIDTH)
         if pairs is None:
             pairs = PAIRS_FOR_CLASSES if self.classes else PAIRS_FOR_NUMBERS
-        self.turns = Turns(self.views, loss, pairs)
-        self._last: tuple[State, TurnsModel | None] | None = None
+        self.turns = CyclicBoosting(self.views, loss, pairs)
+        self._last: tuple[State, CyclicModel | None] | None = None
         self.metrics = PRIVATE_CLASSIFIER if self.classes else PRIVATE_REGRESSOR
 
     def planned(self, config: RunConfig) -> Self:
@@ -358,7 +359,7 @@ class Boosting(SumsModel):
             return np.full((len(features), self.turns.loss.outputs), 0.0 if self.classes else 0.5)
         return model.score(self.views.encode(features))
 
-    def _model_of(self, state: State) -> TurnsModel | None:
+    def _model_of(self, state: State) -> CyclicModel | None:
         """Return what follows from a state, None before the first round; kept for whoever comes with the same one."""
         if self._last is None or self._last[0] is not state:
             self._last = state, self.turns.model(self.released(state)) if len(state["reports"]) else None

@@ -1,4 +1,4 @@
-"""A client app that knows nothing of us, in a module of the same name as ours; it draws from every global generator."""
+"""A client app that does not know fedlearn, in a module named as ours; it draws from every global generator."""
 
 import random
 

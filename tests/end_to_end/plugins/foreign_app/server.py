@@ -1,4 +1,4 @@
-"""A server app that knows nothing of us, in a module of the same name as ours."""
+"""A server app that does not know fedlearn, in a module of the same name as ours."""
 
 import random
 

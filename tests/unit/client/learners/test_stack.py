@@ -160,7 +160,7 @@ def test_ten_rounds_of_every_built_in_network_are_those_of_nodes_alone(name):
 
 @pytest.mark.long
 def test_rounds_of_a_deep_network_differ_by_less_than_one_unit_in_the_last_place_of_its_first_layer_makes():
-    """Rounding grows from step to step there, whoever rounds: after three rounds of resnet18 it is some 1 %."""
+    """Rounding grows from step to step there in either way: after three rounds of resnet18 it is some 1 %."""
     model, data = model_and_data("resnet18")
     learner = learner_of(model, local_epochs=1, lr=0.02)
     first = model.initial_state(seed=1)
@@ -377,7 +377,7 @@ class Hooked(SGD):
 
 
 class Sound(Hooked):
-    """Looks at nothing else."""
+    """Reads only its arguments."""
 
     can_stack = True
 

@@ -6,23 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 
 from fedlearn.engine.deployment.healthy import why_not
 from fedlearn.engine.processes import free_port
-
-PATIENCE = 60.0
+from tests.waiting import wait_until
 
 
 def waited_for(address, *, well):
     """Wait until a service is well, or is not; return what is wrong."""
-    end = time.monotonic() + PATIENCE
-    while bool(wrong := why_not(address)) == well:
-        assert time.monotonic() < end, wrong
-        time.sleep(0.1)
-    return wrong
+    wait_until(lambda: bool(why_not(address)) != well, lambda: f"another answer than {why_not(address)!r}", every=0.1)
+    return why_not(address)
 
 
 def test_a_service_that_answers_is_healthy_and_one_that_has_gone_is_not():

@@ -1,4 +1,4 @@
-"""Keys: what Flower and OpenSSL accept, made once, readable by who needs them and nobody else."""
+"""Keys: accepted by Flower and OpenSSL, made once, readable only by their users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node that was told no is answered when the server has said something, or after a while."""
+"""A node's poll without a message is answered when the server has sent one, or after a while."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ YES = PullMessagesResponse(messages_list=[Message()]).SerializeToString()
 
 
 class SuperLink:
-    """Answers what it is told to, and notes who has come through."""
+    """Answers as scripted, and notes the requests that have come through."""
 
     def __init__(self):
         self.answer, self.status = NO, 200
@@ -31,7 +31,7 @@ class SuperLink:
         await send({"type": "http.response.body", "body": self.answer})
 
     async def ask(self, path=ASKS, key=b"one"):
-        """Return what a node is told."""
+        """Return the answer to a node."""
         told = []
 
         async def send(message):

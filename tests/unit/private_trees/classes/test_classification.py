@@ -24,7 +24,7 @@ NAMES = list(MAKERS)
 
 
 class Untouchable:
-    """Data that nobody may look at."""
+    """Data that raise an error when they are read."""
 
     def __getattribute__(self, name):
         raise AssertionError(f"the data was touched: {name}")

@@ -1,4 +1,4 @@
-"""Where noise is wide and records are few, a model is no worse than a constant, for which nothing has to be learned."""
+"""With wide noise and few records, a model is no worse than a constant, which needs no learning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One line more in the file of a table changes the answers of nodes by what is paid for, and by nothing else."""
+"""One more line in the file of a table changes the answers of nodes by no more than was paid for."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from fedlearn.private_trees.federated.learners.sums import SumsLearner
 from fedlearn.private_trees.federated.learners.tree import TreeLearner
 from fedlearn.private_trees.federated.models import sums as sums_models
 from fedlearn.private_trees.federated.replays import PRIVATE, REPLAYS
-from fedlearn.private_trees.sums.turns import Turns
+from fedlearn.private_trees.sums.cyclic import CyclicBoosting
 
 
 def test_every_private_model_is_replayed():
@@ -112,9 +112,9 @@ def test_the_first_rounds_epsilon_in_later_rounds_is_found(monkeypatch):
 
 
 def test_sums_that_count_thrice_from_the_third_round_on_are_found(monkeypatch):
-    asked = Turns.asked_by
+    asked = CyclicBoosting.asked_by
     monkeypatch.setattr(
-        Turns,
+        CyclicBoosting,
         "asked_by",
         lambda self, model, X, target: asked(self, model, X, target) * (3 if model is not None and model.steps else 1),
     )

@@ -1,4 +1,4 @@
-"""Boosting by sums alone: what is asked, how the order follows from noisy sums, and that nothing else does."""
+"""Boosting by sums: its questions, and its order, which follows from the noisy sums alone."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.private_trees.sums.additive import step_of
+from fedlearn.private_trees.sums.cyclic import CyclicBoosting, Released
 from fedlearn.private_trees.sums.losses import UNIT, LogCosh, Logistic
-from fedlearn.private_trees.sums.turns import Part, Released, Turns, grouped, rounds_for, step_on
+from fedlearn.private_trees.sums.parts import Part, grouped, step_on
+from fedlearn.private_trees.sums.rounds import rounds_for
 from fedlearn.private_trees.sums.views import Views
 
 VIEWS = Views.declare(3, bounds={0: (0, 10), 1: (0, 10)}, categories={2: 3}, one_each=True)
@@ -22,51 +24,51 @@ def made(number=2000, seed=0):
     return X, (X[:, 1] > 4).astype(float)
 
 
-def learned(turns, X, y, rounds, variance=1.0):
+def learned(boosting, X, y, rounds, variance=1.0):
     released = []
     for _ in range(rounds):
-        released.append(Released(turns.asked(released, X, y), variance))
-    return turns.model(released)
+        released.append(Released(boosting.asked(released, X, y), variance))
+    return boosting.model(released)
 
 
 @pytest.mark.parametrize("loss", [Logistic(2), Logistic(3), LogCosh(0.1)])
 @given(seed=st.integers(0, 1000), at=st.integers(0, 29))
 def test_a_record_changes_what_is_asked_by_at_most_the_sensitivity(loss, seed, at):
     X, y = made(30, seed)
-    turns = Turns(VIEWS, loss, pairs=2)
+    boosting = CyclicBoosting(VIEWS, loss, pairs=2)
     X[0, 0], X[1, 2] = np.nan, 9.0  # missing, and not declared
     released = []
     for number in range(1, 6):
-        whole = turns.asked(released, X, y)
-        change = np.abs(whole - turns.asked(released, np.delete(X, at, 0), np.delete(y, at))).sum()
-        assert change <= turns.sensitivity(number)
-        assert len(whole) == turns.length(number)
+        whole = boosting.asked(released, X, y)
+        change = np.abs(whole - boosting.asked(released, np.delete(X, at, 0), np.delete(y, at))).sum()
+        assert change <= boosting.sensitivity(number)
+        assert len(whole) == boosting.length(number)
         noisy = whole + np.random.default_rng(seed).integers(-UNIT, UNIT, len(whole))
         released.append(Released(noisy, float(UNIT) ** 2))
 
 
-def test_the_column_that_explains_most_has_the_first_turn():
-    model = learned(Turns(VIEWS, Logistic(2), pairs=1), *made(), rounds=1)
+def test_the_column_that_explains_most_has_the_first_step():
+    model = learned(CyclicBoosting(VIEWS, Logistic(2), pairs=1), *made(), rounds=1)
     assert model.parts[0].columns == (1,)
     assert [part.columns for part in model.parts if len(part.columns) == 2] == [
         model.parts[0].columns + model.parts[1].columns
     ]
 
 
-def test_columns_that_explain_no_more_than_noise_have_no_turn_but_one_always_has():
-    (only,) = learned(Turns(VIEWS, Logistic(2), pairs=3), *made(), rounds=1, variance=(1e6 * UNIT) ** 2).parts
+def test_columns_that_explain_no_more_than_noise_have_no_step_but_one_always_has():
+    (only,) = learned(CyclicBoosting(VIEWS, Logistic(2), pairs=3), *made(), rounds=1, variance=(1e6 * UNIT) ** 2).parts
     assert len(only.columns) == 1
 
 
 def test_more_rounds_explain_more():
     X, y = made()
-    turns = Turns(VIEWS, Logistic(2), pairs=0)
-    wrong = [((learned(turns, X, y, rounds).score(VIEWS.encode(X))[:, 0] > 0) != y).mean() for rounds in (1, 2, 8)]
+    boosting = CyclicBoosting(VIEWS, Logistic(2), pairs=0)
+    wrong = [((learned(boosting, X, y, rounds).score(VIEWS.encode(X))[:, 0] > 0) != y).mean() for rounds in (1, 2, 8)]
     assert wrong[0] > 0.3 > 0.05 > wrong[1] >= wrong[2]
 
 
 def test_nobody_at_all_is_a_data_set_too():
-    model = learned(Turns(VIEWS, LogCosh(0.1), pairs=1), np.zeros((0, 3)), np.zeros(0), rounds=3)
+    model = learned(CyclicBoosting(VIEWS, LogCosh(0.1), pairs=1), np.zeros((0, 3)), np.zeros(0), rounds=3)
     assert np.isfinite(model.score(VIEWS.encode(made(5)[0]))).all()
 
 
