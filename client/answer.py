@@ -59,16 +59,19 @@ class Answer(NamedTuple):
         return flower.filled(RecordDict(), records)
 
 
-def report(visit: Visit, answer: Answer) -> Message:
+def report(visit: Visit, answer: Answer, *, state: State) -> Message:
     """Return the report of an answer: its arrays as the codec sends them, what our server checks it by, a checksum.
 
-    With ``send = "update"`` the change of the state travels in place of the state.
+    Parameters
+    ----------
+    state
+        That the node was sent: with ``send = "update"`` the change against it travels.
     """
     config, instruction = visit.config, visit.instruction
     seed = report_seed(config.seed, round_number=instruction.round_number, node=visit.partition_id)
     arrays = answer.arrays
     if config.compression.send == "update":
-        arrays = {name: difference(array, visit.state[name]) for name, array in arrays.items()}
+        arrays = {name: difference(array, state[name]) for name, array in arrays.items()}
     payload = _encoded(visit, arrays, seed=seed) if config.compression.codec != "identity" else arrays
     codecs = wire.wanted_parcels(visit.content)
     about = wire.report_record(instruction, partition_id=visit.partition_id, seed=seed, sends=config.compression.send)

@@ -1,4 +1,4 @@
-"""What a node says of its failures where its examples are nobody's business: one of few fixed words.
+"""What a node says of its failures where its examples are private: one of few fixed words.
 
 The text of an error may hold what a cell held, and the server writes it down. So a node of a private model, or one that
 holds its own data, says one of the words below, or a reason of `fedlearn.words.errors.Refused`. The rest stands in its
@@ -17,7 +17,7 @@ from client.visit import Visit
 from fedlearn.config import RunConfig, per_run
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import loaded
-from fedlearn.privacy.ledger import LedgerDamaged
+from fedlearn.privacy.ledger_lines import LedgerDamaged
 from fedlearn.words.errors import BudgetExceeded, FedlearnError, Refused
 
 log = logging.getLogger("fedlearn.node")
@@ -30,7 +30,7 @@ NOT_MEASURED = "private-model"
 
 
 class Withheld(FedlearnError):
-    """A failure of which a node says only a word, which tells nothing about its examples."""
+    """A failure that a node names by a word alone; the word does not depend on its examples."""
 
 
 @per_run

@@ -72,12 +72,12 @@ class Fits:
             return self.learner.fit(state, task)
 
     def fit_many(self, state: State, tasks: Sequence[LocalTask]) -> Iterator[LocalFit]:
-        """Yield what it makes of the state on several nodes, which it may train together."""
+        """Yield the fit of each of several nodes, which the learner may train together."""
         with self._alone(self._seed_of(tasks[0])):
             yield from self.learner.fit_many(state, tasks)
 
     def put_back(self) -> None:
-        """Leave no trace of a fit whose report is made: another run of this process may begin with what it finds."""
+        """Put back what a fit has changed beside the state, for other runs of this process."""
         if self._is_foreign:
             for each in self._beside:
                 each.put_back()
@@ -104,7 +104,7 @@ class Fits:
             yield
 
     def tried(self, state: State, train: Examples) -> str:
-        """Return what is put back before each fit and would else change the next one; empty if nothing is.
+        """Return the names of what is put back before each fit and would else change the next one; empty if none.
 
         Raises
         ------

@@ -25,11 +25,13 @@ from fedlearn.words.seeding import seed_for
 from fedlearn.words.state import State
 
 
-def with_mods(visit: Visit, learn: Callable[[State, RecordDict], Answer]) -> Answer | Message:
+def with_mods(visit: Visit, state: State, learn: Callable[[State, RecordDict], Answer]) -> Answer | Message:
     """Return what a node learns, with the user's mods around it.
 
     Parameters
     ----------
+    state
+        That the node was sent.
     learn
         Called with the state and the records of the message, as the mods leave them.
 
@@ -40,8 +42,8 @@ def with_mods(visit: Visit, learn: Callable[[State, RecordDict], Answer]) -> Ans
     """
     mods = _mods(visit.config)
     if not mods:
-        return learn(visit.state, visit.content)
-    message, sent = visit.message, wire.pack_arrays(visit.state)  # anew: other nodes of this process have the same one
+        return learn(state, visit.content)
+    message, sent = visit.message, wire.pack_arrays(state)  # anew: other nodes of this process have the same one
     message.content[wire.state_key(message.content)] = sent
     ours = wire.put_aside(message.content)
     parcels: dict[str, Record] = {}
@@ -61,7 +63,7 @@ def with_mods(visit: Visit, learn: Callable[[State, RecordDict], Answer]) -> Ans
         return reply
     reply.content.update(parcels)
     answer = Answer.in_records(reply.content)
-    return answer._replace(arrays=_as_sent(answer.arrays, visit.state))
+    return answer._replace(arrays=_as_sent(answer.arrays, state))
 
 
 def _around(mods: list[NamedMod], innermost: ClientAppCallable) -> ClientAppCallable:

@@ -1,4 +1,4 @@
-"""A node's ledger in its client app: what is one question, where the ledger lies, and answering each question once.
+"""The ledger of a node: what one question is, where the ledger is stored, one answer to each question.
 
 With ``node-config ledger`` the ledger lies in that folder, by the name of the data (`fedlearn.runs.ledgers`): it is of
 the node's owner, over all runs and servers. Nodes that hold shares of one table have one ledger for all of it, as the
@@ -30,7 +30,8 @@ from fedlearn.config import RunConfig
 from fedlearn.config.policy import Policy
 from fedlearn.models import model_spec
 from fedlearn.privacy import PrivacySpent, largest_loss
-from fedlearn.privacy.ledger import Booking, Ledger
+from fedlearn.privacy.bookings import Booking
+from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile
 from fedlearn.words.state import State
 
@@ -51,7 +52,7 @@ class InMemory:
         self._memory = memory
 
     def alone(self) -> AbstractContextManager[None]:
-        """Return a block in which nobody else spends: a memory is of one message at a time."""
+        """Return a block that no other process spends in: only one message at a time reads a memory."""
         return nullcontext()
 
     def read(self) -> bytes:
@@ -68,16 +69,16 @@ class InMemory:
         self._memory.arrays[PUBLISHED] = {**others, sha256: np.frombuffer(answer, np.uint8)}
 
     def kept(self, sha256: str) -> bytes:
-        """Return the bytes of an answer, or nothing where they are gone."""
+        """Return the bytes of an answer; empty where they are gone."""
         answer = self._memory.arrays.get(PUBLISHED, {}).get(sha256)
         return b"" if answer is None else answer.tobytes()
 
     def is_full(self) -> bool:
-        """Return that there is room: a memory is of one run."""
+        """Return False: a memory belongs to one run, whose questions are few."""
         return False
 
 
-class Purse:
+class NodeBudget:
     """What one node may spend in one run.
 
     Parameters
@@ -101,7 +102,7 @@ class Purse:
             self._run = f"{self._run}/{visit.partition_id}"
 
     @classmethod
-    def of_round(cls, visit: Visit, round_number: int) -> Purse:
+    def of_round(cls, visit: Visit, round_number: int) -> NodeBudget:
         """Return what the node may spend, where an answer costs what the learner says for this round."""
         config = visit.config
         return cls(visit, cost=learner_of(config).cost(config.privacy.epsilon, round_number=round_number))
@@ -112,7 +113,7 @@ class Purse:
         return self._loss(self._config.privacy.epsilon).epsilon
 
     def why_not(self, round_number: int) -> str:
-        """Return why nothing can be answered in a round; empty where something can, if only what was published."""
+        """Return why the node has no answer in a round; empty where it has one, new or published before."""
         booking = self._booking("", round_number)
         if self._ledger.has_answered(self._run, round_number) or self._ledger.covers(booking, budget=self.budget):
             return ""

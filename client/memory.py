@@ -48,7 +48,7 @@ def memory_of(context: Context) -> NodeMemory:
 
 
 def keep(context: Context, memory: NodeMemory) -> None:
-    """Have the node keep this memory, and nothing of the one before."""
+    """Store this memory in place of the one before."""
     records: dict[str, Record] = {ARRAYS + name: wire.pack_arrays(state) for name, state in memory.arrays.items()}
     put_records(context, records | ({TEXTS: ConfigRecord(dict(memory.texts))} if memory.texts else {}))
 
@@ -72,7 +72,10 @@ def _is_memory(key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """What the node is doing, as far as the server's protocol goes; nothing is computed from it.
+    """What the node is doing in the server's protocol; no result depends on it.
+
+    A node is *ready*, or *active* while it trains. It becomes active with an instruction, and ready again when its
+    report is sent or the server says that the round is over for it.
 
     Parameters
     ----------
@@ -90,12 +93,12 @@ class NodeStatus:
 
     @classmethod
     def of(cls, context: Context) -> NodeStatus:
-        """Return what the context holds; a new node's status if it holds nothing."""
+        """Return the status in a context; that of a new node if there is none."""
         record = context.state.get(STATUS)
         return cls() if record is None else cls(**record)
 
     def keep(self, context: Context, **changes: object) -> None:
-        """Store this status with some fields changed; nothing where that changes nothing."""
+        """Store this status with some fields changed, if that changes it."""
         now = {"active": self.active, "rounds_trained": self.rounds_trained, "told": self.told}
         if now | changes != now:
             flower.filled(context.state, {STATUS: flower.filled(ConfigRecord(), now | changes)})

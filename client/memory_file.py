@@ -55,7 +55,7 @@ def _file_of(visit: Visit) -> Path | None:
 
 
 def _read(file: Path) -> bytes:
-    """Return the serialised records of a file; nothing where there is none yet.
+    """Return the serialised records of a file; empty where there is no file yet.
 
     Raises
     ------

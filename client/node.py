@@ -14,9 +14,9 @@ from client.visit import Visit
 from fedlearn.config import RunConfig, per_run
 from fedlearn.data.base import Examples
 from fedlearn.data.drawing import nothing_held_out
+from fedlearn.data.naming import is_path
 from fedlearn.data.partitioning import partition_table
 from fedlearn.data.partitions import PartitionTable, measured_on
-from fedlearn.data.sources.paths import is_path
 from fedlearn.models.loaded import dataset_of, loaded
 from fedlearn.words.cohort import needed_of
 from fedlearn.words.errors import SettingError, UsageError
@@ -37,8 +37,8 @@ def partitions_of(config: RunConfig) -> PartitionTable:
 def training_set(visit: Visit) -> Examples:
     """Return the examples of which the node trains on some rows.
 
-    Of a node's own data and a private model, they are all: which rows are held out must not depend on any record, and
-    nothing is measured on them.
+    A node with its own data and a private model holds out no rows: which rows are held out must not depend on any
+    record, and no metric is measured on them.
     """
     own = visit.holds_own_data and is_private(visit.config)
     return _all_examples(visit.config) if own else loaded(visit.config)[0].train
@@ -71,7 +71,7 @@ def empty_nodes(config: RunConfig) -> tuple[str, ...]:
 def examples_of(visit: Visit) -> NDArray[np.integer[Any]]:
     """Return the rows of `training_set` that the node trains on, shape (n_examples,).
 
-    A node whose data folder holds its own data, and nobody else's, says so by ``own-data`` and holds all rows.
+    A node whose data folder holds its own data alone says so by ``own-data`` and holds all rows.
     """
     table, place = _holdings(visit)
     return table.indices(place)
@@ -113,7 +113,7 @@ def _holdings(visit: Visit) -> tuple[PartitionTable, int]:
 def _own_data(config: RunConfig) -> PartitionTable:
     """Return the table of a node that holds the whole data set: one partition, in random order if some are held out.
 
-    Of a private model none is held out, whatever the server asks for: which ones would tell how many there are.
+    With a private model no row is held out, whatever the server asks for: held-out rows would tell their number.
     """
     if is_private(config):
         count = len(_all_examples(config))

@@ -1,4 +1,4 @@
-"""What a node refuses whatever a server asks, because its owner has said so; the words that it says.
+"""What a node refuses because its owner has said so, whatever a server asks; and the word for each refusal.
 
 A node with a ledger has a policy (`fedlearn.config.policy`). What is beyond it is refused before anything is loaded, at
 the ready query and at every other message. The words below depend on settings alone; only `NOT_ENOUGH` tells something
@@ -9,12 +9,12 @@ of the data, which the owner has made public by naming a number.
 | ``no-ledger`` | the model is private, the data are the node's own, and it has no ledger |
 | ``policy-unreadable`` | what the owner has said cannot be read |
 | ``model-not-allowed`` | the owner does not allow this model |
-| ``code-not-allowed`` | what is no name in a table of ours is named, and may be code: in whatever setting, or message |
+| ``code-not-allowed`` | a setting or a message names an object that is in no table of ours, and may be code |
 | ``data-not-allowed`` | the data set lies outside of the node's data folder, or options would let its rows be counted |
 | ``epsilon-too-large`` | a run may not spend so much |
 | ``noise-not-secure`` | noise would be seeded |
 | ``sizes-not-public`` | the number of records would be published |
-| ``trust-not-allowed`` | noise would be distributed, so that the node's own would protect nobody |
+| ``trust-not-allowed`` | noise would be distributed, and the share of this node alone protects no record |
 | ``not-enough-records`` | there are fewer records than the owner asks for |
 | ``budget-spent`` | all that may be spent is spent |
 | ``ledger-damaged`` | the ledger does not hold what was written |
@@ -34,7 +34,7 @@ from fedlearn.compression import is_ours
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.config.policy import SIMULATED, Policy
 from fedlearn.data.folder import data_folder
-from fedlearn.data.sources.paths import is_path
+from fedlearn.data.naming import is_path
 from fedlearn.models import MODELS
 from fedlearn.privacy import largest_loss
 from fedlearn.words.errors import UsageError
@@ -50,7 +50,7 @@ TRUST_NOT_ALLOWED = "trust-not-allowed"
 NOT_ENOUGH = "not-enough-records"
 NO_CODEC = "identity"
 CHAINS = {"compression.codec", "compression.downlink"}  # in them a colon stands before an argument, too
-PLAIN = {"out", "data.dir", "data.notice", "engine.address", "engine.device", "model.name"}
+PLAIN = {"out", "data.dir", "data.notice", "engine.options", "engine.device", "model.name"}
 """Settings in which a colon names no code: texts, and the model, which is compared with those that the owner allows."""
 
 log = logging.getLogger("fedlearn.node")
@@ -73,7 +73,7 @@ def refused(visit: Visit) -> str:
 def is_real(visit: Visit) -> bool:
     """Return whether a node is none of a simulation: only an engine that makes nodes up says `SIMULATED`.
 
-    What is in a node's config comes from who starts it. A server fills the settings of a run, and nothing of this.
+    The config of a node comes from its owner. A server fills the settings of a run, and none of the node's config.
     """
     return visit.context.node_config.get(SIMULATED) is not True
 

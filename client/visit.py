@@ -12,13 +12,10 @@ from flwr.app import Context, Message, RecordDict
 
 from client.memory import NodeMemory, NodeStatus, keep, memory_of
 from fedlearn import wire
-from fedlearn.config import RunConfig, from_flower, per_run
-from fedlearn.config.schema import DEVICE_SETTING
-from fedlearn.models.loaded import loaded
-from fedlearn.wire.downlink import Downlink
+from fedlearn.config import RunConfig, from_flower
+from fedlearn.config.tables.running import DEVICE_SETTING
 from fedlearn.words.cohort import Instruction
 from fedlearn.words.errors import UsageError
-from fedlearn.words.state import State, layout_of
 
 DEVICE = "device"  # name of the node's own device in its node config
 
@@ -86,11 +83,6 @@ class Visit:
         return wire.read_instruction(self.content)
 
     @cached_property
-    def state(self) -> State:
-        """The state that a training message brings, decoded; read-only."""
-        return _downlink(self.config).state_in(self.content, round_number=self.instruction.round_number)
-
-    @cached_property
     def memory(self) -> NodeMemory:
         """What the node keeps from message to message; changed in place, stored by `keep_memory`."""
         return memory_of(self.context)
@@ -120,10 +112,3 @@ class Visit:
 def at_home(run_config: Mapping[str, Any], device: Any = "cpu") -> dict[str, Any]:
     """Return the settings of a run with the device of a node in place of the server's."""
     return {**run_config, DEVICE_SETTING: device}
-
-
-@per_run
-def _downlink(config: RunConfig) -> Downlink:
-    if config.compression.downlink == "identity":
-        return Downlink.of(config, layout={})
-    return Downlink.of(config, layout=layout_of(loaded(config)[1].initial_state(seed=config.seed)))

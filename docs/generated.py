@@ -12,7 +12,7 @@ from pathlib import Path
 from sphinx.application import Sphinx
 
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.config.load import described
+from fedlearn.config.names import described
 
 FOLDER = Path(__file__).parent / "reference" / "generated"
 

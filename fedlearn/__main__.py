@@ -25,8 +25,8 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
             from fedlearn.engine.embedded.forkserver import begin
 
             os.environ.update(ONE_THREAD)
-            with suppress(OSError):  # it is tried again, and told, when there is a run
-                begin()  # it imports beside us
+            with suppress(OSError):  # the run tries again, and says why it cannot
+                begin()  # it imports while we do
         with importing():
             from fedlearn.cli import main as commands
 

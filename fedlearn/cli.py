@@ -32,7 +32,7 @@ LONGEST_LINE = 2000  # letters of an error
 app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="rich", no_args_is_help=True)
 
 
-def _tell_version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         typer.echo(f"fedlearn {import_module('fedlearn').__version__}")
         raise typer.Exit
@@ -41,7 +41,7 @@ def _tell_version(asked: bool) -> None:
 @app.callback()
 def fedlearn(
     version: Annotated[
-        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Federated learning in rounds of selection, configuration and reporting."""
@@ -54,7 +54,7 @@ for _command in (runs, report, compare, dashboard, new, run, settings, submit, a
 
 
 def with_default_port(arguments: list[str]) -> list[str]:
-    """Return the arguments with a port after every ``--dashboard`` that has none; typer knows no optional values.
+    """Add a port to each ``--dashboard`` without one: typer has no options with optional values.
 
     >>> with_default_port(["--dashboard", "--clients", "5"])
     ['--dashboard', '8765', '--clients', '5']
@@ -68,16 +68,16 @@ def with_default_port(arguments: list[str]) -> list[str]:
 
 
 def _look_in_the_current_folder() -> None:
-    """Find the user's own modules here, as ``python -m`` does; last, so that nothing here stands in for a library."""
+    """Find modules in the current folder, as ``python -m`` does; last, so that no file there replaces a library."""
     here = str(Path.cwd())
     if "" not in sys.path and here not in sys.path:
         sys.path.append(here)
 
 
 def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
-    """Run a command and end the process: 0 done, 1 the run failed, 2 it was asked for wrongly.
+    """Run a command and end the process, with exit code 0; 1 if the run failed, 2 if the command line is wrong.
 
-    What went wrong is one line; the environment variable FEDLEARN_TRACEBACK adds where it came from.
+    An error is printed as one line; the environment variable FEDLEARN_TRACEBACK adds the traceback.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_Printable("%(levelname)s %(message)s"))
@@ -99,7 +99,7 @@ def main(arguments: list[str] | None = None, program: str = "fedlearn") -> None:
     except OSError as error:
         where = f"{said(error.filename)}: " if error.filename is not None else ""
         _end(f"error: {where}{error.strerror or type(error).__name__}", RunFailed.exit_code)
-    if code == INTERRUPTED:  # so typer says it, where no command has begun to listen
+    if code == INTERRUPTED:  # what typer returns for a Ctrl-C outside of our own handlers
         _end("interrupted", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -112,7 +112,7 @@ def _end(line: str, code: int) -> NoReturn:
 
 
 def _in_one_line(text: str) -> str:
-    r"""Return an error without what lies between its first line and its last, as a trace of a worker; never endless.
+    r"""Return the first and the last line of an error as one line of at most `LONGEST_LINE` letters.
 
     >>> _in_one_line("a worker failed:\n  File x\nTypeError: no")
     'a worker failed: TypeError: no'
@@ -123,7 +123,7 @@ def _in_one_line(text: str) -> str:
 
 
 class _Printable(logging.Formatter):
-    """Lets nothing that moves a terminal through, whoever said it."""
+    """Formats log records without letters that control the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record's lines."""

@@ -35,6 +35,18 @@ DATASETS = {
 }
 """Functions that load a data set."""
 
+DATA_READERS = {
+    "hub:": "fedlearn.data.sources.libraries:from_hf",
+    "folder": "fedlearn.data.sources.image_folder:from_folder",
+    "folder of .json": "fedlearn.data.sources.leaf:from_leaf",
+    ".csv": "fedlearn.data.sources.columns:from_table",
+    ".parquet": "fedlearn.data.sources.columns:from_table",
+    ".json": "fedlearn.data.sources.leaf:from_leaf",
+    ".npz": "fedlearn.data.sources.npz:from_npz",
+    ".toml": "fedlearn.data.tables:load_schema_file",
+}
+"""Functions that read a data set named by a path, by the kind of the path."""
+
 PARTITIONS = {
     "iid": "fedlearn.data.flower_partitioners:partitions",
     "dirichlet": "fedlearn.data.flower_partitioners:partitions",
@@ -55,13 +67,13 @@ PARTITIONS = {
 """Ways to give each node its share of a data set."""
 
 MODELS = {
-    "linear": "fedlearn.models.networks.rows:LINEAR",
+    "linear": "fedlearn.models.networks.linear:Linear",
     "mlp": "fedlearn.models.networks.rows:MLP",
     "cnn": "fedlearn.models.networks.rows:CNN",
     "cnn-large": "fedlearn.models.networks.rows:CNN_LARGE",
-    "resnet18": "fedlearn.models.networks.rows:RESNET18",
+    "resnet18": "fedlearn.models.networks.resnet18:ResNet18",
     "lstm": "fedlearn.models.networks.rows:LSTM",
-    "transformer": "fedlearn.models.networks.rows:TRANSFORMER",
+    "transformer": "fedlearn.models.networks.transformer:Transformer",
     "dp-forest": "fedlearn.private_trees.federated.rows:DP_FOREST",
     "dp-relay": "fedlearn.private_trees.federated.rows:DP_RELAY",
     "dp-classifier": "fedlearn.private_trees.federated.rows:DP_CLASSIFIER",
@@ -70,7 +82,7 @@ MODELS = {
     "dp-boosting": "fedlearn.private_trees.federated.rows:DP_BOOSTING",
     "dp-naive-bayes": "fedlearn.private_trees.federated.rows:DP_NAIVE_BAYES",
 }
-"""Rows of models (`fedlearn.models.ModelSpec`)."""
+"""Torch modules, and rows of models (`fedlearn.models.ModelSpec`) in capitals."""
 
 OBJECTIVES = {
     "cross-entropy": "fedlearn.models.objectives:Classification",
@@ -144,9 +156,9 @@ DEVICES = {
 """Fleets of devices in virtual time."""
 
 ENGINES = {
-    "embedded": "fedlearn.engine.embedded:run",
-    "inline": "fedlearn.engine.inline:run",
-    "ray": "fedlearn.engine.ray_runtime:run",
+    "embedded": "fedlearn.engine.embedded:EMBEDDED",
+    "inline": "fedlearn.engine.inline:INLINE",
+    "ray": "fedlearn.engine.ray_runtime:RAY",
 }
 """How a run is executed."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedlearn.config.schema import GateSettings
+from fedlearn.config.tables.reports import GateSettings
 from fedlearn.words.cohort import Fate, NodeReport, Typical
 from fedlearn.words.state import Array
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fedlearn.config.schema import NonNegative
+from fedlearn.config.fields import NonNegative
 from fedlearn.words.metric import STALENESS_LARGEST, STALENESS_MEAN, Measured
 
 Form = Literal["constant", "polynomial", "hinge"]

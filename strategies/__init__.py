@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedlearn import plugins
-from fedlearn.config.schema import StrategySettings
+from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import Registry, call_plugin
 from fedlearn.words.errors import SettingError

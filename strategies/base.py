@@ -22,7 +22,7 @@ from flwr.serverapp.strategy import Strategy
 from fedlearn import flower, wire
 from fedlearn.compression import Codec, parcel_codec
 from fedlearn.compression.identity import Identity
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.flower import Record, aggregate_metricrecords
 from fedlearn.folding.fold import ParcelFold
 from fedlearn.folding.plan import STATE, Accumulator, ParcelPlan, StepSpec

@@ -12,7 +12,8 @@ from typing import Annotated, Final, Literal
 import numpy as np
 from pydantic import Field
 
-from fedlearn.config.schema import CompressionSettings, Positive
+from fedlearn.config.fields import Positive
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.errors import SettingError
 from fedlearn.words.state import Array, Sends, UpdateKind, changed_by, difference
 from strategies.base import RoundStrategy, Step, Turn

@@ -19,10 +19,10 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from fedlearn import flower, wire
-from fedlearn.config.schema import StrategySettings
+from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import load_plugin
-from fedlearn.plugging.tracebacks import told
+from fedlearn.plugging.tracebacks import shortened
 from fedlearn.words.cohort import Fate, NodeReport
 from fedlearn.words.errors import FedlearnError, RunFailed, SettingError, said
 from fedlearn.words.state import Array, Sends, State, Update, UpdateKind, changed_by
@@ -130,7 +130,7 @@ class PlainFlower(RoundStrategy[Collected]):
             raise
         except Exception as error:
             name = type(self.strategy).__name__
-            raise RunFailed(f"strategy {name}: {' '.join(told(error).split())}") from error
+            raise RunFailed(f"strategy {name}: {' '.join(shortened(error).split())}") from error
 
 
 def _made(make: Callable[..., Any], given: str | Mapping[str, Any], *, setting: str, name: str) -> Strategy:

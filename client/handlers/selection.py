@@ -6,7 +6,7 @@ from flwr.app import Message, RecordDict
 
 from client.discretion import Withheld, discreet, is_private
 from client.fits import learner_of
-from client.ledger import Purse
+from client.ledger import NodeBudget
 from client.memory_file import memory_at_home
 from client.node import examples_of
 from client.policy import refused
@@ -36,10 +36,10 @@ def _why_not(visit: Visit) -> str:
 
 
 def _why_not_published(visit: Visit) -> str:
-    """Return why a node of a private model has nothing to answer in the round that is being selected."""
+    """Return why a node of a private model has no answer in the round that is being selected."""
     asked = int(wire.read_config(visit.content).get("round_number", 1))  # type: ignore[arg-type]
     try:
-        return Purse.of_round(visit, asked).why_not(asked)
+        return NodeBudget.of_round(visit, asked).why_not(asked)
     except Withheld as refusal:
         return str(refusal)
 

@@ -12,12 +12,13 @@ from flwr.app import Message, RecordDict
 
 from client.answer import Answer, report
 from client.discretion import is_private
+from client.downlink import state_in
 from client.fits import fits_of, learner_of, why_not_stacked
 from client.guards import guarded
 from client.guests import with_mods
 from client.handlers.evaluation import measured
 from client.learners.base import LocalFit, LocalTask
-from client.ledger import Purse
+from client.ledger import NodeBudget
 from client.node import examples_of, training_set
 from client.visit import Visit
 from fedlearn import flower, wire
@@ -39,11 +40,11 @@ def train(visit: Visit, fit: LocalFit | None = None) -> Message:
         The fit, where several nodes were trained at once; None trains this node.
     """
     with guarded(visit):
-        assert visit.state is not None  # a node that cannot read what it was sent does not become active
+        sent = state_in(visit)  # a node that cannot read what it was sent does not become active
         with visit.active():
             try:
-                answer = with_mods(visit, lambda state, content: _learned(visit, state, content, fit))
-                reply = answer if isinstance(answer, Message) else report(visit, answer)
+                answer = with_mods(visit, sent, lambda state, content: _learned(visit, state, content, fit))
+                reply = answer if isinstance(answer, Message) else report(visit, answer, state=sent)
                 fits_of(visit.config).put_back()  # now that no array of the report is the learner's
                 return reply
             finally:
@@ -56,7 +57,7 @@ def _learned(visit: Visit, state: State, content: RecordDict, made: LocalFit | N
     if not is_private(config):
         return Answer.of_fit(_fit(visit, state, task, made))
     learner_of(config).check(state)
-    published = Purse.of_round(visit, task.round_number).once(
+    published = NodeBudget.of_round(visit, task.round_number).once(
         state, task, lambda: flower.to_bytes(Answer.of_fit(_paid(config, state, task)).to_records())
     )
     return Answer.in_records(flower.from_bytes(published))
@@ -78,7 +79,7 @@ def task_of(visit: Visit, content: RecordDict) -> LocalTask:
 
 
 def _paid(config: RunConfig, state: State, task: LocalTask) -> LocalFit:
-    """Return the fit of a private node, which says nothing that its budget does not pay for."""
+    """Return the fit of a private node, without the metrics that its budget does not pay for."""
     fit = fits_of(config).fit(state, task)
     loss = loaded(config)[1].metrics.privacy_loss or EPSILON
     spent = {name: value for name, value in fit.metrics.items() if name == loss.name}
@@ -115,10 +116,12 @@ def fits_together(visits: Sequence[Visit]) -> Mapping[Visit, LocalFit]:
     if len(visits) < 2 or why_not_stacked(visits[0].config):
         return {}
     tasks: dict[Visit, LocalTask] = {}
+    states: list[State] = []
     for visit in visits:
         with suppress(Exception):  # its own handler raises it again
-            _, tasks[visit] = visit.state, task_of(visit, visit.content)
-    states = [visit.state for visit in tasks]
+            state = state_in(visit)
+            tasks[visit] = task_of(visit, visit.content)
+            states.append(state)
     if len(states) < 2 or not all(_same(state, states[0]) for state in states):
         return {}
     try:

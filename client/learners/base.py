@@ -26,7 +26,7 @@ class LocalTask:
     seed, round_number, partition_id
         Name the streams of random numbers.
     config
-        What a strategy told its nodes, as FedProx's ``proximal-mu``.
+        The strategy's own settings for the round, as FedProx's ``proximal-mu``.
     memory
         What the node keeps from message to message, whether or not the fit succeeds; to be changed in place.
     parcels

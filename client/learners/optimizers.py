@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedlearn import plugins
-from fedlearn.config.schema import TrainingSettings
+from fedlearn.config.tables.learning import TrainingSettings
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import Registry
 from fedlearn.words.errors import SettingError

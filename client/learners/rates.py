@@ -10,7 +10,7 @@ from math import cos, pi
 from typing import Protocol
 
 from fedlearn import plugins
-from fedlearn.config.schema import TrainingSettings
+from fedlearn.config.tables.learning import TrainingSettings
 from fedlearn.plugging.registry import Registry
 
 LR_SCHEDULES = Registry(

@@ -36,7 +36,7 @@ NOT_ZERO = 1e-6  # added to a norm that is divided by, as torch.nn.utils.clip_gr
 
 
 class SGD(Learner):
-    """Trains one model, one node after another, in the same memory; or a stack of nodes (``training.stack``).
+    """Trains a model on one node after another, in the same memory; or on a stack of nodes (``training.stack``).
 
     A learner of another kind derives from it and overrides what differs: `optimizer`, `learning_rate`, `gradients`,
     `is_enough`, or `step_for` as a whole.
@@ -44,19 +44,19 @@ class SGD(Learner):
     Parameters
     ----------
     model
-        Is loaded with the state before each fit.
+        The model; the state is loaded into it before each fit.
     config
         Settings of the run.
     optimizer_options
-        Those of the optimizer that the settings name.
+        Options of the optimizer that the settings name.
 
     Attributes
     ----------
     kept_between_fits
-        Attributes that stay from fit to fit; all others are put back before each (`client.fits`).
+        Names of attributes that stay from fit to fit; all others are put back before each fit (`client.fits`).
     can_stack
-        Whether what a learner overrides also holds where several nodes are trained together: it looks at no parameter
-        but those that it is given, and `step_for` is not overridden.
+        Whether the methods that a learner overrides also hold where several nodes are trained together: they read no
+        parameters but their arguments, and `step_for` is not overridden.
     """
 
     kept_between_fits: ClassVar[tuple[str, ...]] = ("_stack", "_network")
@@ -80,7 +80,7 @@ class SGD(Learner):
         return cls(model, config, **options)
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
-        """Return the state after ``local_epochs`` passes over the node's examples, or what there is time for."""
+        """Return the state after ``local_epochs`` passes over the node's examples, or after ``task.most_examples``."""
         seed_torch(self.model.device, self.torch_seed(task))  # for dropout and augmentation
         self.model.load(state)
         self.model.train()
@@ -121,13 +121,13 @@ class SGD(Learner):
         return why
 
     def torch_seed(self, task: LocalTask) -> int:
-        """Return where the random numbers of dropout and augmentation begin."""
+        """Return the seed of the random numbers of dropout and augmentation."""
         return seed_for(task.seed, purpose="torch", round_number=task.round_number, node=task.partition_id)
 
     def batches(self, task: LocalTask, progress: Progress) -> Iterator[NDArray[np.integer[Any]]]:
-        """Yield the rows of each step's examples, until the fit is over.
+        """Yield the rows of the examples of each step, shape (batch_size,), until the fit is over.
 
-        A last example that is left over alone goes with the batch before, where a step needs two (`takes_one`).
+        A last example that is left over alone joins the batch before, where a step needs two (`takes_one`).
         """
         cuts = self._cuts(task)
         shuffle = rng_for(task.seed, purpose="shuffle", round_number=task.round_number, node=task.partition_id)
@@ -145,11 +145,11 @@ class SGD(Learner):
                 return
 
     def batch(self, train: Examples, rows: NDArray[np.integer[Any]]) -> tuple[Tensor, Tensor]:
-        """Return inputs and targets of these rows, as `model` makes them."""
+        """Return the inputs and targets of rows of the training set, as `model` makes them."""
         return self._inputs(train, rows), self.model.targets(train.targets[rows])
 
     def fitted(self, arrays: State, task: LocalTask, progress: Progress) -> LocalFit:
-        """Return what came of a fit, with what was measured on the way."""
+        """Return the fit that ends with these arrays, with its training loss."""
         metrics = {TRAIN_LOSS.name: progress.loss_sum.item() / progress.steps}
         if self.training.partial:
             metrics[WORK_DONE.name] = min(progress.steps / self.steps_of(task), 1.0)
@@ -167,32 +167,33 @@ class SGD(Learner):
         return self._lr_schedule(self.training, round_number, self.rounds)
 
     def optimizer(self, parameters: list[Tensor], task: LocalTask) -> Update:
-        """Return what changes parameters by the gradients of a step; asked for once a fit.
+        """Return the function that changes parameters by the gradients of a step; called once a fit.
 
-        By default that is ``training.optimizer``.
+        By default it is ``training.optimizer``.
         """
         return self._optimizer.on(parameters, lr=self.learning_rate(task.round_number))
 
     def gradients(self, gradients: list[Tensor], task: LocalTask) -> None:
-        """Change the gradients of a step's loss in place; they are in the order of `model.parameters`.
+        """Change the gradients of a step in place; they stand in the order of `model.parameters`.
 
-        By default they are clipped to ``training.clip_norm``.
+        By default the gradients are clipped to ``training.clip_norm``.
         """
         if self.training.clip_norm:
             norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
             torch._foreach_mul_(gradients, (self.training.clip_norm / (norm + NOT_ZERO)).clamp(max=1.0))
 
     def is_enough(self, task: LocalTask, epoch: int, loss_sum: Tensor, steps: int) -> bool:
-        """Return whether to stop after a local epoch, from 1; by default all of them are run.
+        """Return whether to stop after a local epoch, counted from 1; by default no epoch is left out.
 
         `loss_sum` is the sum of the losses of all steps so far.
         """
         return False
 
     def step_for(self, task: LocalTask) -> Callable[[Tensor, Tensor], Tensor]:
-        """Return what takes one step on a batch and returns its mean loss; asked for once a fit, the state loaded.
+        """Return the function of inputs and targets that takes one step and returns the mean loss of the batch.
 
-        Inputs and targets come in, as `model` makes them; the parameters of `model` are changed in place.
+        It is called once a fit, after the state was loaded. Inputs and targets are as `model` makes them; a step
+        changes the parameters of `model` in place.
         """
         objective, outputs_of = self.model.objective, self.model.outputs
         parameters: list[Tensor] = list(self.model.parameters)
@@ -207,9 +208,9 @@ class SGD(Learner):
         return step
 
     def change_for(self, parameters: list[Tensor], task: LocalTask) -> Update:
-        """Return what changes a node's parameters by the gradients of a step's loss: clipping, decay, pull, optimizer.
+        """Return the function that changes parameters by the gradients of a step: clipping, decay, pull, optimizer.
 
-        Asked for once a fit, the state loaded.
+        It is called once a fit, after the state was loaded.
         """
         update = self.optimizer(parameters, task)
         decay = self.training.weight_decay if self._optimizer.is_ours else 0.0  # any other does it itself
@@ -229,13 +230,13 @@ class SGD(Learner):
         return change
 
     def reads_by_row(self) -> bool:
-        """Return whether what is made of an example hangs on it alone: those of several nodes can be read at once."""
+        """Return whether the inputs of an example depend on it alone: several nodes can then be read at once."""
         return self.augment is None and type(self).batch is SGD.batch and type(self)._inputs is SGD._inputs
 
     def changes_alike(self, tasks: Sequence[LocalTask]) -> bool:
-        """Return whether what changes the parameters of one of these nodes can change those of all at once.
+        """Return whether one call of `change_for` can change the parameters of all these nodes at once.
 
-        It can where it treats each number by itself, and all nodes take the same steps.
+        It can where each number is treated by itself and all nodes take the same steps.
         """
         kind, first = type(self), tasks[0]
         hooks = (kind.gradients, kind.optimizer, kind.change_for, kind.batches, kind.is_enough)
@@ -249,11 +250,11 @@ class SGD(Learner):
         )
 
     def steps_of(self, task: LocalTask) -> int:
-        """Return how many steps a fit takes, if it is not stopped before."""
+        """Return the number of steps of a fit that is not stopped early."""
         return self.training.local_epochs * (len(self._cuts(task)) - 1)
 
     def _cuts(self, task: LocalTask) -> list[int]:
-        """Return where the batches of a pass begin, and where the last one ends."""
+        """Return the first rows of the batches of a pass, and the end of the last batch."""
         count, size = len(task.indices), self.training.batch_size
         cuts = [*range(0, count, size), count]
         if count > 1 and cuts[-1] - cuts[-2] == 1 and not self.model.takes_one(task.train):
@@ -264,7 +265,7 @@ class SGD(Learner):
         return cuts
 
     def _is_alone(self, task: LocalTask) -> bool:
-        """Return whether the node's only example is to be learned with what norms have stored, as in an evaluation."""
+        """Return whether the node has one example alone, which normalization layers treat as in an evaluation."""
         return len(task.indices) == 1 and not self.model.takes_one(task.train)
 
 

@@ -82,7 +82,7 @@ class TrainsInSteps(Protocol):
 
 
 def networks_for(device: torch.device) -> tuple[type[StackedNetwork], ...]:
-    """Return by what a stack can be computed on a device, what is faster there first."""
+    """Return the kinds of networks that can compute a stack on a device, the fastest first."""
     return (StackedNetwork,) if device.type == "cpu" else (FunctionalNetwork, StackedNetwork)
 
 
@@ -92,11 +92,11 @@ class Stack:
     Parameters
     ----------
     learner
-        Knows how a node learns.
+        How one node learns.
     count
-        How many nodes there are at most.
+        The largest number of nodes.
     network
-        By what their steps are computed.
+        The kind of network that computes their steps.
     """
 
     def __init__(self, learner: TrainsInSteps, count: int, network: type[StackedNetwork] = StackedNetwork) -> None:
@@ -105,7 +105,7 @@ class Stack:
         self._network = network(learner.model.module, learner.model.names, count)
 
     def fit(self, state: State, tasks: Sequence[LocalTask]) -> Iterator[LocalFit]:
-        """Yield the fit of each task, at most as many as there is memory for."""
+        """Yield the fit of each task; there are at most `count` tasks."""
         self._network.load(state)
         self._learner.model.train()
         nodes = [_Node(self._learner, task) for task in tasks]
@@ -117,7 +117,7 @@ class Stack:
             yield self._learner.fitted(self._network.arrays_of(k), node.task, node.progress)
 
     def _change_for(self, tasks: Sequence[LocalTask]) -> Change:
-        """Return what changes the parameters of some nodes by their gradients: of all at once where all are alike."""
+        """Return the function that changes the parameters of nodes by their gradients, at once where it can."""
         if self._learner.changes_alike(tasks):
             all_at_once = self._learner.change_for(self._network.parameters(len(tasks)), tasks[0])
             return lambda _, gradients: all_at_once(gradients)
@@ -132,7 +132,7 @@ class Stack:
     def _step(
         self, nodes: Sequence[_Node], waiting: Sequence[tuple[int, NDArray[np.integer[Any]]]], change: Change
     ) -> None:
-        """Take a step of those nodes whose batches are of one size."""
+        """Take a step of the nodes whose batches have one size."""
         places, rows = zip(*waiting, strict=True)
         theirs = [nodes[k] for k in places]
         inputs, targets = self._batches(theirs, rows)
@@ -145,7 +145,7 @@ class Stack:
             node.progress.steps += 1
 
     def _batches(self, nodes: Sequence[_Node], rows: Sequence[NDArray[np.integer[Any]]]) -> tuple[Tensor, Tensor]:
-        """Return inputs and targets (K, B, ...) of these rows; what augments them draws each node's own numbers."""
+        """Return the inputs and targets of rows, shape (K, B, ...), augmented by each node's own numbers."""
         train = nodes[0].task.train
         if self._learner.reads_by_row() and all(node.task.train is train for node in nodes):
             inputs, targets = self._learner.batch(train, np.concatenate(rows))
@@ -155,7 +155,7 @@ class Stack:
 
 
 class _Node:
-    """One node of a stack: what it has of its own."""
+    """The batches, random numbers and progress of one node of a stack."""
 
     def __init__(self, learner: TrainsInSteps, task: LocalTask) -> None:
         self.task = task
@@ -165,16 +165,16 @@ class _Node:
         self._learner = learner
 
     def batch(self, rows: NDArray[np.integer[Any]]) -> tuple[Tensor, Tensor]:
-        """Return inputs and targets of these rows, which are augmented by the node's own random numbers."""
+        """Return the inputs and targets of rows, augmented by the node's own random numbers."""
         with self.stream.drawing():
             return self._learner.batch(self.task.train, rows)
 
 
 def why_not_stacked(learner: TrainsInSteps, examples: Examples, network: type[StackedNetwork]) -> str:
-    """Return why the model's nodes cannot be trained in one computation by this; empty if they can.
+    """Return why a kind of network cannot train the nodes of a model in one computation; empty if it can.
 
-    One step of two nodes is tried in both ways: what shares a batch's numbers between nodes, or draws random numbers
-    from nowhere, is found so.
+    One step of two nodes is tried in both ways. That finds modules that share numbers of a batch between nodes, and
+    modules that draw random numbers by no seed of ours.
     """
     if not len(examples):
         return "there are no examples to try it on"
@@ -200,5 +200,5 @@ def why_not_stacked(learner: TrainsInSteps, examples: Examples, network: type[St
 
 
 def _moved(fit: LocalFit, state: State) -> NDArray[np.float64]:
-    """Return by how much a fit has moved each number of a state."""
+    """Return the difference between a fit and the state that it began with, flat."""
     return np.concatenate([np.ravel(fit.arrays[name] - np.float64(state[name])) for name in sorted(state)])

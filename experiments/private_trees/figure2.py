@@ -120,7 +120,7 @@ def main() -> None:
     draw(out, scores, title=title)
     for column in COLUMNS:
         rivals = ", ".join(map(str, rivals_of(column, scores, repeats=repeats))) or "none"
-        print(f"{column}: best at {best_of(column, scores)} trees; not told apart from it: {rivals}")
+        print(f"{column}: best at {best_of(column, scores)} trees; within two standard errors: {rivals}")
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from torch import nn
 
 from experiments.speed.memory import cpu_of_children, pss_of_children
 from experiments.speed.two_process_loop import build_model
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import load_dataset, partition_table
 
 WORKLOADS = {"w1": (100, 100), "w2": (1000, 100)}  # (nodes, cohort)

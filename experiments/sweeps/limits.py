@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.sweeps.command import Results, experiment
-from fedlearn.config.schema import GateSettings
+from fedlearn.config.tables.reports import GateSettings
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.log import EventTail

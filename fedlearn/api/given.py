@@ -7,15 +7,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from fedlearn.commands.simulate import FLAGS
-from fedlearn.config.load import setting_names
+from fedlearn.config.names import flags, setting_names
 from fedlearn.data.dataset import Dataset
 from fedlearn.plugging import objects
 from fedlearn.words.errors import SettingError, UsageError
 
 IN_PYTHON = ("training.learner", "model.loss", "training.optimizer")
 KEYWORDS = {
-    **{flag.parameter: flag.setting for flag in FLAGS},
+    **{flag.parameter: setting for setting, flag in flags().items()},
     **{setting.rpartition(".")[2]: setting for setting in IN_PYTHON},
     "data": "data.dataset",
 }

@@ -1,4 +1,4 @@
-"""``fedlearn audit``: every privacy claim, put to the test."""
+"""``fedlearn audit``: test every privacy claim."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def audit(
 
 
 def _measured(draws: int, seed: int | None) -> list[str]:
-    """Print what outputs prove; return what is not as it must be."""
+    """Print the verdict on each claim by experiment; return a line for each verdict that is not the expected one."""
     from fedlearn.privacy.audit import Verdict, audit_everything
     from fedlearn.privacy.audit.cases import MECHANISM_CASES, MECHANISM_PLANTED_BUGS
     from fedlearn.private_trees.as_printed.audits import PRINTED_CLAIMS
@@ -67,7 +67,7 @@ def _measured(draws: int, seed: int | None) -> list[str]:
 
 
 def _replayed(pairs: int, seed: int) -> list[str]:
-    """Print what replays compute; return what is not as it must be."""
+    """Print the losses that replays compute; return a line for each claim that is refuted, and each slip not found."""
     from fedlearn.privacy.audit.replay import replay
     from fedlearn.private_trees import searching_replays as searches
     from fedlearn.private_trees.classes import replays as classes

@@ -1,15 +1,14 @@
-"""What a shell is offered at the tab key: settings and the names that they take; nothing heavy is imported."""
+"""Complete settings, and the names that they take, at the tab key of a shell; imports nothing heavy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from fedlearn.config.load import setting_names
-from fedlearn.config.names import names_of
+from fedlearn.config.names import names_of, setting_names
 
 
 def settings_like(incomplete: str) -> list[str]:
-    """Return the settings that begin so, or their tables.
+    """Return the settings whose names begin with a text.
 
     >>> settings_like("compression.k")
     ['compression.keep_ratio']
@@ -18,7 +17,7 @@ def settings_like(incomplete: str) -> list[str]:
 
 
 def assignments_like(incomplete: str) -> list[str]:
-    """Return what can follow ``--set``: a setting, and behind its "=" the names that it takes.
+    """Return how an argument of ``--set`` can go on: with a setting; behind its "=", with the names that it takes.
 
     >>> assignments_like("compression.s"), assignments_like("compression.send=u")
     (['compression.send='], ['compression.send=update'])
@@ -31,7 +30,7 @@ def assignments_like(incomplete: str) -> list[str]:
 
 
 def names_like(setting: str) -> Callable[[str], list[str]]:
-    """Return what completes the value of a setting; of a chain of codecs, its last stage."""
+    """Return a function that completes the value of a setting; in a chain of codecs it completes the last stage."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")

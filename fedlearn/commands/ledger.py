@@ -13,7 +13,7 @@ import typer
 from fedlearn.words.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
-    from fedlearn.privacy.ledger import Entry
+    from fedlearn.privacy.bookings import Entry
     from fedlearn.runs.ledgers import LedgerFile
 
 
@@ -43,7 +43,8 @@ def ledger(
 
 
 def _checked(file: LedgerFile) -> None:
-    from fedlearn.privacy.ledger import Ledger, bookings
+    from fedlearn.privacy.bookings import bookings
+    from fedlearn.privacy.ledger import Ledger
 
     found = Ledger(file)
     entries = _sound(file, found.check)
@@ -52,7 +53,8 @@ def _checked(file: LedgerFile) -> None:
 
 
 def _show(file: LedgerFile) -> None:
-    from fedlearn.privacy.ledger import Ledger, Publication, bookings, total
+    from fedlearn.privacy.bookings import Publication, bookings, total
+    from fedlearn.privacy.ledger import Ledger
     from fedlearn.report.tables import Table
     from fedlearn.words.metric import EPSILON
 
@@ -71,7 +73,7 @@ def _show(file: LedgerFile) -> None:
 
 
 def _sound(file: LedgerFile, look: Callable[[], list[Entry]]) -> list[Entry]:
-    from fedlearn.privacy.ledger import LedgerDamaged
+    from fedlearn.privacy.ledger_lines import LedgerDamaged
 
     try:
         return look()

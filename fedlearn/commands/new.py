@@ -20,7 +20,7 @@ FILES = {
     "strategy.py.txt": "NAME/strategy.py",
     "test_project.py.txt": "tests/test_NAME.py",
 }
-"""File beside this one -> place in the project. In both, NAME stands for the project's."""
+"""File in `HERE` -> place in the project; NAME in either stands for the name of the project."""
 
 
 def new(
@@ -33,7 +33,7 @@ def new(
     try:
         folder.mkdir(exist_ok=True)
         if any(folder.iterdir()):
-            raise UsageError(f"{said(folder)}: there is something in it; name another folder")
+            raise UsageError(f"{said(folder)}: the folder is not empty; name another")
         for source, place in FILES.items():
             path = folder / place.replace("NAME", package)
             path.parent.mkdir(exist_ok=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from fedlearn.commands.shared import resumable
 from fedlearn.config import RunConfig
-from fedlearn.engine import ENGINES
-from fedlearn.engine.base import Engine
+from fedlearn.engine import ENGINES, load_engine
+from fedlearn.engine.embedded.forkserver import end
 from fedlearn.plugging.own_packages import claimed
 from fedlearn.plugging.registry import call_plugin
 from fedlearn.report.dashboard import beside
@@ -23,6 +23,7 @@ def run_once(
     config: RunConfig,
     *,
     is_new: bool,
+    is_begun: bool = False,
     log: Sequence[str] = (),
     dashboard: str | None = None,
     show: Callable[[Path], AbstractContextManager[None]] | None = None,
@@ -34,6 +35,9 @@ def run_once(
     ----------
     is_new
         Whether the run is begun now: its folder is removed if nothing was stored in it.
+    is_begun
+        Whether the process that workers are forked from was begun before the settings were known: it is ended if the
+        engine forks no worker from it.
     log
         Names of listeners (``--log``).
     dashboard
@@ -50,7 +54,9 @@ def run_once(
     """
     folder = RunFolder(Path(config.out))
     with resumable(folder.path, is_new=is_new), objects_kept(config), ExitStack() as around:
-        engine: Engine = ENGINES.load(config.engine.name)
+        engine = load_engine(config.engine.name)
+        if is_begun and not engine.forks:
+            end()
         around.enter_context(listened(log, folder.events, config))
         if url := around.enter_context(beside(folder.path, dashboard)):
             say(f"live page: {url}")

@@ -61,10 +61,10 @@ def dashboard(
     from fedlearn.report.folders import run_folders
     from fedlearn.report.serving import listening, url_of
 
-    run_folders(runs)  # says what is missing
+    run_folders(runs)  # an error names a folder that is missing
     listener = listening(port, flag="--port")
     typer.echo(f"{url_of(listener)}  (Ctrl-C to end)")
     try:
         serve(runs, listener)
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)  # its usual end: there is nothing to say
+        sys.exit(INTERRUPTED)  # no error: so it ends usually

@@ -55,6 +55,6 @@ def run(
 
 
 def _say(line: str) -> None:
-    """Print a line behind what the app has printed."""
+    """Print a line of ours after the output of the app."""
     sys.stdout.flush()
     print(f"fedlearn: {line}", flush=True)

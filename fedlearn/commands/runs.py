@@ -1,4 +1,4 @@
-"""``fedlearn runs``: which runs there are, and what came of each."""
+"""``fedlearn runs``: list runs, and the results of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from fedlearn.commands.completing import assignments_like
 from fedlearn.config import flat_from_assignments
-from fedlearn.config.load import hint_at, setting_names
+from fedlearn.config.names import hint_at, setting_names
 from fedlearn.words.errors import UsageError, said
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def runs(
 
 
 def _condition(text: str) -> Callable[[StoredRun], bool]:
-    """Return whether a run is as ``KEY=VALUE`` says."""
+    """Return a test of runs: whether a run has the value that ``KEY=VALUE`` names."""
     name, equals, value = text.partition("=")
     if not equals:
         raise UsageError(f"--where {said(text)}: write it as key=value, for example --where data.partition=dirichlet")
@@ -77,7 +77,7 @@ def _check_setting(name: str, flag: str) -> None:
 
 
 def _order(name: str) -> Callable[[StoredRun], Any]:
-    """Return what runs are sorted by; a run that has no such value comes last."""
+    """Return the key by which runs are sorted; a run without such a value comes last."""
     from fedlearn.report.points import seconds_of
 
     if name == "score":
@@ -101,7 +101,7 @@ def _order(name: str) -> Callable[[StoredRun], Any]:
 
 
 def _place(run: StoredRun) -> tuple[bool, str, float]:
-    """Return a run's place among those that are judged by the same metric, the best first."""
+    """Return the key that sorts runs by their headline metric, the best first, metric by metric."""
     metric = run.metrics.headline
     value = run.latest(metric.name) if metric else None
     if metric is None or value is None:
@@ -128,7 +128,7 @@ def _show(chosen: Sequence[StoredRun], *, of: int) -> None:
 
 
 def _plain(run: StoredRun) -> dict[str, Any]:
-    """Return a run as JSON has it."""
+    """Return what ``--json`` prints of a run."""
     metric = run.metrics.headline
     return {
         "name": run.name,

@@ -1,4 +1,4 @@
-"""``fedlearn settings``: what can be set."""
+"""``fedlearn settings``: list the settings, or explain one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import typer
 from rich.console import Console
 
 from fedlearn.commands.completing import settings_like
-from fedlearn.commands.simulate import FLAGS
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.config.load import described, hint_at, setting_names
-from fedlearn.config.names import field_of, names_of
+from fedlearn.config.names import described, field_of, flags, hint_at, names_of, setting_names
 from fedlearn.words.errors import UsageError, said
 
 BOUNDS = {"ge": "from", "gt": "above", "le": "to", "lt": "below"}
@@ -39,7 +37,7 @@ def settings(
         return
     names = _named(key.strip())
     if len(names) == 1:
-        _tell(names[0])
+        _explain(names[0])
     else:
         _list(names)
 
@@ -47,7 +45,7 @@ def settings(
 def _named(key: str) -> list[str]:
     """Return the settings that a key names: one, those of a table, or those that end in it."""
     names = setting_names()
-    key = {flag.name.removeprefix("--"): flag.setting for flag in FLAGS}.get(key, key)
+    key = {flag.name.removeprefix("--"): setting for setting, flag in flags().items()}.get(key, key)
     found = [key] if key in names else [name for name in names if name.startswith(f"{key}.")]
     found = found or [name for name in names if name.rpartition(".")[2] == key]
     if not found:
@@ -57,7 +55,7 @@ def _named(key: str) -> list[str]:
 
 
 def _list(names: list[str]) -> None:
-    """Print settings as a TOML file with their meanings behind them."""
+    """Print settings as a TOML file, with their meanings as comments."""
     table = ""
     defaults = to_flower(RunConfig())
     for name in names:
@@ -72,16 +70,16 @@ def _written(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else json.dumps(value)
 
 
-def _tell(name: str) -> None:
-    """Print all that is known of one setting."""
+def _explain(name: str) -> None:
+    """Print the meaning of one setting, its default, its range and its flag."""
     text, default = described(name)
     table, _, key = name.rpartition(".")
-    flag = next((f"{flag.name} {flag.metavar}" for flag in FLAGS if flag.setting == name), "")
+    flag = flags().get(name)
     in_file = f"{key} = {_written(default)}" + (f" below [{table}]" if table else "")
     facts = {
         "default": _written(default),
         "allowed": _allowed(name),
-        "flag": flag,
+        "flag": f"{flag.name} {flag.metavar}" if flag else "",
         "or": f"--set {name}=VALUE; in a file for --config: {in_file}",
     }
     width = max(min(Console().width, 100), NARROWEST)

@@ -1,4 +1,4 @@
-"""What commands that run something share: their settings, what Ctrl-C says, the table at the end."""
+"""What `simulate`, `submit` and `fedlearn.run` share: reading settings, ending after Ctrl-C, the table of results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.table import Table
 
 from fedlearn.config import RunConfig, config_from, flat_from_file
 from fedlearn.plugging import objects
-from fedlearn.plugging.tracebacks import told
+from fedlearn.plugging.tracebacks import shortened
 from fedlearn.runs.reading import check_path, cleaned
 from fedlearn.words.errors import FedlearnError, RunFailed, UsageError, printable, said
 
@@ -37,6 +37,8 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
             raise UsageError("--config and --resume: a resumed run has its own settings")
         stored = RunFolder(resume).read_settings()
         objects.look_in(resume)
+        if given.get("engine.name", stored.get("engine.name")) != stored.get("engine.name"):
+            stored = {name: value for name, value in stored.items() if name != "engine.options"}  # the other engine's
         return config_from({**stored, **given, "out": str(resume)}, source=str(resume))
     from_file = flat_from_file(config) if config is not None else {}
     if config is not None:
@@ -53,30 +55,30 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
 
 @contextmanager
 def resumable(folder: Path, *, is_new: bool = True) -> Iterator[None]:
-    """Say after Ctrl-C how to go on; take away the folder of a new run of which nothing was stored."""
+    """Say after Ctrl-C how to resume the run; remove the folder of a new run of which nothing was stored."""
     try:
         yield
     except KeyboardInterrupt:
         if _is_begun(folder):
             raise Interrupted(f"interrupted; go on by --resume {_short(folder)}") from None
-        _take_away(folder, is_new=is_new)
+        _remove_unstarted(folder, is_new=is_new)
         raise Interrupted("interrupted before anything was stored") from None
     except UsageError:
-        _take_away(folder, is_new=is_new)
+        _remove_unstarted(folder, is_new=is_new)
         raise
     except (FedlearnError, OSError):
         raise
     except Exception as error:  # of a plugin, or a bug of ours
         from fedlearn.runs.kept_tracebacks import keep
 
-        raise RunFailed(f"{told(error)}{keep(error, _short(folder))}") from error
+        raise RunFailed(f"{shortened(error)}{keep(error, _short(folder))}") from error
 
 
 def _is_begun(folder: Path) -> bool:
     return (folder / "checkpoint.json").exists()
 
 
-def _take_away(folder: Path, *, is_new: bool) -> None:
+def _remove_unstarted(folder: Path, *, is_new: bool) -> None:
     """Remove what a run writes before it starts, if that is all there is in its folder."""
     with suppress(OSError):
         log = folder / "events.jsonl"
@@ -94,7 +96,7 @@ class Interrupted(FedlearnError):
 
 
 def result_table(summary: dict[str, Any], folder: Path) -> Table:
-    """Return the table at the end of a run: notices, what it scored, what it spent and sent, where it lies."""
+    """Return the table at the end of a run: notices, scores, privacy spent, bytes sent, the run folder."""
     from fedlearn.report.numbers import number, size
     from fedlearn.words.metrics import KNOWN, declared
 
@@ -132,5 +134,5 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
 
 
 def _short(folder: Path) -> Path:
-    """Return a path as seen from here, where that is shorter."""
+    """Return a path relative to the current folder, if it lies below that."""
     return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder

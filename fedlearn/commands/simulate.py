@@ -10,10 +10,11 @@ import typer
 from rich.console import Console
 
 from fedlearn.commands.completing import assignments_like, names_like
-from fedlearn.commands.flags import Flag, with_flags
+from fedlearn.commands.flags import with_flags
 from fedlearn.commands.shared import result_table, run_settings
 from fedlearn.config import RunConfig, flat_from_assignments
-from fedlearn.config.names import names_of
+from fedlearn.config.marks import Panel
+from fedlearn.config.names import flags, names_of
 from fedlearn.words.errors import printable
 
 EXAMPLES = """\
@@ -27,32 +28,11 @@ fedlearn simulate --clients 25 --model dp-forest --dataset california --epsilon 
 
 fedlearn simulate --resume runs/20261121-101500"""
 
-RUN, LEARNING, SENDING, RUNNING = "Rounds", "Data, model, training", "Reports", "Running"
-FLAGS = (
-    Flag("--clients", "clients", "N", RUN),
-    Flag("--rounds", "rounds.total", "N", RUN),
-    Flag("--cohort", "rounds.cohort", "N", RUN),
-    Flag("--seed", "seed", "N", RUN),
-    Flag("--dataset", "data.dataset", "NAME", LEARNING),
-    Flag("--data-dir", "data.dir", "FOLDER", LEARNING),
-    Flag("--partition", "data.partition", "NAME", LEARNING),
-    Flag("--model", "model.name", "NAME", LEARNING),
-    Flag("--local-epochs", "training.local_epochs", "N", LEARNING),
-    Flag("--batch-size", "training.batch_size", "N", LEARNING),
-    Flag("--epsilon", "privacy.epsilon", "X", LEARNING),
-    Flag("--lr", "training.lr", "X", LEARNING),
-    Flag("--compression", "compression.codec", "CHAIN", SENDING),
-    Flag("--keep-ratio", "compression.keep_ratio", "X", SENDING),
-    Flag("--send", "compression.send", "WHAT", SENDING),
-    Flag("--strategy", "strategy.name", "NAME", SENDING),
-    Flag("--devices", "devices.name", "NAME", RUNNING),
-    Flag("--engine", "engine.name", "NAME", RUNNING),
-    Flag("--workers", "engine.workers", "N", RUNNING),
-    Flag("--out", "out", "FOLDER", RUNNING),
-)
+
+RUNNING = Panel.RUNNING
 
 
-@with_flags(FLAGS)
+@with_flags(flags())
 def simulate(
     given: dict[str, Any],
     resume: Annotated[
@@ -97,11 +77,11 @@ def simulate(
     settings = run_settings(given, config, resume)
     show = not (quiet or as_json)
     if show:
-        _say_what_is_in_vain(given, settings)
+        _say_what_is_unread(given, settings)
     _run(settings, is_new=resume is None, show=show, as_json=as_json, page=dashboard, log=log or [])
 
 
-def _say_what_is_in_vain(given: dict[str, Any], settings: RunConfig) -> None:
+def _say_what_is_unread(given: dict[str, Any], settings: RunConfig) -> None:
     from fedlearn.commands.unread import unread
 
     for line in unread(given, settings):
@@ -110,15 +90,13 @@ def _say_what_is_in_vain(given: dict[str, Any], settings: RunConfig) -> None:
 
 def _run(settings: RunConfig, *, is_new: bool, show: bool, as_json: bool, page: str | None, log: list[str]) -> None:
     from fedlearn.commands.once import run_once
-    from fedlearn.engine.embedded.forkserver import end
     from fedlearn.report.terminal import watched
 
     console = Console(highlight=False)
-    if settings.engine.name != "embedded":
-        end()  # what was begun before the settings were known
     folder = run_once(
         settings,
         is_new=is_new,
+        is_begun=True,
         log=log,
         dashboard=page,
         show=(lambda events: watched(events, console)) if show else None,

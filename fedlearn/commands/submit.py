@@ -49,7 +49,7 @@ def submit(
     try:
         settings = run_settings(given, config, folder if resume else None)
     except UsageError as error:
-        raise RunFailed(str(error)) from None  # the settings are the run's: whoever waits for it sees that it failed
+        raise RunFailed(str(error)) from None  # exit code 1, as for every run that failed
     console = Console(highlight=False)
     control = Control(superlink, root_certificates.read_bytes() if root_certificates else None)
     job = Job(control, settings, Patience(nodes=wait, retries=retries), lambda line: console.print(line, markup=False))

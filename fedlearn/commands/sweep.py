@@ -15,8 +15,8 @@ from rich.table import Table
 from fedlearn.commands.completing import assignments_like
 from fedlearn.commands.flags import with_flags
 from fedlearn.commands.shared import Interrupted
-from fedlearn.commands.simulate import FLAGS
 from fedlearn.config import flat_from_assignments, flat_from_file
+from fedlearn.config.names import flags
 from fedlearn.runs.reading import check_path
 from fedlearn.words.errors import UsageError, printable, said
 
@@ -34,10 +34,10 @@ fedlearn sweep --vary 'compression.codec=["identity","drop:0.1,eden"]' --vary tr
 fedlearn sweep plan.toml --quick"""
 
 SWEEP = "Sweep"
-OF_ALL_RUNS = tuple(flag for flag in FLAGS if flag.setting not in ("seed", "out"))  # which differ from run to run
+OF_ONE_RUN = ("seed", "out")  # settings that differ from run to run
 
 
-@with_flags(OF_ALL_RUNS, first=False)
+@with_flags({setting: flag for setting, flag in flags().items() if setting not in OF_ONE_RUN}, first=False)
 def sweep(
     given: dict[str, str],
     plan: Annotated[
@@ -116,17 +116,17 @@ def _plan_of(
     from fedlearn.sweeps.plan import Plan
 
     if file is None and quick:
-        raise UsageError("--quick is what a plan says of itself: name the plan's file")
+        raise UsageError("--quick takes the [quick] table of a plan: name the plan's file")
     planned = Plan.from_file(file, quick=quick) if file is not None else Plan("", (1,), {}, {})
     planned = planned.varied(vary)
-    of_one_run = ("seed", "out", *planned.varying)
-    base = {name: value for name, value in _from_file(config).items() if name not in of_one_run}
+    varying = (*OF_ONE_RUN, *planned.varying)
+    base = {name: value for name, value in _from_file(config).items() if name not in varying}
     planned = planned.with_other(base=base | given, seeds=seeds)
     if not planned.axes and len(planned.seeds) == 1:
         raise UsageError(
-            "nothing varies: add --vary KEY=VALUE,VALUE or --seeds N,N, or name a plan; one run is simulate's"
+            "no setting varies: add --vary KEY=VALUE,VALUE or --seeds N,N, or name a plan; for one run use simulate"
         )
-    list(planned.runs())  # says what is wrong with any of them
+    list(planned.runs())  # an error names a run whose settings are wrong
     return planned
 
 
@@ -142,7 +142,7 @@ def _numbers(text: str | None) -> list[int]:
 
 
 def _name_of(file: Path | None, plan: Plan, *, quick: bool) -> str:
-    """Return the folder's name: the file's, else one that the same flags give again, whatever the seeds."""
+    """Return the name of the folder: that of the plan's file, else a hash of the flags without the seeds."""
     if file is not None:
         return file.stem + ("-quick" if quick else "")
     asked = json.dumps([dict(plan.base), {axis: dict(labels) for axis, labels in plan.axes.items()}], default=str)
@@ -150,7 +150,7 @@ def _name_of(file: Path | None, plan: Plan, *, quick: bool) -> str:
 
 
 def _table(results: list[Result]) -> Table:
-    """Return one row a point: what it is judged by and what it sent, means over seeds."""
+    """Return a table of one row a point: the metrics it is judged by and its upload, means over seeds."""
     from fedlearn.report.numbers import number_spread, size
     from fedlearn.report.points import counts_in
     from fedlearn.sweeps.results import points_of

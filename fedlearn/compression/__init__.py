@@ -2,8 +2,8 @@
 
 from fedlearn import plugins
 from fedlearn.compression.base import Codec, Payload
-from fedlearn.compression.parse import SHORT, parse_chain
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.compression.parse import parse_chain, words_in
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.plugging.registry import Registry
 
 CODECS = Registry(
@@ -28,8 +28,7 @@ def is_ours(chain: str) -> bool:
     >>> is_ours("drop:0.1, quantize:4"), is_ours("rotate,theirs:Stage")
     (True, False)
     """
-    stages = (word.strip() for word in chain.split(","))
-    return all(":" not in stage or stage.partition(":")[0] in {*CODECS, *SHORT} for stage in stages)
+    return all(":" not in word or word.partition(":")[0] in CODECS for word in words_in(chain))
 
 
 def parcel_codec(chain: str) -> Codec:

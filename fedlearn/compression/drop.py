@@ -23,7 +23,7 @@ import numpy as np
 
 from fedlearn.compression.base import Payload
 from fedlearn.compression.stages import Part, Role, share_from
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.seeding import philox, rng_for, seed_for
 from fedlearn.words.state import ArraySpec, Entries, Layout, Positions, State, layout_of
 

@@ -23,7 +23,7 @@ from fedlearn.compression.bits import pack, packed_size, unpack
 from fedlearn.compression.rotate import chunks_of, rotated, rotated_back, shapes_of
 from fedlearn.compression.scales import check_scales
 from fedlearn.compression.stages import Lengths, Part, Role, bits_from
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.seeding import seed_for
 from fedlearn.words.state import Array
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedlearn.compression.base import Payload
 from fedlearn.compression.stages import Part, Role
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.errors import Refused
 from fedlearn.words.state import Array
 

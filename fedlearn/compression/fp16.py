@@ -9,7 +9,7 @@ import numpy as np
 
 from fedlearn.compression.base import Payload
 from fedlearn.compression.stages import Lengths, Part, Role, nothing_from
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.state import Array
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedlearn.compression.base import Payload, check_dtype, check_names
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.errors import Refused
 from fedlearn.words.state import Entries, Layout, State, Update, UpdateKind
 

@@ -7,7 +7,7 @@ from typing import Any
 from fedlearn.compression.base import Codec
 from fedlearn.compression.chain import Chain
 from fedlearn.compression.stages import Role, Stage
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.plugging.registry import Registry, call_plugin, did_you_mean
 from fedlearn.words.errors import SettingError
 
@@ -19,7 +19,7 @@ def parse_chain(text: str, settings: CompressionSettings, table: Registry) -> Co
 
     A single name that is not a stage, as ``identity`` or a user's own class, is a codec by itself.
     """
-    words = [stage for word in text.split(",") for stage in _written_out(word.strip())]
+    words = words_in(text)
     kinds = [_kind(word, text, table) for word in words]
     if len(words) == 1 and not hasattr(kinds[0][0], "role"):
         if not hasattr(kinds[0][0], "from_settings"):
@@ -38,15 +38,18 @@ def parse_chain(text: str, settings: CompressionSettings, table: Registry) -> Co
     return _chain(stages, text, table.setting)
 
 
-def _written_out(word: str) -> list[str]:
-    """Return the stages that a word stands for.
+def words_in(text: str) -> list[str]:
+    """Return the words of a chain, one a stage: a name, or ``name:argument``; short words are written out.
 
-    >>> _written_out("ternary:0.01")
-    ['top-k:0.01', 'sign']
+    >>> words_in("residual, ternary:0.01")
+    ['residual', 'top-k:0.01', 'sign']
     """
-    name, colon, argument = word.partition(":")
-    first, *others = SHORT.get(name, (name,))
-    return [f"{first}{colon}{argument}", *others]
+    words = []
+    for word in text.split(","):
+        name, colon, argument = word.strip().partition(":")
+        first, *others = SHORT.get(name, (name,))
+        words += [f"{first}{colon}{argument}", *others]
+    return words
 
 
 def _kind(word: str, text: str, table: Registry) -> tuple[Any, str]:

@@ -18,7 +18,7 @@ from fedlearn.compression.base import Payload
 from fedlearn.compression.bits import pack, packed_size, random_fractions, unpack
 from fedlearn.compression.scales import check_scales, segments
 from fedlearn.compression.stages import Lengths, Part, Role, bits_from
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.state import Array
 
 DEFAULT_BITS = 8

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedlearn.compression.base import Codec, Payload
 from fedlearn.compression.stages import Role, nothing_from
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.state import Array, State, layout_of
 
 

@@ -11,7 +11,7 @@ from fedlearn.compression.base import Payload
 from fedlearn.words.state import Array, ArraySpec, Entries, Layout, Positions, State
 
 if TYPE_CHECKING:
-    from fedlearn.config.schema import CompressionSettings
+    from fedlearn.config.tables.reports import CompressionSettings
 
 
 class Role(IntEnum):

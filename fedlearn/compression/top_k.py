@@ -18,7 +18,7 @@ from fedlearn.compression.base import Payload
 from fedlearn.compression.index_coding import longest, read_positions, write_positions
 from fedlearn.compression.scales import zero_filled
 from fedlearn.compression.stages import Part, Role, share_from
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.state import Array, ArraySpec, Entries, Layout, Positions, State, layout_of
 
 SAMPLE = 1 << 14  # entries looked at to guess the threshold

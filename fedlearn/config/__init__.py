@@ -1,7 +1,6 @@
 """Settings: their schema, and the three doors through which they come in."""
 
-from fedlearn.config.flower import from_flower, to_flower
-from fedlearn.config.load import config_from, flat_from_assignments, flat_from_file
+from fedlearn.config.load import config_from, flat_from_assignments, flat_from_file, from_flower, to_flower
 from fedlearn.config.per_run import per_run
 from fedlearn.config.schema import RunConfig
 

@@ -1,4 +1,8 @@
-"""TOML file + ``--set`` + flags -> RunConfig, with errors that name the setting and where it came from."""
+"""Settings as flat tables of dotted names, in TOML files, ``--set`` and Flower's run config; and `RunConfig` of them.
+
+An error names the setting, its value and the file. `pyproject.toml` holds the flat table of all defaults under
+``[tool.flwr.app.config]``; ``python -m tests.flower_settings`` writes it.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +10,20 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from fedlearn.config.names import field_of, meaning_of, names_of
-from fedlearn.config.schema import RunConfig, Settings
-from fedlearn.plugging.options import allowed_by, as_text
-from fedlearn.plugins import TABLES
+from fedlearn.config.fields import as_text
+from fedlearn.config.names import hint_at, moved, other_names
+from fedlearn.config.schema import RunConfig
+from fedlearn.plugging.options import allowed_by
 from fedlearn.words.errors import SettingError, UsageError, said
 
 MOST_BYTES = 1 << 22  # of a file of settings
+FlatValue = bool | int | float | str
 SINGLE_OPTION = re.compile(r"(\w+\.(?:\w+_)?options)\.(.+)")  # setting that holds a table, and a name in it
-OTHER_NAMES = {
-    "learning_rate": "training.lr", "epochs": "training.local_epochs", "batch": "training.batch_size",
-    "rounds": "rounds.total", "num_rounds": "rounds.total", "dataset": "data.dataset", "model": "model.name",
-    "strategy": "strategy.name", "engine": "engine.name", "compression": "compression.codec",
-    "mu": "training.proximal_mu",
-    "fedprox": "training.proximal_mu", "num_clients": "clients", "nodes": "clients", "schedule": "rounds.schedule",
-    "data": "data.dataset",
-}  # fmt: skip
-"""What people, and other frameworks, call our settings."""
-
-NOW_OPTIONS = {
-    "strategy.decoder": "write strategy.options.decoder",
-    "strategy.server_lr": "write strategy.options.server_lr",
-    "strategy.server_momentum": "write strategy.options.momentum for fedavgm, strategy.options.beta1 for fedadam",
-    "strategy.beta2": "write strategy.options.beta2",
-    "strategy.tau": "write strategy.options.tau",
-    "strategy.trim": "write strategy.options.trim",
-}
-"""Settings of earlier versions, which run folders and files may still have."""
 
 
 def config_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
@@ -70,7 +55,7 @@ def config_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
 
 
 def _with_whole_options(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flat settings with one table in place of single options: those that are named win over their table."""
+    """Return the flat settings with one table in place of single options; a single option wins over the table."""
     whole = dict(flat)
     for name in flat:
         if found := SINGLE_OPTION.fullmatch(name):
@@ -83,13 +68,39 @@ def _with_whole_options(flat: Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
+def to_flower(config: RunConfig) -> dict[str, FlatValue]:
+    """Return the settings as Flower's flat run config.
+
+    >>> to_flower(RunConfig())["training.batch_size"]
+    100
+    """
+    flat: dict[str, FlatValue] = {}
+    for name, value in config.model_dump().items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{key}": entry for key, entry in value.items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+_last: tuple[Mapping[str, Any], RunConfig] | None = None
+
+
+def from_flower(run_config: Mapping[str, Any]) -> RunConfig:
+    """Return the settings in a Flower run config; the last settings are kept, as every message brings them again."""
+    global _last
+    if _last is None or _last[0] != run_config:
+        _last = (dict(run_config), config_from(run_config))
+    return _last[1]
+
+
 def flat_from_file(path: Path) -> dict[str, Any]:
     """Return the settings of a TOML file as a flat table of dotted names.
 
     Raises
     ------
     UsageError
-        If it cannot be read, or is no TOML.
+        If the file cannot be read, or holds no TOML.
     """
     shown = said(path)
     try:
@@ -106,7 +117,7 @@ def flat_from_file(path: Path) -> dict[str, Any]:
 
 
 def flat_from_toml(data: bytes) -> dict[str, Any]:
-    """Return the settings in a TOML file's bytes as a flat table of dotted names; else ValueError, in a line."""
+    """Return the settings in the bytes of a TOML file as a flat table; raise ValueError if they are no TOML."""
     try:
         tree = tomllib.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -143,71 +154,16 @@ def _toml_value(text: str) -> Any:
     return table["value"] if len(table) == 1 else text
 
 
-def setting_names(settings: type[Settings] = RunConfig, prefix: str = "") -> list[str]:
-    """Return the dotted names of all settings."""
-    names: list[str] = []
-    for name, field in settings.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Settings):
-            names += setting_names(kind, f"{name}.")
-        else:
-            names.append(f"{prefix}{name}")
-    return names
-
-
-def described(name: str) -> tuple[str, object]:
-    """Return a setting's meaning and its default.
-
-    Where the meaning has "{names}", the names of its table stand there that it does not mention itself; else they
-    follow it.
-
-    >>> described("training.batch_size")
-    ('Examples in one SGD step.', 100)
-    """
-    default = field_of(name).default
-    text = meaning_of(name)
-    names = names_of(name) if name in TABLES else ()
-    others = ", ".join(each for each in names if not re.search(rf"(?<![\w-]){re.escape(each)}(?![\w-])", text))
-    if "{names}" in text or not others:
-        return text.replace("{names}", others), default
-    return f"{text} Also: {others}.", default
-
-
-def hint_at(name: str) -> str:
-    """Return what to say behind "there is no such setting"; empty where no name of a setting is near.
-
-    >>> hint_at("learning_rate"), hint_at("training.learning_rate"), hint_at("zzz")
-    ('; did you mean training.lr?', '; did you mean training.lr?', '')
-    """
-    near = _meant_by(name)
-    return f"; did you mean {near}?" if near else ""
-
-
-def _meant_by(name: str) -> str:
-    """Return the setting that somebody may have meant by a name that is none; empty where nothing is near."""
-    names = setting_names()
-    last = name.rpartition(".")[2][:100].lower()
-    if last in OTHER_NAMES:
-        return OTHER_NAMES[last]
-    same = [each for each in names if each.rpartition(".")[2] == last]
-    close = same or get_close_matches(name[:100], names, n=1, cutoff=0.6)
-    if not close and (other := get_close_matches(last, OTHER_NAMES, n=1, cutoff=0.8)):
-        return OTHER_NAMES[other[0]]
-    close = close or get_close_matches(last, [each.rpartition(".")[2] for each in names], n=1, cutoff=0.75)
-    return next((each for each in names if close and each in (close[0], f"{each.rpartition('.')[0]}.{close[0]}")), "")
-
-
 def _first_error(error: ValidationError, source: str) -> SettingError:
-    """Return the first of pydantic's complaints as one line naming the setting, the value and what is allowed."""
+    """Return the first error that pydantic found as one line: the setting, its value and what is allowed."""
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"])
     where = f" (in {source})" if source else ""
-    if name in NOW_OPTIONS:
-        return SettingError(name, first["input"], f"it is an option of its strategy now: {NOW_OPTIONS[name]}{where}")
-    if first["type"] == "model_type" and name in OTHER_NAMES:
-        return SettingError(
-            name, first["input"], f"it is a table of settings: did you mean {OTHER_NAMES[name]}?{where}"
-        )
+    if place := moved().get(name):
+        part = name.partition(".")[0]
+        return SettingError(name, first["input"], f"it is an option of its {part} now: write {place}{where}")
+    if first["type"] == "model_type" and (meant := other_names().get(name)):
+        return SettingError(name, first["input"], f"it is a table of settings: did you mean {meant}?{where}")
     if first["type"] == "extra_forbidden":
         return SettingError(name, first["input"], f"there is no such setting{hint_at(name)}{where}")
     return SettingError(name, first["input"], f"{allowed_by(error)}{where}")

@@ -1,4 +1,4 @@
-"""Things a process makes once for a run and uses for every message of it."""
+"""Keep what a process makes once for a run and uses for every message of the run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def per_run(make: Callable[[RunConfig], T]) -> Callable[[RunConfig], T]:
-    """Keep what `make` returned for the last run's settings.
+    """Return `make` with a memory of one result: that for the settings of the last run.
 
     Settings are told apart by identity, which `from_flower` preserves from message to message: comparing eighty
     settings would cost more than some messages do.

@@ -1,4 +1,4 @@
-"""What the owner of a node allows: settings that no server can change."""
+"""The policy of a node: limits that its owner sets, and that no server can change."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from typing import Annotated, Any, Self
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator
 
-from fedlearn.config.schema import Positive, Settings
+from fedlearn.config.fields import Positive, Settings
 from fedlearn.plugging.options import allowed_by
 from fedlearn.words.errors import UsageError, quoted
 
 SIMULATED = "simulated"
-"""The key of a node's config that an engine of simulations sets to true: the node is made up, and nobody's."""
+"""Key in a node's config that the engines of simulations set to true: the node is virtual, and has no owner."""
 
 
 class Policy(Settings):
-    """What a node does for servers at most; it binds a node that has a ledger. A number in quotes is no number."""
+    """Limits of what a node does for servers; they bind a node that has a ledger. A number in quotes is refused."""
 
     model_config = ConfigDict(strict=True)
 
     largest_epsilon: Positive
-    """Largest epsilon in all, over all runs and servers."""
+    """Largest sum of epsilon, over all runs and servers."""
     epsilon_of_a_run: Positive | None = None
-    """Largest epsilon of one run; as much as in all unless given. A run is its settings: a server can ask for many."""
+    """Largest epsilon of one run; `largest_epsilon` unless given. Other settings make another run."""
     seeded_noise: bool = False
-    """Whether noise may be seeded, which protects nobody."""
+    """Whether noise may be seeded; seeded noise protects no record."""
     public_sizes: bool = False
-    """Whether a server may be told how many records there are: each loss then counts double."""
+    """Whether a server may learn the number of records; each loss then counts double."""
     least_records: Annotated[int, Field(ge=0)] = 0
-    """With fewer records in its whole table the node takes no part. Whether it has so many, everybody may know."""
+    """Fewest records in the whole table with which the node takes part; whether there are so many is public."""
     most_questions: Annotated[int, Field(ge=1)] = 10_000
-    """Questions in all that are answered, as many nearly free ones would fill the disk: each answer is kept."""
+    """Largest number of questions that are answered. Each answer is kept: cheap questions could fill the disk."""
     models: tuple[str, ...] = ()
-    """Models that may be trained, by name; unless given, the private ones that fedlearn has."""
+    """Names of the models that may be trained; all private models of fedlearn unless given."""
 
     @field_validator("models", mode="before")
     @classmethod
     def _names(cls, given: object) -> object:
-        """Take names in one text, as a node's config holds them."""
+        """Split the names that a node's config holds in one text."""
         if isinstance(given, str):
             return tuple(name.strip() for name in given.split(",") if name.strip())
         return tuple(given) if isinstance(given, list) else given
@@ -52,7 +52,7 @@ class Policy(Settings):
         Raises
         ------
         UsageError
-            Naming what is wrong, and `where`.
+            In one line that names `where` and the wrong entry.
         """
         try:
             return cls(**given)
@@ -64,7 +64,7 @@ class Policy(Settings):
 
     @classmethod
     def of_file(cls, file: Path | None, **more: Any) -> Self:
-        """Return the policy of a TOML file, or of none, with values that take the place of the file's."""
+        """Return the policy of a TOML file, whose entries `more` replaces; without a file, that of `more` alone."""
         where = str(file) if file else "the node's policy"
         try:
             plain = tomllib.loads(file.read_text(encoding="utf-8")) if file else {}
@@ -74,7 +74,7 @@ class Policy(Settings):
 
     @classmethod
     def of_node(cls, node_config: Mapping[str, Any]) -> Self:
-        """Return the policy that a node's config holds, in keys with dashes."""
+        """Return the policy in a node's config, where names have dashes."""
         named = {name: node_config[_key(name)] for name in cls.model_fields if _key(name) in node_config}
         return cls.of(named, where="node-config")
 

@@ -1,8 +1,7 @@
 """Where examples come from, and how they are spread over the nodes.
 
-Importing this package is cheap: a data set is decoded once into the cache folder (`cache.py`) and
-mapped into memory by every process; `datasets` and `flwr_datasets` are imported only when a
-partition table is not in the cache yet.
+Importing this package is cheap: a data set is decoded once into the cache folder (`cache.py`) and mapped into memory by
+every process. The libraries `datasets` and `flwr_datasets` are imported only for partitions that are not in the cache.
 """
 
 from fedlearn.data.base import DataSpec, Examples, TableSchema

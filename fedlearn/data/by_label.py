@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.config.schema import DataSettings
-from fedlearn.data.by_record import LARGEST_ALPHA
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data.cache import cached
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.entries import Arrays
-from fedlearn.data.partition_map import by_node, groups_of, is_map, node_of_each
-from fedlearn.data.partitions import Offsets, Rows
+from fedlearn.data.naming import is_map
+from fedlearn.data.partition_map import Rows, by_node, node_of_each
+from fedlearn.data.partitions import LARGEST_ALPHA, Offsets, groups_of
 from fedlearn.words.errors import SettingError
 from fedlearn.words.seeding import rng_for, seed_for
 

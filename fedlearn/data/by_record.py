@@ -12,12 +12,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data.base import QUANTILES
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn
-from fedlearn.data.partition_map import groups_of
-from fedlearn.data.partitions import PartitionTable
+from fedlearn.data.partitions import LARGEST_ALPHA, PartitionTable, groups_of
 from fedlearn.words.errors import SettingError
 from fedlearn.words.seeding import rng_for
 
@@ -29,8 +28,6 @@ WEIGHTS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
 }
 """Scheme -> how much of the records each node has, by the number of the node."""
 BY_RECORD = ("iid", "natural", "dirichlet", "pathological", "linear", "square", "exponential")
-
-LARGEST_ALPHA = 1e100  # shares are even long before; far above it, their sum overflows and one node gets all
 
 
 def partitioned_by_record(dataset: Dataset, settings: DataSettings, num_partitions: int, seed: int) -> PartitionTable:

@@ -12,7 +12,7 @@ from fedlearn.data.packing import PARTS, Places, examples_at, places_of
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How a data set that is stored nowhere makes the examples of a node, when they are asked for.
+    """How a data set that is not stored makes the examples of a node, when they are asked for.
 
     Parameters
     ----------

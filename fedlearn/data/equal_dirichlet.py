@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedlearn.config.schema import Positive
+from fedlearn.config.fields import Positive
 from fedlearn.data.dataset import Dataset
 from fedlearn.words.errors import SettingError
 

@@ -27,7 +27,7 @@ from flwr_datasets.partitioner import (  # type: ignore[import-untyped, unused-i
 )
 from numpy.typing import NDArray
 
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data.dataset import Dataset
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import load_plugin

@@ -10,7 +10,8 @@ from typing import Any
 from fedlearn import plugins
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import no_downloads
-from fedlearn.data.sources.paths import from_path, is_path
+from fedlearn.data.naming import is_path
+from fedlearn.data.sources.paths import from_path
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import Registry, call_plugin
 from fedlearn.words.errors import DataNotFound, SettingError
@@ -22,7 +23,7 @@ DATASETS = Registry(
 
 
 def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: str = "") -> Dataset:
-    """Return a data set.
+    """Return the data set that a name, a path or a reference names.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which node has which examples, as groups in the data, a file or a function say."""
+"""Which node has which examples, as a file or a function says."""
 
 from __future__ import annotations
 
@@ -11,38 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.data.dataset import Dataset
-from fedlearn.data.partitions import Rows
 from fedlearn.data.reading import one_line_of, text_of
 from fedlearn.words.errors import SettingError, UsageError
 
-SUFFIXES = (".csv", ".json")
 NO_NODE = -1
 MOST_BYTES = 1 << 28  # of a file
 
-
-def is_map(name: str) -> bool:
-    """Return whether a partition is the path of a file that says which node has which examples."""
-    return name.endswith(SUFFIXES)
-
-
-def groups_of(dataset: Dataset, num_partitions: int) -> NDArray[np.int64]:
-    """Return the group of each training example, which is the node that has it.
-
-    Raises
-    ------
-    SettingError
-        If the data set has no groups, or fewer than `num_partitions`.
-    """
-    groups = dataset.train.groups
-    if groups is None:
-        raise SettingError(
-            "data.partition", "natural", f"{dataset.name!r} has no groups: take another partition, or data with groups"
-        )
-    if num_partitions > dataset.spec.groups:
-        allowed = f"at most {dataset.spec.groups}, the number of groups of {dataset.name!r}"
-        raise SettingError("clients", num_partitions, allowed)
-    return groups
+Rows = NDArray[np.int32]
 
 
 def node_of_each(file: Path, examples: int) -> NDArray[np.int64]:

@@ -41,12 +41,13 @@ import json
 import numpy as np
 
 from fedlearn import plugins
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data.by_label import check_possible, joined, partitioned_by_label
 from fedlearn.data.by_record import BY_RECORD, partitioned_by_record
 from fedlearn.data.dataset import Dataset, Made
-from fedlearn.data.partition_map import is_map, rows_of_each
-from fedlearn.data.partitions import Consecutive, Offsets, PartitionTable, Rows
+from fedlearn.data.naming import is_map
+from fedlearn.data.partition_map import Rows, rows_of_each
+from fedlearn.data.partitions import Consecutive, Offsets, PartitionTable
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import Registry, call_plugin
 from fedlearn.words.errors import SettingError

@@ -9,9 +9,12 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import Examples
 from fedlearn.data.dataset import Dataset
+from fedlearn.data.partition_map import Rows
+from fedlearn.words.errors import SettingError
 
-Rows = NDArray[np.int32]
 Offsets = NDArray[np.int64]
+
+LARGEST_ALPHA = 1e100  # shares are even long before; far above it, their sum overflows and one node gets all
 
 
 class Consecutive:
@@ -104,3 +107,22 @@ def measured_on(dataset: Dataset, table: PartitionTable, partition_id: int) -> E
     if table.by_group and dataset.test.groups is not None:
         return dataset.test.at(np.flatnonzero(dataset.test.groups == partition_id))
     return dataset.train.at(table.indices(partition_id))
+
+
+def groups_of(dataset: Dataset, num_partitions: int) -> NDArray[np.int64]:
+    """Return the group of each training example, which is the node that has it.
+
+    Raises
+    ------
+    SettingError
+        If the data set has no groups, or fewer than `num_partitions`.
+    """
+    groups = dataset.train.groups
+    if groups is None:
+        raise SettingError(
+            "data.partition", "natural", f"{dataset.name!r} has no groups: take another partition, or data with groups"
+        )
+    if num_partitions > dataset.spec.groups:
+        allowed = f"at most {dataset.spec.groups}, the number of groups of {dataset.name!r}"
+        raise SettingError("clients", num_partitions, allowed)
+    return groups

@@ -15,7 +15,7 @@ from functools import wraps
 from pathlib import Path
 from typing import BinaryIO, ParamSpec, TypeVar
 
-from fedlearn.plugging.tracebacks import place_of, told
+from fedlearn.plugging.tracebacks import place_of, shortened
 from fedlearn.words.errors import DataNotFound, FedlearnError, UsageError, printable
 
 MOST_OF_A_TEXT = 1 << 24  # bytes of a text about data: a schema, a partition
@@ -46,7 +46,7 @@ def one_line_of(place: object) -> Iterator[None]:
 
 def _refused(place: object, error: Exception) -> UsageError:
     is_users = ".py:" in place_of(error)  # the user's own data set; libraries have places, too
-    text = told(error) if is_users else f"{type(error).__name__}: {error}"
+    text = shortened(error) if is_users else f"{type(error).__name__}: {error}"
     reason = error.strerror if isinstance(error, OSError) and error.strerror else " ".join(printable(text).split())
     return UsageError(f"{place} cannot be read: {reason[:LONGEST_REASON]}")
 

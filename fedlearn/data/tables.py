@@ -26,7 +26,7 @@ from fedlearn.data.column_files import MISSING, Columns, read_columns
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.drawing import drawn, share_held_out
 from fedlearn.data.entries import Arrays
-from fedlearn.data.folder import data_folder, identity
+from fedlearn.data.folder import identity
 from fedlearn.data.reading import one_line_errors
 from fedlearn.data.schema_file import read_schema
 from fedlearn.words.errors import DataNotFound
@@ -41,18 +41,14 @@ SAID = "said"  # array with the JSON text of these lines
 
 
 @one_line_errors
-def load_schema_file(name: str, data_dir: str) -> Dataset:
-    """Return the table that a TOML file describes; the file is looked for here, then in the data folder."""
-    path = Path(name).expanduser()
-    if not path.is_absolute() and not path.exists():
-        folder, _ = data_folder(data_dir, wanted=name)
-        path = folder / path if folder is not None else path
-    path = path.absolute()
+def load_schema_file(file: str | Path) -> Dataset:
+    """Return the table that a TOML file declares."""
+    path = Path(file).expanduser().absolute()
     data, test, schema = read_schema(path)
     files = [data] if test is None else [data, test]
-    for file in files:
-        if not file.is_file():
-            raise DataNotFound(f"{path}: there is no file {file}")
+    for each in files:
+        if not each.is_file():
+            raise DataNotFound(f"{path}: there is no file {each}")
     return table_dataset(
         str(path),
         schema,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn import plugins
-from fedlearn.config.schema import DeviceSettings
+from fedlearn.config.tables.running import DeviceSettings
 from fedlearn.devices.files import fleet_from, is_file
 from fedlearn.devices.fleet import Fleet
 from fedlearn.plugging.options import options_for

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedlearn.config.schema import NonNegative, Positive
+from fedlearn.config.fields import NonNegative, Positive
 from fedlearn.devices.fleet import Fleet, Floats
 from fedlearn.words.seeding import rng_for
 

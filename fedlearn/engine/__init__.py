@@ -1,6 +1,7 @@
 """How a run is executed; never what comes out of it."""
 
 from fedlearn import plugins
+from fedlearn.engine.base import Engine
 from fedlearn.plugging.registry import Registry
 
 ENGINES = Registry(
@@ -8,3 +9,12 @@ ENGINES = Registry(
     plugins.ENGINES,
     asks=("__call__",),
 )
+
+
+def load_engine(name: str) -> Engine:
+    """Return the engine of a name; a function from outside is made one."""
+    found = ENGINES.load(name)
+    return found if isinstance(found, Engine) else Engine(found)
+
+
+__all__ = ["ENGINES", "Engine", "load_engine"]

@@ -10,6 +10,7 @@ from flwr.app import Message, MessageType, RecordDict
 from fedlearn import flower
 from fedlearn.config import RunConfig, to_flower
 from fedlearn.engine.apps import load_client_app, load_many, load_server_app
+from fedlearn.engine.base import Engine
 from fedlearn.engine.node_calls import ClientCall, run_node, run_nodes
 from fedlearn.engine.prepare import prepared
 from fedlearn.engine.virtual_nodes import PromptNodes, expired
@@ -77,3 +78,6 @@ def run(config: RunConfig) -> None:
     settings = to_flower(config)
     grid = InlineGrid(load_client_app(), config.clients, settings, stack=config.training.stack)
     load_server_app()(with_devices(grid, config), flower.server_context(settings))
+
+
+INLINE = Engine(run, stacks=True)

@@ -12,9 +12,9 @@ from flwr.app import Context, Error, Message, RecordDict
 
 from fedlearn import flower, wire
 from fedlearn.config.policy import SIMULATED
-from fedlearn.config.schema import DEVICE_SETTING
+from fedlearn.config.tables.running import DEVICE_SETTING
 from fedlearn.flower import ErrorCode
-from fedlearn.plugging.tracebacks import told
+from fedlearn.plugging.tracebacks import shortened
 from fedlearn.runs.kept_tracebacks import keep
 from fedlearn.words.errors import said
 
@@ -148,7 +148,7 @@ _logged: set[tuple[str, str, int]] = set()  # errors that this process has logge
 def _failed(message: Message, error: BaseException, folder: str) -> Message:
     """Return the reply for a node's exception that is being handled; of equal failures, the first is logged."""
     node_id = message.metadata.dst_node_id
-    reason = told(error)
+    reason = shortened(error)
     last = traceback.extract_tb(error.__traceback__)[-1]
     kind = (type(error).__name__, last.filename, last.lineno or 0)
     if kind not in _logged:

@@ -13,6 +13,7 @@ from fedlearn.config import RunConfig
 from fedlearn.data.cache import checked
 from fedlearn.data.partitioning import partition_table
 from fedlearn.devices import with_fingerprint
+from fedlearn.engine import load_engine
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, with_found
 from fedlearn.plugging import objects
@@ -81,7 +82,7 @@ def has_bfloat16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
 
 def _usual_stack(found: RunConfig) -> int:
     """Return the default of nodes trained in one computation: several on a GPU, which one small network leaves idle."""
-    can_stack = found.engine.name in ("embedded", "inline") and found.rounds.schedule == "synchronous"
+    can_stack = found.rounds.schedule == "synchronous" and load_engine(found.engine.name).stacks
     return min(found.goal_count, STACK_ON_A_GPU) if can_stack and found.engine.device != "cpu" else 1
 
 

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from fedlearn import plugins
-from fedlearn.config.schema import Positive
+from fedlearn.config.fields import Positive
 from fedlearn.folding.plan import FoldStep, StepSpec
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import Registry, call_plugin

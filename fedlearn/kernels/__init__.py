@@ -1,4 +1,4 @@
-"""What torch computes slowly on a CPU, by compiled loops: a convolution with max pooling behind it."""
+"""Kernels: compiled loops for a convolution followed by max pooling, which torch computes slowly on a CPU."""
 
 from fedlearn.kernels.fused import fused
 from fedlearn.kernels.pooled_convolution import PooledConv2d, pooled_conv2d

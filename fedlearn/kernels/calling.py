@@ -1,4 +1,4 @@
-"""The loops of `loops.py` called on tensors, node by node."""
+"""Calls of the loops of `loops.py` on tensors, node by node."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from fedlearn.kernels import loops
 from fedlearn.kernels.memory import LINE
 
 Sizes = tuple[int, int, int, int, int, int, int, int, int, int]
-"""B, H, W, C, O, a filter's height and width, padding above and left; 1 where a relu follows, else 0."""
+"""B, H, W, C, O, height and width of a filter, padding above and left; 1 if a relu follows, else 0."""
 
 
 class _Scratch(threading.local):
-    """Memory of a thread that loops may use; it is kept, as that of a fresh one is touched for the first time."""
+    """Scratch memory of a thread for the loops; it is kept, as the first use of new memory is slow."""
 
     def __init__(self) -> None:
         self._bytes = np.empty(0, np.uint8)
         self._start = 0
 
-    def of(self, size: int) -> int:
-        """Return where so many bytes are, at the beginning of a line of the processor's cache."""
+    def address(self, size: int) -> int:
+        """Return the address of `size` bytes, at the beginning of a line of the processor's cache."""
         if len(self._bytes) < size + LINE:
             self._bytes = np.empty(size + LINE, np.uint8)
             self._start = -(-self._bytes.ctypes.data // LINE) * LINE
@@ -35,8 +35,8 @@ _scratch = _Scratch()
 
 
 def _called(loop: Callable[..., int], sizes: Sizes, nodes: int, *tensors: Tensor) -> None:
-    """Run a loop for each node; their tensors lie one behind another, each in order."""
-    memory = _scratch.of(_bytes_needed(loop, sizes, len(tensors)))
+    """Run a loop for each node; the nodes' tensors are contiguous, one after another."""
+    memory = _scratch.address(_bytes_needed(loop, sizes, len(tensors)))
     starts = [each.data_ptr() for each in tensors]
     loop(*sizes, *starts, memory)
     for _ in range(nodes - 1):

@@ -1,4 +1,4 @@
-"""Layers of a user's own module by our loops: Conv2d, ReLU and MaxPool2d(2) in a row become one `PooledConv2d`."""
+"""Fusion of a user's layers: Conv2d, ReLU and MaxPool2d(2) in a row become one `PooledConv2d`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fedlearn.kernels.pooled_convolution import PooledConv2d
 
 M = TypeVar("M", bound=nn.Module)
 ROWS = ((nn.Conv2d, nn.ReLU, nn.MaxPool2d), (nn.Conv2d, nn.MaxPool2d, nn.ReLU), (nn.Conv2d, nn.MaxPool2d))
-"""Layers in a row that are one computation; ReLU and the maximum may change places."""
+"""Layers in a row that become one computation; ReLU and max pooling may be exchanged."""
 
 
 def fused(module: M) -> M:
-    """Return a copy of a module that computes convolution, ReLU and pooling in one, wherever a Sequential has them.
+    """Return a copy of a module that computes convolution, ReLU and pooling in one, where they stand in a row.
 
     The copy has the same parameters under the same names, so states fit both. Its outputs and gradients equal those of
     the module up to float32 rounding, as sums have another order: a gradient differs by less than 1e-4 of its length.
@@ -26,10 +26,10 @@ def fused(module: M) -> M:
     Parameters
     ----------
     module
-        Any module. In each `nn.Sequential` in it, an `nn.Conv2d` (stride, dilation and groups 1, zeros as padding)
-        that is followed by `nn.MaxPool2d(2)`, with an `nn.ReLU` before or behind that, or none, is replaced; an
-        `nn.Identity` takes the place of each layer that is computed with it. Layers with hooks stay as they are. The
-        Sequential must be run as a whole: one of its layers alone no longer returns the convolution's own output.
+        Any module. In each of its `nn.Sequential`, an `nn.Conv2d` (stride, dilation and groups 1, zeros as padding)
+        followed by `nn.MaxPool2d(2)`, with an `nn.ReLU` before or after the pooling or without one, is replaced. An
+        `nn.Identity` takes the place of each further layer. Layers with hooks stay as they are. The Sequential must run
+        as a whole: its first layer alone no longer returns the output of the convolution.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def fused(module: M) -> M:
     Raises
     ------
     ValueError
-        If there is no such row of layers.
+        If the module has no such row of layers.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def fused(module: M) -> M:
 
 
 def _fuse(layers: nn.Module) -> int:
-    """Replace the rows of layers in a Sequential; return how many there were, 0 in any other module."""
+    """Replace the rows of layers in a Sequential; return their number, 0 for any other module."""
     if not isinstance(layers, nn.Sequential) or type(layers).forward is not nn.Sequential.forward:
         return 0
     count = 0
@@ -76,7 +76,7 @@ def _fuse(layers: nn.Module) -> int:
 
 
 def _is_taken(layer: nn.Module) -> bool:
-    """Return whether our loops know the options of a layer, and it has no hooks, which would be lost."""
+    """Return whether the loops support a layer's options, and it has no hooks, which would be lost."""
     if any((layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)):
         return False
     if isinstance(layer, nn.Conv2d):
@@ -90,9 +90,9 @@ def _is_taken(layer: nn.Module) -> bool:
 
 
 def _pooled(convolution: nn.Module, *, relu: bool) -> PooledConv2d:
-    """Return the layer with the parameters of a convolution; no random number is drawn."""
+    """Return the pooled layer with the parameters of a convolution; no random number is drawn."""
     assert isinstance(convolution, nn.Conv2d)
-    with torch.device("meta"):  # no numbers are made for parameters that are replaced at once
+    with torch.device("meta"):  # no memory for parameters that are replaced at once
         made = PooledConv2d(
             convolution.in_channels,
             convolution.out_channels,

@@ -1,18 +1,18 @@
-"""The loops of `pooled_convolution.py`; a module of its own, as it imports numba, which compiles them or has them.
+"""Loops of `pooled_convolution.py`, compiled by numba; a module of its own, as it imports numba.
 
-An image lies as its rows, pixels and channels do, (H, W, C): a row of a filter's window is a run of numbers.
+Images are contiguous (H, W, C), so that a row of a filter's window is contiguous, too.
 
-Forwards, vectors lie along the channels that come out, and each number of the window multiplies them; where few come
-out, along a row of the image, and each weight multiplies them. Of four places the largest stays. Backwards only those
-places have a gradient, a quarter of all, and after a relu half of these: the window of each is added to its filter's
-gradient, and the filter to the window's, times that number. Torch's convolution, which knows of no pooling behind it,
-multiplies all the zeros, too.
+Forwards, vectors run along the output channels, and each number of the window multiplies them. With few output channels
+they run along a row of the image, and each weight multiplies them. The largest of four places is kept. Backwards only
+the kept places have a gradient, a quarter of all, and half of these after a relu: each adds its window, times the
+gradient, to the gradient of its filter, and the filter, times the gradient, to that of its window. Torch's convolution
+knows nothing of the pooling, and multiplies all the zeros, too.
 
-Each loop is given the sizes, then addresses: of what it reads, of what it writes, and of memory that it may use
-meanwhile. It returns how many bytes of that it needs; without any, which is an address of 0, it does nothing else.
+The arguments of a loop are the sizes, then addresses: inputs, outputs, and scratch memory. A loop returns the number of
+bytes of scratch memory that it needs; with an address of 0 for it, a loop does nothing else.
 
-Shapes: B batch, C channels, H height, W width; O channels that come out, h, w their height and width once pooled; R
-rows of a filter.
+Shapes: B batch, C channels, H height, W width; O output channels, h, w output height and width after pooling; R rows of
+a filter.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from fedlearn.kernels.vectors import CUT, LANES, adding, pooling, pooling_in_row
 
 Array = NDArray[Any]
 Compiled = TypeVar("Compiled", bound=Callable[..., int])
-SIZES = 10  # B, H, W, C, O, a filter's height and width, padding above and left; whether a relu follows
-WIDTH = 2 * LANES  # numbers of a tile's row
-NARROW = 8  # channels: up to so many come out in one vector of so many lanes
-FEW = 6  # channels: for up to so many, vectors lie along the rows, if these fill them better
-CELLS = 4  # of two times two places: so many lie in a vector along the rows
-CACHE = 4096  # numbers: so many of several small images stay in the processor's first cache
+SIZES = 10  # B, H, W, C, O, height and width of a filter, padding above and left; whether a relu follows
+WIDTH = 2 * LANES  # numbers in a row of a tile
+NARROW = 8  # most output channels that one vector of eight lanes holds
+FEW = 6  # most output channels for which vectors may run along the rows of an image
+CELLS = 4  # cells of 2 x 2 places that a vector along a row holds
+CACHE = 4096  # numbers of several small images that stay in the processor's first cache
 
 _add_three, _add_five = adding(3, 2), adding(5, 2)
 _pool_narrow, _pool_wide = pooling(2, 1, NARROW), pooling(1, 2, LANES)
@@ -46,26 +46,26 @@ _float32, _float64, _uint8, _uint32, _int64, _uint64 = (
 
 
 def _loop(tensors: int) -> Callable[[Compiled], Compiled]:
-    """Return a decorator: compiled now, of so many addresses of tensors; others may run meanwhile."""
+    """Return a decorator that compiles a loop of this many addresses of tensors; it runs without the GIL."""
     given = [types.int64] * (SIZES + tensors + 1)
     return compiled(types.int64(*given), nogil=True, **WITHOUT_PYTHON)
 
 
 @part
 def _behind(address: int, count: int, itemsize: int) -> int:
-    """Return the first line of the processor's cache behind so many numbers of so many bytes."""
+    """Return the address of the first line of the processor's cache after `count` numbers of `itemsize` bytes."""
     return (address + count * itemsize + LINE - 1) // LINE * LINE
 
 
 @part
 def _pooled_sizes(height: int, width: int, high: int, wide: int, above: int, left: int) -> tuple[int, int]:
-    """Return h and w."""
+    """Return h and w, the height and width after pooling."""
     return (height + 2 * above - high + 1) // 2, (width + 2 * left - wide + 1) // 2
 
 
 @part
 def _copy(image: Array, first: int, channels: int, above: int, left: int, padded: Array, is_back: bool) -> None:
-    """Copy channels of an image (H, W, C) to where zeros lie around it, or back; those that it has not are left out."""
+    """Copy channels of an image (H, W, C) into its padded copy, or back; missing channels are left out."""
     height, width, inside = image.shape
     stride = (width + 2 * left) * channels
     for i in range(height):
@@ -86,7 +86,7 @@ def _copy(image: Array, first: int, channels: int, above: int, left: int, padded
 
 @part
 def _pad_planes(image: Array, above: int, left: int, padded: Array) -> None:
-    """Copy an image (H, W, C) to where zeros lie around it, as (H, C, W): each row of a channel is a run of numbers."""
+    """Copy an image (H, W, C) into a padded copy (H, C, W), in which each row of a channel is contiguous."""
     height, width, inside = image.shape
     plane = width + 2 * left
     for i in range(height):
@@ -98,7 +98,7 @@ def _pad_planes(image: Array, above: int, left: int, padded: Array) -> None:
 
 @part
 def _blocks(inside: int, wide: int) -> tuple[int, int, int]:
-    """Return how many blocks of channels there are, how many are in each, and the tiles in a row of a window."""
+    """Return the number of blocks of channels, the channels of a block, and the tiles in a row of a window."""
     blocks = -(-inside // WIDTH)
     channels = -(-inside // blocks)
     return blocks, channels, -(-wide * channels // WIDTH)
@@ -106,9 +106,9 @@ def _blocks(inside: int, wide: int) -> tuple[int, int, int]:
 
 @part
 def _write_corners(rows: int, columns: int, stride: int, channels: int, begins: Array, later: Array) -> None:
-    """Write where the window of each cell's first place begins, and how much later those of its four places do.
+    """Write the offset of the window of each cell's first place, and the distances of its four places from it.
 
-    The last of five is that of `CUT`, which is anywhere.
+    The fifth distance is that of `CUT`, which has no window; it is 0.
     """
     for i in range(rows):
         for j in range(columns):
@@ -118,7 +118,7 @@ def _write_corners(rows: int, columns: int, stride: int, channels: int, begins: 
 
 @part
 def _pack(filters: Array, channels: int, packed: Array) -> None:
-    """Write filters (O, C, R, wide) as (groups, R * wide * C, channels), with zeros where there are no more."""
+    """Write filters (O, C, R, wide) as (groups, R * wide * C, channels), filled up with zeros."""
     outside, inside, high, wide = filters.shape
     packed[:] = 0
     for o in range(outside):
@@ -133,12 +133,13 @@ def convolve_and_pool(
     batch: int, height: int, width: int, inside: int, outside: int, high: int, wide: int, above: int, left: int,
     relu: int, x_at: int, filters_at: int, bias_at: int, pooled_at: int, which_at: int, memory: int,
 ) -> int:  # fmt: skip
-    """Write the largest numbers (B, h, w, O) of each four of a convolution of images (B, H, W, C), and which they are.
+    """Write the largest number of each cell of a convolution of images (B, H, W, C), (B, h, w, O), and its index.
 
-    Filters (O, C, R, wide), bias (O); images are padded by zeros above and below, left and right. Which: uint8.
+    Filters (O, C, R, wide), bias (O); images are padded by zeros above and below, left and right. The indices are
+    uint8.
     """
     rows, columns = _pooled_sizes(height, width, high, wide, above, left)
-    # Vectors of sums to be made, in both ways:
+    # compares the number of vectors of sums in both ways
     in_rows = outside <= FEW and 3 * -(-columns // CELLS) <= 2 * -(-columns // 2)
     is_narrow = outside <= NARROW
     channels, cells = (NARROW, 2) if is_narrow else (2 * LANES, 1)
@@ -173,7 +174,7 @@ def convolve_and_pool(
         for n in range(batch):
             _pad_planes(images[n], above, left, padded)
             for i in range(rows):
-                for j in range(0, columns, CELLS):  # what a tile writes too much, later ones write over
+                for j in range(0, columns, CELLS):  # later tiles overwrite what a tile writes too much
                     begin = ((n * rows + i) * columns + j) * outside
                     _pool_in_rows(
                         padded_at + 4 * 2 * (i * stride + j), stride, numbers, offsets_at, packed_at, memory, floor,
@@ -182,7 +183,7 @@ def convolve_and_pool(
         return end
     for n in range(batch):
         _copy(images[n], 0, inside, above, left, padded, False)
-        for g in range(groups - 1, -1, -1):  # what a tile writes too much lies where another one writes after it
+        for g in range(groups - 1, -1, -1):  # later tiles overwrite what a tile writes too much
             for i in range(rows):
                 for j in range(0, columns, cells):
                     begin = ((n * rows + i) * columns + j) * outside + g * channels
@@ -200,7 +201,7 @@ def convolve_and_pool(
 
 @part
 def _sum(numbers: Array) -> float:
-    """Return the sum, in float64; of four at a time, as none of these waits for another."""
+    """Return the sum in float64, as four independent partial sums."""
     one, two, three, four = 0.0, 0.0, 0.0, 0.0
     whole = len(numbers) // 4 * 4
     for i in range(0, whole, 4):
@@ -217,7 +218,7 @@ def weigh(
     batch: int, height: int, width: int, inside: int, outside: int, high: int, wide: int, above: int, left: int,
     _: int, x_at: int, gradient_at: int, which_at: int, of_filters_at: int, of_bias_at: int, memory: int,
 ) -> int:  # fmt: skip
-    """Write the gradients of filters (O, C, R, wide) and bias (O), of those of what comes out (B, h, w, O)."""
+    """Write the gradients of filters (O, C, R, wide) and bias (O), from the gradient of the output (B, h, w, O)."""
     rows, columns = _pooled_sizes(height, width, high, wide, above, left)
     cells = rows * columns
     blocks, channels, tiles = _blocks(inside, wide)
@@ -243,7 +244,7 @@ def weigh(
     _write_corners(rows, columns, stride, channels, corners, later)
     held = _float32(held_at, (blocks, tiles, outside, high, WIDTH))
     held[:] = 0
-    # Of each filter: the places that have a gradient, and how many they are so far.
+    # For each filter: the places that have a gradient, and their number so far.
     factors, offsets = _uint32(factors_at, (outside, most)), _int64(offsets_at, (outside, most))
     counts, totals = _uint64(counts_at, (outside,)), _float64(totals_at, (outside,))
     totals[:] = 0
@@ -293,7 +294,7 @@ def spread(
     batch: int, height: int, width: int, inside: int, outside: int, high: int, wide: int, above: int, left: int,
     _: int, gradient_at: int, which_at: int, filters_at: int, of_x_at: int, memory: int,
 ) -> int:  # fmt: skip
-    """Write the gradients of images (B, H, W, C), of those of what comes out (B, h, w, O)."""
+    """Write the gradients of images (B, H, W, C), from the gradient of the output (B, h, w, O)."""
     rows, columns = _pooled_sizes(height, width, high, wide, above, left)
     cells = rows * columns
     blocks, channels, tiles = _blocks(inside, wide)
@@ -321,7 +322,7 @@ def spread(
                 for k in range(wide):
                     place = k * channels + c % channels
                     packed[c // channels, place // WIDTH, o, r, place % WIDTH] = filters[o, c, r, k]
-    # Of each cell's places, the last for what is `CUT`: which filters have a gradient there, and how many they are.
+    # For each place of a cell, and last for `CUT`: the filters that have a gradient there, and their number.
     factors, offsets = _uint32(factors_at, (cells, CUT + 1, outside)), _int64(offsets_at, (cells, CUT + 1, outside))
     counts = _uint64(counts_at, (cells, CUT + 1))
     images = _float32(of_x_at, (batch, height, width, inside))

@@ -1,6 +1,6 @@
-"""Arrays in memory that is somebody else's: loops over them are machine code that needs nothing of numba's.
+"""Arrays in memory that numba does not own: loops over them are machine code without numba's run time.
 
-Numba would count who holds an array of its own, and free it. Addresses are integers.
+Numba counts references to its own arrays, and frees them; for these it does neither. Addresses are integers.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-LINE = 64  # bytes of a line of the processor's cache: a vector that lies in two takes twice as long
+LINE = 64  # bytes of a line of the processor's cache: a vector that spans two lines takes twice as long
 WITHOUT_PYTHON: dict[str, Any] = {"_nrt": False, "error_model": "numpy"}
-"""For numba: nothing is counted, and nothing raised."""
+"""Options of numba: no reference counting, and no exceptions."""
 
 
 def part(function: Callable[..., Any]) -> Any:
-    """Have numba compile a function into those that call it. Of arrays it can return none."""
+    """Return the function, compiled by numba into the loops that call it; it cannot return arrays."""
     return numba.njit(function, **WITHOUT_PYTHON)
 
 
 def arrays_of(number: Any) -> Any:
-    """Return a function that makes an array of such numbers, in order, of an address and a shape (a tuple)."""
+    """Return a function of an address and a shape (a tuple) that returns a contiguous array of this type of number."""
 
     @intrinsic
     def array_at(_, address, shape):  # type: ignore[no-untyped-def]

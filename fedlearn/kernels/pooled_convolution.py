@@ -1,11 +1,11 @@
-"""A convolution and the max pooling behind it in one, by compiled loops (`loops.py`).
+"""Pooled convolution: a convolution and its max pooling in one computation, by compiled loops (`loops.py`).
 
-What comes out of the convolution alone is never written. Three quarters of it have no gradient, as pooling has not
-taken them, and neither has what a relu behind it has cut off: these are passed over. So a step of `cnn` takes less than
-half of the time that torch's two functions take. The sums have another order than theirs: the last bits differ.
+The output of the convolution alone is never written to memory. Three quarters of it have no gradient, as pooling does
+not take them, and neither have the numbers that a relu cuts off: backwards the loops skip both. So a step of `cnn`
+takes less than half the time of torch's two functions. The sums have another order than torch's: the last bits differ.
 
-Shapes: B images, C channels, H height, W width; O channels that come out, h, w their height and width once pooled.
-Where there are several nodes, K of them stand before all other axes of each tensor.
+Shapes: B images, C channels, H height, W width; O output channels, h, w output height and width after pooling.
+For several nodes, an axis of K nodes stands before all other axes of each tensor.
 """
 
 from __future__ import annotations
@@ -21,37 +21,40 @@ from torch.autograd import forward_ad
 from torch.nn import functional
 from torch.overrides import handle_torch_function, has_torch_function_variadic
 
-ROWS = (3, 5)  # of a filter
-MOST = 1 << 17  # weights: beyond, filters do not stay in the processor's caches
-SPILL = 64  # numbers behind what comes out: vectors are written whole
+from fedlearn.words.errors import SettingError
+
+ROWS = (3, 5)  # heights of filters that the loops take
+MOST = 1 << 17  # weights: more do not stay in the processor's caches
+SPILL = 64  # numbers of room after the output: vectors are written whole
+SWITCH = "FEDLEARN_KERNELS"  # environment variable
 Pair = int | tuple[int, int]
 
 
 def pooled_conv2d(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: Pair = 0, relu: bool = False
 ) -> Tensor:
-    """Return ``max_pool2d(conv2d(x, weight, bias, padding=padding), 2)`` of torch, up to rounding; or relu of it.
+    """Return torch's ``max_pool2d(conv2d(x, weight, bias, padding=padding), 2)`` up to rounding, or its relu.
 
-    Faster are float32 images on an x86 processor with AVX2, and filters of three or five rows; whatever else is given
-    goes through torch's own functions. Unlike these, a gradient of zero stays zero where an input is infinite or NaN.
+    The loops compute float32 images on an x86 processor with AVX2, with filters of three or five rows; torch's own
+    functions compute everything else. Unlike torch, a gradient of zero stays zero where an input is infinite or NaN.
 
     Parameters
     ----------
     x
-        (B, C, H, W).
+        Images (B, C, H, W).
     weight
-        (O, C, height, width).
+        Filters (O, C, height, width).
     bias
-        (O,).
+        Bias of each output channel (O,).
     padding
-        Zeros above and below, left and right.
+        Number of zeros above and below, left and right.
     relu
-        Whether negative numbers become 0.
+        Whether negative outputs become 0.
 
     Returns
     -------
     Tensor
-        (B, O, h, w).
+        Pooled images (B, O, h, w).
 
     Examples
     --------
@@ -67,7 +70,7 @@ def pooled_conv2d(
 
 
 class PooledConv2d(nn.Conv2d):
-    """``nn.Conv2d`` with ``nn.MaxPool2d(2)``, and ``nn.ReLU`` if wanted, behind it; its parameters, by their names.
+    """``nn.Conv2d``, then ``nn.MaxPool2d(2)`` and, if `relu`, ``nn.ReLU``; its parameters are those of ``nn.Conv2d``.
 
     Examples
     --------
@@ -80,17 +83,17 @@ class PooledConv2d(nn.Conv2d):
     ) -> None:
         super().__init__(in_channels, out_channels, kernel_size, padding=padding)
         self.relu = relu
-        if has_vectors():  # now, before this process is forked for a message
+        if has_vectors():  # before this process is forked for a message
             loops()
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return images (B, O, h, w) of images (B, C, H, W)."""
+        """Return the pooled images (B, O, h, w) of images (B, C, H, W)."""
         padding = cast(tuple[int, int], self.padding)
         return pooled_conv2d(input, self.weight, self.bias, padding=padding, relu=self.relu)
 
 
 def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bool:
-    """Return whether `computed` takes these; with nodes before all other axes, or without."""
+    """Return whether `computed` takes these tensors, with an axis of nodes before all others or without it."""
     channels, height, width = x.shape[-3:]
     inside, high, wide = weight.shape[-3:]
     above, left = _pair(padding)
@@ -114,26 +117,34 @@ def is_ours(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair) -> bo
 
 @cache
 def has_vectors() -> bool:
-    """Return whether our loops are used: on a processor with AVX2, where numba compiles, unless the user says no.
+    """Return whether the compiled loops are used: on a processor with AVX2, where numba compiles, unless turned off.
 
     ``FEDLEARN_KERNELS=off`` in the environment turns them off: torch's own functions then compute all layers, with
-    other last bits, so a run has another SHA-256.
+    other last bits, so a run has another SHA-256. ``on`` is the same as no value.
+
+    Raises
+    ------
+    SettingError
+        For any other value of ``FEDLEARN_KERNELS``.
     """
-    is_compiling = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and os.environ.get("FEDLEARN_KERNELS", "") != "off"
+    switch = os.environ.get(SWITCH, "")
+    if switch not in ("", "on", "off"):
+        raise SettingError(SWITCH, switch, "write on or off, or leave it out, which is on")
+    is_compiling = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0" and switch != "off"
     return is_compiling and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 
 
 def loops() -> Any:
-    """Return the module of our loops, which imports numba; compiled first, if they never were."""
+    """Return the module that calls the loops; it imports numba, which compiles the loops on first use."""
     from fedlearn.kernels import calling
 
     return calling
 
 
 def _are_plain(*tensors: Tensor) -> bool:
-    """Return whether all are float32 numbers in this machine's memory, and nobody but torch's autograd looks on.
+    """Return whether all tensors are float32 in this machine's memory, and no transform but autograd is active.
 
-    Of anything else, as the tensors that stand for others under `torch.func` and in a mode, an address would be a lie.
+    Other tensors, such as the wrappers of `torch.func` and of dispatch modes, have no address of their numbers.
     """
     for each in tensors:
         if type(each) not in (Tensor, nn.Parameter) or each.dtype is not torch.float32 or not each.is_cpu:
@@ -144,7 +155,7 @@ def _are_plain(*tensors: Tensor) -> bool:
 
 
 def computed(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair, relu: bool) -> Tensor:
-    """Return what `pooled_conv2d` returns, by our loops; of several nodes each node's images with its own filters."""
+    """Return the result of `pooled_conv2d` by the loops; with an axis of nodes, each node has its own filters."""
     if bias is None:
         bias = weight.new_zeros(weight.shape[:-3])
     return cast(Tensor, _PooledConvolution.apply(x, weight, bias, _pair(padding), relu))
@@ -159,14 +170,14 @@ def _by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, padding: Pair, rel
 
 
 def _pair(given: Any) -> tuple[int, int]:
-    """Return padding of height and width; (-1, -1) for what is said in other ways, as "same" is."""
+    """Return the padding of height and width; (-1, -1) for other forms, such as "same"."""
     if isinstance(given, int):
         return given, given
     return (given[0], given[1]) if isinstance(given, (tuple, list)) and len(given) == 2 else (-1, -1)
 
 
 class _PooledConvolution(torch.autograd.Function):
-    """Keeps of each number that comes out, which of the four it was, if any."""
+    """The computation with its gradients; it keeps for each output which of the four numbers it was, if any."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, padding: tuple[int, int], relu: bool) -> Tensor:
@@ -182,7 +193,7 @@ class _PooledConvolution(torch.autograd.Function):
         ctx.save_for_backward(x, weight, bias)
         ctx.sizes, ctx.which = sizes, which
         out = _channels_first(pooled)
-        return out if x.stride(-3) == 1 else out.contiguous()  # in the format of the images, as torch does
+        return out if x.stride(-3) == 1 else out.contiguous()  # in the images' memory format, as torch
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
@@ -209,7 +220,7 @@ class _PooledConvolution(torch.autograd.Function):
 
 
 def _room_for(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Return numbers that nobody has set, in order, with room for what is written too much behind them."""
+    """Return an uninitialized contiguous tensor, followed by `SPILL` numbers of room for whole vectors."""
     strides = [1]
     for length in shape[:0:-1]:
         strides.insert(0, strides[0] * length)
@@ -217,12 +228,12 @@ def _room_for(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 
 
 def _channels_last(x: Tensor) -> Tensor:
-    """Return images (..., C, H, W) as (..., H, W, C), in order; those in channels_last format lie so already."""
+    """Return images (..., C, H, W) as contiguous (..., H, W, C); no copy of images in channels_last format."""
     return x.movedim(-3, -1).contiguous()
 
 
 def _channels_first(images: Tensor) -> Tensor:
-    """Change images (..., H, W, C) to (..., C, H, W); this makes no view, so they can be changed in place."""
+    """Change images (..., H, W, C) to (..., C, H, W) in place; the result is no view, so it can be changed in place."""
     *shape, height, width, channels = images.shape
     *strides, of_row, of_pixel, of_channel = images.stride()
     return images.as_strided_((*shape, channels, height, width), (*strides, of_channel, of_row, of_pixel))

@@ -1,6 +1,10 @@
-"""Imported before workers are forked: they share the machine code that this process has loaded."""
+"""Load the compiled loops before workers are forked, which then share this process's machine code."""
+
+from contextlib import suppress
 
 from fedlearn.kernels import pooled_convolution
+from fedlearn.words.errors import SettingError
 
-if pooled_convolution.has_vectors():
-    pooled_convolution.loops()
+with suppress(SettingError):  # the trial step before round 1 raises it again, as one line
+    if pooled_convolution.has_vectors():
+        pooled_convolution.loops()

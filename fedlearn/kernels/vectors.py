@@ -1,8 +1,8 @@
-"""What is done with vectors of numbers, written in LLVM's instructions: numba cannot say which sums stay in registers.
+"""Innermost loops on vectors, written in LLVM's instructions: numba cannot say which sums stay in registers.
 
-A *tile* is as many sums as the processor has registers for, all in one loop; so each number that is loaded is
-multiplied several times, and the processor's multipliers are busy. Addresses are integers, as `array.ctypes.data`;
-counts, strides and offsets are of numbers, not of bytes.
+A *tile* is the number of sums that fit the processor's registers, all in one loop. So each loaded number is multiplied
+several times, and the processor's multipliers are busy. Addresses are integers, as `array.ctypes.data`; counts, strides
+and offsets count numbers, not bytes.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 FEATURES = cpu_target.target_context.codegen().magic_tuple()[2]
-"""What numba compiles for: "+avx2,+fma,..."."""
+"""Features of the processor that numba compiles for: "+avx2,+fma,..."."""
 LANES = 16 if "+avx512f" in FEATURES else 8
 
 CUT = 4
-"""In place of which of four numbers is the largest: none."""
+"""Stored in place of the index of the largest of four numbers where the floor is larger than all of them."""
 
 NUMBER, INTEGER = ir.FloatType(), ir.IntType(64)
 
 
 class _Writer:
-    """Writes instructions for vectors of so many lanes."""
+    """Writer of instructions for vectors of this many lanes."""
 
     def __init__(self, builder: Any, lanes: int) -> None:
         self.builder, self.lanes = builder, lanes
         self.vector_type = ir.VectorType(NUMBER, lanes)
-        if lanes == 16:  # LLVM takes half of what a register of AVX-512 holds, unless told
+        if lanes == 16:  # by default LLVM uses half of an AVX-512 register
             for wish in ("prefer-vector-width", "min-legal-vector-width"):
                 set.add(builder.function.attributes, f'"{wish}"="512"')
 
@@ -39,14 +39,14 @@ class _Writer:
         return self.builder.inttoptr(address, kind.as_pointer())
 
     def at(self, pointer: Any, index: Any) -> Any:
-        """Return where a number, by its index behind another, lies."""
+        """Return the pointer to the number at an index."""
         return self.builder.gep(pointer, [INTEGER(index) if isinstance(index, int) else index])
 
     def number(self, pointer: Any, index: Any) -> Any:
         return self.builder.load(self.at(pointer, index))
 
     def load(self, pointer: Any) -> Any:
-        """Return a vector, which may begin with any number."""
+        """Return the vector at a pointer, which need not be aligned."""
         loaded = self.builder.load(self.builder.bitcast(pointer, self.vector_type.as_pointer()))
         loaded.align = 4  # bytes
         return loaded
@@ -56,7 +56,7 @@ class _Writer:
         stored.align = 1
 
     def repeated(self, number: Any) -> Any:
-        """Return a vector of one number."""
+        """Return a vector that repeats one number."""
         nothing = ir.Constant(ir.VectorType(number.type, self.lanes), ir.Undefined)
         one = self.builder.insert_element(nothing, number, ir.IntType(32)(0))
         return self.shuffled(one, nothing, [0] * self.lanes)
@@ -65,15 +65,15 @@ class _Writer:
         return ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [value] * self.lanes)
 
     def plus_product(self, total: Any, one: Any, other: Any) -> Any:
-        """Return total + one * other, rounded once where the processor can."""
+        """Return total + one * other, rounded once if the processor has fused multiply-add."""
         return self.builder.fadd(total, self.builder.fmul(one, other, flags=("contract",)), flags=("contract",))
 
     def shuffled(self, one: Any, other: Any, lanes: Sequence[int]) -> Any:
-        """Return a vector of lanes of one vector, and, counted on, of another."""
+        """Return a vector of the given lanes of two vectors; lanes of `other` are numbered after those of `one`."""
         return self.builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
 
     def transposed(self, rows: Sequence[Any]) -> list[Any]:
-        """Return the eight columns of at most eight rows of eight numbers; what is missing is undefined."""
+        """Return the eight columns of at most eight rows of eight numbers; missing rows are undefined."""
         nothing = ir.Constant(self.vector_type, ir.Undefined)
         rows = [*rows, *[nothing] * (8 - len(rows))]
         twos = [
@@ -89,10 +89,10 @@ class _Writer:
         return [self.shuffled(one, other, lanes) for lanes in halves for one, other in fours]
 
     def store_largest(self, four: Sequence[Any], floor: Any, largest_at: Any, place_at: Any) -> None:
-        """Store the largest of four numbers, in each lane, and which it is, as a byte.
+        """Store the largest of four numbers in each lane, and its index as a byte.
 
-        As torch does: of equal ones the first, of NaN the last. What is not above the floor becomes the floor, and is
-        no number of the four; nothing, if the floor is NaN.
+        As in torch, the first of equal numbers counts, and the last NaN. A largest number that is not above the floor
+        becomes the floor, with the index `CUT`; a floor of NaN has no effect.
         """
         builder = self.builder
         largest, place = four[0], self.constant(0)
@@ -106,17 +106,17 @@ class _Writer:
         self.store(largest, largest_at)
         self.store(builder.trunc(place, ir.VectorType(ir.IntType(8), self.lanes)), place_at)
 
-    def looped(self, count: Any, held: Sequence[Any], step: Callable[[Any, list[Any]], Sequence[Any]]) -> list[Any]:
-        """Return what is held after so many steps (at least one) of (index, held)."""
+    def looped(self, count: Any, values: Sequence[Any], step: Callable[[Any, list[Any]], Sequence[Any]]) -> list[Any]:
+        """Return the values after `count` steps (at least one) of a function (index, values) -> values."""
         builder, before = self.builder, self.builder.block
         loop, after = builder.append_basic_block("loop"), builder.append_basic_block("after")
         builder.branch(loop)
         builder.position_at_end(loop)
         index = builder.phi(INTEGER)
-        inside = [builder.phi(each.type) for each in held]
+        inside = [builder.phi(each.type) for each in values]
         made = list(step(index, list(inside)))
         following = builder.add(index, INTEGER(1))
-        for phi, start, back in zip([index, *inside], [INTEGER(0), *held], [following, *made], strict=True):
+        for phi, start, back in zip([index, *inside], [INTEGER(0), *values], [following, *made], strict=True):
             phi.add_incoming(start, before)
             phi.add_incoming(back, builder.block)
         builder.cbranch(builder.icmp_signed("<", following, count), loop, after)
@@ -125,13 +125,13 @@ class _Writer:
 
 
 def adding(rows: int, vectors: int) -> Any:
-    """Return a function that adds multiples of tables to a tile of rows of so many vectors."""
+    """Return a function that adds multiples of tables to a tile of this many rows and vectors."""
 
     @intrinsic
     def add(_, count, factors, offsets, table, table_stride, out, out_stride):  # type: ignore[no-untyped-def]
         """Add to out[r][v] the sum over i < count (at least one) of factors[i] * table[offsets[i] :][r][v].
 
-        The rows of the table and of out are so many numbers apart.
+        The strides are the distances between rows of the table and of out, in numbers.
         """
 
         def written(_: Any, builder: Any, __: Any, given: Any) -> Any:
@@ -161,21 +161,22 @@ def adding(rows: int, vectors: int) -> Any:
 
 
 def pooling(cells: int, vectors: int, lanes: int) -> Any:
-    """Return a function that computes a convolution at cells of two times two places, and of each keeps the largest.
+    """Return a function that computes a convolution at cells of 2 x 2 places, and the largest number of each cell.
 
-    The vectors lie along the channels that come out.
+    The vectors run along the output channels.
     """
 
     @intrinsic
     def pool(_, image, row, pixel, high, width, filters, bias, floor, pooled, which, apart):  # type: ignore[no-untyped-def]
-        """Write the largest numbers of each cell, and which of the four they are, as bytes: 0, 1 above, 2, 3 below.
+        """Write the largest number of each cell and its index as a byte: 0, 1 for the places above, 2, 3 below.
 
-        What is not above the floor becomes the floor, and is `CUT`; nothing, if the floor is NaN.
+        A largest number that is not above the floor becomes the floor, with the index `CUT`; a floor of NaN has no
+        effect.
 
-        Parameters: where the window of the first place begins in an image; how far it is from a row of the image to the
-        next, and from a place to the next; rows of a window (at least one), and numbers in each (at least one);
-        filters (high, width, vectors * lanes), bias (vectors * lanes); how far it is from a cell to the next where they
-        are written, each whole, from the first to the last.
+        Parameters: address of the window of the first place in an image; distance between rows of the image, and
+        between places; rows of a window (at least one), and numbers in a row (at least one); filters (high, width,
+        vectors * lanes), bias (vectors * lanes); the floor; addresses of the outputs, and the distance between cells
+        there. Vectors are written whole, from the first cell to the last.
         """
 
         def written(_: Any, builder: Any, __: Any, given: Any) -> Any:
@@ -218,18 +219,18 @@ def pooling(cells: int, vectors: int, lanes: int) -> Any:
 
 
 def pooling_in_rows(outputs: int) -> Any:
-    """Return a function that does what those of `pooling` do, at four cells, for at most eight channels that come out.
+    """Return a function as `pooling` does, at four cells, for at most eight output channels.
 
-    The vectors lie along a row of the image. With six channels there are twelve sums, as many as the registers hold.
+    The vectors run along a row of the image. Six channels make twelve sums, as many as fit the registers.
     """
 
     @intrinsic
     def pool(_, image, row, count, offsets, filters, bias, floor, pooled, which, apart):  # type: ignore[no-untyped-def]
-        """Write the largest numbers of each cell, and which of the four they are, as `pooling` says.
+        """Write the largest number of each cell and its index, as `pooling` says.
 
-        Parameters: where the window of the first place begins; how far it is from a row of the image to the next;
-        numbers of a window (at least one), and how far behind its beginning each lies; filters (count, outputs), bias
-        (outputs); how far it is from a cell to the next where they are written, each as eight numbers.
+        Parameters: address of the window of the first place; distance between rows of the image; numbers of a window
+        (at least one), and the offset of each; filters (count, outputs), bias (outputs); the floor; addresses of the
+        outputs, and the distance between cells there. Each cell is written as eight numbers.
         """
 
         def written(_: Any, builder: Any, __: Any, given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What is learned: the table of models, and how one is loaded."""
+"""Models: the table of models, and how a model is loaded."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ from fedlearn.words.errors import SettingError
 
 
 class Models(Mapping[str, ModelSpec]):
-    """The rows of a table of models, each loaded when it is asked for."""
+    """The rows of a table of models, each loaded on first use.
+
+    An entry names a row, in capitals; or a torch module, which is not imported for its row.
+    """
 
     def __init__(self, table: Mapping[str, str]) -> None:
         self._table = table
+        self._rows: dict[str, ModelSpec] = {}
 
     def __getitem__(self, name: str) -> ModelSpec:
         """Return the row of a name."""
-        row: ModelSpec = load_reference(self._table[name])
-        return row
+        reference = self._table[name]
+        if name not in self._rows:
+            is_row = name_in(reference).isupper()
+            self._rows[name] = load_reference(reference) if is_row else torch_module(reference)
+        return self._rows[name]
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
@@ -38,9 +45,14 @@ MODELS = Models(plugins.MODELS)
 
 
 def model_spec(name: str) -> ModelSpec:
-    """Return the row of a model: of a name, of ``module:SPEC`` in capitals, or of a torch module ``module:name``.
+    """Return the row of a model: of a name of the table, of ``module:SPEC`` in capitals, or of a torch module.
 
-    Only names in capitals are imported: a row must not need torch before a process that trains.
+    Only names in capitals are imported here: rows are also read by processes that import no torch.
+
+    Raises
+    ------
+    SettingError
+        If there is no such model, or if the `ModelSpec` of a user is not sound.
     """
     if name in MODELS:
         return MODELS[name]
@@ -54,22 +66,23 @@ def model_spec(name: str) -> ModelSpec:
         return torch_module(name)
     row = load_plugin("model.name", name)
     if isinstance(row, ModelSpec):
+        row.check(name)
         return row
-    if callable(row):  # a module with a short name, as MLP
+    if callable(row):  # a torch module whose name is all capitals, as MLP
         return torch_module(name)
     raise SettingError("model.name", name, f"a name in capitals must be a ModelSpec, not {type(row).__name__}")
 
 
 def load_model(name: str, spec: DataSpec, options: str = "", loss: str = "") -> Model:
-    """Return the model of a name for a data set; the texts are those of ``model.options`` and ``model.loss``."""
-    model = model_spec(name).made(spec, json.loads(options or "{}"))
+    """Return the model of a name for a data set; its options and loss are the texts of the settings."""
+    model = model_spec(name).build_model(spec, json.loads(options or "{}"))
     if loss:
         from fedlearn.models.objectives import objective_for
         from fedlearn.models.torch_model import TorchModel
 
         if not isinstance(model, TorchModel):
             raise SettingError(
-                "model.loss", loss, f"model {name!r} is no torch module, and has its own: leave it empty"
+                "model.loss", loss, f"model {name!r} is no torch module and has its own loss: leave model.loss empty"
             )
         model.objective = objective_for(spec, loss)
     return model

@@ -1,14 +1,14 @@
-"""Which axes of what a module returns belong to which axes of what is to be learned: never guessed by how many numbers.
+"""Axes of outputs and targets: which belong together follows from shapes, never from the number of entries.
 
-| learned of an example | a module returns |
+| targets of an example | outputs of a module |
 |---|---|
 | one of K classes | (B, K) |
 | classes at several places, (L,) or (H, W) | (B, K, L) or (B, K, H, W), as of torch's cross_entropy; or (B, L, K) |
 | numbers (...) | (B, ...) |
-| an image (H, W, C), of an image | (B, C, H, W), as the module is given images |
+| an image (H, W, C), where examples are images | (B, C, H, W), as the module gets images |
 
-Axes of length 1 may be too many or missing among numbers. Where (B, K, L) and (B, L, K) are of one shape, a module says
-by ``class_axis``, 1 or -1, which it returns.
+For numbers, axes of length 1 make no difference. Where (B, K, L) and (B, L, K) have the same shape, the module's
+``class_axis``, 1 or -1, says on which axis the classes stand.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Shape = Sequence[int]
 
 
 def class_axes(outputs: Shape, targets: Shape, classes: int) -> tuple[int, ...]:
-    """Return the axes of outputs on which the classes may stand: 1, -1, both or neither.
+    """Return the axes of the outputs on which the classes may stand: 1, -1, both or neither.
 
     >>> [class_axes(outputs, (2, 7), 5) for outputs in ((2, 5, 7), (2, 7, 5), (2, 7, 7), (2, 35))]
     [(1,), (-1,), (1, -1), ()]
@@ -38,12 +38,12 @@ def class_axes(outputs: Shape, targets: Shape, classes: int) -> tuple[int, ...]:
 
 
 def are_alike(outputs: Shape, targets: Shape) -> bool:
-    """Return whether two shapes differ in axes of length 1 alone; the first axis is the batch in both.
+    """Return whether two shapes differ in axes of length 1 only; the first axis of both is the batch.
 
     >>> [are_alike(outputs, (2, 7)) for outputs in ((2, 7), (2, 7, 1), (7, 2), (2, 1, 7), (14,))]
     [True, True, False, True, False]
     """
-    if len(outputs) == 0:  # of one example, by squeeze()
+    if len(outputs) == 0:  # a batch of one example, after squeeze()
         return set(targets) <= {1}
     return outputs[0] == targets[0] and _longer_than_1(outputs) == _longer_than_1(targets)
 
@@ -53,12 +53,12 @@ def _longer_than_1(shape: Shape) -> list[int]:
 
 
 def learns_images(spec: DataSpec) -> bool:
-    """Return whether an image (height, width, channels) is to be learned of an image."""
+    """Return whether examples and their targets are images."""
     return spec.is_image and len(spec.target_shape) == 3
 
 
 def target_shape(spec: DataSpec) -> tuple[int, ...]:
-    """Return the shape of what is to be learned of one example, as a module has to return it: (C, H, W) of an image.
+    """Return the shape of the outputs for one example: that of its target, (C, H, W) for an image.
 
     >>> target_shape(DataSpec("grey to colour", (28, 24, 1), "float32", target_shape=(28, 24, 3)))
     (3, 28, 24)
@@ -68,19 +68,19 @@ def target_shape(spec: DataSpec) -> tuple[int, ...]:
 
 
 def logits_of(outputs: Any) -> Any:
-    """Return the outputs of which accuracy is measured: their ``logits`` or ``out``, of a tuple the first.
+    """Return the logits among outputs: the entry ``logits`` or ``out`` of a mapping, or the first of a tuple.
 
     >>> logits_of({"logits": 1, "hidden": 2}), logits_of((3, 4)), logits_of(5)
     (1, 3, 5)
     """
     if isinstance(outputs, Mapping):
         return outputs.get("logits", outputs.get("out"))
-    if hasattr(outputs, "logits"):  # as results of `transformers` have it
+    if hasattr(outputs, "logits"):  # results of `transformers`
         return outputs.logits
     return outputs[0] if isinstance(outputs, tuple | list) and outputs else outputs
 
 
 def wrong_shape(outputs: Tensor, targets: Tensor, wanted: Shape) -> str:
-    """Return the line that names the shapes of outputs and targets, and what those of the outputs should be."""
+    """Return the line that refuses outputs: it names their shape, the shape that they should have, and the targets'."""
     found = f"its outputs have shape {tuple(outputs.shape)}, which should be {tuple(wanted)}"
     return f"{found}: the targets have shape {tuple(targets.shape)}"

@@ -1,4 +1,4 @@
-"""What is learned, as both sides see it."""
+"""Models as clients and server see them: protocols, and the evaluation of a state."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from fedlearn.words.state import Layout, State, UpdateKind
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Sums over examples of what a model measures, so that parts of a test set can be evaluated apart and added.
+    """Sums of metrics over examples; evaluations of parts of a test set can be added.
 
     Parameters
     ----------
     sums
         Metric -> sum over the examples.
     count
-        How many examples there were.
+        Number of examples.
     confusion : array of int64, optional
-        Shape (K, K): how many examples of the class of the row were taken for that of the column. Only of models that
-        tell at most `MOST_CLASSES` classes apart, one an example.
+        Confusion matrix, (K, K): number of examples by true class (row) and predicted class (column). Only for models
+        of at most `MOST_CLASSES` classes with one class per example.
 
     >>> parts = Evaluation({"accuracy": 3}, 4) + Evaluation({"accuracy": 2}, 6)
     >>> parts.means
@@ -49,16 +49,16 @@ class Evaluation:
 
     @property
     def means(self) -> dict[str, float]:
-        """Mean per example of each: loss (cross-entropy in nats), accuracy, mae."""
+        """Mean of each metric over the examples."""
         return {name: total / self.count for name, total in self.sums.items()}
 
 
 NOTHING = Evaluation({}, 0)
-MOST_CLASSES = 100  # beyond it nobody looks at a confusion matrix, and it would not be small
+MOST_CLASSES = 100  # a larger confusion matrix is neither readable nor small
 
 
 def confusion_of(truth: NDArray[Any], guess: NDArray[Any], classes: int) -> NDArray[np.int64] | None:
-    """Return how often each class was taken for each; None of too many classes, or of none.
+    """Return the confusion matrix, true classes by predicted ones; None for fewer than 2 or too many classes.
 
     >>> confusion_of(np.array([0, 1, 1]), np.array([0, 1, 0]), 2)
     array([[1, 0],
@@ -66,7 +66,7 @@ def confusion_of(truth: NDArray[Any], guess: NDArray[Any], classes: int) -> NDAr
     """
     if not 2 <= classes <= MOST_CLASSES:
         return None
-    known = (truth >= 0) & (truth < classes) & (guess >= 0) & (guess < classes)  # a loss may leave out some examples
+    known = (truth >= 0) & (truth < classes) & (guess >= 0) & (guess < classes)  # a loss may ignore some labels
     cells = truth[known].astype(np.int64) * classes + guess[known].astype(np.int64)
     return np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
 
@@ -90,14 +90,14 @@ def image_shape(spec: DataSpec, *, smallest: int) -> tuple[int, int, int]:
 
 @runtime_checkable
 class Model(Protocol):
-    """What is learned.
+    """A model: its initial state, and the evaluation of a state.
 
     Attributes
     ----------
     update_kind
-        What an update of it means.
+        Kind of the updates that nodes send.
     learner
-        The name of the learner that improves it on a node; see `client/learners`.
+        Name of the learner that trains it on a node; see `client/learners`.
     """
 
     update_kind: UpdateKind
@@ -105,7 +105,7 @@ class Model(Protocol):
 
     @property
     def metrics(self) -> Metrics:
-        """What `evaluate` and the learner measure."""
+        """Metrics of `evaluate` and of the learner."""
         ...
 
     def initial_state(self, *, seed: int) -> State:
@@ -113,22 +113,22 @@ class Model(Protocol):
         ...
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
-        """Return how well `state` does on `examples`; changes nothing."""
+        """Return the metrics of `state` on `examples`; the state is not changed."""
         ...
 
 
 @runtime_checkable
 class Tryable(Protocol):
-    """What a model does that can be tried on a few examples before the first round."""
+    """A model that can be tried on a few examples before the first round."""
 
     def try_step(self, examples: Examples) -> object:
-        """Compute the loss and its gradient; raises where they do not fit the model, and changes no result."""
+        """Compute loss and gradient; raise an error where the examples do not fit the model. No result changes."""
         ...
 
 
 @runtime_checkable
 class Planned(Protocol):
-    """What a model does whose meaning depends on the run: on what a round may spend, and whose noise it is."""
+    """A model that depends on the settings of a run, for example on the epsilon of a round."""
 
     def planned(self, config: RunConfig) -> Model:
         """Return the model of a run with these settings."""
@@ -137,49 +137,49 @@ class Planned(Protocol):
 
 @runtime_checkable
 class Summed(Protocol):
-    """What a model whose updates are sums must do beside all others."""
+    """A model whose updates are sums: it checks the sums of a report."""
 
     def check_sums(self, arrays: State, *, before: Layout, max_examples: int) -> None:
-        """Accept what a node sent in silence.
+        """Raise `Refused` for a report that no honest node sends.
 
         Parameters
         ----------
         before
-            The layout of the state that the node was sent.
+            Layout of the state that the node received.
         max_examples
-            So many examples a node has at most.
+            Largest number of examples of a node.
 
         Raises
         ------
         Refused
-            With a word for the reason, if no honest node can have made it.
+            With one word for the reason.
         """
         ...
 
 
 @runtime_checkable
 class Ensemble(Protocol):
-    """What a model whose updates are members to be united must do beside all others.
+    """A model whose updates are members of an ensemble: it checks the members in a report.
 
     Attributes
     ----------
     sums
-        Whether it is the sum of its members; else their weighted mean.
+        Whether a prediction is the sum over the members; else it is their weighted mean.
     """
 
     sums: bool
 
     def check_members(self, arrays: State, *, before: Layout, max_depth: int, max_nodes: int) -> None:
-        """Accept what a node sent in silence.
+        """Raise `Refused` for a report that no honest node sends.
 
         Parameters
         ----------
         before
-            The layout of the state that the node was sent.
+            Layout of the state that the node received.
 
         Raises
         ------
         Refused
-            With a word for the reason, if no honest node can have made it.
+            With one word for the reason.
         """
         ...

@@ -1,9 +1,10 @@
-"""Where torch modules are computed: ``engine.device``.
+"""Devices of torch modules: ``engine.device``.
 
-A kind of device (cpu, cuda, mps) is part of what a run is: each adds in an order of its own. On one kind the same seed
-gives the same bytes, as long as card and versions stay the same: torch then takes deterministic algorithms alone, no
-TF32 in place of float32, and no attention kernel whose sums depend on time. Where it has none for a layer it raises:
-the trial step before the first round says so. Of ``mps`` torch promises less, and so do we.
+The kind of device (cpu, cuda, mps) is part of a run's identity, as each kind adds in another order. On one kind the
+same seed gives the same bytes, as long as card and versions stay the same: torch is restricted to deterministic
+algorithms, without TF32 in place of float32, and without attention kernels whose sums depend on timing. For a layer
+without a deterministic algorithm torch raises an error, which the trial step before the first round shows. For ``mps``
+torch promises less, and so do we.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ import warnings
 
 import torch
 
-from fedlearn.config.schema import DEVICE_SETTING
+from fedlearn.config.tables.running import DEVICE_SETTING
 from fedlearn.words.errors import SettingError
 
 CPU = torch.device("cpu")
-CUBLAS_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without it cuBLAS adds in the order of its streams
+CUBLAS_WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without it the order of cuBLAS's sums varies
 
 _is_strict = False
 
 
 def device_of(name: str) -> torch.device:
-    """Return the device of a name; of ``auto`` the first of cuda, mps and cpu that there is.
+    """Return the device of a name; for ``auto`` the first available one of cuda, mps and cpu.
 
     Raises
     ------
     SettingError
-        Where there is no such device here.
+        If this machine has no such device.
     """
     if name == "auto":
         return torch.device(next(kind for kind in ("cuda", "mps", "cpu") if _count(kind)))
@@ -41,16 +42,16 @@ def device_of(name: str) -> torch.device:
 
 
 def _count(kind: str) -> int:
-    """Return how many devices of a kind there are."""
+    """Return the number of devices of a kind."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a driver that is too old: it is said that there is none
+        warnings.simplefilter("ignore")  # of a driver that is too old: the caller reports that there is no device
         if kind == "cuda":
             return torch.cuda.device_count() if torch.cuda.is_available() else 0
         return int(kind == "cpu" or torch.backends.mps.is_available())
 
 
 def enter(device: torch.device) -> None:
-    """Have this process compute on a device, the same each time; on the CPU everything is as it was."""
+    """Set torch in this process to compute deterministically on a device; for the CPU, undo these settings."""
     global _is_strict
     wanted = device.type != "cpu"
     if wanted or _is_strict:
@@ -67,9 +68,9 @@ def enter(device: torch.device) -> None:
 
 
 def seed_torch(device: torch.device, seed: int) -> None:
-    """Put torch's generators where a seed says: that of the CPU, which augmentation draws from, and the device's.
+    """Seed torch's generators: that of the CPU, which augmentation draws from, and that of the device.
 
-    Not `torch.manual_seed`: it also queues the seed, with a stack trace, for every accelerator that is not there.
+    This is not `torch.manual_seed`, which also queues the seed, with a stack trace, for every missing accelerator.
     """
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":

@@ -1,15 +1,15 @@
-"""From the examples of a data set to the numbers that a torch module is given.
+"""Inputs of torch modules, made from the examples of a data set.
 
-| an example | dtype | the module is given |
+| an example | dtype | the module's input |
 |---|---|---|
 | image (H, W, C) | uint8, float32 | (B, C, H, W) float32, in channels_last format |
 | row, series (L, C), ... | uint8, float32 | (B, ...) float32 |
 | text (L,) | int32 | (B, L) int64: tokens |
 | row of a declared table | float64 | (B, F) float32 |
 
-Bytes count as 0 to 1, and are normalised by the mean and deviation of each channel where the data set says them; so
-are float32 numbers. Of a table, numbers go from their declared bounds to -1 to 1, categories to a one among zeros;
-missing values are zeros.
+Bytes are scaled to 0 to 1. Bytes and float32 numbers are normalised by mean and standard deviation of each channel,
+if the data set declares them. In a table, numbers are scaled from their declared bounds to -1 to 1, categories become
+one-hot vectors, and missing values become zeros.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from fedlearn.data.base import DataSpec, TableSchema
 from fedlearn.models.device import CPU
 
 Inputs = Callable[[Any], Tensor]
-"""Of an array, or of a tensor where it lies on the device; of a table, of an array alone."""
+"""Function of an array, or of a tensor on the device, that returns the input; for tables, of an array only."""
 
 
 def inputs_of(spec: DataSpec, device: torch.device = CPU) -> Inputs:
-    """Return what makes a batch of examples (B, ...) the numbers that a module is given; the examples stay as they are.
+    """Return the function that turns a batch of examples (B, ...) into a module's input; the batch is not changed.
 
-    They are moved to the device before they are made numbers: bytes are a quarter of those.
+    Examples are moved to the device before they are converted: bytes are a quarter of the size of float32.
 
     >>> inputs_of(DataSpec("text", (3,), "int32", classes=5, vocabulary=5))(np.array([[1, 2, 4]], np.int32))
     tensor([[1, 2, 4]])
@@ -45,7 +45,7 @@ def inputs_of(spec: DataSpec, device: torch.device = CPU) -> Inputs:
 
 
 def input_shape(spec: DataSpec) -> tuple[int, ...]:
-    """Return the shape of one example as a module is given it: (C, H, W) of an image.
+    """Return the shape of a module's input for one example: (C, H, W) for an image.
 
     >>> input_shape(DataSpec("grey", (28, 24, 1), "uint8", classes=10))
     (1, 28, 24)
@@ -57,13 +57,13 @@ def input_shape(spec: DataSpec) -> tuple[int, ...]:
 
 def _of_numbers(spec: DataSpec, device: torch.device) -> Inputs:
     largest = 255 if spec.dtype == "uint8" else 1
-    # Repeated over the example: the inner loop of the arithmetic is then long and without a stride.
+    # Expanded to an example's shape, so that the inner loop of the arithmetic is long and contiguous.
     mean = (torch.tensor(spec.mean or (0.0,)) * largest).expand(spec.shape).contiguous().to(device)
     scale = (1 / (torch.tensor(spec.std or (1.0,)) * largest)).expand(spec.shape).contiguous().to(device)
     is_image = spec.is_image
 
     def normalised(examples: NDArray[Any] | Tensor) -> Tensor:
-        # A copy, as what comes after it is in place.
+        # a copy, as the arithmetic is in place
         batch = _there(examples, device).to(torch.float32, copy=True).sub_(mean).mul_(scale)
         return batch.permute(0, 3, 1, 2) if is_image else batch
 
@@ -71,7 +71,7 @@ def _of_numbers(spec: DataSpec, device: torch.device) -> Inputs:
 
 
 def _there(examples: NDArray[Any] | Tensor, device: torch.device) -> Tensor:
-    """Return examples on a device, as they are."""
+    """Return examples as a tensor on a device, without conversion."""
     return (examples if isinstance(examples, Tensor) else torch.from_numpy(examples)).to(device)
 
 
@@ -84,7 +84,7 @@ def _of_table(schema: TableSchema, device: torch.device) -> Inputs:
 
     def encoded(rows: NDArray[Any]) -> Tensor:
         numbers = _on_scale(np.clip(rows[:, : len(bounds)], low, high), is_log)
-        parts = [np.nan_to_num(2 * (numbers - first) / (last - first) - 1)]  # NaN, what is missing, becomes 0
+        parts = [np.nan_to_num(2 * (numbers - first) / (last - first) - 1)]  # NaN, a missing value, becomes 0
         parts += [rows[:, [len(bounds) + place]] == codes for place, codes in enumerate(categories)]
         return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe")).to(device)
 
@@ -92,5 +92,5 @@ def _of_table(schema: TableSchema, device: torch.device) -> Inputs:
 
 
 def _on_scale(values: NDArray[np.float64], is_log: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return features (..., n), the logarithm of those that are declared so."""
+    """Return features (..., n), with the logarithm of features whose declared scale is logarithmic."""
     return np.log(values, out=values.copy(), where=is_log)

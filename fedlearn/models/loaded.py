@@ -1,4 +1,4 @@
-"""The data set and the model of a run, loaded once in each process that computes."""
+"""Data set and model of a run, loaded once in each process that computes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fedlearn.config import RunConfig, from_flower, per_run
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
-from fedlearn.data.partition_map import is_map
+from fedlearn.data.naming import is_map
 from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Ensemble, Planned, Tryable
 from fedlearn.words.errors import SettingError, said
@@ -22,29 +22,29 @@ from fedlearn.words.metric import EPSILON
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.state import State, UpdateKind
 
-TRIED = 2  # examples: normalisation over a batch needs more than one
-PART_OF_A_COLUMN = 1000  # examples: their scale is seen in so many
+TRIED = 2  # examples of the trial step: batch normalisation needs more than one
+PART_OF_A_COLUMN = 1000  # examples that show the scale of a column
 TAKE_ROWS_AS_THEY_ARE = ("linear", "mlp")
 
 
 def dataset_of(config: RunConfig) -> Dataset:
-    """Return the run's data set; never imports what its model needs."""
+    """Return the run's data set; nothing that only the model needs is imported."""
     return load_dataset(_asked_for(config), config.data.dir, options=config.data.options)
 
 
 def _asked_for(config: RunConfig) -> str:
-    """Return the data set that the user names, or that goes with the model."""
+    """Return the name of the data set: the user's, or the one that goes with the model."""
     name = config.data.dataset
     return model_spec(config.model.name).dataset if name == "auto" else name
 
 
 def with_found_data(config: RunConfig) -> RunConfig:
-    """Return the settings with the data set and the device that were really found: what a result must say."""
+    """Return the settings with the data set and the device that were found, as results must name them."""
     return with_found(config, dataset_of(config))
 
 
 def with_found(config: RunConfig, dataset: Dataset) -> RunConfig:
-    """Return the settings with this data set and the notice of it, and with the device that modules are computed on."""
+    """Return the settings with this data set and its notice, and with the device that modules are computed on."""
     asked = _asked_for(config)
     name = asked if ":" in asked else dataset.name
     changes = {"dataset": name, "notice": dataset.notice or config.data.notice}
@@ -56,7 +56,7 @@ def with_found(config: RunConfig, dataset: Dataset) -> RunConfig:
 
 
 def _found_device(config: RunConfig) -> str:
-    """Return the device of a run, if there is such a one here; torch is imported only where it is none of the CPU."""
+    """Return the run's device; raise SettingError where it is missing. Torch is not imported for the CPU."""
     name = config.engine.device
     if name == "cpu" or not model_spec(config.model.name).trains_in_steps:
         return "cpu"
@@ -74,7 +74,7 @@ def loaded(config: RunConfig) -> tuple[Dataset, Model]:
 
 
 def fingerprint_of(config: RunConfig, dataset: Dataset) -> str:
-    """Return what tells one run's data from another's: the hash of all examples, and of a file that deals them out."""
+    """Return the identity of the run's data: the hash of all examples, and that of a partition file."""
     if not is_map(config.data.partition):
         return dataset.fingerprint
     dealt = Path(config.data.partition).expanduser().read_bytes()
@@ -83,10 +83,10 @@ def fingerprint_of(config: RunConfig, dataset: Dataset) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What the server needs to know of a model and its data, without importing what the model needs.
+    """Properties of a model and its data for the server, which imports neither.
 
-    `is_private`: nodes say no more of their examples than a budget pays for. `test_is_public`: everybody may know the
-    test rows: the file of the data says so, or they come with fedlearn.
+    `is_private`: whether nodes publish only what a budget pays for. `test_is_public`: whether the test rows are public,
+    because the data's file says so, or because they come with fedlearn.
     """
 
     update_kind: UpdateKind
@@ -99,7 +99,7 @@ class Traits:
     tied: Mapping[str, str] = field(default_factory=dict)  # further names of a parameter -> the one that is stored
 
     def of_private_learner(self) -> Traits:
-        """Return the same where the learner makes it private, whatever the model: its loss is measured, too."""
+        """Return the traits under a private learner: the run is private, and reports an epsilon, whatever the model."""
         metrics = self.metrics
         if metrics.privacy_loss is None:
             metrics = replace(metrics, reported=(*metrics.reported, EPSILON))
@@ -126,21 +126,21 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
 
 
 def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
-    """Let the model try a step on two examples, if it can: what does not fit is said before the first round.
+    """Try a step of the model on two examples, if it can be tried, so that errors show before the first round.
 
     Returns
     -------
     tuple of str
-        What is likely not meant, a line each.
+        Notes on what is likely a mistake, one line each.
 
     Raises
     ------
     SettingError
-        In one line, with the model and what the examples are like.
+        If the step fails; one line with the model and the shape of the examples.
     """
     config = from_flower(settings)
     dataset, model = loaded(config)
-    examples = max(dataset.test, dataset.train, key=lambda each: min(len(each), TRIED))  # the test set, if it can be
+    examples = max(dataset.test, dataset.train, key=lambda each: min(len(each), TRIED))  # the test set if long enough
     if not isinstance(model, Tryable) or not len(examples):
         return ()
     try:
@@ -171,12 +171,12 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
 
 
 def initial_state(settings: Mapping[str, Any], state: State) -> State:
-    """Return the state before round 1, whatever `state` is."""
+    """Return the state before round 1; the argument `state` makes no difference."""
     config = from_flower(settings)
     return loaded(config)[1].initial_state(seed=config.seed)
 
 
 def evaluate_part(settings: Mapping[str, Any], state: State, start: int, stop: int) -> Evaluation:
-    """Return how `state` does on the test examples from `start` to `stop`; parts are added in order."""
+    """Return the evaluation of `state` on the test examples from `start` to `stop`; the caller adds parts in order."""
     dataset, model = loaded(from_flower(settings))
     return model.evaluate(state, dataset.test.at(slice(start, stop)))

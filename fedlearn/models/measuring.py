@@ -1,4 +1,4 @@
-"""What predictions on tables are worth, whichever model made them."""
+"""Metrics of predictions on tables, for every kind of model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fedlearn.data.base import Examples
 from fedlearn.models.base import Evaluation, confusion_of
 from fedlearn.words.metric import ACCURACY, LOSS, MAE, MAE_SCALED
 
-SMALLEST_SHARE = float(np.finfo(np.float64).eps)  # of a class, in a logarithm; as in scikit-learn's log_loss
+SMALLEST_SHARE = float(np.finfo(np.float64).eps)  # smallest probability in a logarithm; as in scikit-learn's log_loss
 
 
 def of_classes(shares: NDArray[np.float64], examples: Examples) -> Evaluation:
@@ -17,7 +17,7 @@ def of_classes(shares: NDArray[np.float64], examples: Examples) -> Evaluation:
     of_truth = shares[np.arange(len(examples)), examples.targets.astype(np.int64)]
     loss = float(-np.log(np.maximum(of_truth, SMALLEST_SHARE)).sum())
     guess = shares.argmax(axis=1)
-    right = float("nan") if np.isnan(shares).any() else int((guess == examples.targets).sum())  # NaN is no answer
+    right = float("nan") if np.isnan(shares).any() else int((guess == examples.targets).sum())  # NaN names no class
     sums = {LOSS.name: loss, ACCURACY.name: right}
     return Evaluation(sums, len(examples), confusion_of(examples.targets, guess, shares.shape[1]))
 

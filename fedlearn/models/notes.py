@@ -1,6 +1,6 @@
-"""What is likely not meant with a module: looked for in the trial before round 1, and said in one line each.
+"""Notes on a module: likely mistakes that the trial before round 1 finds, one line each.
 
-Nothing here changes a result: a run that is meant like this goes on as it is.
+A note changes no result: the run goes on as it is.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from fedlearn.models.objectives import CROSS_ENTROPIES, Classification, Labels, 
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.words.metric import ACCURACY
 
-LOOKED_AT = 32  # examples on which measures are compared
+LOOKED_AT = 32  # examples on which metrics are compared
 HOOKS = ("training_step", "configure_optimizers")  # of Lightning; we have a learner in their place
-UNLIKE = 100  # times as large as the smallest column; a step that suits the one does nothing to the other
-ROUNDED = 1e-2  # by which a sum of probabilities may miss 1, in bfloat16 too
+UNLIKE = 100  # ratio of the largest to the smallest column from which one step size does not suit both
+ROUNDED = 1e-2  # tolerance of a sum of probabilities, in bfloat16 too
 NO_ARITHMETIC = ("View", "Unsafe", "Reshape", "Squeeze", "Unsqueeze", "Permute", "Transpose", "TBackward", "ToCopy")
 OF_SOFTMAX = (
     "its outputs are probabilities, >= 0 with a sum of 1: cross-entropy takes logits and has a softmax of its own: "
     "leave out that of the module"
 )
 OF_SIGMOID = "its outputs come from a sigmoid: {} takes logits: leave out the sigmoid of the module"
-SAME = 1e-3  # of a sum: by so much two orders of adding it up may differ
+SAME = 1e-3  # relative difference that two orders of a sum may have
 
 
 def notes_on(model: TorchModel, examples: Examples, outputs: object, *, is_ours: bool) -> Iterator[str]:
-    """Yield a line for each thing that is likely not meant.
+    """Yield a line for each likely mistake.
 
     Parameters
     ----------
     examples
-        `LOOKED_AT` at most.
+        At most `LOOKED_AT` examples.
     outputs
-        What the module has made of the first of them.
+        The module's outputs for the first of them.
     is_ours
-        The learner is ours: of another one it is not known what it calls.
+        Whether the learner is ours; other learners may call methods of the module.
     """
     if is_ours:
         yield from _not_called(model.module)
@@ -52,7 +52,7 @@ def notes_on(model: TorchModel, examples: Examples, outputs: object, *, is_ours:
 
 
 def unlike_columns(spec: DataSpec, examples: Examples) -> Iterator[str]:
-    """Yield a line if rows have columns of unlike scale; nothing is read of a declared table, which may be private."""
+    """Yield a line if columns differ much in scale; declared tables are not read, as they may be private."""
     if spec.table is not None or spec.mean or spec.dtype != "float32" or len(spec.shape) != 1:
         return
     largest = np.abs(np.asarray(examples.inputs)).max(axis=0)
@@ -78,7 +78,7 @@ def _not_called(module: nn.Module) -> Iterator[str]:
 
 
 def _probabilities(model: TorchModel, outputs: object) -> Iterator[str]:
-    """Yield a line if a loss that takes logits is given probabilities."""
+    """Yield a line if a loss of logits gets probabilities."""
     objective = model.objective
     if not isinstance(outputs, Tensor):
         return
@@ -95,14 +95,14 @@ def _probabilities(model: TorchModel, outputs: object) -> Iterator[str]:
 
 
 def _add_up_to_1(outputs: Tensor, model: TorchModel) -> bool:
-    """Return whether the outputs are >= 0, and those for one label have a sum of 1."""
+    """Return whether the outputs are at least 0, and sum to 1 over the classes."""
     axes = class_axes(outputs.shape, (len(outputs), *model.spec.target_shape), model.spec.classes)
     is_one = (bool(((outputs.sum(axis) - 1).abs() < ROUNDED).all()) for axis in axes)
     return bool((outputs >= 0).all()) and any(is_one)
 
 
 def _comes_from_sigmoid(outputs: Tensor) -> bool:
-    """Return whether a sigmoid is the last that was computed: logits may lie between 0 and 1 by chance."""
+    """Return whether the last computation was a sigmoid: logits may lie between 0 and 1 by chance."""
     last = outputs.grad_fn
     while last is not None and last.name().startswith(NO_ARITHMETIC):
         last = last.next_functions[0][0]
@@ -119,10 +119,10 @@ def _measured_of_nothing(model: TorchModel) -> Iterator[str]:
 
 
 def _no_sums(model: TorchModel, examples: Examples, outputs: object) -> Iterator[str]:
-    """Yield a line for measures that are no sums over examples: of other batches they come to something else.
+    """Yield a line for each metric that is no sum over examples, so that its value depends on the batches.
 
-    They are held against each other on random outputs, of all examples at once and of two halves: a model that has
-    learned nothing yet may answer all alike, of which every measure is a sum.
+    The metric of all examples is compared with that of two halves, on random outputs: an untrained model may return
+    equal outputs for all examples, on which every metric is a sum.
     """
     objective = model.objective
     is_ours = type(objective).measure.__module__.startswith("fedlearn.")

@@ -1,7 +1,7 @@
-"""Settings that go with a model: they stand in for the defaults, and anything that is given wins.
+"""Presets: settings that go with a model. They replace defaults; a setting that the user gives wins.
 
-They follow from the model's row (`ModelSpec`), and are filled in where a user gives settings: by the commands and by
-experiments. Settings that are read back, from a run folder or from Flower, are whole already.
+Presets follow from the model's row (`ModelSpec`). The commands and the experiments fill them in where a user gives
+settings. Settings that are read back, from a run folder or from Flower, are complete already.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from fedlearn.models import model_spec
 from fedlearn.plugging.registry import call_plugin, load_plugin
 
 DEFAULTS = RunConfig()
-MOST_NODES = 0.95  # of those wanted, and of these, that must report where their noise is one
+MOST_NODES = 0.95  # share of wanted nodes that must be ready, and of these that must report, with distributed noise
 
 
 def settings_from(flat: Mapping[str, Any], *, source: str = "") -> RunConfig:
-    """Return the settings that a user has given, with what goes with the model; for errors see `config_from`."""
+    """Return the user's settings with the model's presets; for errors see `config_from`."""
     return config_from(with_presets(flat), source=source)
 
 
 def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the flat settings with what suits the model.
+    """Return the flat settings with the model's presets.
 
     >>> with_presets({"model.name": "dp-forest"})
     {'strategy.name': 'forest_union', 'rounds.total': 1, 'rounds.cohort': 0, 'model.name': 'dp-forest'}
@@ -35,20 +35,20 @@ def with_presets(flat: Mapping[str, Any]) -> dict[str, Any]:
     preset: dict[str, Any] = {"strategy.name": row.strategy} if row.strategy else {}
     if flat.get("strategy.name", row.strategy) == row.strategy:
         if row.rounds == "once":
-            # Every node gives what it has: a second round would find all budgets spent.
+            # Every node sends all it has: in a second round all budgets would be spent.
             preset |= {"rounds.total": 1, "rounds.cohort": 0}
         elif row.is_planned:
             preset |= {"rounds.total": _rounds_by(row.rounds, flat), "rounds.cohort": 0}
         elif row.rounds == "turns":
-            # All are asked, as most have spent their budget: asking them two at a time takes longer.
+            # All nodes are asked, as most have spent their budget: asking two at a time takes longer.
             clients = flat.get("clients", DEFAULTS.clients)
             preset |= {"rounds.total": clients, "rounds.cohort": 1, "rounds.invited": clients}
     if row.sums and flat.get("privacy.trust") == "distributed":
-        # Noise is calibrated to the fewest that may report; a round that is run again costs them nothing.
+        # Noise is calibrated to the fewest reports; a round that is run again costs the nodes nothing.
         preset |= {"rounds.minimum_ready": MOST_NODES, "rounds.quorum": MOST_NODES}
     return preset | dict(flat)
 
 
 def _rounds_by(reference: str, flat: Mapping[str, Any]) -> Any:
-    """Return the rounds that a row's function names; `config_from` refuses what is no number of rounds."""
+    """Return the number of rounds by a row's function; `config_from` refuses any other value."""
     return call_plugin("model.name", reference, load_plugin("model.name", reference), flat, DEFAULTS)

@@ -1,4 +1,4 @@
-"""What a process that trains sets for itself, once."""
+"""Settings of a process that trains: threads and memory, once for each process."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from functools import cache
 import torch
 
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # glibc's names of these options, malloc.h
-LARGEST_MMAP_THRESHOLD = 32 << 20  # bytes; glibc takes no more
+LARGEST_MMAP_THRESHOLD = 32 << 20  # bytes; the most that glibc accepts
 KEPT_WHEN_FREED = 512 << 20  # bytes
 
 
-_threads_before: int | None = None  # those that torch had when this process began to train
+_threads_before: int | None = None  # torch's number of threads before this process began to train
 
 
 def prepare_to_train() -> None:
-    """Use one thread, and keep freed memory.
+    """Set torch to one thread, and glibc to keep freed memory.
 
-    One thread a process: the same bytes on every engine, whatever the number of cores. Left alone, glibc gives the
-    memory of a step's activations back to the kernel and maps it anew in the next step: a round of the small CNN then
-    takes 1.3 times as long.
+    With one thread in each process, every engine gives the same bytes, whatever the number of cores. By default glibc
+    returns the memory of a step's activations to the kernel and maps it again in the next step: a round of the small
+    CNN then takes 1.3 times as long.
     """
     global _threads_before
     if _threads_before is None:
@@ -31,7 +31,7 @@ def prepare_to_train() -> None:
 
 
 def threads_as_before() -> None:
-    """Give torch back the number of threads that it had before `prepare_to_train`."""
+    """Restore torch's number of threads from before `prepare_to_train`."""
     global _threads_before
     if _threads_before is not None:
         torch.set_num_threads(_threads_before)

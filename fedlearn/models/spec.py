@@ -1,4 +1,4 @@
-"""All that is said about one model: how it is built, and which settings go with it."""
+"""Rows of the table of models: how a model is built, and which settings go with it."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ Build = Callable[[DataSpec, Mapping[str, Any]], Model]
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One row of the table of models; from outside, ``module:NAME`` in capitals.
+    """One row of the table of models; a user's row is named ``module:NAME``, in capitals.
 
     Parameters
     ----------
     build : callable or str
-        ``build(spec, options) -> Model`` for a data set and the user's ``model.options``, or the ``module:name`` of
-        one. A row is read by processes that import no torch: a reference keeps it for those that do.
+        Function ``build(spec, options) -> Model`` of a data set and the user's ``model.options``, or its
+        ``module:name``. Processes without torch read rows, too: a reference is imported only where a model is built.
     dataset : str, default="auto"
-        What ``data.dataset = "auto"`` means for it.
+        Data set that ``data.dataset = "auto"`` stands for.
     strategy : str, default=""
-        The strategy for its updates, unless the user names another.
+        Strategy for its updates, unless the user names another.
     rounds : str, default=""
-        How many rounds the model takes with that strategy: as set (``""``); one of all nodes (``"once"``); a turn for
-        each node (``"turns"``); or what a function returns, ``"module:function"`` of the flat settings and the
-        defaults: all nodes take part in each round, and a run keeps to that number, as it divides the budget.
+        Number of rounds with that strategy. ``""``: as the settings say. ``"once"``: one round of all nodes.
+        ``"turns"``: one round for each node. ``"module:function"``: the number that this function of the flat settings
+        and the defaults returns; all nodes take part in each round, and the run keeps to that number, as it divides
+        the budget.
     is_private : bool, default=False
-        Nodes spend ``privacy.epsilon`` on it: in a simulation, noise is seeded unless another is asked for.
+        Whether nodes spend ``privacy.epsilon`` on it: in a simulation, noise is seeded unless the user sets another.
     trains_in_steps : bool, default=True
-        Whether nodes train it by the steps of an optimizer, with torch; workers have torch imported then.
+        Whether nodes train it by the steps of an optimizer, with torch; workers then import torch.
     imports : sequence of str, default=()
-        Further modules that workers have imported before they are forked.
+        Further modules that are imported before workers are forked.
     sums : bool, default=False
-        Nodes send noisy sums that are added up: ``privacy.trust`` says whose noise protects.
+        Whether nodes send noisy sums that are added up: ``privacy.trust`` says whose noise protects.
 
     Examples
     --------
@@ -58,21 +59,33 @@ class ModelSpec:
 
     @property
     def is_planned(self) -> bool:
-        """Whether a function says how many rounds there are."""
+        """Whether a function returns the number of rounds."""
         return ":" in self.rounds
 
-    def made(self, spec: DataSpec, options: Mapping[str, Any]) -> Model:
-        """Return the model for a data set."""
+    def check(self, name: str) -> None:
+        """Raise SettingError, with the row's name, where `rounds` is none of its values."""
+        if self.rounds not in ("", "once", "turns") and not self.is_planned:
+            allowed = "write 'once', 'turns' or module:function, or leave it out"
+            raise SettingError("model.name", name, f"its ModelSpec has rounds={self.rounds!r}: {allowed}")
+
+    def build_model(self, spec: DataSpec, options: Mapping[str, Any]) -> Model:
+        """Return the model for a data set, with the user's ``model.options``."""
         build: Build = load_plugin("model.name", self.build) if isinstance(self.build, str) else self.build
         return build(spec, options)
 
 
 def torch_module(given: object, *, imports: Sequence[str] = ()) -> ModelSpec:
-    """Return the row of a torch module: its class, a function that returns one, a module, or ``module:name`` of these.
+    """Return the row of a torch module.
 
-    A class or function is called with the data set's `DataSpec` if it has a parameter named ``spec`` or annotated so,
-    and with ``model.options`` as its other keyword arguments. A `torch.nn.Module` is wrapped into a `TorchModel`; a
-    `Model` is taken as it is.
+    Parameters
+    ----------
+    given
+        Class of a module, function that returns a module, a module, or the ``module:name`` of one of these. A class or
+        function gets the data set's `DataSpec` if it has a parameter named ``spec`` or annotated so, and
+        ``model.options`` as its other keyword arguments. A `torch.nn.Module` is wrapped into a `TorchModel`; a `Model`
+        is used as it is.
+    imports
+        Further modules that are imported before workers are forked.
     """
     return ModelSpec(partial(_of_module, given), imports=imports)
 

@@ -1,7 +1,8 @@
-"""From a torch module, however it is given, to a Model.
+"""Wrapping of a user's torch module as a `Model`.
 
-A class, a function that returns a module, or a module: none of them has to know of us. What a class or function asks
-for is given: the `DataSpec` to a parameter named ``spec`` or annotated so, ``model.options`` to the others.
+The module may be given as a class, as a function that returns a module, or as a module, without any code of ours. A
+class or function gets the `DataSpec` as a parameter named ``spec`` or annotated so, and ``model.options`` as its other
+parameters.
 """
 
 from __future__ import annotations
@@ -22,24 +23,28 @@ from fedlearn.plugging.options import options_for
 from fedlearn.words.errors import FedlearnError, SettingError, said
 
 REQUIRED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-SPEC_TYPES = (DataSpec, DataSpec.__name__)  # as an annotation stands there under `from __future__ import annotations`
+SPEC_TYPES = (DataSpec, DataSpec.__name__)  # a text under `from __future__ import annotations`
 
 
 def as_model(given: object, spec: DataSpec, options: Mapping[str, Any], reference: str) -> Model:
-    """Return the model of what a user gives: a `Model` as it is, a torch module wrapped.
+    """Return a user's model: a `Model` as it is, a torch module wrapped.
 
     Parameters
     ----------
     given
-        A `torch.nn.Module`, whose weights are then the initial state; its class; a function that returns a new one, or
-        a `Model`.
+        A `torch.nn.Module`, whose weights are then the initial state; its class; a function that returns a new module;
+        or a `Model`.
+    spec
+        Shape, classes and bounds of the data.
+    options
+        The user's ``model.options``.
     reference
-        What it is called in a message.
+        Name of the model in messages.
 
     Raises
     ------
     SettingError
-        Where it is none of these, cannot be built, or its options are not right; in one line.
+        If `given` is none of these, cannot be built, or does not take the options; in one line.
     """
     build = _builder(given, spec, options, reference)
     try:
@@ -60,7 +65,7 @@ def as_model(given: object, spec: DataSpec, options: Mapping[str, Any], referenc
 
 
 def _builder(given: object, spec: DataSpec, options: Mapping[str, Any], reference: str) -> Callable[[], object]:
-    """Return what makes a new module, or the model, each time that it is called."""
+    """Return a function that returns a new module, or the model, on each call."""
     if isinstance(given, nn.Module):
         return _of_instance(partial(deepcopy, given), options)
     if isinstance(given, Model) and not isinstance(given, type):
@@ -75,22 +80,22 @@ def _builder(given: object, spec: DataSpec, options: Mapping[str, Any], referenc
     if missing:
         raise SettingError(
             "model.name", reference,
-            f"it needs {', '.join(missing)}: give model.options.{missing[0]}, or take a parameter named spec, which is "
-            "given the DataSpec (shape, classes) of the data",
+            f"it needs {', '.join(missing)}: give model.options.{missing[0]}, or name the parameter spec, which gets "
+            "the DataSpec (shape, classes) of the data",
         )  # fmt: skip
     return partial(given, **arguments)
 
 
 def _of_instance(build: Callable[[], object], options: Mapping[str, Any]) -> Callable[[], object]:
     if options:
-        raise SettingError("model.options", dict(options), "the model is made already: it takes none")
+        raise SettingError("model.options", dict(options), "the model is an object, which takes no options")
     return build
 
 
 def _parameters(given: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(given).parameters
-    except ValueError:  # some builtins have none to show
+    except ValueError:  # some builtins have no signature
         return {}
 
 

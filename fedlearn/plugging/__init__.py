@@ -1,1 +1,1 @@
-"""How code comes in by its name: tables, ``module:attribute``, objects, options."""
+"""Load plugins: by a name in a table, by ``module:attribute``, or as an object; and check their options."""

@@ -1,10 +1,10 @@
 """Python's, NumPy's and torch's own random generators, seeded while foreign code runs.
 
-Ours draws from none of them (`seeding.py`). Flower's strategies, mods and apps do: while they run, these generators
-stand where a seed puts them, and afterwards where they stood before. The code around that call sees no change.
+Our own code draws from none of them (`words/seeding.py`), but strategies, mods and apps of Flower do. While such code
+runs, a seed sets the state of these generators; afterwards they have the state that they had before.
 
-Without a seed they are set by the operating system's randomness, each time: processes that are forked from one another
-would else draw the same noise, which could be subtracted.
+Without a seed, the randomness of the operating system sets the state, anew for each call: processes that are forked
+from one another would else draw the same noise, which could be subtracted.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 from fedlearn.words.seeding import seed_for
 
 
-class _Lent:
-    """One generator, whatever its kind."""
+class _Generator:
+    """A generator of any kind: how to read its state, set it, and seed it."""
 
     def __init__(
         self, state: Callable[[], Any], restore: Callable[[Any], object], seed: Callable[[int | None], object]
@@ -34,32 +34,32 @@ class _Lent:
 
 @contextmanager
 def restored_globals() -> Iterator[None]:
-    """Put the process's own generators back, after the block, to where they stood before it.
+    """Restore the state of the process's own generators after the block.
 
     >>> with restored_globals():
     ...     first = random.random()
     >>> first == random.random()
     True
     """
-    before = [(lent, lent.state()) for lent in _globals()]
+    before = [(each, each.state()) for each in _globals()]
     try:
         yield
     finally:
-        for lent, state in before:
-            lent.restore(state)
+        for each, state in before:
+            each.restore(state)
 
 
 @contextmanager
-def seeded_globals(seed: int | None, held: Iterable[object] = ()) -> Iterator[Callable[[], bool]]:
-    """Lend the process's own generators to the block, which may ask whether anything was drawn from them so far.
+def seeded_globals(seed: int | None, others: Iterable[object] = ()) -> Iterator[Callable[[], bool]]:
+    """Seed the process's own generators for the block; give it a function: whether any number was drawn so far.
 
     Parameters
     ----------
     seed
-        Where the generators begin; None: at an unpredictable place, another each time.
-    held
-        Generators that the foreign code has for itself (`generators_in`). With a seed they begin there, too: so what
-        they draw in round 3 is the same after a resume. Without one they go on as they are.
+        Sets the state of the generators; None sets an unpredictable state, another for each call.
+    others
+        Generators of the foreign code itself (`generators_in`). A seed sets their state, too, so that round 3 draws
+        the same numbers after a resume. Without a seed they go on as they are, and keep their state afterwards.
 
     Examples
     --------
@@ -70,17 +70,17 @@ def seeded_globals(seed: int | None, held: Iterable[object] = ()) -> Iterator[Ca
     True
     """
     globals_ = _globals()
-    theirs = [_lent(generator) for generator in held]
+    theirs = [_wrapped(generator) for generator in others]
     with restored_globals():
-        for index, lent in enumerate(globals_ if seed is None else [*globals_, *theirs]):
-            lent.seed(None if seed is None else seed_for(seed, purpose=f"generator {index}"))
+        for index, each in enumerate(globals_ if seed is None else [*globals_, *theirs]):
+            each.seed(None if seed is None else seed_for(seed, purpose=f"generator {index}"))
         everything = [*globals_, *theirs]
-        begun = [lent.state() for lent in everything]
-        yield lambda: [*map(pickle.dumps, begun)] != [pickle.dumps(lent.state()) for lent in everything]
+        begun = [each.state() for each in everything]
+        yield lambda: [*map(pickle.dumps, begun)] != [pickle.dumps(each.state()) for each in everything]
 
 
 def generators_in(holder: object, *, into: type[Any] | tuple[type[Any], ...] = ()) -> list[object]:
-    """Return the random generators among an object's attributes, and those of what it holds of the kinds `into`.
+    """Return the random generators among the attributes of an object, and of its attributes of the types `into`.
 
     >>> from types import SimpleNamespace
     >>> len(generators_in(SimpleNamespace(rng=np.random.default_rng(), name="x")))
@@ -96,7 +96,7 @@ def generators_in(holder: object, *, into: type[Any] | tuple[type[Any], ...] = (
 
 
 def is_generator(value: object) -> bool:
-    """Return whether an object is a random generator that a seed can put somewhere: the system's own is none."""
+    """Return whether an object is a random generator that can be seeded; the generator of the system cannot."""
     return isinstance(value, _kinds()) and not isinstance(value, random.SystemRandom)
 
 
@@ -106,40 +106,40 @@ def _kinds() -> tuple[type[Any], ...]:
     return (*kinds, torch.Generator) if torch is not None else kinds
 
 
-def _globals() -> list[_Lent]:
+def _globals() -> list[_Generator]:
     """Return the global generators of Python, NumPy and, where it has been imported, torch."""
-    lent = [
-        _Lent(random.getstate, random.setstate, random.seed),
-        _Lent(np.random.get_state, np.random.set_state, lambda seed: np.random.seed(_words(seed))),
+    found = [
+        _Generator(random.getstate, random.setstate, random.seed),
+        _Generator(np.random.get_state, np.random.set_state, lambda seed: np.random.seed(_words(seed))),
     ]
     torch = sys.modules.get("torch")
-    return lent if torch is None else [*lent, _lent(torch.default_generator), *_of_gpus(torch)]
+    return found if torch is None else [*found, _wrapped(torch.default_generator), *_of_gpus(torch)]
 
 
-def _of_gpus(torch: Any) -> list[_Lent]:
-    """Return one for all GPUs, if anything of this process has used one so far: asking them takes seconds."""
+def _of_gpus(torch: Any) -> list[_Generator]:
+    """Return one generator for all GPUs, if this process has used a GPU so far: to ask them takes seconds."""
     if not torch.cuda.is_initialized():
         return []
     cuda = torch.cuda
     return [
-        _Lent(cuda.get_rng_state_all, cuda.set_rng_state_all,
+        _Generator(cuda.get_rng_state_all, cuda.set_rng_state_all,
               lambda seed: cuda.seed_all() if seed is None else cuda.manual_seed_all(seed))
     ]  # fmt: skip
 
 
-def _lent(generator: Any) -> _Lent:
+def _wrapped(generator: Any) -> _Generator:
     if isinstance(generator, random.Random):
-        return _Lent(generator.getstate, generator.setstate, generator.seed)
+        return _Generator(generator.getstate, generator.setstate, generator.seed)
     if isinstance(generator, np.random.RandomState):
-        return _Lent(generator.get_state, generator.set_state, lambda seed: generator.seed(_words(seed)))
+        return _Generator(generator.get_state, generator.set_state, lambda seed: generator.seed(_words(seed)))
     if isinstance(generator, np.random.Generator):
         bits: Any = generator.bit_generator
 
         def put(state: Any) -> None:
             bits.state = state
 
-        return _Lent(lambda: bits.state, put, lambda seed: put(type(bits)(seed).state))
-    return _Lent(
+        return _Generator(lambda: bits.state, put, lambda seed: put(type(bits)(seed).state))
+    return _Generator(
         lambda: generator.get_state().numpy(),
         lambda state: generator.set_state(sys.modules["torch"].from_numpy(state)),
         lambda seed: generator.seed() if seed is None else generator.manual_seed(seed),
@@ -147,5 +147,5 @@ def _lent(generator: Any) -> _Lent:
 
 
 def _words(seed: int | None) -> list[int] | None:
-    """Return a seed as NumPy's older generator takes it."""
+    """Return a seed as the words of 32 bits that NumPy's older generator takes."""
     return None if seed is None else [seed & 0xFFFFFFFF, seed >> 32]

@@ -1,15 +1,16 @@
-"""Objects as values of settings: settings are text, so an object is named there by what it is.
+"""Name objects in settings, which are text.
 
-What other processes can import goes by its name, ``module:Class``, as on the command line. What they cannot, a class
-made in a script or in a cell of a notebook, is pickled by value (cloudpickle) and named ``object:NAME-FINGERPRINT``.
-Its bytes lie in the folder ``objects`` of the run, where every process of the run finds them, and every resumed run.
+An object that other processes can import has its import name, ``module:Class``, as on the command line. Another object,
+as a class made in a script or in a cell of a notebook, is pickled by value (cloudpickle) and has the name
+``object:NAME-FINGERPRINT``. Its pickle lies in the folder ``objects`` of the run, where every process of the run and of
+a resumed run finds it.
 
-The fingerprint is that of the code: of what functions do and of the values they stand on, not of file names, line
-numbers or the session. The same cell in another kernel has the same one; a changed cell has another, so that a run
-cannot be resumed with other code unnoticed. A file says which object it holds, and a run's checkpoint its SHA-256: a
-file that was put in another one's place is found before it is unpickled.
+The fingerprint is a hash of the code: of what functions do and of the values that they use, not of file names, line
+numbers or the session. The same cell in another kernel has the same fingerprint and a changed cell another one, so a
+run is never resumed with other code unnoticed. A file names the object that it holds, and the checkpoint of the run
+holds the SHA-256 of the file: a file that replaced another is found before it is unpickled.
 
-Unpickling runs code. It is done where a run is run, resumed or evaluated, never where one is only looked at.
+Unpickling runs code. Runs, resumed runs and evaluations unpickle; reports and other views of a run never do.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ MADE_BY_THE_COMPILER = ("__firstlineno__", "__static_attributes__", "__dict__", 
 LARGEST_CHECKPOINT = 1 << 26  # bytes
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
-_packed: dict[str, bytes] = {}  # reference -> content of its file, of what this process was given
+_packed: dict[str, bytes] = {}  # reference -> content of its file, for objects that were given to this process
 _folders: list[Path] = []  # run folders, the latest first
 
 
 def reference_to(value: object, name: str = "") -> str:
-    """Return the text that names an object in settings; it can be loaded by that in this process from now on.
+    """Return the text that names an object in settings; from now on this process can load the object by that text.
 
     Parameters
     ----------
     name
-        For people; an object is pickled then, importable or not.
+        A name for people, in the reference; with a name, an importable object is pickled, too.
     """
     if not name and (importable := _importable_name(value)):
         return importable
@@ -84,8 +85,8 @@ def file_of(reference: str) -> str:
 def content_of(reference: str) -> bytes:
     """Return the bytes of the file of an object: a line, then the pickle.
 
-    The line has the Python version, the SHA-256 of the pickle, and the name with the fingerprint, which older versions
-    did not write.
+    The line holds the Python version, the SHA-256 of the pickle, and the name with the fingerprint. Older versions of
+    fedlearn did not write the name.
 
     Raises
     ------
@@ -102,12 +103,12 @@ def content_of(reference: str) -> bytes:
             if _stored_digest(folder, reference) not in ("", hashlib.sha256(content).hexdigest()):
                 raise ImportError(f"{path} is other code than the run was begun with: put back what was written")
             return content
-    where = f"{_folders[0] / file_of(reference)} is not there" if _folders else "no run folder is at hand"
+    where = f"{_folders[0] / file_of(reference)} is not there" if _folders else "no run folder is known"
     raise ImportError(f"{where}: give the object again, from Python")
 
 
 def look_in(folder: str | Path) -> None:
-    """Find objects in a run folder from now on, too; names hold fingerprints, so that no other is taken for one."""
+    """Also look for objects in a run folder from now on; fingerprints in their names keep those of all runs apart."""
     path = Path(folder).resolve()
     if path in _folders:
         _folders.remove(path)
@@ -115,12 +116,12 @@ def look_in(folder: str | Path) -> None:
 
 
 def load(reference: str) -> Any:
-    """Return a new copy of a pickled object; a class is the same one each time.
+    """Return a new copy of a pickled object; a class is the same at each call.
 
     Raises
     ------
     ImportError
-        If it is nowhere, damaged, or of another version of Python.
+        If the object is not found, damaged, or of another version of Python.
     """
     if not is_reference(reference):
         raise ImportError(f"a pickled object is written {SCHEME}NAME-FINGERPRINT")
@@ -134,7 +135,7 @@ def load(reference: str) -> Any:
         raise ImportError(f"it was stored by Python {version}, and this is {_version()}: give the object again")
     try:
         return pickle.loads(data)
-    except Exception as error:  # whatever the code of a stranger raises
+    except Exception as error:  # foreign code may raise anything
         raise ImportError(f"{type(error).__name__}: {error}") from error
 
 
@@ -144,7 +145,7 @@ def _with_header(data: bytes, reference: str = "") -> bytes:
 
 
 def _stored_digest(folder: Path, reference: str) -> str:
-    """Return the SHA-256 that a run's checkpoint names for an object; nothing where there is none, or an older one."""
+    """Return the SHA-256 of an object in the checkpoint of a run; empty where there is none."""
     path = folder / "checkpoint.json"
     if not path.exists():
         return ""
@@ -181,7 +182,7 @@ def _name_of(value: object) -> str:
 
 
 def _importable_name(value: object) -> str:
-    """Return ``module:name`` of a class or function that any process can import, else nothing."""
+    """Return ``module:name`` of a class or function that any process can import, else an empty text."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or module == "__main__" or module not in sys.modules:
         return ""
@@ -194,7 +195,7 @@ def _importable_name(value: object) -> str:
 
 
 def _can_be_found(name: str) -> bool:
-    """Return whether a module is where imports look: pytest, for one, may have made it in another way."""
+    """Return whether imports find a module; pytest, for one, makes modules that they do not find."""
     module = sys.modules[name]
     path = None
     for end in (place for place, letter in enumerate(f"{name}.") if letter == "."):
@@ -212,7 +213,7 @@ def _found(name: str, path: Any) -> Any:
 
 @contextmanager
 def _by_value(value: object) -> Iterator[None]:
-    """Have code pickled with a value that other processes cannot find, or find something else by its name."""
+    """Have cloudpickle pickle the modules by value that other processes cannot import, or would confuse with ours."""
     import cloudpickle
 
     own = getattr(value, "__module__", None)
@@ -231,15 +232,17 @@ def _by_value(value: object) -> Iterator[None]:
 
 
 def _fingerprint(value: object) -> str:
-    """Return a hash of what an object is: the same in every session, with the same version of Python."""
+    """Return a hash of the code and the values of an object: equal in all sessions of one version of Python."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-        """Pickles for the hash only: what it writes cannot be read back."""
+        """Pickles for the hash alone; the pickle cannot be loaded."""
 
         def persistent_id(self, each: Any) -> Any:
             is_plain_set = isinstance(each, set | frozenset) and all(isinstance(part, PLAIN) for part in each)
-            return sorted(map(repr, each)) if is_plain_set else None  # their order is that of the session
+            return (
+                sorted(map(repr, each)) if is_plain_set else None
+            )  # the order of a set differs from session to session
 
         def reducer_override(self, each: Any) -> Any:
             if isinstance(each, CodeType):
@@ -253,7 +256,7 @@ def _fingerprint(value: object) -> str:
                 arguments = tuple(part for part in arguments if part != _session_name(each))
                 attributes = {key: part for key, part in state[0].items() if key not in MADE_BY_THE_COMPILER}
                 if not attributes.get("__annotations__", True):
-                    del attributes["__annotations__"]  # made empty when somebody asks for it
+                    del attributes["__annotations__"]  # Python makes it, empty, when it is read
                 return tuple, ((arguments, sorted(attributes)),), attributes
             code, names, *rest = arguments
             names.pop("__file__", None)

@@ -1,9 +1,9 @@
-"""Options: the settings that a plugin has for itself, checked against its constructor.
+"""Options: the settings of one plugin, checked against the parameters of its constructor.
 
-``strategy.options``, ``model.options`` and ``training.options`` are tables: ``--set strategy.options.server_lr=0.1`` on
-the command line, ``[strategy.options]`` in a file. They are stored as one JSON text each, as Flower's flat settings
-hold no tables. Names, types and ranges are those of the keyword parameters of what the table is for; a range is written
-``Annotated[float, Field(gt=0)]``, as in the schema.
+``strategy.options``, ``model.options`` and the like are tables: ``--set strategy.options.server_lr=0.1`` on the command
+line, ``[strategy.options]`` in a file; they are stored as JSON texts (`fedlearn.config.fields`). Names, types and
+ranges are those of the plugin's keyword parameters; a range is written ``Annotated[float, Field(gt=0)]``, as in the
+schema.
 """
 
 from __future__ import annotations
@@ -12,72 +12,13 @@ import inspect
 import json
 from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
-from functools import partial
-from typing import Annotated, Any, cast, get_type_hints
+from typing import Any, cast, get_type_hints
 
-from pydantic import BeforeValidator, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 
 from fedlearn.words.errors import SettingError, quoted
 
 NAMED = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-
-def as_text(given: object, *, in_order: bool = False) -> str:
-    """Return a table of options, or a JSON text of one, as the text that is stored: the same for the same options.
-
-    Where the order of the table means something it is kept, else it is that of the names.
-
-    >>> as_text('{"trim":0.2}') == as_text({"trim": 0.2})
-    True
-    >>> as_text({})
-    ''
-    """
-    table = given
-    if isinstance(given, str):
-        try:
-            table = json.loads(given or "{}")
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"it is no JSON object: {error}") from None
-    if not isinstance(table, Mapping):
-        raise ValueError('it is no table of options: write it as {"NAME": VALUE}')
-    try:
-        return json.dumps(dict(table), sort_keys=not in_order, allow_nan=False) if table else ""
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"it cannot be stored as JSON: {error}") from None
-
-
-def as_list(given: object) -> str:
-    """Return a list of names, each alone or with its options, as the JSON text that is stored.
-
-    >>> as_list("a:b, c:d") == as_list(["a:b", "c:d"]) == '["a:b", "c:d"]'
-    True
-    >>> as_list([{"a:B": {"norm": 1.0}}])
-    '[{"a:B": {"norm": 1.0}}]'
-    """
-    listed = given
-    if isinstance(given, str):
-        try:
-            listed = json.loads(given) if given.lstrip().startswith("[") else given.split(",")
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"it is no JSON list: {error}") from None
-    if not isinstance(listed, list):
-        raise ValueError('it is no list: write it as ["module:name", {"module:Class": {"option": 1.0}}]')
-    entries = [entry.strip() if isinstance(entry, str) else entry for entry in listed]
-    for entry in entries:
-        if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
-            raise ValueError(
-                'each is a name, or a table of one name and its options: {"module:Class": {"option": 1.0}}'
-            )
-    entries = [entry for entry in entries if entry]
-    try:
-        return json.dumps(entries, allow_nan=False) if entries else ""
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"it cannot be stored as JSON: {error}") from None
-
-
-Options = Annotated[str, BeforeValidator(as_text)]
-Names = Annotated[str, BeforeValidator(as_list)]
-Steps = Annotated[str, BeforeValidator(partial(as_text, in_order=True))]
 
 
 def options_for(
@@ -88,7 +29,7 @@ def options_for(
     reserved: Collection[str] = (),
     whole: bool = False,
 ) -> dict[str, Any]:
-    """Return options as keyword arguments of what they are for.
+    """Return options as keyword arguments for the plugin that they belong to.
 
     Parameters
     ----------
@@ -99,9 +40,9 @@ def options_for(
     setting
         ``"strategy.options"``, for the error message.
     reserved
-        Parameters that are not the user's to choose.
+        Parameters that are no options: the caller gives their values.
     whole
-        Refuse to leave out one that has no default.
+        Whether every parameter without a default must be among the options.
 
     Raises
     ------
@@ -111,7 +52,7 @@ def options_for(
     try:
         parameters = inspect.signature(build).parameters
     except (TypeError, ValueError):
-        raise SettingError(setting, given, f"what {quoted(build)} takes cannot be read: it is C code") from None
+        raise SettingError(setting, given, f"the parameters of {quoted(build)} cannot be read: it is C code") from None
     names = [name for name, each in parameters.items() if each.kind in NAMED and name not in reserved]
     takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
     checked = {}
@@ -123,12 +64,12 @@ def options_for(
         checked[name] = _checked(value, types.get(name, Any), f"{setting}.{name}")
     needed = [name for name in names if parameters[name].default is inspect.Parameter.empty] if whole else []
     if absent := [name for name in needed if name not in checked]:
-        raise SettingError(f"{setting}.{absent[0]}", "", f"say it, as --set {setting}.{absent[0]}=...")
+        raise SettingError(f"{setting}.{absent[0]}", "", f"it has no default: write --set {setting}.{absent[0]}=...")
     return checked
 
 
 def _types_of(build: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of the parameters; none where they cannot be resolved, as in some foreign code."""
+    """Return the annotations of the parameters; an empty table if they cannot be resolved, as in some foreign code."""
     function = cast(Any, build).__init__ if isinstance(build, type) else build
     try:
         return get_type_hints(function, include_extras=True)
@@ -139,7 +80,7 @@ def _types_of(build: Callable[..., Any]) -> dict[str, Any]:
 def _checked(value: Any, kind: Any, setting: str) -> Any:
     try:
         adapter = TypeAdapter(kind, config=ConfigDict(arbitrary_types_allowed=True))
-    except (TypeError, PydanticUserError):  # a type of foreign code that pydantic makes nothing of
+    except (TypeError, PydanticUserError):  # a type of foreign code that pydantic cannot check
         return value
     try:
         return adapter.validate_python(value)
@@ -148,7 +89,7 @@ def _checked(value: Any, kind: Any, setting: str) -> Any:
 
 
 def allowed_by(error: ValidationError) -> str:
-    """Return the first of pydantic's complaints, as what stands after "NAME = VALUE: "."""
+    """Return the first error that pydantic found, as it stands behind "NAME = VALUE: "."""
     first = error.errors()[0]["msg"].removeprefix("Value error, ")
     return (first[0].lower() + first[1:]).replace("input should", "it should")
 

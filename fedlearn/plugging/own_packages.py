@@ -1,8 +1,8 @@
-"""Our three packages beside `fedlearn`, whatever else is called so: `server`, `client`, `strategies`.
+"""Import our packages `server`, `client` and `strategies`, even where a user has modules of these names.
 
 A user's folder may well have a ``client.py`` or ``strategies.py``, and Python looks there first. A process that loads
-our apps `claim`s the names: the command, workers, Ray's actors. In a user's own process they are `claimed` while a run
-goes on, and theirs again afterwards. For users, ours are ``fedlearn.server``, ``fedlearn.strategies`` and so on.
+our apps `claim`s the names for good: the command, workers, Ray's actors. A user's own process has them `claimed` for
+the time of a run; afterwards the names are the user's again. Users import ours as ``fedlearn.server`` and so on.
 
 Why not move them below `fedlearn`: Flower finds ``server.app:app`` and ``client.app:app`` by these names in a bundle.
 """
@@ -29,7 +29,7 @@ def is_taken(name: str) -> bool:
 
 
 def claim() -> None:
-    """Find ours by these names from now on, in this process."""
+    """Have this process find our packages by their names from now on."""
     if FIRST not in sys.meta_path:
         sys.meta_path.insert(0, FIRST)
     for name in NAMES:
@@ -40,7 +40,7 @@ def claim() -> None:
 
 @contextmanager
 def claimed() -> Iterator[None]:
-    """Find ours by these names as long as the block lasts; afterwards, what the user calls so."""
+    """Have the block find our packages by their names; afterwards the names are those of the user's modules again."""
     was_claimed = FIRST in sys.meta_path
     claim()
     try:
@@ -54,9 +54,9 @@ def claimed() -> Iterator[None]:
 
 
 class _First:
-    """Finds ours before anything else of these names.
+    """Finds our packages before other modules of the same names.
 
-    No subclass of what `importlib.abc` names: to import that takes as long as all else that is imported up to here.
+    No subclass of the finder in `importlib.abc`: to import it takes as long as all other imports up to here.
     """
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -64,7 +64,7 @@ class _First:
 
 
 class _Below:
-    """Finds ours as ``fedlearn.server`` and so on: the same modules, by another name."""
+    """Finds our packages as ``fedlearn.server`` and so on: the same modules, by a second name."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         own = name.removeprefix(BELOW)
@@ -85,7 +85,7 @@ class _Below:
 
 
 FIRST, BELOW_FEDLEARN = _First(), _Below()
-_theirs: dict[str, ModuleType] = {}  # modules of the user's that stand aside
+_theirs: dict[str, ModuleType] = {}  # modules of the user, while ours have their names
 _ours: dict[str, ModuleType] = {}
 
 

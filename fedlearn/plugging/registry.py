@@ -1,8 +1,8 @@
-"""Names of plugins, resolved when they are first used.
+"""Tables of plugins, which are imported when they are first used.
 
-A registry is a table from a short name to ``"module:attribute"``. Nothing is imported until a name is asked for, so
-that listing the models does not import torch. A full reference works wherever a name does: that is how code outside
-this repository plugs in.
+A registry is a table from a short name to ``"module:attribute"``. A plugin is imported when its name is looked up, so
+that a list of the models does not import torch. A full reference works wherever a name does: so code from outside this
+repository plugs in.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from fedlearn.plugging import objects
 from fedlearn.plugging.own_packages import NAMES
-from fedlearn.plugging.tracebacks import told
+from fedlearn.plugging.tracebacks import shortened
 from fedlearn.words.errors import FedlearnError, SettingError, quoted, said
 
 ELSEWHERE = {"fedprox": "fedavg with training.proximal_mu above 0"}  # names that others have for settings of ours
@@ -33,7 +33,7 @@ def load_reference(reference: str) -> Any:
     if reference.startswith(objects.SCHEME):
         return objects.load(reference)
     module_name, colon, attribute = reference.partition(":")
-    if not colon:  # a policy knows by it what is code
+    if not colon:  # the policy of a node takes a text with a colon for code
         raise ValueError("it is no module:attribute")
     loaded: Any = _of_file(Path(module_name)) if module_name.endswith(".py") else import_module(module_name)
     for part in attribute.split("."):
@@ -42,7 +42,7 @@ def load_reference(reference: str) -> Any:
 
 
 def _of_file(path: Path) -> Any:
-    """Return the module in a file: that which others import where there is one, else one of its own."""
+    """Return the module in a file: the one that imports find, where they find the file, else a module of its own."""
     whole = path.resolve()
     if not whole.is_file():
         raise ImportError(f"there is no file {path}")
@@ -67,7 +67,7 @@ def load_plugin(setting: str, reference: str) -> Any:
     except (ImportError, AttributeError, ValueError) as error:
         raise SettingError(setting, reference, f"it cannot be loaded: {said(error)}{_own_file(reference)}") from error
     except (Exception, SystemExit) as error:  # of the module's own code
-        raise SettingError(setting, reference, f"it cannot be loaded: {said(told(error))}") from error
+        raise SettingError(setting, reference, f"it cannot be loaded: {said(shortened(error))}") from error
 
 
 def call_plugin(setting: str, reference: str, plugin: Callable[..., Any], *given: Any, **named: Any) -> Any:
@@ -77,11 +77,11 @@ def call_plugin(setting: str, reference: str, plugin: Callable[..., Any], *given
     except (FedlearnError, OSError):
         raise
     except (Exception, SystemExit) as error:
-        raise SettingError(setting, reference, f"it cannot be used here: {said(told(error))}") from error
+        raise SettingError(setting, reference, f"it cannot be used here: {said(shortened(error))}") from error
 
 
 def _own_file(reference: str) -> str:
-    """Return how to name a file of the user's that is called like a package of ours."""
+    """Return how to name a file of the user's that has the name of a package of ours; empty if there is none."""
     module, _, attribute = reference.partition(":")
     path = Path(module.replace(".", "/") + ".py")
     is_hidden = module.partition(".")[0] in NAMES and path.is_file()
@@ -89,7 +89,7 @@ def _own_file(reference: str) -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return a hint at what was meant, to stand behind an error; empty where nothing is near.
+    """Return a hint at the name that was meant, for the end of an error; an empty text if no name is like it.
 
     >>> did_you_mean("FedAvg", ["fedavg", "median"]), did_you_mean("x", ["fedavg"])
     ('; did you mean fedavg?', '')
@@ -106,11 +106,11 @@ class Registry(Mapping[str, str]):
     Parameters
     ----------
     setting
-        The setting whose value is looked up here; it stands in the error message.
+        The setting whose values are looked up here, for error messages.
     table
         Name -> ``"module:attribute"``.
     asks
-        What every plugin must have: an attribute each, ``"__call__"`` where it is called.
+        Attributes that every plugin must have; ``"__call__"`` where it is called.
     """
 
     def __init__(self, setting: str, table: dict[str, str], *, asks: Sequence[str] = ()) -> None:
@@ -141,9 +141,9 @@ class Registry(Mapping[str, str]):
                 f"choose one of {choices}, or give module:attribute{did_you_mean(name, self._table)}",
             )
         if name in self._table:
-            return load_reference(reference)  # ours must load; hiding the cause would not help anybody
+            return load_reference(reference)  # a failure of ours is a bug: its traceback must be seen
         found = load_plugin(self.setting, reference)
         if lacks := [attribute for attribute in self._asks if not hasattr(found, attribute)]:
             what = "cannot be called" if lacks[0] == "__call__" else f"has no {lacks[0]}"
-            raise SettingError(self.setting, name, f"it is something else: {quoted(type(found))} {what}")
+            raise SettingError(self.setting, name, f"it {what}: it is of {quoted(type(found))}")
         return found

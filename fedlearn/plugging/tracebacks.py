@@ -1,4 +1,4 @@
-"""Find the user's line that raised, so that a terminal shows one line."""
+"""Shorten an exception to one line, which names the line of the user's code that raised it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def place_of(error: BaseException) -> str:
     return ""
 
 
-def told(error: BaseException) -> str:
+def shortened(error: BaseException) -> str:
     """Return the exception as text, with its place in the user's code.
 
-    >>> told(ValueError("no"))
+    >>> shortened(ValueError("no"))
     'ValueError: no'
     """
     name, place = type(error).__name__, place_of(error)

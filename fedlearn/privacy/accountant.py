@@ -1,4 +1,4 @@
-"""The account of one privacy budget, asked before the data is touched.
+"""The account of one privacy budget, which is asked before the data are read.
 
 Pure epsilon. Sequential composition adds (Dwork, Roth 2014, theorem 3.16); mechanisms on disjoint parts of the data
 cost the maximum (McSherry 2009, theorem 4).
@@ -13,27 +13,27 @@ from typing import Any
 from fedlearn.privacy.budget import NeighboringRelation, PrivacySpent, PrivacyUnit, SpentLine, as_plain, summed
 from fedlearn.words.errors import BudgetExceeded
 
-SLACK = 1e-9  # relative; shares of a budget, added up again, miss it by some 1e-16 each
+SLACK = 1e-9  # relative tolerance: the sum of a budget's shares misses the budget by some 1e-16 each
 
 
 class PrivacyAccountant:
-    """Keeps one budget; refuses what does not fit, before anything is published.
+    """Account of one budget; refuses a cost that does not fit, before a result is published.
 
     Parameters
     ----------
     budget : float
-        The ceiling, an epsilon above 0, in nats; ``math.inf``: none.
+        Largest epsilon, above 0, in nats; ``math.inf``: no limit.
     relation : NeighboringRelation, default=NeighboringRelation.ADD_REMOVE
-        Between which data sets the budget bounds the loss.
+        Relation of the data sets between which the budget bounds the loss.
     unit : PrivacyUnit, default=PrivacyUnit.RECORD
-        Whose data it protects.
+        Unit of data that the budget protects.
 
     Attributes
     ----------
     remaining : float
-        What is left of the budget, never below 0.
+        Rest of the budget, never below 0.
     spent : PrivacySpent
-        What has been booked so far; secure only if every line was.
+        All booked costs; secure only if every line is.
 
     References
     ----------
@@ -63,23 +63,23 @@ class PrivacyAccountant:
         self._lines: list[SpentLine] = []
 
     def spend(self, epsilon: float, *, what: str, level: int | None = None, is_secure: bool = False) -> None:
-        """Book epsilon on top of all that was booked.
+        """Book an epsilon, in addition to all earlier ones (sequential composition).
 
         Parameters
         ----------
         epsilon : float
-            In nats; 0 or more.
+            Cost in nats; 0 or more.
         what : str
             What it pays for, in words.
         level : int or None, default=None
-            The tree level it is spent on.
+            Tree level that it is spent on.
         is_secure : bool, default=False
-            Whether the noise to be drawn is secure (``noise.is_secure``); it stands in the report.
+            Whether the noise to be drawn is secure (``noise.is_secure``); the report says so.
 
         Raises
         ------
         BudgetExceeded
-            If it does not fit; nothing is booked.
+            If it does not fit; the account stays as it is.
         """
         if not epsilon >= 0:
             raise ValueError(f"epsilon = {epsilon!r} for {what}: must be 0 or more")
@@ -96,29 +96,29 @@ class PrivacyAccountant:
         is_secure: bool = False,
         fixed_parts: bool = False,
     ) -> None:
-        """Book what mechanisms on disjoint parts of the data cost together: the maximum.
+        """Book the cost of mechanisms on disjoint parts of the data: the maximum of their epsilons.
 
-        A record that is added or removed lies in one part. A record that is *replaced* may leave one part and enter
-        another, whose sizes then change: what a mechanism loses when one of n records is replaced says nothing of
-        that. So with an account in replaced records the parts must be fixed.
+        An added or removed record lies in one part. A *replaced* record may leave one part and enter another, so that
+        the sizes of both change; the loss of a mechanism under replacement does not cover this. So in an account of
+        replaced records the parts must be fixed.
 
         Parameters
         ----------
         epsilons : iterable of float
-            What each part costs; at least one.
+            Cost of each part, in nats; at least one.
         what : str
             What they pay for, in words.
         level : int or None, default=None
-            The tree level they are spent on.
+            Tree level that they are spent on.
         is_secure : bool, default=False
             Whether the noise to be drawn is secure.
         fixed_parts : bool, default=False
-            Whether a record's part is fixed by something that replacing it does not change, as its row number.
+            Whether a record's part follows from something that replacing the record does not change, as its row number.
 
         Raises
         ------
         BudgetExceeded
-            If they do not fit together; nothing is booked.
+            If the maximum does not fit; the account stays as it is.
         ValueError
             If the account counts in replaced records and the parts are not fixed.
         """
@@ -133,19 +133,19 @@ class PrivacyAccountant:
         self.spend(max(costs), what=what, level=level, is_secure=is_secure)
 
     def require(self, relation: NeighboringRelation, unit: PrivacyUnit, *, by: str) -> None:
-        """Accept in silence whoever counts as this account does.
+        """Raise ValueError unless this account counts in the given relation and unit.
 
         Parameters
         ----------
         relation, unit : NeighboringRelation, PrivacyUnit
-            In what the epsilons count that are to be booked.
+            Relation and unit of the epsilons that are to be booked.
         by : str
-            What is to spend them, in words.
+            Name of the estimator that books them, in words.
 
         Raises
         ------
         ValueError
-            If the account counts in something else: its epsilon would be said to hold where it does not.
+            If relation or unit differ: the account's epsilon would not hold.
         """
         for ours, theirs in ((self.relation, relation), (self.unit, unit)):
             if ours is not theirs:
@@ -158,29 +158,29 @@ class PrivacyAccountant:
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PrivacyAccountant:
-        """Return the account itself: an estimator that scikit-learn clones spends from the same budget, not another."""
+        """Return the account itself: an estimator that scikit-learn clones spends from the same budget."""
         return self
 
     def __reduce__(self) -> Any:
-        """Refuse: what another process books on its copy, as one of ``n_jobs``, nobody would see here."""
+        """Raise TypeError: bookings on a copy in another process, for example by ``n_jobs``, would be lost here."""
         raise TypeError(
             "an account cannot be pickled, as a copy would be a second budget: fit in one process (n_jobs=1), and "
             "before storing an estimator, estimator.set_params(accountant=None)"
         )
 
     def would_exceed(self, epsilon: float) -> bool:
-        """Whether booking epsilon would go over the budget."""
+        """Return whether booking epsilon would exceed the budget."""
         total = self._total(epsilon)
         return total > self.budget * (1 + SLACK) or (math.isinf(total) and math.isfinite(self.budget))
 
     @property
     def remaining(self) -> float:
-        """What is left of the budget, never below 0."""
+        """Rest of the budget, never below 0."""
         return math.inf if math.isinf(self.budget) else max(self.budget - self._total(), 0.0)
 
     @property
     def spent(self) -> PrivacySpent:
-        """What has been booked so far; secure only if every line was."""
+        """All booked costs; secure only if every line is."""
         is_secure = all(line.is_secure for line in self._lines)
         return PrivacySpent(self._total(), self.relation, self.unit, is_secure, tuple(self._lines))
 
@@ -188,12 +188,12 @@ class PrivacyAccountant:
         return summed([*(line.epsilon for line in self._lines), *more])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values to store; ``from_dict`` goes on with the same account."""
+        """Return values that JSON can hold; ``from_dict`` continues the same account."""
         return {"budget": as_plain(self.budget), "spent": self.spent.to_dict()}
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> PrivacyAccountant:
-        """Read back what ``to_dict`` wrote, lines included."""
+        """Return the account that ``to_dict`` wrote, with its lines."""
         spent = PrivacySpent.from_dict(stored["spent"])
         accountant = cls(float(stored["budget"]), spent.relation, spent.unit)
         accountant._lines = list(spent.lines)

@@ -1,7 +1,7 @@
-"""What a budget is counted in, and what has been spent of it.
+"""The units of a privacy budget, and records of what was spent.
 
-An epsilon says nothing alone. It bounds the privacy loss between *neighboring* data sets; which pairs are neighbors is
-the relation, and whose data makes the difference is the unit. The three travel together in ``PrivacySpent``.
+An epsilon alone has no meaning. It bounds the privacy loss between *neighboring* data sets. The relation says which
+pairs are neighbors, the unit says whose data they differ in. ``PrivacySpent`` keeps the three together.
 
 Source: Dwork, Roth 2014, definition 2.4; Kifer, Machanavajjhala 2011 for bounded (replace) against unbounded (add or
 remove).
@@ -16,18 +16,18 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedlearn.config.schema import PrivacySettings
+    from fedlearn.config.tables.learning import PrivacySettings
 
 
 class NeighboringRelation(StrEnum):
-    """Which data sets differ by one unit.
+    """Relation of data sets that differ by one unit.
 
     Attributes
     ----------
     ADD_REMOVE
-        One has one unit more than the other.
+        One data set has one unit more than the other.
     REPLACE
-        Both have as many, and one unit is another.
+        Both data sets have the same number of units, and one unit differs.
 
     Examples
     --------
@@ -40,14 +40,14 @@ class NeighboringRelation(StrEnum):
 
 
 class PrivacyUnit(StrEnum):
-    """Whose data makes two data sets neighbors.
+    """Unit of data in which neighboring data sets differ.
 
     Attributes
     ----------
     RECORD
-        One record; a person with several has several times the loss.
+        One record; a person with several records has several times the loss.
     NODE
-        All that a node holds.
+        All data of a node.
 
     Examples
     --------
@@ -66,11 +66,11 @@ class SpentLine:
     Parameters
     ----------
     what : str
-        What the budget paid for, in words.
+        What the epsilon paid for, in words.
     epsilon : float
-        What it cost, in nats; 0 or more.
+        Cost in nats; 0 or more.
     level : int or None, default=None
-        The tree level it was spent on, root = 0. None: it belongs to no level.
+        Tree level that it was spent on, root = 0. None: no level.
     is_secure : bool, default=False
         Whether the noise came from secure randomness.
 
@@ -88,20 +88,20 @@ class SpentLine:
 
 @dataclass(frozen=True, slots=True)
 class PrivacySpent:
-    """What has been spent, in which currency, with the lines that make it up.
+    """Spent epsilon, with its relation and unit, and the lines that add up to it.
 
     Parameters
     ----------
     epsilon : float
-        Pure differential privacy, in nats.
+        Epsilon of pure differential privacy, in nats.
     relation : NeighboringRelation
-        Between which data sets it bounds the loss.
+        Relation of the data sets between which epsilon bounds the loss.
     unit : PrivacyUnit
-        Whose data it protects.
+        Unit of data that epsilon protects.
     is_secure : bool
-        False: the noise can be drawn again from its seed, so it protects nobody.
+        Whether the noise was secure; seeded noise can be drawn again, so it protects no one.
     lines : tuple of SpentLine, default=()
-        What it was spent on.
+        Entries of the account.
 
     Examples
     --------
@@ -119,28 +119,28 @@ class PrivacySpent:
     lines: tuple[SpentLine, ...] = ()
 
     def under(self, relation: NeighboringRelation) -> PrivacySpent:
-        """Return the same spending as it counts under another relation.
+        """Return the same spending under another relation.
 
-        To replace a record is to remove one and to add one, so epsilon doubles (group privacy of two). The way back
-        does not exist: a mechanism that is private under replacement may publish the number of records.
+        To replace a record is to remove one and to add one, so epsilon doubles (group privacy of two). The other
+        direction does not exist: a mechanism that is private under replacement may publish the number of records.
 
         Raises
         ------
         ValueError
-            If add or remove is asked of what was accounted under replacement.
+            If the spending was accounted under replacement, and add or remove is asked for.
         """
         if relation is self.relation:
             return self
         if relation is NeighboringRelation.ADD_REMOVE:
             raise ValueError(
-                f"relation = {relation.value!r}: a bound under {self.relation.value!r} says nothing about it; "
+                f"relation = {relation.value!r}: a bound under {self.relation.value!r} does not hold for it; "
                 "account under 'add or remove one record' from the start"
             )
         doubled = tuple(replace(line, epsilon=2 * line.epsilon) for line in self.lines)
         return replace(self, epsilon=2 * self.epsilon, relation=relation, lines=doubled)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values that any JSON or TOML writer takes; an infinite epsilon is the string "inf"."""
+        """Return values that JSON and TOML can hold; an infinite epsilon is the string "inf"."""
         lines = [{**asdict(line), "epsilon": as_plain(line.epsilon)} for line in self.lines]
         return {
             "epsilon": as_plain(self.epsilon),
@@ -152,7 +152,7 @@ class PrivacySpent:
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> PrivacySpent:
-        """Read back what ``to_dict`` wrote."""
+        """Return the spending that ``to_dict`` wrote."""
         lines = tuple(SpentLine(**{**line, "epsilon": float(line["epsilon"])}) for line in stored["lines"])
         return cls(
             epsilon=float(stored["epsilon"]),
@@ -168,21 +168,21 @@ class PrivacySpent:
 
 
 def largest_loss(epsilon: float, settings: PrivacySettings) -> PrivacySpent:
-    """Return what a record loses at most by answers that cost epsilon if a record is added or removed.
+    """Return the largest privacy loss of a record by answers that cost epsilon when a record is added or removed.
 
-    Where everybody knows how many records there are, two data sets of which one has a record more can be told apart by
-    that alone: only to *replace* a record has a meaning then, and it costs epsilon twice.
+    If the number of records is public, two data sets of different size can be told apart by it alone. Then only
+    *replacing* a record has a meaning, and costs twice the epsilon.
 
     Parameters
     ----------
     epsilon : float
-        Of all answers together, in nats; 0 or more.
+        Epsilon of all answers together, in nats; 0 or more.
     settings : PrivacySettings
-        Of the run: whether everybody knows how many records there are, and whether its noise may be drawn again.
+        Settings of the run: whether the number of records is public, and whether noise is seeded.
 
     Examples
     --------
-    >>> from fedlearn.config.schema import PrivacySettings
+    >>> from fedlearn.config.tables.learning import PrivacySettings
     >>> print(largest_loss(1.0, PrivacySettings(public_sizes=True, noise="secure")))
     epsilon = 2 (replace one record; unit: record)
     """
@@ -192,7 +192,7 @@ def largest_loss(epsilon: float, settings: PrivacySettings) -> PrivacySpent:
 
 
 def summed(epsilons: Iterable[float]) -> float:
-    """Return a sum without rounding in between; infinite where it is beyond the largest float.
+    """Return the correctly rounded sum; infinite where it exceeds the largest float.
 
     >>> summed([0.1] * 10), summed([1e308, 1e308])
     (1.0, inf)
@@ -204,5 +204,5 @@ def summed(epsilons: Iterable[float]) -> float:
 
 
 def as_plain(epsilon: float) -> float | str:
-    """Return epsilon as JSON can hold it."""
+    """Return epsilon as a value that JSON can hold."""
     return "inf" if math.isinf(epsilon) else epsilon

@@ -1,8 +1,8 @@
 """Exact selection, and exact noise on whole numbers, from the operating system's randomness, for many at once.
 
-Every draw below has exactly the probability it claims, as real numbers; no floating-point result is ever trusted
-further than its error bound. The building block is a coin that shows heads with probability exp(-x), after Canonne,
-Kamath, Steinke 2020 (arXiv:2004.00010, section 5.1), made vectorized:
+Every draw has exactly the stated probability, as a real number; a floating-point result is trusted only within its
+error bound. The building block is a vectorized coin that shows heads with probability exp(-x), after Canonne, Kamath,
+Steinke 2020 (arXiv:2004.00010, section 5.1):
 
  1. 16 bits of a uniform U in [0, 1) are drawn. They pin U to an interval of width 2^-16.
  2. exp(-x) is computed in float64, off by less than ``ERROR``. If the interval lies further than that from it, the coin
@@ -30,9 +30,9 @@ Bits = Callable[[int], NDArray[np.uint64]]  # count -> (count,) independent unif
 # numpy's exp is good to 4 units in the last place (2^-51); word and difference in float64 cost 2^-53 each. Together
 # below 2^-50.
 ERROR = 2.0**-48
-ENTRIES = 2**20  # utilities worked on at a time: 8 MB for each of a handful of temporary arrays
-WIDEST = 2.0**53  # scales of `discrete_laplace` lie below
-MOST_STEPS = 2**10 - 1  # of less than 2^53 each that int64 holds
+ENTRIES = 2**20  # utilities processed at a time: 8 MB for each of a handful of temporary arrays
+WIDEST = 2.0**53  # upper limit of the scales of `discrete_laplace`
+MOST_STEPS = 2**10 - 1  # number of steps, each below 2^53, that int64 holds
 NO_GAP, ONE = np.zeros(1), np.ones(1)
 
 
@@ -100,8 +100,8 @@ def discrete_laplace(scale: NDArray[np.float64], bits: Bits = system_bits) -> ND
      3. takes Y = floor(X / s), which stands for s numbers X: a probability proportional to exp(-Y s / t);
      4. draws a sign. "Minus 0" is another try: 0 would count twice.
 
-    A try that fails says nothing about later ones, so what is kept has the probabilities of its first success, which
-    are proportional to exp(-abs(z) s / t). A try succeeds with more than 0.31.
+    Tries are independent, so the result has the distribution of a successful try, whose probabilities are proportional
+    to exp(-abs(z) s / t). A try succeeds with a probability above 0.31.
     """
     mantissa, exponent = np.frexp(scale)
     step = (mantissa * 2.0**53).astype(np.int64)  # t
@@ -122,7 +122,7 @@ def discrete_laplace(scale: NDArray[np.float64], bits: Bits = system_bits) -> ND
 
 
 def _heads_in_a_row(count: int, bits: Bits) -> NDArray[np.int64]:
-    """Return (count,) how many coins of probability 1 / e showed heads before the first tails."""
+    """Return, (count,), how many coins of probability 1 / e show heads before the first tails."""
     heads = np.zeros(count, np.int64)
     tossing = np.arange(count)
     while tossing.size:
@@ -157,7 +157,7 @@ def _heads(
     """Return coins of probability exp((utilities - top) / scale); all three broadcast against each other."""
     with np.errstate(over="ignore", under="ignore"):
         below = (utilities - top) / scale
-        beyond = np.isneginf(utilities - top) & np.isfinite(utilities)  # they are further apart than any float
+        beyond = np.isneginf(utilities - top) & np.isfinite(utilities)  # the difference exceeds every float
         if beyond.any():
             below = np.where(beyond, (utilities / 2 - top / 2) / scale * 2, below)  # halves are exact
         probability = np.exp(below)
@@ -182,13 +182,13 @@ def _short_words(count: int, bits: Bits) -> NDArray[np.uint16]:
 
 
 def coin(x: Fraction, word: int, bits: Bits = system_bits) -> bool:
-    """Whether U < exp(-x), for a rational x >= 0 and a U whose first 64 bits are ``word``; exact."""
+    """Return whether U < exp(-x), exactly, for a rational x >= 0 and a U whose first 64 bits are ``word``."""
     length = 64  # bits of U known so far
     while x:
         if word and x >= length:  # exp(-x) < 2^-length <= U
             return False
         if x < length:
-            digits = int(0.302 * length) + 30  # 0.302 decimal digits a bit, and as many again as x and the sum can cost
+            digits = int(0.302 * length) + 30  # 0.302 decimal digits per bit, and some for x and the sum
             with decimal.localcontext(decimal.Context(prec=digits)):
                 power = (-decimal.Decimal(x.numerator) / decimal.Decimal(x.denominator)).exp()
             error = Fraction(power) * (x + 2) / 10 ** (digits - 2)

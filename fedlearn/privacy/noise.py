@@ -1,7 +1,7 @@
-"""Where randomness that protects comes from: one interface, two sources.
+"""Noise of privacy mechanisms: one interface, two sources.
 
-*Secure*: exact samplers and the operating system's randomness (`exact`); nobody can draw the same noise again.
-*Seeded*: numpy; whoever knows the seed subtracts the noise, so it protects nobody, and says so in ``notice``.
+*Secure*: exact samplers on the operating system's randomness (`exact`); the same noise cannot be drawn again.
+*Seeded*: numpy; the seed is enough to subtract the noise, so it protects no one, and ``notice`` says so.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Noise(Protocol):
     Attributes
     ----------
     is_secure : bool
-        Whether the noise can be relied on to hide anything.
+        Whether the noise protects.
     notice : str
-        What every result must say about this source; empty if there is nothing to say.
+        Warning that every result must show; empty if there is none.
 
     Examples
     --------
@@ -40,23 +40,23 @@ class Noise(Protocol):
 
     @property
     def is_secure(self) -> bool:
-        """Whether the noise can be relied on to hide anything."""
+        """Whether the noise protects."""
 
     @property
     def notice(self) -> str:
-        """What every result must say about this source; empty if there is nothing to say."""
+        """Warning that every result must show; empty if there is none."""
 
     def laplace(self, scale: ArrayLike, shape: Shape) -> NDArray[np.float64]:
         """Return noise of density exp(-abs(z) / scale) / (2 scale).
 
-        Added to values in float64 this leaks through rounding (Mironov 2012); ``mechanisms.laplace`` does not.
+        Added to float64 values this noise leaks through rounding (Mironov 2012); ``mechanisms.laplace`` does not.
         """
 
     def discrete_laplace(self, scale: ArrayLike, shape: Shape) -> NDArray[np.int64]:
         """Return integers with probability proportional to exp(-abs(z) / scale)."""
 
     def polya_share(self, scale: ArrayLike, shares: int, shape: Shape) -> NDArray[np.int64]:
-        """Return integers of which `shares` independent ones add up to one of `discrete_laplace`."""
+        """Return integers; the sum of `shares` independent ones has the distribution of `discrete_laplace`."""
 
     def permute_and_flip(self, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
         """Return the noisy argmax of each row, (rows,), under one-sided exponential noise of ``scale``.
@@ -69,7 +69,7 @@ class Noise(Protocol):
 
 
 def secure_noise() -> Noise:
-    """Return the noise for real data: unpredictable, exact, less than a microsecond a draw where many are drawn.
+    """Return noise for real data: unpredictable, exact, less than a microsecond per draw of many.
 
     Examples
     --------
@@ -80,12 +80,12 @@ def secure_noise() -> Noise:
 
 
 def seeded_noise(seed: int | np.random.SeedSequence | np.random.Generator) -> Noise:
-    """Return reproducible noise for experiments and tests, which protects nobody.
+    """Return reproducible noise for experiments and tests, which protects no one.
 
     Parameters
     ----------
     seed : int, SeedSequence or Generator
-        A Generator is used as it is, and moved on.
+        Seed; a Generator is used itself, and its state advances.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def seeded_noise(seed: int | np.random.SeedSequence | np.random.Generator) -> No
 
 
 class _SecureNoise:
-    """The samplers of ``exact``, OpenDP's for the widest noise; holds no state, so it can be pickled and shared."""
+    """Samplers of ``exact``, and OpenDP's for the widest noise; without state, so it can be pickled and shared."""
 
     is_secure = True
     notice = ""
@@ -119,7 +119,7 @@ class _SecureNoise:
         return drawn
 
     def polya_share(self, scale: ArrayLike, shares: int, shape: Shape) -> NDArray[np.int64]:
-        """Raise ValueError: shares protect only under secure aggregation, with which a secure sampler comes."""
+        """Raise ValueError: shares protect only under secure aggregation, which does not exist yet."""
         raise ValueError("shares of noise are seeded: without secure aggregation they protect nobody")
 
     def permute_and_flip(self, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
@@ -132,7 +132,7 @@ class _SecureNoise:
 
 
 class _SeededNoise:
-    """numpy's samplers on float64."""
+    """Samplers of numpy on float64."""
 
     is_secure = False
     notice = "seeded noise: reproducible, protects nobody"
@@ -177,7 +177,7 @@ _Selection: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], NDA
 
 
 def _select(selection: _Selection, utilities: ArrayLike, scale: ArrayLike) -> NDArray[np.int64]:
-    """Check the utilities; let the selection choose in rows with noise, take the first argmax in the others."""
+    """Check the utilities; return the selection's choice in rows with noise, and the first argmax in the others."""
     table = np.asarray(utilities, np.float64)
     if table.ndim != 2:
         raise ValueError(f"utilities has {table.ndim} dimensions: must be (rows, candidates)")

@@ -1,4 +1,4 @@
-"""How far honest noisy counts go, but for a small probability: beyond it whoever adds them up need not follow.
+"""Tail bounds of honest noise on counts: a report beyond them can be refused, except with a small probability.
 
 Let z_1 ... z_L be independent noise of `geometric`, of scale b = sensitivity / epsilon: P(z) is proportional to
 a^abs(z), a = exp(-1 / b). Or let each be a `polya_share` of it: then z + w has that distribution, where w is the sum of
@@ -21,16 +21,16 @@ import math
 
 
 def largest_noise(scale: float, *, numbers: int, risk: float) -> float:
-    """Return what none of so many numbers' noise exceeds, up or down, but for a probability of `risk`.
+    """Return a bound on the absolute noise of each of several numbers; any exceeds it with probability `risk` at most.
 
     Parameters
     ----------
     scale
-        Sensitivity / epsilon of the geometric noise, whole or of which each number has a share.
+        Sensitivity / epsilon of the geometric noise, of which each number has the whole or a share.
     numbers
-        How many there are, 1 or more.
+        Number of noisy numbers, 1 or more.
     risk
-        Above 0.
+        Probability, above 0.
 
     >>> round(largest_noise(2.0, numbers=1000, risk=1e-12))
     72
@@ -39,9 +39,9 @@ def largest_noise(scale: float, *, numbers: int, risk: float) -> float:
 
 
 def largest_norm(scale: float, *, numbers: int, risk: float) -> float:
-    """Return what the L1 norm of so many numbers' noise does not exceed, but for a probability of `risk`.
+    """Return a bound on the L1 norm of the noise of several numbers, exceeded with probability `risk` at most.
 
-    The parameters are those of `largest_noise`. The norm is about `scale * numbers` on average.
+    The parameters are those of `largest_noise`. The mean of the norm is about `scale * numbers`.
 
     >>> round(largest_norm(2.0, numbers=1000, risk=1e-12))
     2883

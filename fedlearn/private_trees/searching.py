@@ -14,22 +14,20 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from fedlearn.privacy import (
-    NeighboringRelation,
     Noise,
     PrivacyAccountant,
-    PrivacyUnit,
     disjoint_parts,
     geometric,
     secure_noise,
     seeded_noise,
 )
 from fedlearn.privacy.searching import ETAS, best_of, continuation, cost_of_search, number_of_runs
+from fedlearn.private_trees.accounts import account_for
 from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.columns import numbers_of
 from fedlearn.private_trees.declared import positions
 from fedlearn.private_trees.parameters import COMMON, Rule, at_least, check_parameters
 from fedlearn.private_trees.weights import refuse_weights
-from fedlearn.words.errors import BudgetExceeded
 
 Candidate = dict[str, Any]
 UNIT = 2**20  # score of a correct prediction
@@ -147,14 +145,11 @@ class PrivateSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         rows, targets = (table.shape[0] if hasattr(table, "shape") else len(np.asarray(table)) for table in (X, y))
         if rows != targets:
             raise ValueError(f"X has {rows} rows and y {targets} targets: the numbers must be equal")
-        accountant = PrivacyAccountant(self.epsilon) if self.accountant is None else self.accountant
-        accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a private search")
-        if accountant.would_exceed(self.epsilon):
-            raise BudgetExceeded(type(self).__name__, epsilon=self.epsilon, remaining=accountant.remaining)
+        accountant = account_for(self, self.epsilon, by="a private search")
         is_secure = self.noise == "secure"
         accountant.spend(self.epsilon, what=f"the best of a secret number of runs, {2 + self.eta} times one of them",
                          is_secure=is_secure)  # fmt: skip
-        # Candidates, their number and the parts must stay unknown: with secure noise nobody can draw them again.
+        # Candidates, their number and the parts must stay secret: with secure noise they cannot be reproduced.
         rng = np.random.default_rng() if is_secure else np.random.default_rng(self.random_state)
         is_scored = self._scored(rows, rng)
         runs = number_of_runs(self.mean_runs, eta=self.eta, rng=rng)
@@ -230,8 +225,8 @@ def _merit(fitted: Any, X: Any, y: Any) -> NDArray[np.int64]:
     """Return (rows,) the score of each prediction, 0 .. UNIT; integers, so that their sum is exact."""
     if is_classifier(fitted):
         known = tuple(fitted.classes_.tolist())
-        said, true = (positions(np.asarray(labels), known) for labels in (fitted.predict(X), y))
-        return np.where((said == true) & (true != MISSING), UNIT, 0)
+        predicted, true = (positions(np.asarray(labels), known) for labels in (fitted.predict(X), y))
+        return np.where((predicted == true) & (true != MISSING), UNIT, 0)
     low, high = (float(end) for end in fitted.target_bounds)
     targets = numbers_of(y if hasattr(y, "iloc") else np.asarray(y), else_missing=True)
     error = np.abs(np.clip(targets, low, high) - fitted.predict(X)) / (high - low)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.audit.replay import Draw, Pair, made, public_of
+from fedlearn.privacy.audit.pairs import Draw, Pair, drawn_records, public_of
 from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.numbers.regression import DPRegressionTree
 from fedlearn.private_trees.searching import PrivateSearch
@@ -28,7 +28,7 @@ TARGETS = np.array([0.0, 1.0, 9.0])  # the last is not a class, and outside the 
 
 def of_one_run(rng: np.random.Generator) -> Pair:
     """Return a pair of data sets for a search of one run."""
-    X, y = made(rng, COLUMNS, TARGETS)
+    X, y = drawn_records(rng, COLUMNS, TARGETS)
     record = np.array([rng.choice(column) for column in COLUMNS]), float(rng.choice(TARGETS))
     epsilon, eta = float(rng.choice([0.5, 2.0, 8.0])), int(rng.integers(2))
     tree = TREES[rng.integers(len(TREES))]

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fedlearn.cache import trusted as files
-from fedlearn.privacy.ledger import LedgerDamaged, check_of, lines_in
+from fedlearn.privacy.ledger_lines import LedgerDamaged, check_of, lines_in
 from fedlearn.runs.files import sync_folder, write_atomically
 from fedlearn.words.errors import UsageError, quoted
 

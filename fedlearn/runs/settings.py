@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.config.schema import DEVICE_SETTING, kind_of_device
-from fedlearn.data.partition_map import is_map
-from fedlearn.data.sources.paths import HUB, is_path
+from fedlearn.config.tables.running import DEVICE_SETTING, kind_of_device
+from fedlearn.data.naming import HUB, is_map, is_path
 from fedlearn.devices.files import is_file
 from fedlearn.models import model_spec
 from fedlearn.runs.manifest import Setting
 
 FREE_TO_CHANGE = (
-    "engine.name", "engine.workers", "engine.address", "engine.client_", "out", "data.dir", "data.notice",
+    "engine.name", "engine.workers", "engine.options", "out", "data.dir", "data.notice",
     "rounds.total", "rounds.store_every", "evaluation.",
 )  # fmt: skip
 """Settings that a resumed run may change: none of them changes the bytes of a committed round."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
-from fedlearn.config import RunConfig
-from fedlearn.engine import ENGINES
-from fedlearn.engine.embedded.engine import WarmEngine
+from fedlearn.engine import Engine, load_engine
 from fedlearn.engine.prepare import prepared
 from fedlearn.runs.files import write_atomically
 from fedlearn.runs.folder import RunFolder
@@ -41,13 +40,13 @@ def run_sweep(plan: Plan, folder: Path, *, wanted: Callable[[Run], bool] = lambd
     runs = list(plan.runs())
     with ExitStack() as stack:
         stack.enter_context(RunFolder(folder).locked())
-        engine = stack.enter_context(WarmEngine())
+        engine_of = cache(lambda name: stack.enter_context(load_engine(name).kept_warm()))
         write_atomically(folder / "sweep.toml", plan.to_toml().encode())
         results = {run.name: stored for run in runs if (stored := _stored(run, folder)) is not None}
         missing = [run for run in runs if run.name not in results and wanted(run)]
         begin = time.monotonic()
         for done, run in enumerate(missing, start=1):
-            results[run.name] = _result_of(run, folder, engine)
+            results[run.name] = _result_of(run, folder, engine_of)
             seconds_left = (time.monotonic() - begin) / done * (len(missing) - done)
             _tell(results[run.name], f"{done}/{len(missing)}", seconds_left)
             write_tables([results[run.name] for run in runs if run.name in results], folder)
@@ -71,11 +70,11 @@ def _stored(run: Run, folder: Path) -> Result | None:
     return result if rounds == wanted else None
 
 
-def _result_of(run: Run, folder: Path, engine: WarmEngine) -> Result:
+def _result_of(run: Run, folder: Path, engine_of: Callable[[str], Engine]) -> Result:
     place = folder / "runs" / run.name
     config = run.config.model_copy(update={"out": str(place.resolve())})
     try:
-        _engine_for(config, engine)(config)
+        engine_of(config.engine.name)(config)
     except RunFailed as error:
         result = Result.read(run, place)
         if result is None or result.completed:  # it ended before it could write the failure into its folder
@@ -86,10 +85,6 @@ def _result_of(run: Run, folder: Path, engine: WarmEngine) -> Result:
     result = Result.read(run, place)
     assert result is not None
     return result
-
-
-def _engine_for(config: RunConfig, warm: WarmEngine) -> Callable[[RunConfig], None]:
-    return warm if config.engine.name == "embedded" else ENGINES.load(config.engine.name)
 
 
 def _tell(result: Result, count: str, seconds_left: float) -> None:

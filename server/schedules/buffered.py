@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedlearn.config.schema import NonNegative
+from fedlearn.config.fields import NonNegative
 from fedlearn.words.state import Sends, State
 from server.buffer import wide
 from server.run import ServerRun

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedlearn.config.schema import NonNegative, Share
+from fedlearn.config.fields import NonNegative, Share
 from fedlearn.words.state import Sends, State
 from server.buffer import wide
 from server.run import ServerRun

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fedlearn.config.schema import NonNegative
+from fedlearn.config.fields import NonNegative
 from fedlearn.words.cohort import At
 from fedlearn.words.seeding import rng_for
 from server.selectors.base import LearningSelector, Partitions

@@ -32,7 +32,7 @@ import typer
 
 from fedlearn import cli
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.config.load import setting_names
+from fedlearn.config.names import setting_names
 from fedlearn.plugging.registry import Registry
 from fedlearn.words.errors import RunFailed
 

@@ -42,7 +42,8 @@ from fedlearn.config import config_from
 from fedlearn.engine import inline
 from fedlearn.engine.apps import load_client_app, load_server_app
 from fedlearn.engine.node_calls import context_of, partition_of
-from fedlearn.privacy.ledger import Ledger, Publication, bookings
+from fedlearn.privacy.bookings import Publication, bookings
+from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.log import EventTail
 from fedlearn.runs.manifest import Manifest
 from fedlearn.runs.memories import unpacked

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import logging
 import random
-import resource
 import time
 import traceback
+import tracemalloc
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ from fedlearn import flower
 from tests.adversary.subjects import Subject, Wrong, subjects
 
 LONGEST = 2.0  # seconds of the processor for one attack; the slowest that was seen took a twentieth
-MOST = 64 << 20  # bytes by which one attack may raise the most memory that the process ever had
+MOST = 64 << 20  # bytes that one attack may allocate at the same time
 SHOWN = 10  # findings
 
 
@@ -51,7 +51,8 @@ class Tally:
 
     def attack(self, seed: int, case: int) -> None:
         """Make one attack and note what came of it."""
-        before, begin = _most_memory(), time.process_time()
+        tracemalloc.reset_peak()
+        before, begin = tracemalloc.get_traced_memory()[0], time.process_time()
         try:
             checked, accepted = self.subject.attack(_rng(seed, self.subject, case))
             self.checked, self.accepted = self.checked + checked, self.accepted + accepted
@@ -61,7 +62,7 @@ class Tally:
         except Exception as error:
             self.checked, self.exceptions = self.checked + 1, self.exceptions + 1
             self.found.append((case, f"exception: {error!r}"))
-        seconds, grown = time.process_time() - begin, _most_memory() - before
+        seconds, grown = time.process_time() - begin, tracemalloc.get_traced_memory()[1] - before
         if seconds > LONGEST:
             seconds = min(seconds, self._again(seed, case))
         self.slowest = max(self.slowest, seconds)
@@ -81,12 +82,16 @@ def _rng(seed: int, subject: Subject, case: int) -> random.Random:
     return random.Random(f"{seed}/{subject.name}/{case}")
 
 
-def _most_memory() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-
-
 def attacked(chosen: Sequence[Subject], *, reports: int, seed: int) -> list[Tally]:
     """Attack each subject with its share of the reports, the same case after case as with more of them."""
+    tracemalloc.start()
+    try:
+        return _attacked(chosen, reports=reports, seed=seed)
+    finally:
+        tracemalloc.stop()
+
+
+def _attacked(chosen: Sequence[Subject], *, reports: int, seed: int) -> list[Tally]:
     tallies = []
     for subject in chosen:
         tally, case = Tally(subject), 0

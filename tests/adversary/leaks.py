@@ -32,7 +32,7 @@ UNREADABLE = "    except Exception as error:\n        raise _withheld(DATA_UNREA
 KNOWN = "            if known is not None:\n                return known\n"
 ABANDONED = '            partition, said = event.get("partition"), event.get(loss, most)\n'
 FORGETS = '            if event["event"] == "abandoned":\n                spent.clear()\n'
-REQUIRES = 'require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a private tree")'
+REQUIRES = "    accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by=by)\n"
 
 LEAKS = (
     Mend(
@@ -99,13 +99,13 @@ LEAKS = (
         "end_to_end/test_forests.py::test_what_abandoned_attempts_have_published_is_in_the_summary", A_FEDERATION,
     ),
     Mend(
-        "6", "fedlearn/private_trees/numbers/regressor.py",
-        f"        accountant.{REQUIRES}\n", "",
+        "6", "fedlearn/private_trees/accounts.py",
+        REQUIRES, "",
         f"{NUMBERS}::test_an_account_that_counts_in_something_else_is_refused",
     ),
     Mend(
-        "6", "fedlearn/private_trees/classes/classifier.py",
-        f"        self.accountant.{REQUIRES}\n", "",
+        "6", "fedlearn/private_trees/accounts.py",
+        REQUIRES, "",
         f"{CLASSES}::test_an_account_that_counts_in_something_else_is_refused",
     ),
     Mend(
@@ -138,7 +138,7 @@ LEAKS = (
         "contracts/test_tree_models.py::test_public_sizes_are_reported",
     ),
     Mend(
-        "9", "fedlearn/privacy/ledger.py",
+        "9", "fedlearn/privacy/bookings.py",
         "line.is_secure, (line,)).under(common)", "line.is_secure, (line,))",
         f"{LEDGER}::test_where_sizes_are_known_all_losses_count_as_of_replaced_records",
     ),

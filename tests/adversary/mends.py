@@ -428,7 +428,7 @@ MENDS = (
         "unit/privacy/test_accountant.py::test_a_sum_beyond_the_largest_float_exceeds_the_budget",
     ),
     Mend(
-        "N2", "fedlearn/config/schema.py",
+        "N2", "fedlearn/config/fields.py",
         "if isinstance(value, bool) and cls.model_fields", "if value is None and cls.model_fields",
         "unit/config/test_load.py::test_true_is_no_number",
     ),
@@ -443,7 +443,7 @@ MENDS = (
         "unit/private_trees/federated/test_few_records.py::test_a_skewed_number_that_noise_hides_is_guessed_as_its_median",
     ),
     Mend(
-        "O1", "fedlearn/private_trees/federated/models/sums.py",
+        "O1", "fedlearn/private_trees/federated/models/naive_bayes.py",
         "made.start = max(len(self.views.sizes), 1) if is_wide else 0", "made.start = 0 if is_wide else 0",
         "unit/private_trees/federated/test_few_records.py::test_classes_that_noise_hides_are_guessed_as_the_largest",
     ),
@@ -453,7 +453,7 @@ MENDS = (
         "unit/private_trees/federated/test_few_records.py::test_records_that_are_declared_to_be_few_are_asked_for_the_start_alone",
     ),
     Mend(
-        "O1", "fedlearn/private_trees/federated/models/forest.py",
+        "O1", "fedlearn/private_trees/federated/models/forest_classification.py",
         "size = MANY if worth >= ENOUGH else FEW if worth >= FEWEST else NONE", "size = MANY if worth else NONE",
         "unit/private_trees/federated/test_few_records.py::test_random_trees_are_as_many_and_as_deep_as_a_node_can_pay_for",
     ),
@@ -463,18 +463,18 @@ MENDS = (
         "unit/private_trees/test_notices.py::test_seeded_noise_is_said_beside_every_fit_and_secure_noise_needs_no_word",
     ),
     Mend(
-        "O3", "fedlearn/privacy/audit/tape.py",
+        "O3", "fedlearn/privacy/audit/recording.py",
         'return "" if len(set(drawn)) == len(drawn) else', 'return "" if drawn else',
         "unit/privacy/test_replay.py::test_noise_that_can_be_drawn_again_is_an_infinite_loss",
     ),
     Mend(
-        "O3", "fedlearn/privacy/audit/tape.py",
+        "O3", "fedlearn/privacy/audit/recording.py",
         'if len(sent) < (shares := sent[0].parameters["shares"]):',
         'if not (shares := sent[0].parameters["shares"]):',
         "unit/privacy/test_replay.py::test_a_sum_of_shares_is_private_if_there_are_as_many_as_were_divided_for",
     ),
     Mend(
-        "O3", "fedlearn/privacy/audit/replay.py",
+        "O3", "fedlearn/privacy/audit/pairs.py",
         "    return dict(vars(estimator))\n",
         '    return {name: value for name, value in vars(estimator).items() if name.endswith("_")}\n',
         "unit/privacy/test_replay.py::test_all_that_a_fitted_estimator_holds_is_public_whatever_its_name",
@@ -660,12 +660,12 @@ MENDS = (
         f"{AXES}::test_other_order_of_axes_is_refused_with_both_shapes",
     ),
     Mend(
-        "J1", "fedlearn/models/objectives.py",
+        "J1", "fedlearn/models/objectives/numbers.py",
         "return numbers.permute(0, 3, 1, 2) if learns_images(self.spec) else numbers", "return numbers",
         f"{AXES}::test_module_that_returns_its_images_is_never_wrong",
     ),
     Mend(
-        "J2", "fedlearn/models/objectives.py",
+        "J2", "fedlearn/models/objectives/classes.py",
         "if len(axes) > 1 and self.class_axis is None:", "if not targets.ndim:",
         f"{AXES}::test_as_many_places_as_classes_are_never_guessed",
     ),
@@ -690,18 +690,18 @@ MENDS = (
         "unit/data/sources/test_targets.py::test_one_hot_rows_are_refused_in_one_line",
     ),
     Mend(
-        "J5", "fedlearn/models/objectives.py",
-        '(logits, Tensor):\n            return "" if self.has_own_loss else _no_tensor(outputs)',
-        "(outputs, Tensor):\n            return _no_tensor(outputs)",
+        "J5", "fedlearn/models/objectives/classes.py",
+        '(logits, Tensor):\n            return "" if self.has_own_loss else no_tensor(outputs)',
+        "(outputs, Tensor):\n            return no_tensor(outputs)",
         f"{AXES}::test_loss_of_ones_own_sees_all_that_a_module_returns",
     ),
     Mend(
-        "J6", "fedlearn/models/objectives.py",
+        "J6", "fedlearn/models/objectives/chosen.py",
         "    if is_one_of(LOSSES_OF_LABELS, found):\n        return Labels(spec, found)\n", "",
         f"{AXES}::test_several_labels_an_example_are_judged_by_right_labels",
     ),
     Mend(
-        "J6", "fedlearn/models/objectives.py",
+        "J6", "fedlearn/models/objectives/numbers.py",
         "self.metrics = self.metrics.judged_by_loss()", "self.metrics = NEURAL_REGRESSOR",
         f"{AXES}::test_no_error_of_what_may_be_logits_chooses_the_best_round",
     ),
@@ -711,7 +711,7 @@ MENDS = (
         f"{AXES}::test_nan_is_no_answer",
     ),
     Mend(
-        "J7", "fedlearn/models/objectives.py",
+        "J7", "fedlearn/models/objectives/classes.py",
         "logits.argmax(1).masked_fill(logits.isnan().any(1), -1)", "logits.argmax(1)",
         f"{AXES}::test_nan_is_no_answer",
     ),
@@ -753,8 +753,8 @@ MENDS = (
     ),
     Mend(
         "K1", "fedlearn/models/torch_model.py",
-        "        self.beside.put_back()\n        for name, view in",
-        "        for name, view in",
+        "        self.beside.put_back()\n        self._state.load(state)",
+        "        self._state.load(state)",
         "unit/models/test_states.py::test_what_is_in_no_state_begins_anew_when_a_state_is_loaded",
     ),
     Mend(
@@ -782,15 +782,15 @@ MENDS = (
         "unit/client/test_fits.py::test_a_trial_refuses_what_can_be_neither_seeded_nor_put_back",
     ),
     Mend(
-        "K4", "fedlearn/models/torch_model.py",
-        "            if held[name] is not tensor:",
+        "K4", "fedlearn/models/module_state.py",
+        "            if owner[name] is not tensor:",
         "            if False:",
         "unit/models/test_states.py::test_buffer_that_a_module_replaces_is_part_of_the_state",
     ),
     Mend(
-        "K5", "fedlearn/models/torch_model.py",
-        "self._tensors = {name: each.detach() for name, each in held.items() if name not in self.tied}",
-        "self._tensors = {name: each.detach() for name, each in held.items()}",
+        "K5", "fedlearn/models/module_state.py",
+        "self.tensors = {name: each.detach() for name, each in stored.items() if name not in self.tied}",
+        "self.tensors = {name: each.detach() for name, each in stored.items()}",
         "unit/models/test_states.py::test_tensor_with_several_names_stands_in_the_state_once_by_the_first",
     ),
     Mend(
@@ -806,8 +806,8 @@ MENDS = (
         "end_to_end/test_states_of_modules.py::test_variances_are_never_negative_under_any_codec_or_strategy",
     ),
     Mend(
-        "K6", "fedlearn/models/torch_model.py",
-        "            self._tensors[name].clamp_(min=0)",
+        "K6", "fedlearn/models/module_state.py",
+        "            self.tensors[name].clamp_(min=0)",
         "            pass",
         "unit/models/test_states.py::test_variance_below_zero_is_zero_in_the_module",
     ),

@@ -10,7 +10,7 @@ import pytest
 from flwr.app import MetricRecord
 
 from fedlearn import wire
-from fedlearn.config.schema import StrategySettings
+from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.words.cohort import Typical
 from fedlearn.words.errors import RunFailed
 from fedlearn.words.metric import EPSILON, TRAIN_LOSS

@@ -1,21 +1,23 @@
+"""What Flower reads of our settings is what the schema declares."""
+
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 
-from fedlearn.config import RunConfig, to_flower
-
-ROOT = Path(__file__).resolve().parents[2]
+from fedlearn.config import RunConfig, config_from, to_flower
+from tests.flower_settings import CLIENTS, PYPROJECT, with_settings
 
 
-def test_defaults_in_pyproject_are_those_of_the_schema():
-    # Flower refuses run-config keys that pyproject does not declare, so the table must be whole.
-    app = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["flwr"]["app"]
-    declared = {}
-    for name, value in app["config"].items():
-        declared |= {f"{name}.{key}": v for key, v in value.items()} if isinstance(value, dict) else {name: value}
-    defaults = to_flower(RunConfig())
-    assert declared.pop("clients") == 2  # what `flwr run .` has as it comes; with 100 it would wait in vain
-    assert defaults.pop("clients") == 100
-    assert declared == defaults
-    assert {name: type(value) for name, value in declared.items()} == {n: type(v) for n, v in defaults.items()}
+def test_table_in_pyproject_is_what_the_script_writes():
+    written = PYPROJECT.read_text(encoding="utf-8")
+    assert with_settings(written) == written, "run python -m tests.flower_settings"
+
+
+def test_settings_that_flower_reads_are_all_defaults_but_the_number_of_nodes():
+    declared = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]["config"]
+    flat = {}
+    for name, value in declared.items():
+        flat |= {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+    config = config_from(flat)
+    assert config == RunConfig(clients=CLIENTS)
+    assert {name: type(value) for name, value in flat.items()} == {n: type(v) for n, v in to_flower(config).items()}

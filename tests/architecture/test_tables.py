@@ -44,6 +44,11 @@ def test_every_entry_loads(table, name):
     assert callable(TABLES[table].load(name))
 
 
+@pytest.mark.parametrize("reader", sorted({*plugins.DATA_READERS.values()}))
+def test_every_reader_of_data_loads(reader):
+    assert callable(load_reference(reader))
+
+
 @pytest.mark.parametrize("row", MODELS.values(), ids=MODELS)
 def test_every_row_of_a_model_leads_to_code(row):
     build = row.build if isinstance(row.build, str) else row.build.args[0]

@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import array_shapes
 
 from fedlearn import wire
 from fedlearn.compression import CODECS, load_codec
-from fedlearn.compression.parse import _written_out
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.compression.parse import words_in
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.errors import Refused
 from fedlearn.words.state import UpdateKind, layout_of
 
@@ -36,7 +36,7 @@ def codec_of(name, granularity="entry", keep_ratio=0.1):
 
 
 def stages_of(name):
-    return [stage.partition(":")[0] for word in name.split(",") for stage in _written_out(word)]
+    return [word.partition(":")[0] for word in words_in(name)]
 
 
 NAMED = {stage for name, _ in CASES for stage in stages_of(name)}

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import DATASETS, from_arrays, load_dataset, partition_table
 from fedlearn.words.errors import SettingError
 from tests.unit.data.conftest import CifarFiles

@@ -11,7 +11,7 @@ from safetensors.numpy import load as safetensors_load
 
 from fedlearn import wire
 from fedlearn.config import to_flower
-from fedlearn.config.schema import StrategySettings
+from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.folding import STATE, Fold, FoldingTree, Verdict, blocks_of
@@ -82,9 +82,9 @@ def next_of(strategy, state, cohort, **how):
 def expected(name, uniform, cohorts, row):
     """What the prediction of a row must be after these rounds, in the strategy's own words."""
     rounds = [[report for report in cohort if report is not None] for cohort in cohorts]
-    if name == "relay":  # the sum over turns of the mean over the turn's nodes
+    if name == "relay":  # the sum over rounds of the mean over the round's nodes
         return sum(np.mean([value_of(trees, row) for _, trees in turn]) for turn in rounds if turn)
-    everyone = [report for turn in rounds for report in turn]
+    everyone = [report for each in rounds for report in each]
     weights = [1 if uniform else weight for weight, _ in everyone]
     return np.average([value_of(trees, row) for _, trees in everyone], weights=weights)
 

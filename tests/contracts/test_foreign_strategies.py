@@ -14,7 +14,7 @@ from flwr.serverapp.strategy import DifferentialPrivacyServerSideAdaptiveClippin
 
 from fedlearn import wire
 from fedlearn.config import RunConfig
-from fedlearn.config.schema import StrategySettings
+from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.words.cohort import At
 from fedlearn.words.errors import RunFailed, SettingError

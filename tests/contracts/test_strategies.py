@@ -12,7 +12,7 @@ from safetensors.numpy import load as safetensors_load
 from fedlearn import wire
 from fedlearn.compression import load_codec
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.config.schema import StrategySettings
+from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.folding import blocks_of

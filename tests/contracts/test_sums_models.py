@@ -332,7 +332,7 @@ def test_options_that_are_not_the_users_are_refused(name, option):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_images_are_refused(name):
-    with pytest.raises(SettingError, match="learns from tables, and 'made' holds images"):
+    with pytest.raises(SettingError, match="learns from tables, and 'made' is none"):
         load_model(name, images.dataset().spec)
 
 

@@ -11,7 +11,8 @@ from fedlearn.config import RunConfig, config_from
 from fedlearn.models import MODELS, load_model
 from fedlearn.models.base import NOTHING, Ensemble
 from fedlearn.private_trees.federated.learners.tree import TreeLearner
-from fedlearn.private_trees.federated.models.forest import ForestClassifier, empty_state
+from fedlearn.private_trees.federated.models.forest import empty_state
+from fedlearn.private_trees.federated.models.forest_classification import ForestClassifier
 from fedlearn.runs.state_files import pack_state
 from fedlearn.words.errors import SettingError
 from fedlearn.words.state import UpdateKind, layout_of
@@ -143,7 +144,7 @@ def test_options_reach_the_estimator(name):
 
 
 def test_images_and_the_wrong_kind_of_target_are_refused(name):
-    with pytest.raises(SettingError, match="learns from tables, and 'made' holds images"):
+    with pytest.raises(SettingError, match="learns from tables, and 'made' is none"):
         load_model(name, images.dataset().spec)
     other = REGRESSION if name in CLASSIFIERS else CLASSIFICATION
     with pytest.raises(SettingError, match="the target 'y' of 'made' does not fit"):

@@ -154,7 +154,7 @@ def test_a_sweep_of_flags_goes_on_and_reports(fedlearn, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nothing varies"),
+        ([], "no setting varies"),
         (["--vary", "training.lr"], "write it as key=value,value"),
         (["--vary", "training.lr=0.1,0.2", "--lr", "0.1"], "training.lr: the sweep sets it itself on its axis"),
         (["--vary", "training.lr=0.1,x"], "training.lr = 'x'"),

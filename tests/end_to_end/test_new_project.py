@@ -51,7 +51,7 @@ def test_its_code_is_as_ruff_would_have_it(shell):
         ("json", "Python has a module json already"),
         ("2nd", "it must also name a Python package"),
         ("a/b", "it must also name a Python package"),
-        ("full", "there is something in it"),
+        ("full", "the folder is not empty"),
     ],
 )
 def test_a_name_that_cannot_be_is_refused_and_leaves_nothing(shell, tmp_path, name, message):

@@ -131,7 +131,9 @@ def test_a_running_cluster_is_joined_and_left_as_it_was(command, undisturbed, en
     cluster = subprocess.Popen(head, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         wait_until(lambda: "raylet" in names_of(below(cluster)), "Ray", SLOW)
-        started = command({"engine.name": "ray", "engine.address": address, "engine.workers": 1}, env=environment)
+        started = command(
+            {"engine.name": "ray", "engine.options.address": address, "engine.workers": 1}, env=environment
+        )
         assert started.process.wait(SLOW) == 0, started.process.stderr.read()
         assert not started.alive()
         assert [path.name for path in place.iterdir()] == ["its"]

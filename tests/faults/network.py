@@ -19,7 +19,7 @@ from flwr.serverapp import Grid
 from fedlearn import flower, wire
 from fedlearn.compression import load_codec
 from fedlearn.compression.base import Codec, Payload
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.flower import ErrorCode
 from fedlearn.folding.offers import Offers
 from fedlearn.runs.memories import packed, unpacked

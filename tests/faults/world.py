@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
-import fedlearn.config.flower
+import fedlearn.config.load
 import fedlearn.folding.fold
 import fedlearn.plugging.options
 import fedlearn.plugging.registry
@@ -60,7 +60,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 CHEAPER = {
     (server.run, "cpu_seconds"): lambda: None,  # reads of every process of the machine, and takes longer than a round
     (server.exchange, "SHORTEST"): 0.4, (server.exchange, "LONGEST"): 8.0, (server.exchange, "SHARE"): 1.0,
-    (server.run, "to_flower"): lambda _: dict(fedlearn.config.flower._last[0]),  # type: ignore[index]
+    (server.run, "to_flower"): lambda _: dict(fedlearn.config.load._last[0]),  # type: ignore[index]
     (inspect, "signature"): lru_cache(inspect.signature),
     (PurePath, "__truediv__"): lru_cache(4096)(PurePath.__truediv__),
     (PurePath, "with_name"): lru_cache(PurePath.with_name),
@@ -196,7 +196,7 @@ class _World:
         self.schedule = schedule
         self.config = settings_of(schedule)
         self.flat = flat_of(schedule)
-        fedlearn.config.flower._last = self.flat, self.config  # who reads them next finds them read, as in any run
+        fedlearn.config.load._last = self.flat, self.config  # who reads them next finds them read, as in any run
         self.disk = Disk()
         self.story: list[str] = []
         self.network = Network(schedule, self.tell if with_story else None)

@@ -54,7 +54,7 @@ class Declared:
         if not has_test:
             examples = list(self._split(examples[0], test_share))
         vocabulary = self._vocabulary(inputs, named)
-        mean, std = self._normalised_by(inputs[0])
+        mean, std = self._normalized_by(inputs[0])
         facts = {
             "num_classes": self._count(named, class_names, vocabulary), "mean": mean, "std": std,
             "vocabulary": vocabulary, "class_names": class_names, "group_names": group_names,
@@ -220,7 +220,7 @@ class Declared:
         held_out = min(max(1, round(test_share * len(examples))), len(examples) - 1)
         return examples.at(np.sort(order[held_out:])), examples.at(np.sort(order[:held_out]))
 
-    def _normalised_by(self, inputs: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    def _normalized_by(self, inputs: NDArray[Any]) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return mean and deviation of each channel, or one of all; empty if the inputs are taken as they are."""
         is_bytes, channels = inputs.dtype == np.uint8, inputs.shape[-1] if inputs.ndim > 2 else 1
         if inputs.dtype == np.int32 or (not is_bytes and self.mean is None and self.std is None):

@@ -1,4 +1,4 @@
-"""Data sets from those of torch and of the Hugging Face Hub."""
+"""Data sets from objects of torch and of the library `datasets`, and from the Hugging Face Hub."""
 
 from __future__ import annotations
 

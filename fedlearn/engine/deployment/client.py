@@ -27,11 +27,12 @@ from pathlib import Path
 from types import FrameType
 
 from fedlearn.config.policy import Policy
-from fedlearn.config.schema import DEVICE
+from fedlearn.config.tables.running import DEVICE
 from fedlearn.engine.deployment.claims import Claim, claim
 from fedlearn.engine.deployment.programs import start_logging
 from fedlearn.engine.processes import free_port
-from fedlearn.privacy.ledger import Ledger, LedgerDamaged
+from fedlearn.privacy.ledger import Ledger
+from fedlearn.privacy.ledger_lines import LedgerDamaged
 from fedlearn.runs.ledgers import LedgerFile, names_in
 from fedlearn.words.errors import FedlearnError, UsageError
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-if TYPE_CHECKING:
-    from fedlearn.config import RunConfig
+from fedlearn.config import RunConfig
+from fedlearn.engine.base import Engine
 
 
 def run(config: RunConfig) -> None:
@@ -17,7 +18,17 @@ def run(config: RunConfig) -> None:
     from fedlearn.engine.embedded.forkserver import start
 
     start(config.model.name)
+    with warm() as engine:
+        engine(config)
+
+
+@contextmanager
+def warm() -> Iterator[Callable[[RunConfig], None]]:
+    """Give what executes one run after another with the same workers, which are ended with the block."""
     from fedlearn.engine.embedded.engine import WarmEngine
 
     with WarmEngine() as engine:
-        engine(config)
+        yield engine
+
+
+EMBEDDED = Engine(run, stacks=True, forks=True, warm=warm)

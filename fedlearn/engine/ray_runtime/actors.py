@@ -18,7 +18,6 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayError
 
 from fedlearn import flower
 from fedlearn.config import from_flower
-from fedlearn.config.schema import EngineSettings
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.node_calls import ClientCall, handled
 from fedlearn.engine.ray_runtime.grid import RunnerDied
@@ -109,10 +108,16 @@ def _versions() -> dict[str, str]:
     return {name: version(name) for name in ("flwr", "numpy", "torch")}
 
 
-def started(engine: EngineSettings, num_nodes: int, settings: dict[str, Any]) -> list[ClientActor]:
-    """Return the actors that are ready: as many as fit the cluster, and no more than there are nodes."""
-    count = min(_capacity(engine), engine.workers or num_nodes, num_nodes)
-    actors = [ClientActor(cpus=engine.client_cpus, gpus=engine.client_gpus) for _ in range(count)]
+def started(settings: dict[str, Any], *, at_most: int, cpus: float, gpus: float) -> list[ClientActor]:
+    """Return the actors that are ready: as many as fit the cluster, but no more than `at_most`.
+
+    Parameters
+    ----------
+    cpus, gpus
+        What Ray reserves for each of them.
+    """
+    count = min(_capacity(cpus, gpus), at_most)
+    actors = [ClientActor(cpus=cpus, gpus=gpus) for _ in range(count)]
     promises = {actor.get_ready(settings): actor for actor in actors}
     ready, missing = ray.wait(list(promises), num_returns=count, timeout=START_PATIENCE)
     for promise in missing:
@@ -142,21 +147,21 @@ def _check(promise: Any) -> None:
         raise UsageError(text) if exit_code == UsageError.exit_code else RunFailed(text)
 
 
-def _capacity(engine: EngineSettings) -> int:
+def _capacity(cpus: float, gpus: float) -> int:
     """Return how many clients fit the cluster at once, each within one machine."""
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    count = sum(fitting(machine, engine) for machine in machines)
+    count = sum(fitting(machine, cpus, gpus) for machine in machines)
     if not count:
         have = "; ".join(f"{m.get('CPU', 0):g} CPUs, {m.get('GPU', 0):g} GPUs" for m in machines)
-        what = f"engine.client_cpus = {engine.client_cpus:g}, engine.client_gpus = {engine.client_gpus:g}"
+        what = f"engine.options.client_cpus = {cpus:g}, engine.options.client_gpus = {gpus:g}"
         raise UsageError(f"{what}: no machine has so many for a client; there are: {have}")
     return count
 
 
-def fitting(machine: dict[str, float], engine: EngineSettings) -> int:
+def fitting(machine: dict[str, float], cpus: float, gpus: float) -> int:
     """Return how many clients fit a machine with these resources at once."""
-    by_cpus = machine.get("CPU", 0) // engine.client_cpus
-    by_gpus = machine.get("GPU", 0) // engine.client_gpus if engine.client_gpus else math.inf
+    by_cpus = machine.get("CPU", 0) // cpus
+    by_gpus = machine.get("GPU", 0) // gpus if gpus else math.inf
     return int(min(by_cpus, by_gpus))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import signal
 import socket
@@ -13,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from fedlearn.config.schema import EngineSettings
-from fedlearn.engine.processes import default_size, environment
+from fedlearn.engine.processes import environment
 from fedlearn.engine.ray_runtime.folder import guarded_folder
 from fedlearn.words.errors import RunFailed, SettingError, UsageError
 
@@ -39,21 +37,28 @@ LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # as Ray does on those: e
 
 
 @contextmanager
-def connected(engine: EngineSettings) -> Iterator[None]:
-    """Connect to a Ray cluster for the block; a cluster that was started for the run is stopped at its end."""
-    where = _joined(engine.address) if engine.address else _started(engine)
-    with _signals_kept(), environment(**FOR_RAY | ({} if engine.address else LOOPBACK)), where:
+def connected(address: str, *, cpus: int) -> Iterator[None]:
+    """Connect to a Ray cluster for the block; a cluster that was started for the run is stopped at its end.
+
+    Parameters
+    ----------
+    address
+        HOST:PORT of a running cluster; empty starts one on this machine.
+    cpus
+        Cores of this machine for a cluster that is started for the run.
+    """
+    where = _joined(address) if address else _started(cpus)
+    with _signals_kept(), environment(**FOR_RAY | ({} if address else LOOPBACK)), where:
         yield
 
 
 @contextmanager
-def _started(engine: EngineSettings) -> Iterator[None]:
+def _started(cpus: int) -> Iterator[None]:
     """Start Ray on this machine; at the end stop it, and remove its files."""
     import ray
 
     if ray.is_initialized():
         raise UsageError("this process is connected to a Ray cluster already: ray.shutdown() first")
-    cpus = math.ceil(engine.workers * engine.client_cpus) or default_size()
     with guarded_folder() as folder:
         try:
             # What we start inherits the variables.
@@ -93,12 +98,12 @@ def _knock(address: str) -> tuple[str, str]:
     """Return host and port; raise SettingError where no process listens, as Ray itself would try for a long time."""
     host, _, port = address.rpartition(":")
     if not (host and port.isdecimal()) or "/" in host:
-        raise SettingError("engine.address", address, "must be HOST:PORT, as `ray start --head` prints it")
+        raise SettingError("engine.options.address", address, "must be HOST:PORT, as `ray start --head` prints it")
     try:
         socket.create_connection((host.strip("[]"), int(port)), KNOCK).close()
     except (OSError, OverflowError) as error:
         raise SettingError(
-            "engine.address",
+            "engine.options.address",
             address,
             f"nothing answers there ({error}); give the address that `ray start --head` prints",
         ) from None

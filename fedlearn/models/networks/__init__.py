@@ -1,1 +1,1 @@
-"""The torch modules that stand in the table of models: each is built from the `DataSpec` of its data."""
+"""Networks of the table of models: torch modules, each built from the `DataSpec` of its data."""

@@ -13,7 +13,7 @@ from fedlearn.data.base import DataSpec
 from fedlearn.kernels import PooledConv2d
 from fedlearn.models.base import image_shape
 
-SMALLEST = 16  # pixels: of fewer, nothing is left after the second pooling
+SMALLEST = 16  # pixels a side: of smaller images nothing is left after the second pooling
 
 
 class CNN(nn.Module):
@@ -24,7 +24,7 @@ class CNN(nn.Module):
     Parameters
     ----------
     spec : DataSpec
-        Of images of at least 16 x 16 pixels.
+        Data set of images of at least 16 x 16 pixels.
 
     References
     ----------
@@ -57,5 +57,5 @@ class CNN(nn.Module):
 
 
 def _after(pixels: int) -> int:
-    """Return what is left of a side: twice, a 5x5 convolution without padding and pooling by two."""
+    """Return the side of an image after two 5x5 convolutions without padding, each with pooling by two."""
     return ((pixels - 4) // 2 - 4) // 2

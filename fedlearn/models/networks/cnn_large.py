@@ -13,7 +13,7 @@ from fedlearn.data.base import DataSpec
 from fedlearn.kernels import PooledConv2d
 from fedlearn.models.base import image_shape
 
-SMALLEST = 4  # pixels: they are halved twice
+SMALLEST = 4  # pixels a side, which are halved twice
 
 
 class CNNLarge(nn.Module):
@@ -24,7 +24,7 @@ class CNNLarge(nn.Module):
     Parameters
     ----------
     spec : DataSpec
-        Of images of at least 4 x 4 pixels.
+        Data set of images of at least 4 x 4 pixels.
 
     References
     ----------

@@ -14,7 +14,7 @@ class Linear(nn.Sequential):
     Parameters
     ----------
     spec : DataSpec
-        Of images, rows of a table, series: anything but texts.
+        Data set of images, rows of a table or series; not of texts.
 
     Examples
     --------

@@ -25,13 +25,13 @@ class LSTM(nn.Module):
     Parameters
     ----------
     spec : DataSpec
-        Of texts or series.
+        Data set of texts or series.
     embedding : int, default=8
-        Dimensions in which tokens are embedded.
+        Dimensions of the embedding of a token.
     width : int, default=256
         Units of each layer.
     layers : int, default=2
-        How many layers.
+        Number of layers.
 
     References
     ----------

@@ -21,11 +21,11 @@ class MLP(nn.Sequential):
     Parameters
     ----------
     spec : DataSpec
-        Of images, rows of a table, series: anything but texts.
+        Data set of images, rows of a table or series; not of texts.
     width : int, default=200
         Units of each hidden layer.
     layers : int, default=2
-        How many hidden layers.
+        Number of hidden layers.
 
     References
     ----------

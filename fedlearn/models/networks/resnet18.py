@@ -26,7 +26,7 @@ class ResNet18(ResNet):
     Parameters
     ----------
     spec : DataSpec
-        Of images of any size.
+        Data set of images of any size.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""The rows of our networks in the table of models; reading them imports no torch."""
+"""Rows of networks whose loops are compiled, or whose class is all capitals; this module imports no torch."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from fedlearn.models.spec import torch_module
 
 LOOPS = ("fedlearn.kernels.preload",)  # the compiled loops of `PooledConv2d`, loaded before workers are forked
 
-LINEAR = torch_module("fedlearn.models.networks.linear:Linear")
 MLP = torch_module("fedlearn.models.networks.mlp:MLP")
 CNN = torch_module("fedlearn.models.networks.cnn:CNN", imports=LOOPS)
 CNN_LARGE = torch_module("fedlearn.models.networks.cnn_large:CNNLarge", imports=LOOPS)
-RESNET18 = torch_module("fedlearn.models.networks.resnet18:ResNet18")
 LSTM = torch_module("fedlearn.models.networks.lstm:LSTM")
-TRANSFORMER = torch_module("fedlearn.models.networks.transformer:Transformer")

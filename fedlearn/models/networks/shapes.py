@@ -1,4 +1,4 @@
-"""What a network of the table is asked for by a data set: how much goes in, how much comes out."""
+"""Sizes of a network's inputs and outputs, as the data set asks for them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from fedlearn.words.errors import SettingError
 
 
 def flat_size(spec: DataSpec) -> int:
-    """Return how many numbers one example is made of; SettingError where it is made of tokens."""
+    """Return the number of inputs for one example; raise SettingError where it consists of tokens."""
     if spec.vocabulary:
         raise SettingError("data.dataset", spec.name, "its examples are texts: take model.name lstm or transformer")
     return prod(input_shape(spec))
 
 
 def num_outputs(spec: DataSpec) -> int:
-    """Return how many numbers are to come out for one example: a logit of each class, or the numbers of a regression.
+    """Return the number of outputs for one example: one logit a class, or the numbers of a regression.
 
     Raises
     ------
     SettingError
-        Where classes at several places are to be learned.
+        If an example has classes at several places.
     """
     if spec.classes and spec.target_shape:
         several = f"an example has classes at {' x '.join(map(str, spec.target_shape))} places"
@@ -35,18 +35,18 @@ def num_outputs(spec: DataSpec) -> int:
 
 
 def in_shape(spec: DataSpec) -> list[nn.Module]:
-    """Return the layer, if one is needed, that gives the (B, n) numbers of a regression the shape of its targets."""
+    """Return the layer that reshapes the (B, n) outputs of a regression to the targets' shape; no layer if they fit."""
     shape = target_shape(spec)
     return [nn.Unflatten(1, shape)] if len(shape) > 1 and not spec.classes else []
 
 
 def sequence_shape(spec: DataSpec) -> tuple[int, int]:
-    """Return length and channels of one example; 0 channels where it is made of tokens.
+    """Return length and channels of one example; 0 channels where it consists of tokens.
 
     Raises
     ------
     SettingError
-        Where it is no sequence, of tokens (L,) or of numbers (L, C).
+        If an example is no sequence of tokens (L,) or of numbers (L, C).
     """
     if spec.vocabulary and len(spec.shape) == 1:
         return spec.shape[0], 0

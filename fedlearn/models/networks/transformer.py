@@ -1,4 +1,4 @@
-"""A small transformer that looks only backwards, for texts and series.
+"""A small transformer with causal attention, for texts and series.
 
 Source: the decoder of Vaswani et al. 2017 (arXiv:1706.03762) as in Radford et al. 2019: normalisation before each
 sublayer, learned positions, GELU.
@@ -28,13 +28,13 @@ class Transformer(nn.Module):
     Parameters
     ----------
     spec : DataSpec
-        Of texts or series.
+        Data set of texts or series.
     width : int, default=64
         Dimensions of each place; a multiple of `heads`.
     layers : int, default=2
-        How many blocks.
+        Number of blocks.
     heads : int, default=4
-        Attention heads of each block.
+        Number of attention heads of each block.
 
     References
     ----------
@@ -71,7 +71,7 @@ class Transformer(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention to what came before, then two linear layers, each added to what it was given, (B, L, W)."""
+    """Causal attention, then two linear layers, each with a residual connection; (B, L, W) in and out."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Block(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what the block makes of each place."""
+        """Return the hidden state of each place, (B, L, W)."""
         attended: Tensor = x + self.joined(self._attended(self.norm1(x)))
         return attended + cast(Tensor, self.mlp(self.norm2(attended)))
 

@@ -1,4 +1,4 @@
-"""Several nodes' copies of one torch module, computed together."""
+"""Stacks: copies of one torch module for several nodes, computed together."""
 
 import fedlearn.models.stacks.rules  # noqa: F401 (it fills the table of `Stacked`)
 from fedlearn.models.stacks.network import FunctionalNetwork, StackedNetwork

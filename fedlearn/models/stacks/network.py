@@ -1,4 +1,4 @@
-"""One torch module for several nodes, each with parameters of its own."""
+"""Stacked networks: one torch module with parameters of several nodes."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from fedlearn.models.beside import Beside
-from fedlearn.models.stacks.stacked import CannotStackError, Layout, Stacked, joined, of_node
+from fedlearn.models.stacks.stacked import Arrangement, CannotStackError, Stacked, joined, of_node
 from fedlearn.models.stacks.streams import Stream
 from fedlearn.words.state import Array, State, is_never_negative
 
 LossOf = Callable[[Any, Tensor], Tensor]
 ONE_BY_ONE: tuple[type[nn.Module], ...] = (nn.RNNBase, nn.MultiheadAttention)
-"""Modules whose own code does not do with stacked tensors: it is run for one node after another."""
+"""Modules whose code does not work with stacked tensors; they run for one node after another."""
 
 
 class StackedNetwork:
-    """The parameters and buffers of several nodes, and what computes with them.
+    """Parameters and buffers of several nodes, with which a module computes losses and gradients.
 
     Parameters
     ----------
     module
-        Stays as it is.
+        Module of a node; it is not changed.
     trained
-        Names of the parameters that are trained.
+        Names of the trained parameters.
     count
-        How many nodes there are at most.
+        Largest number of nodes.
     """
 
     def __init__(self, module: nn.Module, trained: Sequence[str], count: int) -> None:
         self._trained = list(trained)
         held = _held_by(module)
         self._names = {id(each): name for name, each in reversed(held.items())}
-        self._own = {name: self._names[id(each)] for name, each in held.items()}  # of two names of one tensor the first
+        self._own = {name: self._names[id(each)] for name, each in held.items()}  # the first name of a tensor
         stored = module.state_dict(keep_vars=True)
         self._sent = [name for name, each in stored.items() if isinstance(each, Tensor) and self._own[name] == name]
         self._values = {
@@ -52,7 +52,7 @@ class StackedNetwork:
         self._beside = Beside({"": self._skeleton.module})
 
     def load(self, state: State) -> None:
-        """Have every node begin with a state, and all that is in none as it was at first."""
+        """Set every node to a state, and everything outside of it to its first value."""
         self._beside.put_back()
         for name, value in self._kept.items():
             self._values[name].copy_(value)
@@ -62,47 +62,51 @@ class StackedNetwork:
                 value.clamp_(min=0)
 
     def parameters_of(self, k: int) -> list[Tensor]:
-        """Return the trained parameters of a node; they share memory."""
+        """Return the trained parameters of node `k`; they share memory with the stack."""
         return [self._values[name][k] for name in self._trained]
 
     def arrays_of(self, k: int) -> dict[str, Array]:
-        """Return the state of a node."""
+        """Return the state of node `k`."""
         return {name: self._values[name][k].cpu().numpy() for name in self._sent}
 
     def parameters(self, count: int) -> list[Tensor]:
-        """Return the trained parameters of the first nodes, (count, ...) each; they share memory."""
+        """Return the trained parameters of the first nodes, (count, ...) each; they share memory with the stack."""
         return [self._values[name][:count] for name in self._trained]
 
     def gradients(
         self, nodes: Sequence[int], inputs: Tensor, targets: Tensor, streams: Sequence[Stream], loss_of: LossOf
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the losses (K,) of a batch of each of these nodes, and the gradients (K, ...) of what is trained.
+        """Return the losses (K,) of a batch of each node, and the gradients (K, ...) of the trained parameters.
 
         Parameters
         ----------
         nodes
-            Which ones, each once.
+            Places of the nodes, each once.
         inputs, targets
-            A batch of each, (K, B, ...).
+            One batch of each node, (K, B, ...).
+        streams
+            Random numbers of the nodes.
         loss_of
-            Of outputs and targets of one node.
+            Function of the outputs and targets of one node that returns its loss.
         """
         place = _range_or_list(nodes)
         leaves = [self._values[name][place].detach().requires_grad_() for name in self._trained]
-        stacked = {name: Stacked(leaf, Layout.WHOLE, streams) for name, leaf in zip(self._trained, leaves, strict=True)}
+        stacked = {
+            name: Stacked(leaf, Arrangement.WHOLE, streams) for name, leaf in zip(self._trained, leaves, strict=True)
+        }
         for name, value in self._values.items():
             if name not in stacked:
-                stacked[name] = Stacked([value[k] for k in nodes], Layout.EACH, streams)
-        outputs = self._skeleton(stacked, Stacked(inputs, Layout.WHOLE, streams))
+                stacked[name] = Stacked([value[k] for k in nodes], Arrangement.EACH, streams)
+        outputs = self._skeleton(stacked, Stacked(inputs, Arrangement.WHOLE, streams))
         losses = torch.stack([loss_of(of_node(outputs, k), each) for k, each in enumerate(targets)])
         return losses.detach(), list(torch.autograd.grad(losses.sum(), leaves, materialize_grads=True))
 
 
 class FunctionalNetwork(StackedNetwork):
-    """The same by `torch.func.vmap`: whatever a module computes, it computes for all nodes in one kernel.
+    """A stacked network by `torch.func.vmap`: every function of a module is one kernel for all nodes.
 
-    That is what a GPU needs, where a step of a small network is as long as it has kernels. On a CPU it is slower than
-    one node after another. It refuses what draws random numbers, which would be of one stream.
+    A GPU needs this: a step of a small network takes as long there as it has kernels. On a CPU it is slower than one
+    node after another. Modules that draw random numbers are refused, as all nodes would share one stream.
     """
 
     def __init__(self, module: nn.Module, trained: Sequence[str], count: int) -> None:
@@ -112,7 +116,7 @@ class FunctionalNetwork(StackedNetwork):
     def gradients(
         self, nodes: Sequence[int], inputs: Tensor, targets: Tensor, streams: Sequence[Stream], loss_of: LossOf
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return what that of `StackedNetwork` returns."""
+        """Return losses and gradients, as `StackedNetwork.gradients` does."""
         place = _range_or_list(nodes)
         trained = {name: self._values[name][place] for name in self._trained}
         others = {name: value[place] for name, value in self._values.items() if name not in trained}
@@ -121,27 +125,27 @@ class FunctionalNetwork(StackedNetwork):
             return loss_of(functional_call(self._module, {**others, **trained}, (inputs,)), targets)
 
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "There is a performance drop")  # a function that goes node by node
+            warnings.filterwarnings("ignore", "There is a performance drop")  # of a function without a batching rule
             gradients, losses = vmap(grad_and_value(loss))(trained, others, inputs, targets)
-        for name, value in others.items():  # running means, where they are no views of what is held
+        for name, value in others.items():  # running means, where they are no views
             self._values[name][place] = value
         return losses.detach(), [gradients[name] for name in self._trained]
 
 
 def _range_or_list(nodes: Sequence[int]) -> slice | list[int]:
-    """Return what takes nodes out of a tensor; a view where they stand beside each other."""
+    """Return the index of these nodes in a tensor: a slice, which gives a view, where they are adjacent."""
     first, last = nodes[0], nodes[-1]
     beside = list(nodes) == list(range(first, last + 1))
     return slice(first, last + 1) if beside else list(nodes)
 
 
 def _held_by(module: nn.Module) -> dict[str, Tensor]:
-    """Return parameters and buffers by name, also those that no state holds."""
+    """Return parameters and buffers by name, with those that no state holds."""
     return dict(module.named_parameters(remove_duplicate=False)) | dict(module.named_buffers(remove_duplicate=False))
 
 
 class _Skeleton:
-    """A module without parameters of its own: it is given them for each call."""
+    """A module without its own parameters: each call passes them."""
 
     def __init__(self, module: nn.Module, names: Mapping[int, str]) -> None:
         self._places: list[tuple[nn.Module, str, str]] = []
@@ -175,20 +179,20 @@ class _Skeleton:
         outputs = self.module(inputs)
         for module, place, name in self._places:
             if not isinstance(module, _OneByOne) and getattr(module, place) is not tensors[name]:
-                raise CannotStackError(f"it puts another tensor in the place of {name}")
+                raise CannotStackError(f"it replaces the tensor {name} by another one")
         return outputs
 
 
 class _OneByOne(nn.Module):
-    """A module that is called for one node after another."""
+    """A module that runs for one node after another."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
-        self.inner = (inner,)  # hidden from torch: its parameters are nobody's
+        self.inner = (inner,)  # in a tuple, so that torch does not find its parameters
         self.own: dict[str, Any] = _held_by(inner)
 
     def forward(self, *arguments: Any, **named: Any) -> Any:
-        """Return what the module makes of each node's tensors, with the node's parameters and random numbers."""
+        """Return the module's outputs for all nodes, each with its own parameters and random numbers."""
         streams = next(each for each in (*arguments, *named.values()) if isinstance(each, Stacked)).streams
         results = []
         for k, stream in enumerate(streams):

@@ -1,8 +1,8 @@
-"""A tensor that stands for one tensor of each of several nodes: what a module computes with it, it computes for all.
+"""Stacked tensors: one tensor object stands for one tensor of each of several nodes.
 
-A module that is given such tensors, as parameters and as inputs, runs its own code once. What it calls comes to
-`Stacked.__torch_function__`: a rule (`rules.py`) computes it for all nodes in one kernel; without a rule it is computed
-for one node after another, with the very bytes that the node alone would have.
+A module whose parameters and inputs are stacked tensors runs its own code once. Every torch function that it calls goes
+to `Stacked.__torch_function__`. A rule (`rules.py`) computes the function for all nodes in one kernel; without a rule
+it is computed for one node after another, with exactly the bytes that the node has alone.
 
 Shapes: K nodes, B batch, C channels, H height, W width.
 """
@@ -22,11 +22,11 @@ from fedlearn.models.stacks.streams import Stream
 
 
 class CannotStackError(Exception):
-    """A module does what cannot be done for several nodes together; says what."""
+    """A module cannot be computed for several nodes together; the text says why."""
 
 
-class Layout(Enum):
-    """How the tensors of all nodes lie."""
+class Arrangement(Enum):
+    """Arrangement of the tensors of all nodes in memory."""
 
     WHOLE = "whole"  # one tensor (K, ...)
     EACH = "each"  # K tensors
@@ -39,24 +39,24 @@ class Stacked(Tensor):
     Parameters
     ----------
     data
-        As `layout` says.
-    count
-        K, how many nodes there are.
+        The tensors, as `arrangement` says.
+    arrangement
+        How they are arranged in memory.
     streams
-        The nodes' random numbers.
+        Random numbers of the nodes, one stream each.
     """
 
-    rules: ClassVar[dict[Callable[..., Any], Callable[..., Any]]] = {}  # filled by `rules`, which knows this class
+    rules: ClassVar[dict[Callable[..., Any], Callable[..., Any]]] = {}  # filled by `rules`, which imports this class
     data_: Any
-    layout_: Layout
+    arrangement_: Arrangement
     streams: Sequence[Stream]
     _parts: list[Tensor] | None
 
     @staticmethod
-    def __new__(cls, data: Tensor | list[Tensor], layout: Layout, streams: Sequence[Stream]) -> Stacked:
-        """Return an empty tensor, to which the data are hung: torch asks us before it looks at it."""
+    def __new__(cls, data: Tensor | list[Tensor], arrangement: Arrangement, streams: Sequence[Stream]) -> Stacked:
+        """Return an empty tensor with the data as attributes: torch calls `__torch_function__` before it reads it."""
         made: Stacked = torch.Tensor._make_subclass(cls, torch.empty(0))
-        made.data_, made.layout_, made.streams, made._parts = data, layout, streams, None
+        made.data_, made.arrangement_, made.streams, made._parts = data, arrangement, streams, None
         return made
 
     def __init__(self, *_: object) -> None:
@@ -66,23 +66,23 @@ class Stacked(Tensor):
         """Return the tensor of each node."""
         if self._parts is None:
             count = len(self.streams)
-            match self.layout_:
-                case Layout.EACH:
+            match self.arrangement_:
+                case Arrangement.EACH:
                     self._parts = list(self.data_)
-                case Layout.WHOLE:
+                case Arrangement.WHOLE:
                     self._parts = list(self.data_.unbind(0))
-                case Layout.SIDE:
+                case Arrangement.SIDE:
                     self._parts = list(self.data_.chunk(count, 1))
         return self._parts
 
     def whole(self) -> Tensor:
-        """Return (K, ...)."""
-        match self.layout_:
-            case Layout.WHOLE:
+        """Return the tensors of all nodes as one tensor, (K, ...)."""
+        match self.arrangement_:
+            case Arrangement.WHOLE:
                 whole = self.data_
-            case Layout.EACH:
+            case Arrangement.EACH:
                 whole = torch.stack(self.data_)
-            case Layout.SIDE:
+            case Arrangement.SIDE:
                 whole = self.data_.unflatten(1, (len(self.streams), -1)).transpose(0, 1)
         return cast(Tensor, whole)
 
@@ -94,7 +94,7 @@ class Stacked(Tensor):
         arguments: Sequence[Any] = (),
         named: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Compute for all nodes what torch was asked to compute."""
+        """Return the result of a torch function for all nodes."""
         with torch._C.DisableTorchFunctionSubclass():
             rule = cls.rules.get(function)
             if rule is not None:
@@ -105,11 +105,11 @@ class Stacked(Tensor):
 
 
 DRAWS = re.compile("dropout|attention|rand|bernoulli|multinomial|normal|poisson|uniform|rrelu|gumbel|fractional_")
-"""What stands in the names of functions that draw random numbers: each node's are of its own stream."""
+"""Parts of the names of functions that draw random numbers; each node draws them from its own stream."""
 
 
 def one_by_one(function: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-    """Return what a function makes of each node's tensors."""
+    """Return the result of a function for all nodes, computed for one node after another."""
     streams = _streams_in((arguments, named))
     draws = DRAWS.search(getattr(function, "__name__", ""))
     results = []
@@ -121,13 +121,13 @@ def one_by_one(function: Callable[..., Any], arguments: Sequence[Any], named: Ma
 
 
 def joined(results: list[Any], streams: Sequence[Stream], function: object = None) -> Any:
-    """Return what one function has returned for each node as what it returns for all."""
+    """Return the results of one function for each node as one result for all nodes."""
     first = results[0]
     if isinstance(first, Tensor):
-        return Stacked(results, Layout.EACH, streams)
+        return Stacked(results, Arrangement.EACH, streams)
     if isinstance(first, (tuple, list)) and any(isinstance(each, Tensor) for each in first):
         columns = [joined(list(each), streams, function) for each in zip(*results, strict=True)]
-        # One of torch's named results is made of one sequence, a plain one too.
+        # torch's named results are built from one sequence, as plain tuples are
         return type(first)(columns)
     if not all(_alike(each, first) for each in results[1:]):
         name = getattr(function, "__name__", str(function))
@@ -136,7 +136,7 @@ def joined(results: list[Any], streams: Sequence[Stream], function: object = Non
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Return whether two results are the same; arrays are not asked."""
+    """Return whether two results are equal; arrays count as different."""
     try:
         return bool(one == other)
     except ValueError:
@@ -155,7 +155,7 @@ def _streams_in(given: Any) -> Sequence[Stream]:
 
 
 def of_node(given: Any, k: int) -> Any:
-    """Return arguments with the node's own tensor in the place of each stacked one."""
+    """Return arguments in which each stacked tensor is replaced by that of node `k`."""
     if isinstance(given, Stacked):
         return given.parts()[k]
     if isinstance(given, Mapping):

@@ -1,4 +1,4 @@
-"""A node's own stream of random numbers: torch draws from one generator, and the nodes of a stack take turns at it."""
+"""Streams of random numbers, one for each node: the nodes of a stack share torch's generator, one after another."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fedlearn.models.device import CPU, seed_torch
 
 
 class Stream:
-    """What torch's generators would draw next, if the node were alone.
+    """Random numbers that torch's generators would draw if the node were alone.
 
     Parameters
     ----------
     seed
-        Where it begins.
+        Seed of the stream.
     device
-        On which the node computes.
+        Device on which the node computes.
     """
 
     def __init__(self, seed: int, device: torch.device = CPU) -> None:
@@ -32,7 +32,7 @@ class Stream:
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
-        """Have everything that is drawn from torch's generators be of this stream."""
+        """Let torch's generators draw from this stream in the block."""
         before = self._put(self._states)
         try:
             yield
@@ -40,7 +40,7 @@ class Stream:
             self._states = self._put(before)
 
     def _put(self, states: list[Tensor] | None) -> list[Tensor]:
-        """Put the generators into these states, where there are any; return those that they were in."""
+        """Set the generators to these states, if there are any; return their states before."""
         before = [each.get_state() for each in self._generators]
         for generator, state in zip(self._generators, states or before, strict=True):
             generator.set_state(state)

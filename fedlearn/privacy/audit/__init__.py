@@ -1,4 +1,4 @@
-"""The auditors of claims: measured on outputs (`measured`, `cases`), or computed by replays (`replay`, `tape`)."""
+"""Auditors of privacy claims: measured on outputs (`measured`, `cases`), or computed (`replay`, `recording`)."""
 
 from fedlearn.privacy.audit.measured import AuditResult, Verdict, audit, audit_everything
 

@@ -1,6 +1,6 @@
-"""What the auditor is shown of each mechanism: two neighboring inputs that use up its whole sensitivity.
+"""Audit cases of the mechanisms: two neighboring inputs each, which use the whole sensitivity.
 
-Every case is the worst one known: where the mechanism's loss is its claim, so that any slip shows.
+Each case is the worst one known: the mechanism's loss equals its claim there, so that any slip shows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class AuditCase:
     claimed: float  # nats
     first: Release
     second: Release
-    cost: int = 1  # of one draw, beside a vectorized mechanism's: as many times fewer are made
+    cost: int = 1  # cost of a draw, relative to a vectorized mechanism: the number of draws is divided by it
 
 
 def _laplace(values: list[float]) -> Release:
@@ -45,12 +45,12 @@ def _geometric(counts: list[int]) -> Release:
 
 
 def _shares(counts: list[int], *, shares: int, reports: int) -> Release:
-    """Return the sum of reports with a share of the noise each, which are seeded whatever is audited."""
+    """Return the function that draws sums of reports with a share of noise each; shares are always seeded."""
 
     def draw(draws: int, noise: Noise) -> NDArray[Any]:
         seeded = seeded_noise(np.random.SeedSequence()) if noise.is_secure else noise
-        nobody, wide = np.zeros((draws, len(counts)), np.int64), np.tile(counts, (draws, 1))
-        each = [wide] + [nobody] * (reports - 1)  # the record is one of the first node
+        empty, wide = np.zeros((draws, len(counts)), np.int64), np.tile(counts, (draws, 1))
+        each = [wide] + [empty] * (reports - 1)  # the record is one of the first node
         sent = [polya_share(part, epsilon=1.0, shares=shares, noise=seeded) for part in each]
         return np.asarray(np.sum(sent, axis=0))
 
@@ -77,7 +77,7 @@ def _median(values: list[float]) -> Release:
 
 
 def _parts(rows: int) -> Release:
-    """Return (draws, 3) how the first three records lie in three parts: how many are together, in descending order."""
+    """Return the function that draws how many of the first three records share a part, (draws, 3), largest first."""
 
     def draw(draws: int, noise: Noise) -> NDArray[Any]:
         rng = np.random.default_rng(int(noise.discrete_laplace(2.0**40, 1)[0]) % 2**32)
@@ -87,7 +87,7 @@ def _parts(rows: int) -> Release:
     return draw
 
 
-_MANY = [0.0] * 30  # others, beside which the one that moves is unlikely: the loss nears the claim as it gets rare
+_MANY = [0.0] * 30  # other candidates: the less likely the changing one, the closer the loss is to the claim
 
 MECHANISM_CASES: dict[str, AuditCase] = {
     "laplace, one number": AuditCase(1.0, _laplace([0.0]), _laplace([1.0])),
@@ -109,7 +109,7 @@ MECHANISM_CASES: dict[str, AuditCase] = {
     "permute-and-flip, monotone": AuditCase(
         1.0, _permute_and_flip([0.0, 1.0], monotone=True), _permute_and_flip([0.0, 0.0], monotone=True)
     ),
-    # A record more tells nothing of where the others are: each draws its own part, so nothing above 0 can be measured.
+    # One more record says nothing about the parts of the others, as each draws its own: the loss is 0.
     "parts, where the others are": AuditCase(0.1, _parts(3), _parts(4), cost=20),
     # Two candidates, 0 and 1, equally good for a lone value between them. A record added at 1 makes 0 worse by a half
     # and 1 better by a half: the case above.
@@ -121,4 +121,4 @@ MECHANISM_PLANTED_BUGS: dict[str, AuditCase] = {
         1.0, _shares([3, 0], shares=3, reports=2), _shares([4, 0], shares=3, reports=2)
     ),
 }
-"""Gives more than it claims: the auditor must refute it."""
+"""Cases whose loss exceeds the claim: the auditor must refute them."""

@@ -1,9 +1,8 @@
-"""A statistical auditor: how large epsilon must be, judging by what comes out.
+"""The statistical auditor: a lower bound on epsilon from many outputs on two neighboring data sets.
 
-Two neighboring data sets, many outputs of each. An event of probability p on one and q on the other proves that
-epsilon is at least log(p / q). The event is chosen on one half of the draws and judged on the other half, so choosing
-costs no confidence. The bound proves a leak; that there is none proves nothing: it speaks of the events looked at, on
-this pair of data sets.
+An event of probability p on one data set and q on the other proves that epsilon is at least log(p / q). The event is
+chosen on one half of the draws and tested on the other half, so the choice costs no confidence. A bound above the claim
+proves a leak. A bound below it proves nothing, as only some events were tested, on one pair of data sets.
 
 Source: Ding, Wang, Wang, Zhang, Kifer 2018, Detecting violations of differential privacy (the two halves); Jagielski,
 Ullman, Oprea 2020, Auditing differentially private machine learning (Clopper-Pearson bounds on log(p / q)).
@@ -28,30 +27,30 @@ Draw: TypeAlias = Callable[[int], NDArray[Any]]  # count -> (count,) or (count, 
 
 
 class Verdict(StrEnum):
-    """What the auditor says."""
+    """Verdict on a claim."""
 
-    NOT_REFUTED = "not refuted"  # no event contradicts the claim
+    NOT_REFUTED = "not refuted"  # no tested event contradicts the claim
     REFUTED = "refuted"  # at the stated confidence the claim is wrong
 
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """The claimed epsilon, and the one that the outputs prove.
+    """The claimed epsilon, and the lower bound that the outputs prove.
 
     Parameters
     ----------
     name : str
-        What was audited.
+        Name of the audited mechanism.
     claimed : float
-        The epsilon that it claims, in nats.
+        Claimed epsilon, in nats.
     measured : float
-        In nats, 0 or more; the true epsilon is at least this, at the confidence.
+        Lower bound on the true epsilon at the given confidence, in nats; 0 or more.
     confidence : float
-        In (0, 1).
+        Confidence of the bound, in (0, 1).
     draws : int
-        Outputs drawn of each data set; half of them judged.
+        Number of outputs of each data set; one half chooses the event, the other half tests it.
     worst_event : str
-        In words, with the data set on which it is the likelier one.
+        The event in words, with the data set on which it is likelier.
 
     Examples
     --------
@@ -68,7 +67,7 @@ class AuditResult:
 
     @property
     def verdict(self) -> Verdict:
-        """REFUTED if the outputs prove more than was claimed."""
+        """REFUTED if the outputs prove a larger epsilon than the claimed one."""
         return Verdict.REFUTED if self.measured > self.claimed else Verdict.NOT_REFUTED
 
     def __str__(self) -> str:
@@ -83,22 +82,22 @@ def audit(
 ) -> AuditResult:
     """Return a lower bound on epsilon from outputs on two neighboring data sets.
 
-    Events looked at: each number at or above, below and, where there are few values, equal to a cut; all numbers of a
-    row together, by the sum of their log-ratios.
+    Tested events: each output number at or above a cut, below it and, where there are few values, equal to it; and all
+    numbers of a row together, by the sum of their log-ratios.
 
     Parameters
     ----------
     name : str
-        What is audited.
+        Name of the audited mechanism.
     first, second : callable
-        From a number of draws to as many outputs on one of the data sets, drawn independently, one row each: a
-        mechanism's answers, or what a fitted model shows (a leaf value, the root's feature).
+        Functions of a number of draws that return that many independent outputs on one of the data sets, one row each:
+        a mechanism's answers, or values of a fitted model (a leaf value, the root's feature).
     claimed : float
-        The epsilon to refute, in nats.
+        Epsilon to refute, in nats.
     draws : int
-        Outputs of each data set, 4 or more; more prove more.
+        Number of outputs of each data set, 4 or more; more draws give a larger bound.
     confidence : float, default=0.9999
-        Of the bound, in (0, 1).
+        Confidence of the bound, in (0, 1).
 
     Examples
     --------
@@ -128,20 +127,20 @@ def audit_everything(
     *,
     confidence: float = 0.9999,
 ) -> list[AuditResult]:
-    """Audit each case, with secure noise, or with seeded noise where a seed is given; one result each, in their order.
+    """Audit each case with secure noise, or with seeded noise if a seed is given; return one result each, in order.
 
     The seed of a case is derived from its name, so that its result does not depend on which others are audited.
 
     Parameters
     ----------
     draws : int, default=100000
-        Outputs of each data set; cases that cost more make fewer.
+        Number of outputs of each data set; it is divided by the cost of a case.
     seed : int or None, default=None
-        Of seeded noise. None: the secure one is audited.
+        Seed of the noise. None: secure noise is audited.
     cases : mapping of str to AuditCase, default=MECHANISM_CASES
-        What is audited, by name.
+        Cases by name.
     confidence : float, default=0.9999
-        Of each bound, in (0, 1).
+        Confidence of each bound, in (0, 1).
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""The exact auditor: what a whole fit gives away of one record, computed rather than estimated.
+"""The exact auditor: the privacy loss of a whole fit, computed rather than estimated.
 
-Source of the likelihood ratios: the closed forms in `tape`. What a replay proves, and what not, stands in the README.
+The likelihood ratios are the closed forms of `recording`. The README says what a replay proves, and what not.
 """
 
 from __future__ import annotations
@@ -9,107 +9,50 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass
 from types import FunctionType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.audit.tape import RATIOS, SELECTIONS, Call, NotAlike, Recorder, Replayer, why_too_few
-from fedlearn.privacy.mechanisms.heard import listening
+from fedlearn.privacy.audit.pairs import Draw, Pair, changed
+from fedlearn.privacy.audit.recording import RATIOS, SELECTIONS, Call, NotAlike, Recorder, Replayer, why_too_few
+from fedlearn.privacy.mechanisms.interception import intercepted_by
 
-SLIP = 1.05  # of an epsilon; a sensitivity that is 5 % too small is the same to a mechanism
+SLIP = 1.05  # factor of a planted error in epsilon; a sensitivity that is 5 % too small has the same effect
 TOLERANCE = 1e-6  # relative: utilities are floats
-CHANGED = 0.6  # share of the pairs that are not drawn anew, but made from a bad one
-
-Record: TypeAlias = tuple[NDArray[np.float64], float]  # (features,), target
-Publish: TypeAlias = Callable[[NDArray[np.float64], NDArray[np.float64]], Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pair:
-    """Two neighboring data sets, and what is published of them.
-
-    Parameters
-    ----------
-    publish : callable
-        From (X, y) to all that gets known: X is (rows, features), y (rows,). What it returns must be the same on both
-        data sets where the mechanisms' answers are.
-    X, y : ndarray
-        The records that both have.
-    record : tuple of ndarray and float
-        (features,) and target of the one that the first data set has besides.
-    claimed : float or callable
-        What the pair may lose, in nats; or from what was published to what it says of that.
-    other : tuple of ndarray and float or None, default=None
-        What the second data set has in its place; None: nothing, which is the relation add or remove.
-    at_front : bool, default=False
-        Whether it is the first record; else it is the last.
-    booked : callable, optional
-        From what was published to what the account says that all calls of a caller cost together, in nats: of callers
-        of which that is known.
-    most : int, default=1000
-        Common records that there may be.
-    is_secret : bool, default=True
-        Whether noise has to be secure, so that no fit draws what another has drawn.
-    """
-
-    publish: Publish
-    X: NDArray[np.float64]
-    y: NDArray[np.float64]
-    record: Record
-    claimed: float | Callable[[Any], float]
-    other: Record | None = None
-    at_front: bool = False
-    booked: Callable[[Any], Mapping[str, float]] = lambda published: {}
-    most: int = 1000
-    is_secret: bool = True
-
-    def first(self) -> Any:
-        """Return what is published of the data set with the record."""
-        return self._of(self.record)
-
-    def second(self) -> Any:
-        """Return what is published of the data set without it, or with the other."""
-        return self.publish(self.X, self.y) if self.other is None else self._of(self.other)
-
-    def _of(self, record: Record) -> Any:
-        row, target = record[0][None, :], np.array([record[1]])
-        rows, targets = ((row, self.X), (target, self.y)) if self.at_front else ((self.X, row), (self.y, target))
-        return self.publish(np.concatenate(rows), np.concatenate(targets))
-
-
-Draw: TypeAlias = Callable[[np.random.Generator], Pair]
+CHANGED = 0.6  # share of the pairs that are made from the worst pair so far; the others are drawn anew
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loss:
-    """What one pair loses for one outcome, per claim: 1 is all that it may."""
+    """Privacy loss of one pair for one outcome, as a share of the claim: at most 1."""
 
     share: float
-    slipped: dict[str, float] = field(default_factory=dict)  # the same if that caller's epsilon were 5 % too large
-    why: str = ""  # where the neighbors were told apart without any answer
+    slipped: dict[str, float] = field(default_factory=dict)  # caller -> share if its epsilon were 5 % too large
+    why: str = ""  # why the loss is infinite: what differs between the neighbors although all answers are the same
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What was found out about one claim.
+    """Result of the replays of one row.
 
     Parameters
     ----------
     name : str
-        What was replayed.
+        Name of the row.
     pairs : int
-        Pairs of neighboring data sets.
+        Number of pairs of neighboring data sets.
     largest : float
-        The largest loss, per claim; 1 is all that it may be. Infinite: neighbors were told apart without any answer.
+        Largest loss as a share of the claim, at most 1 if the claim holds. Infinite: results of neighbors differ
+        although all answers are the same.
     seconds : float
-        What it took.
+        Wall-clock time of the replays.
     slips : mapping of str to int or None
-        Of each caller of a mechanism, which pair showed that its epsilon was too large by 5 %, where it was planted.
+        Caller of a mechanism -> number of the first pair that showed its planted slip; None: no pair did.
     why : str
-        What told neighbors apart, where no answer did.
+        Reason for an infinite loss.
     """
 
     name: str
@@ -121,47 +64,47 @@ class ReplayResult:
 
     @property
     def is_refuted(self) -> bool:
-        """Whether a loss passes the claim."""
+        """Whether a loss exceeds the claim."""
         return self.largest > 1 + TOLERANCE
 
     def __str__(self) -> str:
-        """Return one line that says what is wrong, if anything is."""
-        told = f", as {self.why}" if self.why else ""
+        """Return one line with the result, and with what is wrong."""
+        reason = f", as {self.why}" if self.why else ""
         missed = f", slips not seen: {', '.join(self.missed)}" if self.missed else ""
         missed += ", no mechanism was asked" if self.is_blind else ""
-        return f"{self.name}: {self.largest:.6g} of the claim in {self.pairs} pairs{told}{missed}"
+        return f"{self.name}: {self.largest:.6g} of the claim in {self.pairs} pairs{reason}{missed}"
 
     @property
     def is_blind(self) -> bool:
-        """Whether nothing was looked at: no mechanism was ever asked."""
+        """Whether the row proves nothing because no mechanism was ever called."""
         return not self.slips and not self.is_refuted
 
     @property
     def missed(self) -> list[str]:
-        """Callers whose slip was not seen."""
+        """Callers whose planted slip no pair showed."""
         return [caller for caller, pair in self.slips.items() if pair is None]
 
 
 def replay(name: str, draw: Draw, *, pairs: int, seed: int = 0, stops: bool = False) -> ReplayResult:
-    """Return the largest loss over many pairs: drawn anew, or changed from one in which a slip nearly showed.
+    """Return the largest loss over many pairs, each drawn anew or changed from a pair that nearly showed a slip.
 
     Parameters
     ----------
     name : str
-        What is replayed; the draws depend on it and on the seed alone.
+        Name of the row; the draws depend on the name and the seed alone.
     draw : callable
-        From a random generator to a pair.
+        Function of a random generator that returns a pair.
     pairs : int
-        How many.
+        Number of pairs.
     seed : int, default=0
-        Of pairs and answers.
+        Seed of pairs and answers.
     stops : bool, default=False
-        Whether a loss that passes the claim ends it.
+        Whether to stop at the first loss that exceeds the claim.
     """
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     start = time.perf_counter()
     slips: dict[str, int | None] = {}
-    worst: dict[str, tuple[float, Pair]] = {}  # of each caller, where its slip showed most
+    worst: dict[str, tuple[float, Pair]] = {}  # caller -> the pair in which its slip showed most
     largest, why = 0.0, ""
     for number in range(1, pairs + 1):
         known = [worst[caller][1] for caller in worst if slips[caller] is None] or [pair for _, pair in worst.values()]
@@ -180,14 +123,14 @@ def replay(name: str, draw: Draw, *, pairs: int, seed: int = 0, stops: bool = Fa
 
 
 def loss_of(pair: Pair, rng: np.random.Generator) -> Loss:
-    """Return what one outcome, drawn on one of the two data sets, tells of the pair."""
+    """Return the privacy loss of a pair for one outcome, which is drawn on one of its two data sets."""
     sides = (pair.first, pair.second) if rng.random() < 0.5 else (pair.second, pair.first)
     recorder = Recorder(rng)
-    with listening(recorder):
+    with intercepted_by(recorder):
         published = _published(sides[0])
     replayer = Replayer(recorder.calls, rng, at_front=pair.at_front)
     try:
-        with listening(replayer):
+        with intercepted_by(replayer):
             again = _published(sides[1])
     except NotAlike as error:
         return Loss(np.inf, why=str(error))
@@ -197,7 +140,7 @@ def loss_of(pair: Pair, rng: np.random.Generator) -> Loss:
         return Loss(np.inf, why="the answers are the same, and what is published differs")
     if isinstance(published, Failed):
         return Loss(
-            np.inf, why=f"nothing can be published, whatever the records: {published.kind}: {published.message}"
+            np.inf, why=f"no result can be published, whatever the records: {published.kind}: {published.message}"
         )
     if why := why_too_few(recorder.calls) or (recorder.sources.why_known(replayer.sources) if pair.is_secret else ""):
         return Loss(np.inf, why=why)
@@ -206,11 +149,11 @@ def loss_of(pair: Pair, rng: np.random.Generator) -> Loss:
 
 
 def _added_up(calls: list[Call], others: list[Call], claimed: float, booked: Mapping[str, float]) -> Loss:
-    """Return the loss of all calls together, and of one caller's where that is booked; the largest share counts.
+    """Return the largest share of a claim: of all calls together, or of one caller whose epsilon is booked.
 
-    A loss is that of the choices, either way, and the most that added noise allows.
+    A loss is the absolute log-ratio of the choices, plus the largest log-ratio that added noise allows.
     """
-    as_is: defaultdict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))  # added noise, choices
+    as_is: defaultdict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))  # noise, choices
     slipped: defaultdict[str, NDArray[np.float64]] = defaultdict(lambda: np.zeros(2))
     for call, other in zip(calls, others, strict=True):
         kind = int(call.mechanism in SELECTIONS)
@@ -230,45 +173,16 @@ def _either_way(loss: NDArray[np.float64]) -> float:
     return float(loss[0] + abs(loss[1]))
 
 
-def changed(pair: Pair, rng: np.random.Generator) -> Pair:
-    """Return the pair itself, for other answers, or with another record, or with other common records."""
-    rows = len(pair.y)
-    if rng.random() < 0.4:
-        return pair
-    if not rows or rng.random() < 0.3:
-        return replace(pair, record=_mixed(pair, rng))
-    at = int(rng.integers(rows))
-    kept = np.delete(np.arange(rows), at)
-    if rng.random() < 0.5:
-        times = int(rng.choice([0, 2, 8])) if rows + 7 <= pair.most else 0
-        order = np.concatenate([kept, np.full(times, at)])
-        return replace(pair, X=pair.X[order], y=pair.y[order])
-    features, target = _mixed(pair, rng)
-    return replace(pair, X=np.vstack([pair.X[kept], features]), y=np.append(pair.y[kept], target))
-
-
-def _mixed(pair: Pair, rng: np.random.Generator) -> Record:
-    """Return a record of which each value is one that stands in the pair already."""
-    X, y = np.vstack([pair.X, pair.record[0]]), np.append(pair.y, pair.record[1])
-    columns = np.arange(X.shape[1])
-    return X[rng.integers(len(X), size=len(columns)), columns], float(y[rng.integers(len(y))])
-
-
-def public_of(estimator: Any) -> dict[str, Any]:
-    """Return all that a fitted estimator holds, whatever its name: whoever gets a pickle of it gets all."""
-    return dict(vars(estimator))
-
-
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """An error, which is published, too."""
+    """An error in place of a result; errors count as published."""
 
     kind: str
     message: str
 
 
 def _published(publish: Callable[[], Any]) -> Any:
-    """Return what is published, or the error that was."""
+    """Return the result, or the error that was raised in its place."""
     try:
         return publish()
     except NotAlike:
@@ -277,30 +191,8 @@ def _published(publish: Callable[[], Any]) -> Any:
         return Failed(type(error).__name__, str(error))
 
 
-def booked_by_lines(callers: Mapping[str, str], times: float = 1.0) -> Callable[[Mapping[str, Any]], dict[str, float]]:
-    """Return what says of a fitted estimator how much its account's lines book for these callers.
-
-    Parameters
-    ----------
-    callers
-        Of each caller, how the lines begin that pay for it.
-    times
-        1; 2 where records are replaced, as an account counts them added or removed.
-    """
-
-    def booked(public: Mapping[str, Any]) -> dict[str, float]:
-        lines = public["privacy_spent_"].lines
-        paid = {
-            caller: times * sum(line.epsilon for line in lines if line.what.startswith(start))
-            for caller, start in callers.items()
-        }
-        return {caller: epsilon for caller, epsilon in paid.items() if epsilon > 0}
-
-    return booked
-
-
 def as_bytes(value: Any) -> bytes:
-    """Return bytes that are the same for what is equal to the last bit.
+    """Return bytes that are equal exactly for values that are equal to the last bit.
 
     >>> as_bytes({"a": np.zeros(2)}) == as_bytes({"a": np.array([0.0, -0.0])})
     False
@@ -316,35 +208,3 @@ def as_bytes(value: Any) -> bytes:
     if hasattr(value, "__dict__") and not isinstance(value, type | FunctionType):
         return type(value).__name__.encode() + as_bytes(vars(value))
     return repr(value).encode()
-
-
-def weights_of(X: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return (rows,) weights of which each follows from its own record; some are none, or beyond what is declared."""
-    key = np.nan_to_num(X, nan=5.0, posinf=0.0, neginf=0.0).sum(axis=1) * 10 + np.nan_to_num(y) * 3
-    return np.asarray(np.array([0.0, 0.3, 1.0, 2.0, 5.0, np.nan])[np.abs(key).astype(np.int64) % 6])
-
-
-def perhaps_weights(rng: np.random.Generator) -> dict[str, Any]:
-    """Return the parameter that declares weights, or nothing."""
-    return {} if rng.random() < 0.7 else {"max_weight": float(rng.choice([0.5, 2.0]))}
-
-
-def made(
-    rng: np.random.Generator, columns: list[NDArray[np.float64]], targets: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return X and y of a few different records, some of them many times, in random order; perhaps of none.
-
-    Crowds of equal records are what makes one more record count for as much as it may, or for nothing.
-
-    Parameters
-    ----------
-    columns
-        Of each feature the values that it may have.
-    targets
-        The values that the target may have.
-    """
-    kinds = int(rng.integers(5))
-    X = np.array([[rng.choice(column) for column in columns] for _ in range(kinds)]).reshape(kinds, len(columns))
-    y = rng.choice(targets, size=kinds)
-    order = rng.permutation(np.repeat(np.arange(kinds), rng.choice([1, 1, 1, 2, 6, 30, 120], size=kinds)))
-    return X[order], y[order]

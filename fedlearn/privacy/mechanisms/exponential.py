@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedlearn.privacy.mechanisms.heard import heard
+from fedlearn.privacy.mechanisms.interception import interceptable
 from fedlearn.privacy.mechanisms.scale import noise_scale
 from fedlearn.privacy.noise import Noise
 
 
-@heard
+@interceptable
 def exponential(
     utilities: ArrayLike, *, sensitivity: float, epsilon: ArrayLike, noise: Noise, monotone: bool = False
 ) -> NDArray[np.int64]:
@@ -36,9 +36,9 @@ def exponential(
     sensitivity : float
         The largest change of any one candidate's utility (maximum norm).
     epsilon : float or array-like
-        What it costs, above 0, in nats; one number or one per row. Infinite: no noise.
+        Cost, above 0, in nats; one number or one per row. Infinite: no noise.
     noise : Noise
-        Where randomness comes from.
+        Source of the randomness.
     monotone : bool, default=False
         Whether adding a record moves all utilities of a row the same way, or not at all, as counts do. Replacing a
         record is never monotone.

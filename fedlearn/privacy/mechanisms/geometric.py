@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.privacy.mechanisms import integers
-from fedlearn.privacy.mechanisms.heard import heard
+from fedlearn.privacy.mechanisms.interception import interceptable
 from fedlearn.privacy.mechanisms.scale import by_row, noise_scale
 from fedlearn.privacy.noise import Noise
 
 
-@heard
+@interceptable
 def geometric(counts: ArrayLike, *, sensitivity: int = 1, epsilon: ArrayLike, noise: Noise) -> NDArray[np.int64]:
     """Return counts + integers z of probability proportional to exp(-abs(z) epsilon / sensitivity); same shape.
 
@@ -33,10 +33,9 @@ def geometric(counts: ArrayLike, *, sensitivity: int = 1, epsilon: ArrayLike, no
         The largest change of all counts together, in the L1 norm; 1 for a histogram when a record is added or removed,
         2 when it is replaced.
     epsilon : float or array-like
-        What it costs, above 0, in nats; one number, or one per row, which is then what that row costs. Infinite: no
-        noise.
+        Cost, above 0, in nats; one number, or one per row, which is the cost of that row. Infinite: no noise.
     noise : Noise
-        Where randomness comes from.
+        Source of the randomness.
 
     Examples
     --------

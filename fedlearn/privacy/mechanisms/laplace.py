@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedlearn.privacy.mechanisms import integers
-from fedlearn.privacy.mechanisms.heard import heard
+from fedlearn.privacy.mechanisms.interception import interceptable
 from fedlearn.privacy.mechanisms.scale import FloatArray, by_row, noise_scale
 from fedlearn.privacy.noise import Noise
 
 GRID_BITS = 32  # the grid is at most 2^-32 sensitivities fine, for any epsilon above 2^-16
 
 
-@heard
+@interceptable
 def laplace(values: ArrayLike, *, sensitivity: float, epsilon: ArrayLike, noise: Noise) -> FloatArray:
     """Return values + Laplace noise, same shape as ``values``.
 
@@ -37,10 +37,10 @@ def laplace(values: ArrayLike, *, sensitivity: float, epsilon: ArrayLike, noise:
     sensitivity : float
         The largest change of all values together, in the L1 norm.
     epsilon : float or array-like
-        What it costs, above 0, in nats; one number, or one per row: then one unit may
-        change each row by `sensitivity` and the row costs its own. Infinite: no noise.
+        Cost, above 0, in nats; one number, or one per row: then one unit may change each row by `sensitivity`, and each
+        row has its own cost. Infinite: no noise.
     noise : Noise
-        Where randomness comes from.
+        Source of the randomness.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 Source: Smith 2011 (Privacy-preserving statistical estimation with optimal convergence rates), private quantile:
 selection with the distance in rank as utility. Here on public, evenly spaced candidates and by permute-and-flip: an
-answer is one of a list that is known in advance, so its last digits cannot give anything away.
+answer is one of a list that is known in advance, so its last digits reveal nothing.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def noisy_quantile(
     bounds : tuple of two floats
         Declared range, the lower one first.
     epsilon : float
-        What it costs, above 0, in nats.
+        Cost, above 0, in nats.
     noise : Noise
-        Where randomness comes from.
+        Source of the randomness.
     candidates : int, default=4097
         Number of possible answers, 2 or more.
 

@@ -8,23 +8,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.mechanisms.heard import heard
+from fedlearn.privacy.mechanisms.interception import interceptable
 
 
-@heard
+@interceptable
 def disjoint_parts(rows: int, *, count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return (rows,) the part 0 .. count - 1 of each record, even, and independent of all other records.
+    """Return the part of each record, (rows,): uniform in 0 .. count - 1, and independent of all other records.
 
-    *Relation*: add or remove one record. *Loss*: none by itself; what is published of the parts costs the largest of
-    their epsilons.
+    *Relation*: add or remove one record. *Loss*: none by itself; results on the parts cost the largest of their
+    epsilons.
 
-    *Proof.* Give every record its part before it is known whether it is there: as no draw depends on another, the parts
-    of the others are distributed alike in both data sets. For each outcome of all draws the two differ by the record in
-    its one part, so what is published of the parts loses at most that part's epsilon; the mean over the draws loses no
-    more. (Parts of exactly equal size would not do: they shift by a row when a record comes.)
+    *Proof.* Draw the part of a record whether or not the record exists: draws are independent, so the parts of all
+    other records have the same distribution in both data sets. For each outcome of all draws the two data sets differ
+    by one record in one part, so the results lose at most that part's epsilon; the mean over the draws loses no more.
+    (Parts of exactly equal size do not work: one more record shifts them by a row.)
 
-    It must not be known how the draws came out: whoever can repeat them sees a missing record by the shift of all that
-    follow it. So `rng` is fresh and forgotten where noise is secure.
+    The draws must stay secret: repeated draws show a missing record by the shift of all records behind it. So where
+    noise is secure, `rng` must be fresh and not be kept.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def disjoint_parts(rows: int, *, count: int, rng: np.random.Generator) -> NDArra
     count : int
         Number of parts, 1 or more.
     rng : numpy.random.Generator
-        Where the draws come from.
+        Source of the draws.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A node's share of geometric noise: what is private is the sum over nodes, not what one of them sends.
+"""A node's share of geometric noise: the sum over nodes is private, a single node's report is not.
 
 Source: Goryczka, Xiong 2017 (doi:10.1109/TDSC.2015.2484326), who compare ways to distribute noise.
 """
@@ -9,26 +9,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.privacy.mechanisms import integers
-from fedlearn.privacy.mechanisms.heard import heard
+from fedlearn.privacy.mechanisms.interception import interceptable
 from fedlearn.privacy.mechanisms.scale import by_row, noise_scale
 from fedlearn.privacy.noise import Noise
 
 
-@heard
+@interceptable
 def polya_share(
     counts: ArrayLike, *, sensitivity: int = 1, epsilon: ArrayLike, shares: int, noise: Noise
 ) -> NDArray[np.int64]:
     """Return counts + the difference of two Polya numbers of shape 1 / shares; same shape.
 
-    *Relation*: the one for which the sensitivity holds. *Loss*: epsilon, pure, to whoever sees **nothing but the sum**
-    of at least ``shares`` such results, and knows the noise of none of these. A single result, or a sum of fewer, loses
-    more: this is nothing without secure aggregation.
+    *Relation*: the one for which the sensitivity holds. *Loss*: epsilon, pure, if **only the sum** of at least
+    ``shares`` such results is seen, and the noise of none of them is known. A single result, or a sum of fewer results,
+    loses more: without secure aggregation shares do not protect.
 
     *Proof.* With a = exp(-epsilon / sensitivity), a Polya number of shape r has the generating function
     ((1 - a) / (1 - a z))^r. The sum of ``shares`` independent ones of shape 1 / shares has that of shape 1, which is a
     geometric number; the difference of two geometric numbers is proportional to a^abs(z), the noise of `geometric`. So
-    the sum of exactly ``shares`` results is what `geometric` makes of the sum of the counts, of which a record on one
-    node changes as much as it changes there. The noise of further results is independent of all that: adding it is
+    the sum of exactly ``shares`` results has the distribution of `geometric` on the sum of the counts, whose
+    sensitivity is that of one node's counts. The noise of further results is independent of it: adding it is
     post-processing.
 
     Parameters
@@ -38,11 +38,11 @@ def polya_share(
     sensitivity : int, default=1
         The largest change of all counts together, in the L1 norm, by one record of one node.
     epsilon : float or array-like
-        What the *sum* costs, above 0, in nats; one number, or one per row. Infinite: no noise.
+        Cost of the *sum*, above 0, in nats; one number, or one per row. Infinite: no noise.
     shares : int
-        How many results are added up at least, 1 or more; 1 is `geometric`.
+        Smallest number of results in the sum, 1 or more; 1 is `geometric`.
     noise : Noise
-        Where randomness comes from; seeded, as a secure sampler comes with secure aggregation.
+        Source of the randomness; seeded, as there is no secure sampler without secure aggregation.
 
     Examples
     --------

@@ -19,15 +19,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from fedlearn.privacy import (
-    NeighboringRelation,
     Noise,
     PrivacyAccountant,
-    PrivacyUnit,
     disjoint_parts,
     geometric,
     secure_noise,
     seeded_noise,
 )
+from fedlearn.private_trees.accounts import account_for
 from fedlearn.private_trees.binning import MISSING
 from fedlearn.private_trees.classes.counting import ONE, CodedRecords, IntArray
 from fedlearn.private_trees.classes.encoding import Encoding
@@ -40,7 +39,6 @@ from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.parameters import COMMON, Rule, check_parameters
 from fedlearn.private_trees.predicting import leaf_of_rows, predict
 from fedlearn.private_trees.weights import MAX_WEIGHT, UNIT, Whole, check_declared, refuse_weights, shares_of
-from fedlearn.words.errors import BudgetExceeded
 
 FloatArray = NDArray[np.float64]
 
@@ -92,7 +90,7 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
     def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         self._check_parameters()
         check_declared(sample_weight, max_weight=self.max_weight, owner=type(self).__name__)
-        self._ask_accountant()
+        account_for(self, self._costs(self._reasons_against()), by="a private tree")
         X, y = self._checked_pair(X, y)
         whole = shares_of(sample_weight, rows=len(y), max_weight=self.max_weight)
         encoding = self._encoding(X)
@@ -170,15 +168,6 @@ class PrivateClassifier(Drawable, ClassifierMixin, DeclaredInput):  # type: igno
 
     def _costs(self, reasons: Sequence[str]) -> float:
         return math.inf if reasons else float(self.epsilon)
-
-    def _ask_accountant(self) -> None:
-        """Raise BudgetExceeded, before the data is read, if the account does not cover this fit."""
-        cost = self._costs(self._reasons_against())
-        if self.accountant is None:
-            return
-        self.accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a private tree")
-        if self.accountant.would_exceed(cost):
-            raise BudgetExceeded(type(self).__name__, epsilon=cost, remaining=self.accountant.remaining)
 
     def _reasons_against(self) -> list[str]:
         """Return the reasons why this fit is not private; empty if it is private."""

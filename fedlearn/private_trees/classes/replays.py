@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.audit.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
+from fedlearn.privacy.audit.pairs import (
+    Draw,
+    Pair,
+    booked_by_lines,
+    drawn_records,
+    perhaps_weights,
+    public_of,
+    weights_of,
+)
 from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
@@ -24,24 +32,24 @@ PAID = {"_choose of grow_by_selection": "choice of the feature", "_book of _fit"
 UNDECLARED = 9.0  # a label that is not a class
 
 
-def of(estimator: Callable[..., Any], options: Options) -> Draw:
+def fits_of(estimator: Callable[..., Any], options: Options) -> Draw:
     """Return a function that draws pairs for an estimator."""
 
     def draw(rng: np.random.Generator) -> Pair:
         domain, columns, labels = _declared(rng)
-        X, y = made(rng, columns, labels)
+        X, y = drawn_records(rng, columns, labels)
         record = np.array([rng.choice(column) for column in columns]), float(rng.choice(labels))
         epsilon = float(rng.choice([0.5, 1.0, 2.0, 8.0]))
         given = domain | options(rng)
         most = len(y) + int(rng.choice([0, 20]))
         if "max_records" in given:
             given["max_records"] = int(rng.choice([most + 1, max(len(y), 1), 1]))  # as tight as possible, or too small
-        made_of = partial(estimator, epsilon=epsilon, **given, random_state=int(rng.integers(2**31)))
+        estimator_of = partial(estimator, epsilon=epsilon, **given, random_state=int(rng.integers(2**31)))
         at_front = bool(rng.random() < 0.5)
 
         def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
             more = {"sample_weight": weights_of(X, y)} if "max_weight" in given else {}
-            return public_of(made_of().fit(X, y, **more))
+            return public_of(estimator_of().fit(X, y, **more))
 
         return Pair(publish, X, y, record, epsilon, at_front=at_front, booked=booked_by_lines(PAID), most=most)
 
@@ -110,8 +118,8 @@ def _sampled(rng: np.random.Generator) -> dict[str, Any]:
 
 
 REPLAYS: dict[str, Draw] = {
-    "DPClassificationTree": of(DPClassificationTree, _tree),
-    "DPRandomForestClassifier": of(DPRandomForestClassifier, _random_forest),
-    "PermuteAndFlipForest": of(PermuteAndFlipForest, _forest),
+    "DPClassificationTree": fits_of(DPClassificationTree, _tree),
+    "DPRandomForestClassifier": fits_of(DPRandomForestClassifier, _random_forest),
+    "PermuteAndFlipForest": fits_of(PermuteAndFlipForest, _forest),
 }
 """Function that draws a pair, by estimator; the auditor replays every estimator of this table."""

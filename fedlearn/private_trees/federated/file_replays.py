@@ -1,7 +1,8 @@
-"""Which pairs of files the exact auditor lets nodes answer of: one line more in a table, from the file to the reply.
+"""Pairs of files for the exact auditor: tables that differ by one line, replayed from file to reply.
 
-What stands before the mechanisms is looked at here: the loader, which rows are trained on, who has which of them, the
-whole client app with its ledger. Cells and labels may be what was never declared. All that the nodes send is published.
+These replays cover what runs before the mechanisms: the loader, the split into training and test rows, the partition
+among nodes, and the whole client app with its ledger. Cells and labels may be undeclared. Everything that the nodes
+send counts as published.
 """
 
 from __future__ import annotations
@@ -26,28 +27,30 @@ from fedlearn.config.policy import Policy
 from fedlearn.data.base import TableSchema
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.node_calls import FIRST_NODE_ID, context_of, handled
-from fedlearn.privacy.audit.replay import Draw, Pair
+from fedlearn.privacy.audit.pairs import Draw, Pair
 from fedlearn.private_trees.federated.replays import CATEGORIES, Drawn, booked_of
 from fedlearn.words.cohort import Instruction
 from fedlearn.words.errors import RunFailed
 from fedlearn.words.metric import EPSILON
 from fedlearn.words.state import State
 
-ODD = np.inf  # stands for a cell that is no number, and no declared word
-SECONDS = 60.0  # until an instruction is over
+ODD = np.inf  # stands for a cell that is neither a number nor a declared word
+SECONDS = 60.0  # time to live of an instruction
 
 
-def of_file(name: str, *, clients: int) -> Draw:
-    """Return what draws pairs of files of a table that differ by a line.
+def answers_of(name: str, *, clients: int) -> Draw:
+    """Return a function that draws pairs of tables, which differ by one line of their files.
 
     Parameters
     ----------
+    name
+        Model that the nodes train.
     clients
-        Nodes of a simulation among whom the file is divided; 1: a real node, whose own data it is.
+        Number of simulated nodes among which the file is divided; 1: the file is the own data of a real node.
     """
 
     def draw(rng: np.random.Generator) -> Pair:
-        drawn = Drawn.of(name, rng, rounds=1, **{"privacy.public_sizes": False, "clients": clients})
+        drawn = Drawn.draw(name, rng, rounds=1, **{"privacy.public_sizes": False, "clients": clients})
         drawn = replace(drawn, odd=(ODD,))
         plain = drawn.node()
         state, booked = plain.model.initial_state(seed=1), booked_of(plain, plain.model.initial_state(seed=1))
@@ -57,7 +60,7 @@ def of_file(name: str, *, clients: int) -> Draw:
         def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> list[Any]:
             with _folder() as folder:
                 _write(folder, drawn.schema, X, y)
-                # What a process has loaded it knows by the settings: these are of another run.
+                # A process keeps what it has loaded by the run's settings: another folder makes it another run.
                 flat = to_flower(config_from(settings | {"out": str(folder)}))
                 return [_answer(state, each) for each in _contexts(flat, clients, folder)]
 
@@ -73,9 +76,9 @@ def of_file(name: str, *, clients: int) -> Draw:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """Have a folder for data that is the user's as long as the block lasts, and one for what is kept of them.
+    """Make folders for data and cache, which this process uses as long as the block lasts.
 
-    What nodes write to their own logs, as of odd cells, is not shown.
+    The nodes' own logs, for example of odd cells, are not shown.
     """
     is_disabled = logging.root.manager.disable
     with TemporaryDirectory() as place:
@@ -96,7 +99,7 @@ def _folder() -> Iterator[Path]:
 
 
 def _write(folder: Path, schema: TableSchema, X: NDArray[np.float64], y: NDArray[np.float64]) -> None:
-    """Write a table, and what is declared about it."""
+    """Write a table and its declarations."""
     target = 'classes = ["no", "yes"]' if schema.classes else "target_bounds = [-1, 1]"
     declared = f'data = "table.csv"\ntarget = "y"\n{target}\n[bounds]\na = [0, 1]\n[categories]\nb = ["red", "green"]\n'
     (folder / "data" / "table.toml").write_text(declared, encoding="utf-8")
@@ -108,7 +111,7 @@ def _write(folder: Path, schema: TableSchema, X: NDArray[np.float64], y: NDArray
 
 
 def _cell(value: float, words: Sequence[str] = ()) -> float | str:
-    """Return what stands in a file for a value, or for the code of one of these words."""
+    """Return the cell for a value, or for the code of one of these words."""
     if value == ODD:
         return "unheard of"
     return "" if np.isnan(value) else words[int(value)] if words else value
@@ -125,12 +128,12 @@ def _contexts(settings: dict[str, Any], clients: int, folder: Path) -> Iterator[
 
 
 def _answer(state: State, context: Context) -> dict[str, Any]:
-    """Return what a node's client app answers to an instruction.
+    """Return the reply of a node's client app to an instruction: its arrays and metrics.
 
     Raises
     ------
     RunFailed
-        With the word that it sends instead.
+        With the error that the app sends in place of a reply.
     """
     flower.enter_run()
     message = Message(RecordDict({wire.ARRAYS: wire.pack_arrays(state)}), context.node_id, "train")
@@ -143,9 +146,10 @@ def _answer(state: State, context: Context) -> dict[str, Any]:
 
 
 FILES: dict[str, Draw] = {
-    f"{name}, from a file to {nodes}": of_file(name, clients=clients)
+    f"{name}, from a file to {nodes}": answers_of(name, clients=clients)
     for name in ("dp-random-forest", "dp-boosting", "dp-naive-bayes")
     for nodes, clients in (("its node", 1), ("three nodes", 3))
 }
-"""Of both learners, of trees and of sums, models of which one record shows most at once."""
-FEWER = 4  # times fewer pairs are enough: mechanisms are replayed elsewhere, and a file takes longer
+"""Name of the row -> function that draws its pairs. The models are of both learners, trees and sums, and are those in
+which a single record shows most."""
+FEWER = 4  # these rows need only a quarter of the pairs: mechanisms are replayed elsewhere, and a file takes longer

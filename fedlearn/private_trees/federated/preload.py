@@ -1,8 +1,10 @@
-"""What workers need that train trees: numba and scikit-learn, which take a second, and no torch."""
+"""Import what workers need to train trees, before they are forked: numba and scikit-learn take a second; no torch."""
 
 from fedlearn.engine.processes import importing
 
 with importing():
     import fedlearn.private_trees.estimators
-    import fedlearn.private_trees.federated.models.relay
-    import fedlearn.private_trees.federated.models.sums  # noqa: F401
+    import fedlearn.private_trees.federated.models.boosting
+    import fedlearn.private_trees.federated.models.forest_classification
+    import fedlearn.private_trees.federated.models.naive_bayes
+    import fedlearn.private_trees.federated.models.relay  # noqa: F401

@@ -1,4 +1,4 @@
-"""How many rounds a federated private model takes, by what is public before round 1."""
+"""The number of rounds of a federated private model, from settings that are public before round 1."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fedlearn.private_trees.sums.rounds import rounds_for
 
 
 def planned(flat: Mapping[str, Any], defaults: RunConfig) -> int:
-    """Return how many rounds boosting on sums takes: by the declared budget, noise, nodes and records.
+    """Return the number of rounds of boosting on sums, which follows from declared budget, noise, nodes and records.
 
-    Values of a wrong kind give the default: `config_from` refuses them afterwards, by name.
+    Settings of a wrong type give the default number: `config_from` refuses such settings afterwards, by name.
     """
     epsilon = flat.get("privacy.epsilon", defaults.privacy.epsilon)
     nodes = flat.get("clients", defaults.clients) if flat.get("privacy.trust", "local") == "local" else 1

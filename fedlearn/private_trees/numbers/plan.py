@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedlearn.privacy import PrivacyAccountant
-from fedlearn.words.errors import BudgetExceeded
 
 LEAF_SHARE = 0.45
 CENTRE_SHARE = 0.2
@@ -105,15 +104,9 @@ class TreePlan:
         return math.fsum(epsilon for epsilon, _, _ in self.lines())
 
     def spend_from(self, accountant: PrivacyAccountant, *, is_secure: bool) -> None:
-        """Book every line; the caller has checked that the account covers all of them (`ask_for`)."""
+        """Book every line; the caller has checked that the account covers all of them."""
         for epsilon, what, level in self.lines():
             accountant.spend(epsilon, what=what, level=level, is_secure=is_secure)
-
-
-def ask_for(epsilon: float, accountant: PrivacyAccountant, *, what: str) -> None:
-    """Raise BudgetExceeded if the account does not cover `epsilon`; books nothing."""
-    if accountant.would_exceed(epsilon):
-        raise BudgetExceeded(what, epsilon=epsilon, remaining=accountant.remaining)
 
 
 def greedy_levels_for(epsilon: float, n: float, *, offset: float, smallest: float) -> int:

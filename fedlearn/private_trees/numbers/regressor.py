@@ -14,13 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
-from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, PrivacyUnit, geometric
+from fedlearn.privacy import Noise, PrivacyAccountant, geometric
+from fedlearn.private_trees.accounts import NOT_DECLARED, account_for
 from fedlearn.private_trees.binning import Grid
 from fedlearn.private_trees.columns import names_of, numbers_of, table_of, without_imaginary
 from fedlearn.private_trees.domain import Domain
 from fedlearn.private_trees.drawing import Drawable
 from fedlearn.private_trees.nodes import NodeTable
-from fedlearn.private_trees.numbers.plan import N_SHARE, ask_for
+from fedlearn.private_trees.numbers.plan import N_SHARE
 from fedlearn.private_trees.numbers.randomness import sources
 from fedlearn.private_trees.numbers.training_set import TrainingSet, checked_parts
 from fedlearn.private_trees.parameters import COMMON, Rule, check_parameters
@@ -28,7 +29,6 @@ from fedlearn.private_trees.predicting import predict
 from fedlearn.private_trees.weights import UNIT, check_declared, refuse_weights, shares_of
 
 FloatArray = NDArray[np.float64]
-NOT_DECLARED = "bounds were read from the data: not private"
 
 
 class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -89,10 +89,7 @@ class PrivateRegressor(Drawable, RegressorMixin, BaseEstimator):  # type: ignore
     ) -> Self:
         self._check_parameters()
         check_declared(sample_weight, max_weight=self.max_weight, owner=type(self).__name__)
-        cost = self._cost()
-        accountant = PrivacyAccountant(cost) if self.accountant is None else self.accountant
-        accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a private tree")
-        ask_for(cost, accountant, what=type(self).__name__)
+        accountant = account_for(self, self._cost(), by="a private tree")
         if self.bounds_from_data:
             accountant.spend(math.inf, what=NOT_DECLARED)
         noise, rng = sources(self.noise, self.random_state)

@@ -11,7 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from fedlearn.privacy.audit.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
+from fedlearn.privacy.audit.pairs import (
+    Draw,
+    Pair,
+    booked_by_lines,
+    drawn_records,
+    perhaps_weights,
+    public_of,
+    weights_of,
+)
 from fedlearn.private_trees.nodes import NodeTable
 from fedlearn.private_trees.numbers.regression import DPEnsembleTree, DPRegressionTree
 from fedlearn.private_trees.numbers.regression_forest import DPRegressionForest
@@ -53,23 +61,23 @@ def declared(rng: np.random.Generator) -> tuple[dict[str, Any], list[np.ndarray[
     return domain, columns
 
 
-def of(estimator: Callable[..., Any], options: Options, *, parts: str = "") -> Draw:
+def fits_of(estimator: Callable[..., Any], options: Options, *, parts: str = "") -> Draw:
     """Return a function that draws pairs for an estimator; `parts` names its parameter for the number of parts."""
 
     def draw(rng: np.random.Generator) -> Pair:
         domain, columns = declared(rng)
-        X, y = made(rng, columns, TARGETS)
+        X, y = drawn_records(rng, columns, TARGETS)
         one, two = ((np.array([rng.choice(column) for column in columns]), float(rng.choice(TARGETS))) for _ in "12")
         epsilon = float(rng.choice([0.5, 1.0, 2.0, 8.0]))
         is_declared = rng.random() < 0.2
         given = domain | options(rng) | {"epsilon": epsilon, "n_declared": len(y) + 1 if is_declared else None}
         if estimator is DPRelayTree:
             given["ensemble"] = _received(domain, columns, rng)
-        made_of = partial(estimator, **given, random_state=int(rng.integers(2**31)))
+        estimator_of = partial(estimator, **given, random_state=int(rng.integers(2**31)))
         count = given[parts] if parts and rng.random() < 0.5 else 0
 
         def publish(X: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> Any:
-            fitted = made_of()
+            fitted = estimator_of()
             more: dict[str, Any] = {"parts": _part_of(X, y, count)} if count else {}
             if "max_weight" in given:
                 more["sample_weight"] = weights_of(X, y)
@@ -93,7 +101,7 @@ def _received(domain: dict[str, Any], columns: list[Any], rng: np.random.Generat
     """Return the ensemble that a relay round improves: None, or the tree of another node."""
     if rng.random() < 0.3:
         return None
-    X, y = made(rng, columns, TARGETS)
+    X, y = drawn_records(rng, columns, TARGETS)
     first = DPRelayTree(**domain, epsilon=5.0, noise="seeded", random_state=int(rng.integers(2**31)))
     return first.fit(X, y).table_
 
@@ -127,11 +135,11 @@ def _alone(rng: np.random.Generator) -> dict[str, Any]:
 
 
 REPLAYS: dict[str, Draw] = {
-    "DPRegressionTree": of(DPRegressionTree, _alone),
-    "DPEnsembleTree": of(DPEnsembleTree, _planned),
-    "DPRegressionForest": of(DPRegressionForest, _in_parts, parts="n_trees"),
-    "DPRelayForest": of(DPRelayForest, _of_nodes, parts="n_nodes"),
-    "DPRelayTree": of(DPRelayTree, lambda rng: {}),
-    "DPVotedForest": of(DPVotedForest, _in_groups, parts="n_nodes"),
+    "DPRegressionTree": fits_of(DPRegressionTree, _alone),
+    "DPEnsembleTree": fits_of(DPEnsembleTree, _planned),
+    "DPRegressionForest": fits_of(DPRegressionForest, _in_parts, parts="n_trees"),
+    "DPRelayForest": fits_of(DPRelayForest, _of_nodes, parts="n_nodes"),
+    "DPRelayTree": fits_of(DPRelayTree, lambda rng: {}),
+    "DPVotedForest": fits_of(DPVotedForest, _in_groups, parts="n_nodes"),
 }
 """Of each estimator, what draws a pair; a new estimator is replayed as soon as it stands here."""

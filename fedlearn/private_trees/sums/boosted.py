@@ -74,8 +74,7 @@ class DPBoostingClassifier(_Boosting, PrivateSumsClassifier):
     epsilon : float, default=1.0
         Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     n_rounds : int or None, default=None
-        Number of rounds, 1 or more. None: by a rule of epsilon and the number of records, which is released for 2 % of
-        epsilon.
+        Number of rounds, 1 or more. None: by a rule of epsilon and a noisy number of records, for 2 % of epsilon.
     interactions : bool, default=True
         Whether a round may divide the records by two features together.
     bounds : tuple, sequence or mapping, default=None
@@ -176,8 +175,7 @@ class DPBoostingRegressor(RegressorMixin, _Boosting):  # type: ignore[misc]
     epsilon : float, default=1.0
         Privacy loss of the fit, in nats; above 0. ``math.inf``: no noise.
     n_rounds : int or None, default=None
-        Number of rounds, 1 or more. None: by a rule of epsilon and the number of records, which is released for 2 % of
-        epsilon.
+        Number of rounds, 1 or more. None: by a rule of epsilon and a noisy number of records, for 2 % of epsilon.
     interactions : bool, default=True
         Whether a round may divide the records by two features together.
     bounds : tuple, sequence or mapping, default=None

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fedlearn.privacy import NeighboringRelation, Noise, PrivacyAccountant, PrivacyUnit
+from fedlearn.privacy import Noise, PrivacyAccountant
+from fedlearn.private_trees.accounts import NOT_DECLARED, account_for
 from fedlearn.private_trees.columns import names_of
 from fedlearn.private_trees.declared import DeclaredInput
 from fedlearn.private_trees.numbers.randomness import sources
@@ -21,9 +22,7 @@ from fedlearn.private_trees.parameters import COMMON, Rule, check_parameters
 from fedlearn.private_trees.sums.additive import FloatArray
 from fedlearn.private_trees.sums.views import Codes, Views
 from fedlearn.private_trees.weights import MAX_WEIGHT, Whole, check_declared, shares_of
-from fedlearn.words.errors import BudgetExceeded
 
-NOT_DECLARED = "bounds were read from the data: not private"
 RULES = {**{name: COMMON[name] for name in ("epsilon", "noise")}, "max_weight": MAX_WEIGHT}
 
 
@@ -116,10 +115,7 @@ class PrivateSums(DeclaredInput):
     def _account(self) -> PrivacyAccountant:
         """Return the account that pays; raises BudgetExceeded if it does not cover the fit."""
         cost = math.inf if self.bounds_from_data else float(self.epsilon)
-        accountant = PrivacyAccountant(cost) if self.accountant is None else self.accountant
-        accountant.require(NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD, by="a sum over records")
-        if accountant.would_exceed(cost):
-            raise BudgetExceeded(type(self).__name__, epsilon=cost, remaining=accountant.remaining)
+        accountant = account_for(self, cost, by="a sum over records")
         if self.bounds_from_data:
             accountant.spend(math.inf, what=NOT_DECLARED)
         return accountant

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedlearn.privacy.audit.replay import Draw, Pair, booked_by_lines, made, perhaps_weights, public_of, weights_of
+from fedlearn.privacy.audit.pairs import (
+    Draw,
+    Pair,
+    booked_by_lines,
+    drawn_records,
+    perhaps_weights,
+    public_of,
+    weights_of,
+)
 from fedlearn.private_trees.sums.boosted import DPBoostingClassifier, DPBoostingRegressor
 from fedlearn.private_trees.sums.naive_bayes import DPNaiveBayes
 
@@ -26,21 +34,21 @@ PAID = {  # losses of rounds have either sign, so together they lose less than t
 }
 
 
-def of(estimator: Callable[..., Any], options: Options) -> Draw:
+def fits_of(estimator: Callable[..., Any], options: Options) -> Draw:
     """Return a function that draws pairs for an estimator."""
 
     def draw(rng: np.random.Generator) -> Pair:
         domain, columns = _declared(rng)
         given = domain | options(rng)
         targets = np.array([*given["classes"], UNDECLARED]) if "classes" in given else NUMBERS
-        X, y = made(rng, columns, targets)
+        X, y = drawn_records(rng, columns, targets)
         record = np.array([rng.choice(column) for column in columns]), float(rng.choice(targets))
         epsilon = float(rng.choice([0.5, 1.0, 2.0, 8.0]))
-        made_of = partial(estimator, epsilon=epsilon, **given, random_state=int(rng.integers(2**31)))
+        estimator_of = partial(estimator, epsilon=epsilon, **given, random_state=int(rng.integers(2**31)))
 
         def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
             more = {"sample_weight": weights_of(X, y)} if "max_weight" in given else {}
-            return public_of(made_of().fit(X, y, **more))
+            return public_of(estimator_of().fit(X, y, **more))
 
         at_front = bool(rng.random() < 0.5)
         return Pair(publish, X, y, record, epsilon, at_front=at_front, booked=booked_by_lines(PAID))
@@ -102,7 +110,7 @@ def _with_bins(estimator: Callable[..., Any], **declared: Any) -> Draw:
     """Return a function that draws crowds large enough for private bins of their two numeric columns."""
 
     def draw(rng: np.random.Generator) -> Pair:
-        made_of = partial(
+        estimator_of = partial(
             estimator, epsilon=8.0, n_rounds=1, bounds={0: (0.0, 1.0), 1: (0.0, 1.0)},
             random_state=int(rng.integers(2**31)), **declared,
         )  # fmt: skip
@@ -110,7 +118,7 @@ def _with_bins(estimator: Callable[..., Any], **declared: Any) -> Draw:
         X, y = rng.random((crowd, 2)), rng.integers(2, size=crowd).astype(float)
 
         def publish(X: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
-            return public_of(made_of().fit(X, y))
+            return public_of(estimator_of().fit(X, y))
 
         return Pair(publish, X, y, (rng.random(2), float(rng.integers(2))), 8.0, booked=booked_by_lines(PAID))
 
@@ -129,14 +137,14 @@ def _mostly(draw: Draw, *others: Draw) -> Draw:
 
 REPLAYS: dict[str, Draw] = {
     "DPBoostingClassifier": _mostly(
-        of(DPBoostingClassifier, lambda rng: _boosted(rng) | _classes(rng)),
+        fits_of(DPBoostingClassifier, lambda rng: _boosted(rng) | _classes(rng)),
         _crowd_and_stranger,
         _with_bins(DPBoostingClassifier, classes=CLASSES[:2]),
     ),
     "DPBoostingRegressor": _mostly(
-        of(DPBoostingRegressor, lambda rng: _boosted(rng) | {"target_bounds": (-1.0, 1.0)} | perhaps_weights(rng)),
+        fits_of(DPBoostingRegressor, lambda rng: _boosted(rng) | {"target_bounds": (-1.0, 1.0)} | perhaps_weights(rng)),
         _with_bins(DPBoostingRegressor, target_bounds=(-1.0, 1.0)),
     ),
-    "DPNaiveBayes": of(DPNaiveBayes, _classes),
+    "DPNaiveBayes": fits_of(DPNaiveBayes, _classes),
 }
 """Of each estimator, what draws a pair; a new estimator is replayed as soon as it stands here."""

@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedlearn.config import config_from
-from fedlearn.config.load import NOW_OPTIONS
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.names import moved
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data.cache import as_it_is
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
-from fedlearn.data.partition_map import is_map
+from fedlearn.data.naming import HUB, is_map, is_path
 from fedlearn.data.partitioning import PARTITIONS, partition_table
-from fedlearn.data.sources.paths import HUB, is_path
 from fedlearn.report.charts.kinds import HeatMap
 from fedlearn.report.stored import StoredRun
 from fedlearn.words.errors import FedlearnError, said
@@ -35,8 +34,9 @@ DRAWN = set(PARTITIONS) - {"id-to-size"}  # it needs a function
 
 def skew_of(settings: Mapping[str, Any]) -> HeatMap | str:
     """Return the chart, or in words why there is none."""
+    former = moved()  # a folder of an earlier version may still have them
     try:
-        config = config_from({name: value for name, value in settings.items() if name not in NOW_OPTIONS} | {"out": ""})
+        config = config_from({name: value for name, value in settings.items() if name not in former} | {"out": ""})
     except FedlearnError as error:
         return f"its settings cannot be read: {error}"
     return _picture(config.data, config.clients, config.seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.config.load import described
+from fedlearn.config.names import described
 
 
 @cache

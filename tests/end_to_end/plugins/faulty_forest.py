@@ -7,7 +7,8 @@ from faulty import misbehave
 
 from fedlearn.models.spec import ModelSpec
 from fedlearn.private_trees.federated.learners.tree import TreeLearner
-from fedlearn.private_trees.federated.models.forest import ForestRegressor, Kind
+from fedlearn.private_trees.federated.models.forest import Kind
+from fedlearn.private_trees.federated.models.forest_regression import ForestRegressor
 
 
 class FaultyTrees(TreeLearner):
@@ -25,7 +26,7 @@ class FaultyForest(ForestRegressor):
 
 
 def build(spec, options):
-    return Kind(FaultyForest, "fedlearn.private_trees.numbers.regression:DPEnsembleTree", False).of(
+    return Kind(FaultyForest, "fedlearn.private_trees.numbers.regression:DPEnsembleTree", False).model_for(
         "faulty", spec, options
     )
 

@@ -4,7 +4,8 @@ from faulty import misbehave
 
 from fedlearn.models.spec import ModelSpec
 from fedlearn.private_trees.federated.learners.sums import SumsLearner
-from fedlearn.private_trees.federated.models.sums import Boosting, table_of
+from fedlearn.private_trees.federated.models.boosting import Boosting
+from fedlearn.private_trees.federated.models.tables import table_of
 
 
 class FaultyCounting(SumsLearner):

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import fedlearn
 from fedlearn.api.given import KEYWORDS, as_value, flat_settings
-from fedlearn.commands.simulate import FLAGS
 from fedlearn.compression.sign import Sign
+from fedlearn.config.names import flags
 from fedlearn.data import Dataset, load_dataset
 from fedlearn.data.base import Examples
 from fedlearn.words.errors import SettingError, UsageError
@@ -26,7 +26,7 @@ def small_data(images: np.ndarray) -> Dataset:
 
 
 def test_every_flag_is_a_keyword():
-    assert {flag.parameter for flag in FLAGS} <= {*KEYWORDS}
+    assert {flag.parameter for flag in flags().values()} <= {*KEYWORDS}
 
 
 def test_keywords_of_the_signature_are_settings_or_its_own():

@@ -13,14 +13,14 @@ from client.ledger import run_of
 from client.policy import PLAIN, names_code
 from fedlearn import flower, wire
 from fedlearn.config import config_from, from_flower, to_flower
-from fedlearn.config.load import setting_names
-from fedlearn.config.names import field_of
+from fedlearn.config.names import field_of, setting_names
 from fedlearn.config.policy import Policy
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.node_calls import partition_of
 from fedlearn.models.loaded import initial_state
-from fedlearn.privacy.ledger import Ledger, bookings
+from fedlearn.privacy.bookings import bookings
+from fedlearn.privacy.ledger import Ledger
 from fedlearn.private_trees.federated.strategies.forest_union import ForestUnion
 from fedlearn.runs.ledgers import LedgerFile, names_in
 from fedlearn.words.cohort import Instruction
@@ -203,7 +203,7 @@ def test_code_is_found_wherever_a_setting_hides_it(given):
 def test_what_is_ours_is_no_code_of_a_server():
     ours = {
         "strategy.steps": {"clip": {"norm": 1.0}}, "compression.codec": "drop:0.1, rotate,ternary:0.2",
-        "compression.send": "update", "out": "/a:b", "engine.device": "cuda:1", "engine.address": "a:1",
+        "compression.send": "update", "out": "/a:b", "engine.device": "cuda:1", "engine.options.address": "a:1",
         "strategy.options": {"server_lr": 0.1}, "data.notice": "no: it is not",
     }  # fmt: skip
     assert not names_code(config_from({**FOREST, **ours}))

@@ -6,7 +6,7 @@ import pytest
 from fedlearn.cli import main
 from fedlearn.privacy import geometric, secure_noise
 from fedlearn.privacy.audit import cases as audit_cases
-from fedlearn.privacy.audit.replay import Pair
+from fedlearn.privacy.audit.pairs import Pair
 from fedlearn.private_trees import searching_replays
 from fedlearn.private_trees.as_printed import audits as printed_audits
 from fedlearn.private_trees.classes import audits as class_audits

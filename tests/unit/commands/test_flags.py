@@ -6,8 +6,10 @@ import pytest
 
 from fedlearn.cli import main
 from fedlearn.commands import simulate
-from fedlearn.commands.simulate import FLAGS
 from fedlearn.config import RunConfig, to_flower
+from fedlearn.config.names import flags
+
+FLAGS = flags()
 
 VALUES = {
     "clients": 7, "rounds.total": 3, "rounds.cohort": 4, "seed": 9, "data.dataset": "digits", "data.dir": "/data",
@@ -35,19 +37,19 @@ def settings_of(monkeypatch):
 
 
 def test_table_of_values_has_every_flag_of_the_command():
-    assert set(VALUES) == {flag.setting for flag in FLAGS}
+    assert set(VALUES) == set(FLAGS)
 
 
-@pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
-def test_flag_reaches_its_setting_and_no_other(flag, settings_of):
-    value = VALUES[flag.setting]
-    assert value != to_flower(RunConfig())[flag.setting], "a default cannot show that it arrives"
-    without, given = settings_of("--out", "/other"), settings_of("--out", "/other", flag.name, str(value))
-    assert given == {**without, flag.setting: value}
+@pytest.mark.parametrize("setting", FLAGS)
+def test_flag_reaches_its_setting_and_no_other(setting, settings_of):
+    value = VALUES[setting]
+    assert value != to_flower(RunConfig())[setting], "a default cannot show that it arrives"
+    without, given = settings_of("--out", "/other"), settings_of("--out", "/other", FLAGS[setting].name, str(value))
+    assert given == {**without, setting: value}
 
 
 def test_flags_have_names_of_their_own():
-    assert len({flag.name for flag in FLAGS}) == len({flag.setting for flag in FLAGS}) == len(FLAGS)
+    assert len({flag.name for flag in FLAGS.values()}) == len(FLAGS)
 
 
 def test_help_lists_every_flag_with_the_default_of_its_setting(capsys, monkeypatch):
@@ -56,10 +58,10 @@ def test_help_lists_every_flag_with_the_default_of_its_setting(capsys, monkeypat
         main(["simulate", "--help"])
     lines = capsys.readouterr().out.splitlines()
     defaults = to_flower(RunConfig())
-    for flag in FLAGS:
+    for setting, flag in FLAGS.items():
         (line,) = [line for line in lines if re.match(rf"\W*{flag.name} ", line)]
         assert flag.metavar in line
-        assert defaults[flag.setting] == "" or f"[default: {defaults[flag.setting]}]" in line
+        assert defaults[setting] == "" or f"[default: {defaults[setting]}]" in line
 
 
 def test_set_wins_over_a_flag(settings_of):

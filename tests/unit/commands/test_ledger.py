@@ -6,7 +6,8 @@ import pytest
 
 from fedlearn.cli import main
 from fedlearn.privacy import NeighboringRelation
-from fedlearn.privacy.ledger import Booking, Ledger
+from fedlearn.privacy.bookings import Booking
+from fedlearn.privacy.ledger import Ledger
 from fedlearn.runs.ledgers import LedgerFile
 
 

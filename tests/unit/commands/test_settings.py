@@ -8,7 +8,7 @@ import pytest
 
 from fedlearn.cli import main
 from fedlearn.config import RunConfig, config_from, to_flower
-from fedlearn.config.load import setting_names
+from fedlearn.config.names import setting_names
 from fedlearn.sweeps.plan import flat_from
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fedlearn.commands.unread import READERS, unread
-from fedlearn.config.load import setting_names
+from fedlearn.commands.unread import unread
+from fedlearn.config.marks import ReadBy, ReadIf
+from fedlearn.config.names import marks, names_of, setting_names
 from fedlearn.models.presets import settings_from
 
 
@@ -24,7 +25,7 @@ def lines(**given):
         ({"privacy__epsilon": 2.0}, "it is for a private model"),
         ({"training__lr": 0.1, "model__name": "dp-forest"}, "it is for a model of torch"),
         ({"training__momentum": 0.5, "training__optimizer": "adamw"}, "it is for training.optimizer = 'sgd'"),
-        ({"engine__address": "a:1"}, "it is for engine.name = 'ray'"),
+        ({"engine__workers": 2, "engine__name": "inline"}, "it is for engine.name = 'embedded' or 'ray'"),
     ],
 )
 def test_what_has_no_effect_is_one_line(given, said):
@@ -49,5 +50,13 @@ def test_what_is_used_is_not_said(given):
     assert lines(**given) == []
 
 
-def test_every_reader_reads_a_setting_that_there_is():
-    assert {reader.setting for reader in READERS} <= set(setting_names())
+def test_reader_of_a_setting_names_values_that_the_other_setting_takes():
+    readers = [reader for name in setting_names() for reader in marks(name, ReadIf)]
+    assert readers
+    for reader in readers:
+        assert set(reader.values) <= set(names_of(reader.setting))
+
+
+@pytest.mark.parametrize("kind", ReadBy)
+def test_every_kind_of_reader_reads_a_setting(kind):
+    assert any(kind in marks(name, ReadBy) for name in setting_names())

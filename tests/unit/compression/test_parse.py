@@ -13,7 +13,7 @@ from fedlearn.compression.quantize import Quantize
 from fedlearn.compression.rotate import Rotate
 from fedlearn.compression.sign import Sign
 from fedlearn.compression.top_k import TopK
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.errors import SettingError
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fedlearn.compression import load_codec
 from fedlearn.compression.residual import encode_with_residual
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.state import layout_of
 
 CHAINS = [

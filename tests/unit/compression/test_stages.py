@@ -11,7 +11,7 @@ from fedlearn.compression import load_codec
 from fedlearn.compression.eden import POSITIVE_LEVELS, levels_of
 from fedlearn.compression.rotate import LEAST, rotated, rotated_back, shapes_of
 from fedlearn.compression.top_k import SAMPLE, largest
-from fedlearn.config.schema import CompressionSettings
+from fedlearn.config.tables.reports import CompressionSettings
 from fedlearn.words.errors import Refused
 from fedlearn.words.state import layout_of
 

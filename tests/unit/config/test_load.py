@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.config import RunConfig, config_from, flat_from_assignments, flat_from_file, from_flower, to_flower
-from fedlearn.config.load import described, setting_names
+from fedlearn.config.names import described, setting_names
 from fedlearn.words.errors import SettingError, UsageError
 
 BAD = {
@@ -68,15 +68,17 @@ def test_unknown_name_is_refused_with_the_one_that_was_meant(typed, meant):
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    ("old", "part", "new"),
     [
-        ("strategy.trim", "write strategy.options.trim"),
-        ("strategy.decoder", "write strategy.options.decoder"),
-        ("strategy.server_momentum", "strategy.options.beta1 for fedadam"),
+        ("strategy.trim", "strategy", "write strategy.options.trim"),
+        ("strategy.decoder", "strategy", "write strategy.options.decoder"),
+        ("strategy.server_momentum", "strategy", "strategy.options.beta1 for fedadam"),
+        ("engine.address", "engine", "write engine.options.address"),
+        ("engine.client_gpus", "engine", "write engine.options.client_gpus"),
     ],
 )
-def test_a_setting_that_became_an_option_names_the_option(old, new):
-    with pytest.raises(SettingError, match="it is an option of its strategy now") as error:
+def test_a_setting_that_became_an_option_names_the_option(old, part, new):
+    with pytest.raises(SettingError, match=f"it is an option of its {part} now") as error:
         config_from({old: 0.2})
     assert new in str(error.value)
 

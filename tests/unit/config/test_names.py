@@ -12,7 +12,8 @@ import pytest
 
 from fedlearn import plugins
 from fedlearn.config import names
-from fedlearn.config.load import described, setting_names
+from fedlearn.config.marks import AlsoCalled, Panel
+from fedlearn.config.names import described, flags, marks, other_names, setting_names
 from fedlearn.plugins import CODECS, TABLES
 
 SETTINGS = sorted(name for name in TABLES if not name.startswith("--"))
@@ -39,6 +40,16 @@ def test_the_page_of_tables_imports_nothing():
 
 def test_no_setting_has_a_place_for_names_without_a_table():
     assert [name for name in setting_names() if "{" in described(name)[0].replace("= {", "").replace('or {"', "")] == []
+
+
+def test_flags_stand_panel_by_panel_and_those_that_come_last_do():
+    places = [(list(Panel).index(flag.panel), flag.is_last) for flag in flags().values()]
+    assert places == sorted(places)
+
+
+def test_a_name_that_others_have_means_one_setting():
+    assert len(other_names()) == sum(len(each) for name in setting_names() for each in marks(name, AlsoCalled))
+    assert not set(other_names()) & {name for name in setting_names() if "." not in name}
 
 
 def test_help_imports_nothing_heavy():

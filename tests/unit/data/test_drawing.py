@@ -9,7 +9,7 @@ import pytest
 
 from client.node import partitions_of
 from fedlearn.config import config_from
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.data.base import Examples
 from fedlearn.data.by_record import BY_RECORD

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from flwr_datasets.partitioner import Partitioner, SizePartitioner
 
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import from_arrays, partition_table
 from fedlearn.data.partitioning import PARTITIONS, SCHEMES
 from fedlearn.words.errors import FedlearnError, SettingError
@@ -187,7 +187,7 @@ def test_groups_are_kept_together():
 @pytest.mark.parametrize(
     ("partition", "options", "said"),
     [
-        ("grouped-natural-id", {}, "data.partition_options.group_size = '': say it"),
+        ("grouped-natural-id", {}, "data.partition_options.group_size = '': it has no default"),
         ("grouped-natural-id", {"group_size": 3}, "it makes 4 partitions, and clients = 5"),
         ("continuous", {"strictness": 2.0}, "`strictness` must be between 0 and 1"),
         ("linear", {"slope": 2}, "data.partition_options.slope = 2: "),

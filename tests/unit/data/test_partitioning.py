@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import Dataset, Examples, PartitionTable, by_label, partition_table, partitions
 from fedlearn.words.errors import SettingError
 
@@ -205,7 +205,7 @@ def test_stored_table_needs_no_hugging_face():
     table()
     program = (
         "import sys, numpy as np\n"
-        "from fedlearn.config.schema import DataSettings\n"
+        "from fedlearn.config.tables.data import DataSettings\n"
         "from fedlearn.data import Dataset, Examples, partition_table\n"
         "labels = np.random.default_rng(0).permutation(np.repeat(np.arange(10), 103))\n"
         "examples = Examples(np.zeros((1030, 1, 1, 1), np.uint8), labels)\n"

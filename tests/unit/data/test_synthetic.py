@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.config import RunConfig
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import load_dataset, partition_table
 from fedlearn.data import synthetic as made
 from fedlearn.models import load_model

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import california as california_module
 from fedlearn.data import load_dataset, partition_table, reading
 from fedlearn.data import tables as module

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from fedlearn.config.schema import DeviceSettings
+from fedlearn.config.tables.running import DeviceSettings
 from fedlearn.devices import load_devices, with_fingerprint
 from fedlearn.words.errors import SettingError
 

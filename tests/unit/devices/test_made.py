@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedlearn.config.schema import DeviceSettings
+from fedlearn.config.tables.running import DeviceSettings
 from fedlearn.devices import DEVICES, Fleet, load_devices
 from fedlearn.devices.fleet import RANGES
 from fedlearn.devices.made import phones
@@ -64,7 +64,7 @@ def test_trips_of_fedbuff_are_half_normal():
         ("phones", '{"dropout": 2}', "devices.options.dropout = 2: it should be less than or equal to 1"),
         ("phones", '{"drop_out": 0.1}', "devices.options.drop_out = 0.1: there is no such option; did you mean drop"),
         ("phones", '{"seed": 3}', "devices.options.seed = 3: there is no such option"),
-        ("math:tau", "", "devices.name = 'math:tau': it is something else: <class 'float'> cannot be called"),
+        ("math:tau", "", "devices.name = 'math:tau': it cannot be called: it is of <class 'float'>"),
         (f"{__name__}:no_fleet", "", f"devices.name = '{__name__}:no_fleet': it returned <class 'dict'>, expected"),
         (f"{__name__}:broken", "", f"devices.name = '{__name__}:broken': it cannot be used here: ZeroDivisionError"),
         (f"{__name__}:too_few", "", f"devices.name = '{__name__}:too_few': it returned"),

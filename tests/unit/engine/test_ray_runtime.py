@@ -19,10 +19,6 @@ from fedlearn.words.errors import SettingError, UsageError
 from tests.waiting import wait_until
 
 
-def settings(**engine):
-    return config_from({f"engine.{name}": value for name, value in engine.items()}).engine
-
-
 def test_without_ray_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
     with pytest.raises(UsageError, match=r"Ray is not installed: pip install 'fedlearn\[ray\]'"):
@@ -33,7 +29,7 @@ def test_without_ray_it_says_what_to_install(monkeypatch):
 def test_an_address_is_host_and_port(address):
     with (
         pytest.raises(SettingError, match="must be HOST:PORT, as `ray start --head` prints it"),
-        cluster.connected(settings(address=address)),
+        cluster.connected(address, cpus=1),
     ):
         pass
 
@@ -43,7 +39,7 @@ def test_an_address_where_nobody_listens_is_refused_at_once():
         taken.bind(("127.0.0.1", 0))  # not listening
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         begin = time.monotonic()
-        with pytest.raises(SettingError, match="nothing answers there"), cluster.connected(settings(address=address)):
+        with pytest.raises(SettingError, match="nothing answers there"), cluster.connected(address, cpus=1):
             pass
         assert time.monotonic() - begin < 10
 
@@ -55,14 +51,14 @@ def test_a_cluster_that_ray_would_look_for_elsewhere_is_refused_at_once(monkeypa
         address = f"127.0.0.1:{only_here.getsockname()[1]}"
         with (
             pytest.raises(SettingError, match=r"'127\.0\.0\.2:.* nothing answers"),
-            cluster.connected(settings(address=address)),
+            cluster.connected(address, cpus=1),
         ):
             pass
 
 
 def test_the_environment_is_as_it_was_afterwards():
     before = dict(os.environ)
-    with pytest.raises(SettingError), cluster.connected(settings(address="nowhere")):
+    with pytest.raises(SettingError), cluster.connected("nowhere", cpus=1):
         pass
     assert dict(os.environ) == before
 
@@ -71,8 +67,8 @@ def test_a_client_fits_where_one_machine_has_all_that_it_takes():
     actors = pytest.importorskip("fedlearn.engine.ray_runtime.actors", reason="Ray is not installed")
     machine = {"CPU": 4.0, "GPU": 1.0}
     for taken, fitting in [((1, 0), 4), ((3, 0), 1), ((5, 0), 0), ((0.5, 0), 8), ((1, 0.5), 2), ((1, 2), 0)]:
-        assert actors.fitting(machine, settings(client_cpus=taken[0], client_gpus=taken[1])) == fitting
-    assert actors.fitting({"CPU": 4.0}, settings(client_gpus=0.5)) == 0
+        assert actors.fitting(machine, *taken) == fitting
+    assert actors.fitting({"CPU": 4.0}, 1.0, 0.5) == 0
 
 
 @pytest.fixture

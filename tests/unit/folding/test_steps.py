@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedlearn.config.schema import StrategySettings
+from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.folding import STATE, Fold, ParcelPlan, StepSpec
 from fedlearn.folding.steps import FOLD_STEPS, ClippedTo, load_step, steps_of
 from fedlearn.words.errors import SettingError

@@ -9,6 +9,7 @@ from torch import nn
 
 from fedlearn.kernels import PooledConv2d, fused
 from fedlearn.kernels.pooled_convolution import has_vectors
+from fedlearn.words.errors import SettingError
 
 
 class Net(nn.Module):
@@ -95,3 +96,29 @@ def test_one_switch_turns_the_loops_off():
     program = "from fedlearn.kernels.pooled_convolution import has_vectors; print(has_vectors())"
     command = ["env", "FEDLEARN_KERNELS=off", sys.executable, "-c", program]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+@pytest.fixture
+def asked_anew():
+    has_vectors.cache_clear()
+    yield
+    has_vectors.cache_clear()
+
+
+def test_a_switch_that_is_neither_on_nor_off_is_refused_in_one_line(monkeypatch, asked_anew):
+    monkeypatch.setenv("FEDLEARN_KERNELS", "no")
+    with pytest.raises(SettingError, match=r"^FEDLEARN_KERNELS = 'no': write on or off, or leave it out, which is on$"):
+        has_vectors()
+
+
+def test_a_process_that_only_preloads_leaves_the_refusal_to_the_trial_step():
+    command = ["env", "FEDLEARN_KERNELS=no", sys.executable, "-c", "import fedlearn.kernels.preload"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == ""
+
+
+def test_on_is_the_same_as_no_switch(monkeypatch, asked_anew):
+    monkeypatch.delenv("FEDLEARN_KERNELS", raising=False)
+    before = has_vectors()
+    has_vectors.cache_clear()
+    monkeypatch.setenv("FEDLEARN_KERNELS", "on")
+    assert has_vectors() == before

@@ -28,7 +28,7 @@ from fedlearn.config import config_from
 from fedlearn.kernels import PooledConv2d, calling, pooled_conv2d, pooled_convolution
 from fedlearn.models import load_model
 from fedlearn.models.stacks import Stacked, Stream
-from fedlearn.models.stacks.stacked import Layout
+from fedlearn.models.stacks.stacked import Arrangement
 from tests.oracles import images
 
 pytestmark = pytest.mark.skipif(not pooled_convolution.has_vectors(), reason="the loops are for processors with AVX2")
@@ -445,11 +445,11 @@ def test_nothing_is_written_outside_of_what_there_is_room_for(outside, nodes, mo
 def test_nodes_of_a_stack_have_the_bytes_of_each_alone(relu):
     nodes = [given_to((4, 3, 12, 12, 6, 5, 5, (0, 0)), seed, whole=False) for seed in range(3)]
     streams = [Stream(seed) for seed in range(3)]
-    x = Stacked([node[0] for node in nodes], Layout.EACH, streams)
+    x = Stacked([node[0] for node in nodes], Arrangement.EACH, streams)
     weight, bias = (torch.stack([node[k].detach() for node in nodes]).requires_grad_() for k in (1, 2))
-    stacked = (Stacked(each, Layout.WHOLE, streams) for each in (weight, bias))
+    stacked = (Stacked(each, Arrangement.WHOLE, streams) for each in (weight, bias))
     out = pooled_conv2d(x, *stacked, relu=relu)
-    assert out.layout_ is Layout.WHOLE
+    assert out.arrangement_ is Arrangement.WHOLE
     together = torch.autograd.grad(out.data_.pow(2).sum(), (weight, bias))
     for k, node in enumerate(nodes):
         alone = pooled_conv2d(*node, relu=relu)

@@ -32,7 +32,7 @@ class Copied(TorchModel):
 
     def on(self, device):
         super().on(device)
-        self._views = {}
+        self._state._views = {}
 
 
 class Watched(SGD):

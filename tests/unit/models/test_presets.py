@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fedlearn.config import RunConfig, config_from, to_flower
+from fedlearn.models import model_spec
 from fedlearn.models.presets import settings_from
 from fedlearn.models.spec import ModelSpec
 from fedlearn.words.errors import SettingError
@@ -52,3 +53,10 @@ def test_a_row_whose_function_of_rounds_fails_is_one_line(monkeypatch, function,
     with pytest.raises(SettingError, match=why) as refused:
         settings_from({"model.name": f"{__name__}:ROW"})
     assert "\n" not in str(refused.value)
+
+
+def test_a_row_with_an_unknown_word_for_its_rounds_is_refused_by_name(monkeypatch):
+    monkeypatch.setattr(f"{__name__}.ROW", ModelSpec("x:build", rounds="onec"), raising=False)
+    why = f"model.name = '{__name__}:ROW': its ModelSpec has rounds='onec': write 'once', 'turns' or module:function"
+    with pytest.raises(SettingError, match=f"^{why}, or leave it out$"):
+        model_spec(f"{__name__}:ROW")

@@ -48,7 +48,7 @@ def breaks():
 
 
 def model_of(given, **options):
-    return torch_module(given).made(dataset().spec, options)
+    return torch_module(given).build_model(dataset().spec, options)
 
 
 def shapes(model):
@@ -107,7 +107,7 @@ def with_buffer(tensor):
     [
         (NeedsClasses, {}, "model.name = 'NeedsClasses': it needs num_classes: give model.options.num_classes, or"),
         (Plain, {"classes": 3}, "model.options.classes = 3: there is no such option; did you mean num_classes?"),
-        (Plain(), {"classes": 3}, "model.options = {'classes': 3}: the model is made already: it takes none"),
+        (Plain(), {"classes": 3}, "model.options = {'classes': 3}: the model is an object, which takes no options"),
         (of_spec, {"spec": 3}, "model.options.spec = 3: there are no options here"),
         (breaks, {}, "model.name = 'breaks': it cannot be built: RuntimeError: no weights here"),
         (with_buffer(torch.ones(2, dtype=torch.bfloat16)), {}, "TypeError: odd is torch.bfloat16: a state holds"),

@@ -101,7 +101,7 @@ def test_objects_are_found_in_a_run_folder_by_who_was_not_given_them(tmp_path, m
     (tmp_path / objects.file_of(reference)).write_bytes(objects.content_of(reference))
     monkeypatch.setattr(objects, "_packed", {})
     monkeypatch.setattr(objects, "_folders", [])
-    with pytest.raises(SettingError, match="no run folder is at hand: give the object again, from Python"):
+    with pytest.raises(SettingError, match="no run folder is known: give the object again, from Python"):
         load_plugin("model.name", reference)
     objects.look_in(tmp_path)
     assert load_reference(reference) == [1, 2, 3]

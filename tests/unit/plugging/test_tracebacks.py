@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from fedlearn.plugging.tracebacks import place_of, told
+from fedlearn.plugging.tracebacks import place_of, shortened
 from fedlearn.words.errors import RunFailed
 
 
@@ -28,12 +28,12 @@ def mine(tmp_path):
 def test_the_place_is_the_users_line_even_where_a_library_raises(mine):
     error = raised(lambda: mine(json.loads, "{"))
     assert place_of(error) == "mine.py:2"
-    assert told(error).startswith("JSONDecodeError in mine.py:2: Expecting")
+    assert shortened(error).startswith("JSONDecodeError in mine.py:2: Expecting")
 
 
 def test_an_error_of_our_own_code_names_no_place_of_a_users():
     assert place_of(ValueError("never raised")) == ""
-    assert told(RunFailed("it ended")) == "RunFailed: it ended"
+    assert shortened(RunFailed("it ended")) == "RunFailed: it ended"
 
 
 def test_an_error_that_cannot_be_written_is_its_name():
@@ -41,4 +41,4 @@ def test_an_error_that_cannot_be_written_is_its_name():
         def __str__(self):
             raise RuntimeError
 
-    assert told(Mute()) == "Mute"
+    assert shortened(Mute()) == "Mute"

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.privacy import NeighboringRelation
-from fedlearn.privacy.ledger import Booking, Ledger, LedgerDamaged, Publication, total
+from fedlearn.privacy.bookings import Booking, Publication, total
+from fedlearn.privacy.ledger import Ledger
+from fedlearn.privacy.ledger_lines import LedgerDamaged
 from fedlearn.words.errors import BudgetExceeded
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from fedlearn.privacy import disjoint_parts, geometric, permute_and_flip, polya_share, secure_noise, seeded_noise
-from fedlearn.privacy.audit.replay import Pair, as_bytes, loss_of, made, public_of, replay
+from fedlearn.privacy.audit.pairs import Pair, drawn_records, public_of
+from fedlearn.privacy.audit.replay import as_bytes, loss_of, replay
 
 NOISE = secure_noise()
 
@@ -20,7 +21,7 @@ def pairs_of(publish, *, claimed=1.0, other=False):
     """Return what draws pairs of one feature."""
 
     def draw(rng):
-        X, y = made(rng, [np.array([0.0, 1.0, np.nan])], np.array([0.0, 1.0]))
+        X, y = drawn_records(rng, [np.array([0.0, 1.0, np.nan])], np.array([0.0, 1.0]))
         one, two = ((rng.choice([0.0, 1.0], size=1), float(rng.integers(2))) for _ in range(2))
         return Pair(publish, X, y, one, claimed, other=two if other else None, at_front=rng.random() < 0.5)
 
@@ -131,7 +132,7 @@ def test_all_that_a_fitted_estimator_holds_is_public_whatever_its_name():
 
 def test_an_error_whatever_the_records_is_no_answer():
     result = replay("fails", pairs_of(lambda X, y: [][0]), pairs=3)
-    assert "nothing can be published, whatever the records: IndexError" in str(result)
+    assert "no result can be published, whatever the records: IndexError" in str(result)
 
 
 def test_what_never_asks_a_mechanism_was_not_looked_at():

@@ -1,4 +1,4 @@
-"""Whole fits on the tape: every estimator, every option; and slips planted in the code itself, which must show."""
+"""Whole fits, recorded and replayed: every estimator, every option; slips planted in the code itself must show."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ SLIPS = {
     "a leaf's histogram": ("DPRegressionTree", NUMBERS, "hat_counts", lambda old: partial(dearer_hats, hats=old)),
     "sums of nodes": ("DPEnsembleTree", NUMBERS, "noisy_sums", lambda old: partial(dearer_sums, sums=old)),
     "a split": ("DPRelayTree", NUMBERS, "choose", dearer),
-    "sums of a turn": ("DPRelayForest", NUMBERS, "noisy_sums", lambda old: partial(dearer_sums, sums=old)),
+    "sums of a round": ("DPRelayForest", NUMBERS, "noisy_sums", lambda old: partial(dearer_sums, sums=old)),
     "a vote": ("DPVotedForest", voted, "choose", dearer),
     "the number of records": ("DPRegressionTree", regressor, "geometric", dearer),
     "the weight of a record": ("DPRegressionTree", training_set, "pairs_of", lambda old: lambda *a: heavier(old(*a))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedlearn.config.schema import GateSettings
+from fedlearn.config.tables.reports import GateSettings
 from fedlearn.words.cohort import Fate, NodeReport, Typical
 from server.limits import Limits, measured, too_far, typical_after
 

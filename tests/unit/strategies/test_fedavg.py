@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedlearn.config.schema import StrategySettings
+from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.words.errors import SettingError
 from fedlearn.words.state import Entries, Sends, layout_of
 from strategies import load_strategy

@@ -10,7 +10,7 @@ from flwr.app import ConfigRecord
 from safetensors.numpy import load as safetensors_load
 
 from fedlearn import wire
-from fedlearn.config.schema import StrategySettings
+from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.runs.state_files import pack_state
 from fedlearn.words.errors import RunFailed, SettingError
 from fedlearn.words.state import Entries, Sends, UpdateKind, layout_of

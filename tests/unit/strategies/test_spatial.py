@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from fedlearn.config.schema import StrategySettings
+from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.words.state import Entries, Sends, layout_of
 from strategies import load_strategy
 from strategies.masked_mean import MaskedSum

@@ -1,1 +1,1 @@
-"""What a node does to train private trees or to send sums."""
+"""Learners of private models: how a node grows private trees or sends noisy sums."""

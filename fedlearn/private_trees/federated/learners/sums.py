@@ -1,8 +1,8 @@
-"""A node's noisy sums: what the model asks for, of the node's own examples.
+"""Learner of noisy sums: counts the node's own examples as the model asks, and adds noise.
 
-The node's ledger has booked what the round costs (`client.ledger`). What is asked follows from the state, what may be
-spent on it from the round's number alone: noise is always that of the epsilon that was booked, whatever the server says
-the state is.
+The node's ledger has booked the cost of the round before (`client.ledger`). Which sums are asked follows from the
+state; the epsilon spent on them follows from the round's number alone. So the noise is always that of the booked
+epsilon, whatever state the server sends.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from fedlearn.words.state import Array, State
 
 
 class SumsLearner(Learner):
-    """Counts what the model asks for, and adds noise.
+    """Learner that reports the sums that the model asks for, with noise.
 
     Parameters
     ----------
     model
-        Knows what is asked in which round, and what it may cost.
+        Says which sums each round asks for, and which share of epsilon it spends.
     config
-        Budget, noise and trust.
+        Settings with the budget, the kind of noise, and trust.
     """
 
     is_private = True
@@ -43,15 +43,15 @@ class SumsLearner(Learner):
         return cls(model, config)
 
     def cost(self, budget: float, *, round_number: int = 1) -> float:
-        """Return what the plan gives to this round."""
+        """Return the epsilon of this round: its share of the budget, as the plan says."""
         return self.model.plan.share(round_number) * budget
 
     def check(self, state: State) -> None:
-        """Refuse a state that is not made of sums of as many reports as its noise needs."""
+        """Raise `Refused` for a state whose sums have fewer reports than their noise needs, or another layout."""
         self.model.check_state(state)
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
-        """Return the node's sums with noise; they say what the plan has spent up to this round."""
+        """Return the node's sums with noise, and as metric the epsilon that the plan has spent up to this round."""
         self.check(state)
         examples = task.train.at(task.indices)
         sums = self._noisy(self.model.asked(state, examples), self.model.sensitivity(state), task)
@@ -61,7 +61,7 @@ class SumsLearner(Learner):
         return LocalFit(arrays, len(examples) if self.privacy.public_sizes else 1, {EPSILON.name: loss.epsilon})
 
     def _noisy(self, sums: Array, sensitivity: int, task: LocalTask) -> Array:
-        """Return the sums with noise, clipped to what the gate takes: more is no number of records."""
+        """Return the sums with noise, clipped to `LARGEST`, beyond which the gate refuses them."""
         epsilon = self.cost(self.privacy.epsilon, round_number=task.round_number)
         if self.privacy.noise == "seeded":
             noise = seeded_noise(

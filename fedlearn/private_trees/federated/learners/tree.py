@@ -1,9 +1,9 @@
-"""A node's private trees: grown once, on the node's own examples, with the whole of its budget.
+"""Learner of private trees: grows them once, on the node's own examples, with the node's whole budget.
 
-The node's ledger has booked the budget before (`client.ledger`); what the estimator spends of it is counted once more.
+The node's ledger has booked the budget before (`client.ledger`); an accountant also counts what the estimator spends.
 
-What the report says beside the trees is public: what was spent, and 1 as the number of examples, as the true one is
-the business of the records, unless ``privacy.public_sizes`` says that everybody knows it.
+Beside the trees, a report holds public numbers only: the epsilon spent, and 1 as the number of examples. The true
+number is private, unless ``privacy.public_sizes`` says that it is public.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from fedlearn.words.state import State
 
 
 class TreeLearner(Learner):
-    """Grows the trees of one node after another.
+    """Learner that grows the private trees of a node.
 
     Parameters
     ----------
     model
-        Knows the estimator, its options and the declared domain.
+        Holds the estimator, its options and the declared domain.
     config
-        Budget and noise.
+        Settings with the budget and the kind of noise.
     """
 
     is_private = True
@@ -44,7 +44,7 @@ class TreeLearner(Learner):
         return cls(model, config)
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
-        """Return the node's own trees, for which the node's ledger has paid; they say what it has booked."""
+        """Return the node's trees, and as metric the epsilon that the node's ledger has booked for them."""
         examples = task.train.at(task.indices)
         account = PrivacyAccountant(self.privacy.epsilon, NeighboringRelation.ADD_REMOVE, PrivacyUnit.RECORD)
         trees = self.grown(state, examples, task, account)
@@ -52,7 +52,7 @@ class TreeLearner(Learner):
         return LocalFit(trees, len(examples) if self.privacy.public_sizes else 1, {EPSILON.name: loss.epsilon})
 
     def grown(self, state: State, examples: Examples, task: LocalTask, account: PrivacyAccountant) -> State:
-        """Return the trees that are to be sent."""
+        """Return the trees of a node as a state."""
         seed = seed_for(task.seed, purpose="trees", round_number=task.round_number, node=task.partition_id)
         public = {"n_declared": len(examples)} if self.privacy.public_sizes and self.model.counts_records else {}
         estimator = self.model.estimator(

@@ -1,1 +1,1 @@
-"""The models of the table that are made of private trees and sums."""
+"""Private models of a federation: forests of private trees, and models of noisy sums."""

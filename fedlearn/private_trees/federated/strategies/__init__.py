@@ -1,1 +1,1 @@
-"""How the server combines trees or sums of the nodes."""
+"""Strategies of private models: how the server combines the trees or sums of the nodes."""

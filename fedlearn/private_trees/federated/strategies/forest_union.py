@@ -1,7 +1,7 @@
-"""The global forest is the union of the nodes' trees.
+"""Union of forests: the global forest holds the trees of all nodes.
 
-Every node weighs the same, or by the number of examples that it says it holds (see ``strategy.weighting``; nodes of
-private models say 1 unless sizes are public). Trees that came in earlier rounds stay.
+All nodes have the same weight, or each the number of examples that it reports (see ``strategy.weighting``; nodes of
+private models report 1 unless sizes are public). Trees of earlier rounds stay.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ WEIGHT = "weight"
 
 
 class ForestUnion(RoundStrategy[Collected]):
-    """One shot: each node sends its trees once.
+    """Add the reported trees to those of the state; in one-shot training each node sends its trees once.
 
     Parameters
     ----------
     uniform : bool, default=False
-        Every node's trees weigh alike; else by the number of examples that it says it holds.
+        Whether the trees of all nodes have the same weight; else the weight is the reported number of examples.
 
     References
     ----------
@@ -37,7 +37,7 @@ class ForestUnion(RoundStrategy[Collected]):
 
     def __init__(self, *, uniform: bool = False) -> None:
         super().__init__(uniform=uniform)
-        self._weight = 0.0  # of all nodes whose trees the state holds
+        self._weight = 0.0  # sum of the weights of all nodes whose trees the state holds
 
     def next_state(self, turn: Turn[Collected]) -> Step:
         """Return the state's trees and the reported ones, in the order of the cohort."""
@@ -54,11 +54,11 @@ class ForestUnion(RoundStrategy[Collected]):
         return Step(union(tables, weights).to_arrays())
 
     def memory(self) -> dict[str, Array]:
-        """Return the weight of the state."""
+        """Return the weight of the state's trees."""
         return {WEIGHT: np.array([self._weight])} if self._weight else {}
 
     def remember(self, memory: Mapping[str, Array]) -> None:
-        """Take it back."""
+        """Restore the weight of the state's trees."""
         self._weight = float(memory[WEIGHT][0]) if WEIGHT in memory else 0.0
 
     def read(self, content: RecordDict, layout: Layout) -> Update:
@@ -67,5 +67,5 @@ class ForestUnion(RoundStrategy[Collected]):
 
 
 def members(update: Update, state: State) -> dict[str, Array]:
-    """Return what a node sent as arrays of the state's dimensions, with other lengths."""
+    """Return a node's trees as arrays of the state's names and trailing dimensions; lengths are those of its trees."""
     return {name: update[name].values.reshape(-1, *array.shape[1:]) for name, array in state.items()}

@@ -1,10 +1,10 @@
-"""Relay boosting: each round one node adds one tree, fitted to what the ensemble that it received still gets wrong.
+"""Relay boosting: in each round one node adds one tree, fitted to the residuals of the ensemble that it received.
 
-The order of the turns is that in which the server draws its cohorts, fixed by the run's seed. Nodes of a round with a
-larger cohort share a turn: all have seen the same ensemble, and the mean of their trees is added.
+The order of the nodes is the order in which the server draws its cohorts, fixed by the run's seed. If a cohort has
+several nodes, all of them have received the same ensemble, and the mean of their trees is added.
 
 Source: gradient boosting, Friedman 2001 (doi:10.1214/aos/1013203451);
-`fedlearn.private_trees.numbers.relay` has the rest.
+sources and proofs of the rest: `fedlearn.private_trees.numbers.relay`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from strategies.collected import Collected
 
 
 class Relay(ForestUnion):
-    """A sum of trees that grows by one turn in each round.
+    """Add the mean of the reported trees to the sum of trees of the state.
 
     Parameters
     ----------
     uniform : bool, default=False
-        Makes no difference: the trees of one turn are averaged, whatever their nodes hold.
+        Makes no difference: the trees of one round are averaged without weights.
 
     References
     ----------
@@ -34,7 +34,7 @@ class Relay(ForestUnion):
     sums = True
 
     def next_state(self, turn: Turn[Collected]) -> Step:
-        """Return the state's trees, and the reported ones divided by their number; weights of nodes do not matter."""
+        """Return the state's trees and the reported trees, whose values are divided by the number of reports."""
         from fedlearn.private_trees.nodes import NodeTable, union
 
         state = turn.state

@@ -1,4 +1,4 @@
-"""Sums of what all nodes counted, put behind those of the rounds before: the model is what follows from all of them."""
+"""Sums of the nodes' counts, appended round by round to the state."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ IntArray = NDArray[np.int64]
 
 
 class WholeSums:
-    """Whole numbers, added up exactly, whatever the order. A report counts once, however many examples it claims.
+    """Accumulator of integers: exact sums in any order. Each report counts once, whatever its number of examples.
 
-    The gate lets no number beyond 2^42 through, and there are at most 2^20 nodes: no sum leaves int64.
+    The gate refuses numbers beyond 2^42, and there are at most 2^20 nodes: no sum leaves int64.
 
     Parameters
     ----------
     totals
-        Name -> sum, shape (size,), as the first update has it.
+        Name -> sum, with the shape (size,) of the first update.
     """
 
     def __init__(self, totals: dict[str, IntArray]) -> None:
@@ -32,29 +32,29 @@ class WholeSums:
 
     @classmethod
     def empty(cls, layout: Layout) -> Self:
-        """Return the sum of nothing."""
+        """Return a sum without any update."""
         return cls({})
 
     def add(self, parts: Sequence[tuple[float, Update]]) -> None:
-        """Add updates; weights do not matter."""
+        """Add updates; their weights make no difference."""
         for _, update in parts:
             self._add({name: entries.values for name, entries in update.items()})
 
     def clear(self) -> None:
-        """Forget everything that was added."""
+        """Remove all updates from the sum."""
         self.totals = {}
 
     def merge(self, later: Self) -> None:
-        """Add all that another sum holds."""
+        """Add the totals of another sum."""
         self._add(later.totals)
 
     def to_arrays(self) -> dict[str, Array]:
-        """Return the sums."""
+        """Return the totals by name."""
         return dict(self.totals)
 
     @classmethod
     def from_arrays(cls, layout: Layout, arrays: Mapping[str, Array]) -> Self:
-        """Return the sum that `to_arrays` described."""
+        """Return the sum with the totals that `to_arrays` returned."""
         return cls(dict(arrays))
 
     def _add(self, arrays: Mapping[str, Array]) -> None:
@@ -62,19 +62,19 @@ class WholeSums:
 
 
 class Sums(RoundStrategy[WholeSums]):
-    """What was counted in a round is put behind what was counted before.
+    """Append the sums of a round to the sums of the rounds before.
 
     Parameters
     ----------
     uniform : bool, default=False
-        Makes no difference: a sum has no weights.
+        Makes no difference: sums have no weights.
     """
 
     accepts = frozenset({UpdateKind.SUMS})
     accumulator = "fedlearn.private_trees.federated.strategies.sums:WholeSums"
 
     def next_state(self, turn: Turn[WholeSums]) -> Step:
-        """Return the state with the sums of one more round."""
+        """Return the state with the sums of this round appended."""
         totals = turn.total.totals
         if not totals:
             return Step(turn.state)

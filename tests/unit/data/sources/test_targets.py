@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-from fedlearn.config.schema import DataSettings
+from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import from_arrays, from_hf, from_torch, load_dataset
 from fedlearn.data.base import Examples
 from fedlearn.data.partitioning import partition_table

@@ -10,7 +10,7 @@ import pytest
 from fedlearn.privacy import PrivacyAccountant
 from fedlearn.privacy.audit.replay import replay
 from fedlearn.private_trees.as_printed import PrintedRandomForest
-from fedlearn.private_trees.classes.replays import of
+from fedlearn.private_trees.classes.replays import fits_of
 from fedlearn.words.errors import BudgetExceeded
 from tests.unit.private_trees.classes.private_classifiers import SIZES, examples
 
@@ -49,7 +49,7 @@ def options(rng):
 
 
 def test_what_counts_report_holds_in_exact_replays_and_is_all_that_they_give():
-    result = replay("counts", of(of_counts, options), pairs=100, seed=1)
+    result = replay("counts", fits_of(of_counts, options), pairs=100, seed=1)
     assert 0.999 < result.largest <= 1 + 1e-6, str(result)
 
 
@@ -66,7 +66,7 @@ def of_draws(rows):
     def made(epsilon, *, classes, **settings):
         return Asked(epsilon=2 * len(classes) * epsilon / rows, mechanism="exponential", classes=classes, **settings)
 
-    return of(made, options)
+    return fits_of(made, options)
 
 
 def test_drawn_labels_lose_by_the_row_and_no_more_than_is_said():

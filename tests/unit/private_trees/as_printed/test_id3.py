@@ -13,7 +13,7 @@ from fedlearn.privacy.audit.replay import replay
 from fedlearn.private_trees.as_printed import PrintedID3
 from fedlearn.private_trees.as_printed.id3 import SLIDE
 from fedlearn.private_trees.classes.classification import DPClassificationTree
-from fedlearn.private_trees.classes.replays import of
+from fedlearn.private_trees.classes.replays import fits_of
 from fedlearn.private_trees.classes.utilities import reach_of_gain
 from fedlearn.words.errors import BudgetExceeded
 from tests.unit.private_trees.classes.private_classifiers import SIZES, examples
@@ -69,7 +69,7 @@ def fairly_booked(epsilon, *, classes, **settings):
 
 
 def drawn_with(mechanism):
-    return of(fairly_booked, lambda rng: {"max_depth": int(rng.integers(3)), "mechanism": mechanism})
+    return fits_of(fairly_booked, lambda rng: {"max_depth": int(rng.integers(3)), "mechanism": mechanism})
 
 
 @pytest.mark.parametrize("mechanism", ["exponential", "permute_and_flip"])

@@ -9,7 +9,7 @@ import pytest
 
 from fedlearn.data import tables
 from fedlearn.privacy.audit.replay import replay
-from fedlearn.private_trees.federated.file_replays import FILES, of_file
+from fedlearn.private_trees.federated.file_replays import FILES, answers_of
 
 ONE, THREE = "dp-naive-bayes, from a file to its node", "dp-naive-bayes, from a file to three nodes"
 
@@ -31,7 +31,7 @@ def test_no_line_of_a_file_loses_more_than_the_claim_in_many_pairs(name):
 
 def test_what_is_read_is_kept_in_no_cache_of_the_users():
     before = os.environ.get("FEDLEARN_CACHE")
-    pair = of_file("dp-naive-bayes", clients=1)(np.random.default_rng(1))
+    pair = answers_of("dp-naive-bayes", clients=1)(np.random.default_rng(1))
     pair.second()
     assert os.environ.get("FEDLEARN_CACHE") == before
 

@@ -1,4 +1,4 @@
-"""What a node of a private model sends, on the tape."""
+"""Reports of nodes of private models, recorded and replayed."""
 
 from __future__ import annotations
 
@@ -123,8 +123,10 @@ def test_sums_that_count_thrice_from_the_third_round_on_are_found(monkeypatch):
 
 @pytest.mark.parametrize("name", ["dp-boosting, a sum of shares", "dp-naive-bayes, a sum of shares"])
 def test_shares_that_are_calibrated_to_more_nodes_than_report_are_found(name, monkeypatch):
-    of = sums_models.SumsPlan.of
-    monkeypatch.setattr(
-        sums_models.SumsPlan, "of", lambda config, *, first: replace(of(config, first=first), shares=config.clients + 1)
-    )
+    plan = sums_models.SumsPlan.from_settings
+
+    def more_shares(config, *, first):
+        return replace(plan(config, first=first), shares=config.clients + 1)
+
+    monkeypatch.setattr(sums_models.SumsPlan, "from_settings", more_shares)
     assert found(name)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,8 +19,7 @@ from fedlearn.private_trees.numbers.leaves import (
     smoothed_means,
     smoothed_shares,
 )
-from fedlearn.private_trees.numbers.plan import ask_for, greedy_levels_for, plan_for
-from fedlearn.words.errors import BudgetExceeded
+from fedlearn.private_trees.numbers.plan import greedy_levels_for, plan_for
 
 
 def sums_of(means, count, variance=0.0) -> NoisySums:
@@ -127,10 +125,3 @@ def test_the_depth_grows_with_epsilon_and_n_and_a_node_is_never_below_the_smalle
     assert levels <= greedy_levels_for(2 * epsilon, n, offset=6.2, smallest=2)
     assert levels <= greedy_levels_for(epsilon, 2 * n, offset=6.2, smallest=2)
     assert levels == 1 or n / 2**levels >= 2 - 1e-9
-
-
-def test_asking_for_more_than_is_left_books_nothing():
-    accountant = PrivacyAccountant(1.0)
-    with pytest.raises(BudgetExceeded, match="a tree"):
-        ask_for(1.5, accountant, what="a tree")
-    assert not accountant.spent.lines

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.privacy import seeded_noise
-from fedlearn.privacy.mechanisms.heard import listening
+from fedlearn.privacy.mechanisms.interception import intercepted_by
 from fedlearn.private_trees import DPEnsembleTree, DPRegressionForest, DPRegressionTree
 from fedlearn.private_trees.binning import Grid
 from fedlearn.private_trees.domain import Domain
@@ -40,7 +40,7 @@ def asked_of(training):
         asked.append((np.asarray(args[0]), kwargs["sensitivity"]))
         return mechanism(*args, **kwargs)
 
-    with listening(listen):
+    with intercepted_by(listen):
         private_orders(training, epsilon=1.0, noise=seeded_noise(0))
     ((sums, sensitivity),) = asked
     return sums, sensitivity

@@ -53,13 +53,13 @@ def test_nodes_on_their_own_run_the_relay_that_the_library_runs(data):
     np.testing.assert_array_equal(ensemble.value, relay.table_.value)
 
 
-def test_a_turn_is_the_tree_that_the_relay_adds(data):
+def test_a_later_round_fits_the_residuals_of_the_first(data):
     X, y = data
     first = DPRelayTree(**SEEDED).fit(X[::2], y[::2])
-    turn = DPRelayTree(ensemble=first.table_, n_declared=1500, **SEEDED).fit(X[1::2], y[1::2])
-    low, high = relay_value_bounds(turn.domain_, is_first=False)
-    assert low <= turn.table_.value.min() <= turn.table_.value.max() <= high
-    both = relay_predict(add_tree(first.table_, turn.table_), X, turn.domain_)
+    second = DPRelayTree(ensemble=first.table_, n_declared=1500, **SEEDED).fit(X[1::2], y[1::2])
+    low, high = relay_value_bounds(second.domain_, is_first=False)
+    assert low <= second.table_.value.min() <= second.table_.value.max() <= high
+    both = relay_predict(add_tree(first.table_, second.table_), X, second.domain_)
     assert np.abs(both - y).mean() < np.abs(first.predict(X) - y).mean()
 
 
@@ -73,9 +73,9 @@ def test_an_ensemble_that_no_relay_has_made_is_refused_before_anything_is_spent(
     first[column] = np.array(first[column])
     first[column][0] = value
     accountant = PrivacyAccountant(1.0)
-    turn = DPRelayTree(ensemble=NodeTable.from_arrays(first), accountant=accountant, **SEEDED)
+    second = DPRelayTree(ensemble=NodeTable.from_arrays(first), accountant=accountant, **SEEDED)
     with pytest.raises(MalformedTree):
-        turn.fit(X, y)
+        second.fit(X, y)
     assert accountant.spent.epsilon == 0
 
 

@@ -1,4 +1,4 @@
-"""The tape: exact log-ratios, and differences that distinguish two tables without any answer."""
+"""Recorded calls: exact log-ratios, and differences of neighbors that no answer explains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedlearn.privacy import disjoint_parts, exponential, geometric, laplace, permute_and_flip, secure_noise
-from fedlearn.privacy.audit.tape import (
+from fedlearn.privacy.audit.recording import (
     RATIOS,
     Call,
     NotAlike,
@@ -21,7 +21,7 @@ from fedlearn.privacy.audit.tape import (
     log_permute_and_flip,
 )
 from fedlearn.privacy.mechanisms import __all__ as MECHANISMS
-from fedlearn.privacy.mechanisms.heard import heard, listening
+from fedlearn.privacy.mechanisms.interception import interceptable, intercepted_by
 
 NOISE = secure_noise()
 UTILITIES = st.lists(st.sampled_from([-math.inf, 0.0, 0.5, 3.0, 40.0]), min_size=1, max_size=5).filter(
@@ -95,13 +95,13 @@ def test_a_slip_is_a_larger_epsilon():
 
 
 def replayed(first, second, *, at_front=False, seed=0):
-    """Run one function on the tape, then the other with the recorded answers; return the calls of both."""
+    """Record one function, then replay the other with the recorded answers; return the calls of both."""
     rng = np.random.default_rng(seed)
     recorder = Recorder(rng)
-    with listening(recorder):
+    with intercepted_by(recorder):
         answers = first()
     replayer = Replayer(recorder.calls, rng, at_front=at_front)
-    with listening(replayer):
+    with intercepted_by(replayer):
         again = second()
     return recorder, replayer, answers, again
 
@@ -162,7 +162,7 @@ def test_the_records_that_both_have_keep_their_parts(rows, others, at_front):
 
 def test_half_of_the_choices_are_even_so_that_unlikely_ones_are_seen():
     recorder = Recorder(np.random.default_rng(0))
-    with listening(recorder):
+    with intercepted_by(recorder):
         chosen = [
             permute_and_flip([[0.0, 1000.0, -np.inf]], sensitivity=1.0, epsilon=1.0, noise=NOISE)[0] for _ in range(60)
         ]
@@ -175,17 +175,17 @@ def test_the_exact_ratio_of_every_mechanism_is_known_or_it_makes_only_use_of_tho
 
 
 def test_a_mechanism_whose_ratio_is_not_known_is_refused():
-    @heard
+    @interceptable
     def new(values, *, noise):
         return values
 
-    with listening(Recorder(np.random.default_rng(0))), pytest.raises(ValueError, match="RATIOS"):
+    with intercepted_by(Recorder(np.random.default_rng(0))), pytest.raises(ValueError, match="RATIOS"):
         new([1.0], noise=NOISE)
 
 
 def test_nobody_listens_when_the_door_is_closed_again():
     recorder = Recorder(np.random.default_rng(0))
-    with pytest.raises(RuntimeError), listening(recorder):
+    with pytest.raises(RuntimeError), intercepted_by(recorder):
         raise RuntimeError
     geometric([1], epsilon=1.0, noise=NOISE)
     assert recorder.calls == []

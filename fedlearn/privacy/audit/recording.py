@@ -1,8 +1,8 @@
-"""A tape in the place of the mechanisms: what they were asked, what they answered, and what that gives away.
+"""Recording and replaying of mechanisms: their calls, their answers, and the likelihood ratios of the answers.
 
-A fit is run on one data set while every call of a mechanism is recorded, with its answer. Then it is run on a neighbor,
-where every call gets the recorded answer. For these answers, the two data sets are told apart by the likelihood ratio
-of the answers, which is known exactly: see `RATIOS`.
+A fit on one data set is recorded: every call of a mechanism with its answer. Then the fit is replayed on a neighbor,
+where every call gets the recorded answer. The privacy loss of these answers is their log-likelihood ratio between the
+two data sets, which is known exactly: see `RATIOS`.
 """
 
 from __future__ import annotations
@@ -20,31 +20,28 @@ from numpy.typing import NDArray
 from fedlearn.privacy.mechanisms.scale import FloatArray, by_row, noise_scale
 from fedlearn.privacy.noise import seeded_noise
 
-MOST_SOURCES = 4  # of randomness, of which a fit's are looked at: an estimator has two
-PROBED = 2.0**40  # scale of the draws by which sources are told apart
-SURPRISE = 0.5  # share of the choices that are even, so that unlikely ones are seen, too
+MOST_SOURCES = 4  # sources of randomness of a fit that are checked; an estimator has two
+PROBED = 2.0**40  # scale of the draws that identify a source
+SURPRISE = 0.5  # share of the choices that are uniform, so that unlikely ones occur, too
 
 
 class NotAlike(Exception):
-    """Neighbors were asked different questions: that alone tells them apart."""
+    """Neighbors called mechanisms with different questions, which alone is an infinite loss."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """One question to a mechanism, and its answer."""
+    """One call of a mechanism: its question and its answer."""
 
     mechanism: str
-    asked_by: str  # by which functions, the inner one first
-    values: FloatArray  # what it is about: the secret
+    asked_by: str  # functions that called it, the inner one first
+    values: FloatArray  # the private values
     parameters: Mapping[str, Any]
     answer: NDArray[Any]
 
     @property
     def form(self) -> tuple[object, ...]:
-        """What anybody may know of the question before the answer: all but the values, and which candidates there are.
-
-        Neighbors must agree in it.
-        """
+        """Public part of the question, equal on neighbors: all but the values, and which candidates there are."""
         candidates = np.isneginf(self.values).tobytes() if self.mechanism in SELECTIONS else b""
         public = {name: np.asarray(value).tobytes() for name, value in sorted(self.parameters.items())}
         return self.mechanism, self.asked_by, self.values.shape, tuple(public.items()), candidates
@@ -54,18 +51,18 @@ Ratio: TypeAlias = Callable[[Call, Call, float], float]
 
 
 class Sources:
-    """Where the randomness of a fit came from: of each source a few of its draws, or its state.
+    """Sources of the randomness of a fit: a few draws of each, or its state.
 
-    Two fits that have secret randomness never have a draw in common. A seed that is a constant, or a parameter, shows.
+    Two fits with secret randomness never have a draw in common. A seed that is a constant or a parameter is found.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[int, object] = {}  # kept, so that no other object gets the same id
+        self._seen: dict[int, object] = {}  # by id; keeps the objects, so that no id is used again
         self.draws: list[bytes] = []
         self.are_secure = True
 
     def add(self, source: Any) -> None:
-        """Draw from a source of noise, if it is new, or look at the state of a generator."""
+        """Record draws of a new source of noise, or the state of a new generator."""
         if source is None or id(source) in self._seen or len(self._seen) == MOST_SOURCES:
             return
         self._seen[id(source)] = source
@@ -77,7 +74,7 @@ class Sources:
             self.are_secure = False
 
     def why_known(self, others: Sources) -> str:
-        """Return why the randomness of two fits is none that protects; empty if it may be."""
+        """Return why the randomness of two fits does not protect; empty if no reason was found."""
         if not (self.are_secure and others.are_secure):
             return "noise is seeded where it has to be secure"
         drawn = [*self.draws, *others.draws]
@@ -85,7 +82,13 @@ class Sources:
 
 
 class Recorder:
-    """Answers by chance, and keeps calls and answers. Half of the choices are even, so that rare ones are seen."""
+    """Interceptor that answers at random and records calls and answers; half of the choices are uniform.
+
+    Parameters
+    ----------
+    rng
+        Source of the answers.
+    """
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -94,7 +97,7 @@ class Recorder:
         self.calls: list[Call] = []
 
     def __call__(self, mechanism: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Answer as the mechanism might."""
+        """Return an answer that the mechanism may give."""
         values, parameters = _question(mechanism, args, kwargs, self.sources)
         if mechanism.__name__ in SELECTIONS and self.rng.random() < SURPRISE:
             answer = np.where(np.isneginf(values), -1.0, self.rng.random(values.shape)).argmax(axis=1)
@@ -107,14 +110,16 @@ class Recorder:
 
 
 class Replayer:
-    """Answers as was recorded, and keeps what it was asked.
+    """Interceptor that gives the recorded answers and records its own calls.
 
     Parameters
     ----------
     recorded
-        The calls of the neighbor.
+        Calls of the neighbor.
+    rng
+        Source of the part of a record that only one data set has.
     at_front
-        Whether the record that makes the difference is the first one; else it is the last.
+        Whether the record that only one data set has is the first one; else it is the last.
     """
 
     def __init__(self, recorded: list[Call], rng: np.random.Generator, *, at_front: bool) -> None:
@@ -125,7 +130,7 @@ class Replayer:
         self.calls: list[Call] = []
 
     def __call__(self, mechanism: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Answer what the neighbor was answered; NotAlike where it was asked something else."""
+        """Return the neighbor's answer to the same call; raise `NotAlike` where the neighbor's call was another."""
         values, parameters = _question(mechanism, args, kwargs, self.sources)
         asked_by, number = _asked_by(), len(self.calls)
         if number == len(self.recorded):
@@ -139,7 +144,7 @@ class Replayer:
         return answer.copy()
 
     def _parts(self, recorded: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
-        """Return the parts of the records that both have, and one of any other."""
+        """Return the recorded parts of common records, and a random part for a record that only this data set has."""
         fewer, more = min(rows, len(recorded)), max(rows, len(recorded))
         common = recorded[more - fewer :] if self.at_front and rows < len(recorded) else recorded[:fewer]
         own = self.rng.integers(recorded.max(initial=0) + 1, size=rows - fewer)
@@ -149,7 +154,7 @@ class Replayer:
 def _question(
     mechanism: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], sources: Sources
 ) -> tuple[FloatArray, dict[str, Any]]:
-    """Return what the mechanism is asked about, and its other parameters; where randomness comes from is noted."""
+    """Return the values and the other parameters of a call; add its source of randomness to `sources`."""
     if mechanism.__name__ not in RATIOS:
         raise ValueError(f"mechanism {mechanism.__name__!r}: its exact log-ratio is not known; add it to RATIOS")
     given = inspect.signature(mechanism).bind(*args, **kwargs)
@@ -161,7 +166,7 @@ def _question(
 
 
 def _asked_by() -> str:
-    """Return the two functions outside this package that asked: what is slipped by the auditor, one after the other."""
+    """Return the names of the two innermost callers outside this package; slips are planted by this name."""
     names: list[str] = []
     frame = sys._getframe(1)
     while frame is not None and len(names) < 2:
@@ -172,9 +177,9 @@ def _asked_by() -> str:
 
 
 def why_too_few(calls: Sequence[Call]) -> str:
-    """Return which sum of shares has less than the noise of one; empty if none has.
+    """Return which sum of shares has too few shares, and so too little noise; empty if none has.
 
-    The shares of one sum are asked for one after the other, in one form: as many as there are reports.
+    The shares of one sum are consecutive calls of one form, one for each report.
     """
     for _, same in groupby((call for call in calls if call.mechanism == SHARE), key=lambda call: call.form):
         sent = list(same)
@@ -184,10 +189,10 @@ def why_too_few(calls: Sequence[Call]) -> str:
 
 
 def added_noise(first: Call, second: Call, stretch: float) -> float:
-    """Return the largest log-ratio that additive noise allows for any answer: epsilon times L1 norm over sensitivity.
+    """Return the largest log-ratio of additive noise over all answers: epsilon times L1 distance over sensitivity.
 
-    The noise's log-density falls by epsilon / sensitivity with each unit, so this is the ratio of every answer
-    beyond all the values.
+    The log-density of the noise falls by epsilon / sensitivity with each unit, so every answer beyond all values has
+    this ratio.
     """
     apart = np.abs(first.values - second.values)
     epsilon = by_row(np.asarray(first.parameters["epsilon"], np.float64), apart.shape)
@@ -195,7 +200,7 @@ def added_noise(first: Call, second: Call, stretch: float) -> float:
 
 
 def chosen(log_probability: Callable[[FloatArray, FloatArray, NDArray[np.int64]], FloatArray]) -> Ratio:
-    """Return the signed log-ratio of the choices that were made."""
+    """Return the function that computes the signed log-ratio of recorded choices."""
 
     def ratio(first: Call, second: Call, stretch: float) -> float:
         reach = first.parameters["sensitivity"] * (1 if first.parameters["monotone"] else 2)
@@ -212,29 +217,29 @@ def chosen(log_probability: Callable[[FloatArray, FloatArray, NDArray[np.int64]]
 
 
 def log_exponential(utilities: FloatArray, scale: FloatArray, answer: NDArray[np.int64]) -> FloatArray:
-    """Return (rows,) the log-probability of each answer: proportional to exp(utility / scale)."""
+    """Return the log-probability of each answer, (rows,): a probability proportional to exp(utility / scale)."""
     below = (utilities - utilities.max(axis=1, keepdims=True)) / scale[:, None]
     return np.asarray(below[np.arange(len(answer)), answer] - np.log(np.exp(below).sum(axis=1)))
 
 
 def log_permute_and_flip(utilities: FloatArray, scale: FloatArray, answer: NDArray[np.int64]) -> FloatArray:
-    """Return (rows,) the log-probability of each answer: log of q_r times the integral of prod_(i != r) (1 - q_i t).
+    """Return the log-probability of each answer, (rows,): log of q_r times the integral of prod_(i != r) (1 - q_i t).
 
-    With q_i = exp((u_i - top) / scale) and t over [0, 1]: candidate r comes at a place t of the random order, its coin
-    shows heads, and of the others those that came before it showed none. (McKenna, Sheldon 2020, algorithm 1.) The
-    product is a polynomial in t of a degree below the number of candidates, which Gauss-Legendre integrates exactly.
+    q_i = exp((u_i - top) / scale), and t runs over [0, 1]. Candidate r has place t in the random order; its coin shows
+    heads, and the coins of all candidates before it show tails (McKenna, Sheldon 2020, algorithm 1). The product is a
+    polynomial in t whose degree is below the number of candidates, so Gauss-Legendre quadrature is exact.
     """
     row = np.arange(len(answer))
     below = (utilities - utilities.max(axis=1, keepdims=True)) / scale[:, None]
     heads = np.exp(below)
     heads[row, answer] = 0.0
     place, weight = np.polynomial.legendre.leggauss(utilities.shape[1] // 2 + 1)
-    nobody_before = np.prod(1 - heads[:, :, None] * (place + 1) / 2, axis=1)  # (rows, places)
-    return np.asarray(below[row, answer] + np.log(nobody_before @ weight / 2))
+    none_before = np.prod(1 - heads[:, :, None] * (place + 1) / 2, axis=1)  # (rows, places)
+    return np.asarray(below[row, answer] + np.log(none_before @ weight / 2))
 
 
 def own_part(first: Call, second: Call, stretch: float) -> float:
-    """Return 0: the parts of the records that both have are drawn alike."""
+    """Return 0: the parts of common records have the same distribution on both data sets."""
     return 0.0
 
 
@@ -243,14 +248,14 @@ SHARE = "polya_share"
 SELECTIONS = ("exponential", "permute_and_flip")
 RATIOS: dict[str, Ratio] = {
     "geometric": added_noise,
-    SHARE: added_noise,  # of the sum over nodes, which is all that its epsilon is about; see `why_too_few`
+    SHARE: added_noise,  # of the sum over nodes, for which its epsilon holds; see `why_too_few`
     "laplace": added_noise,
     "exponential": chosen(log_exponential),
     "permute_and_flip": chosen(log_permute_and_flip),
     PARTS: own_part,
 }
-"""Of each mechanism: (call, the neighbor's, by what epsilon is stretched) -> the log-ratio of the answers, in nats.
+"""Mechanism -> function (call, the neighbor's call, factor of epsilon) that returns the answers' log-ratio, in nats.
 
-Signed for choices, which are as they were recorded; of added noise the largest of all answers. A mechanism that makes
-only use of these needs no line of its own.
+The log-ratio of choices is signed, and that of the recorded answer; that of added noise is the largest over all
+answers. A mechanism that only calls others needs no entry.
 """

@@ -1,0 +1,103 @@
+"""What tables of settings are made of: their base class, and types that several settings have.
+
+Flower's run config holds no tables and no lists, so options and lists of names are stored as one JSON text each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+
+Share = Annotated[float, Field(gt=0, le=1)]
+Seconds = Annotated[float, Field(gt=0, le=30 * 24 * 3600)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Settings(BaseModel):
+    """A closed, frozen table of settings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_a_switch(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse true and false where a number is wanted: pydantic would take them for 1 and 0."""
+        if isinstance(value, bool) and cls.model_fields[str(info.field_name)].annotation is not bool:
+            raise ValueError("it is no switch: write a number or a text, not true or false")
+        return value
+
+    @field_validator("*")
+    @classmethod
+    def _can_be_stored(cls, value: object) -> object:
+        """Refuse text that no file could hold."""
+        if isinstance(value, str) and ("\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value)):
+            raise ValueError("it should be text without NUL, and in UTF-8")
+        return value
+
+
+def as_text(given: object, *, in_order: bool = False) -> str:
+    """Return a table of options, or a JSON text of one, as the text that is stored: equal options have equal texts.
+
+    Parameters
+    ----------
+    in_order
+        Whether the order of the table has a meaning, and is kept; else options are sorted by name.
+
+    Examples
+    --------
+    >>> as_text('{"trim":0.2}') == as_text({"trim": 0.2})
+    True
+    >>> as_text({})
+    ''
+    """
+    table = given
+    if isinstance(given, str):
+        try:
+            table = json.loads(given or "{}")
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"it is no JSON object: {error}") from None
+    if not isinstance(table, Mapping):
+        raise ValueError('it is no table of options: write it as {"NAME": VALUE}')
+    try:
+        return json.dumps(dict(table), sort_keys=not in_order, allow_nan=False) if table else ""
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"it cannot be stored as JSON: {error}") from None
+
+
+def as_list(given: object) -> str:
+    """Return a list of names, each alone or with its options, as the JSON text that is stored.
+
+    >>> as_list("a:b, c:d") == as_list(["a:b", "c:d"]) == '["a:b", "c:d"]'
+    True
+    >>> as_list([{"a:B": {"norm": 1.0}}])
+    '[{"a:B": {"norm": 1.0}}]'
+    """
+    listed = given
+    if isinstance(given, str):
+        try:
+            listed = json.loads(given) if given.lstrip().startswith("[") else given.split(",")
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"it is no JSON list: {error}") from None
+    if not isinstance(listed, list):
+        raise ValueError('it is no list: write it as ["module:name", {"module:Class": {"option": 1.0}}]')
+    entries = [entry.strip() if isinstance(entry, str) else entry for entry in listed]
+    for entry in entries:
+        if not isinstance(entry, str) and not (isinstance(entry, dict) and len(entry) == 1):
+            raise ValueError(
+                'each is a name, or a table of one name and its options: {"module:Class": {"option": 1.0}}'
+            )
+    entries = [entry for entry in entries if entry]
+    try:
+        return json.dumps(entries, allow_nan=False) if entries else ""
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"it cannot be stored as JSON: {error}") from None
+
+
+Options = Annotated[str, BeforeValidator(as_text)]
+Names = Annotated[str, BeforeValidator(as_list)]
+Steps = Annotated[str, BeforeValidator(partial(as_text, in_order=True))]

@@ -1,0 +1,87 @@
+"""Marks: what a field of the settings says beside its type, its range and its meaning.
+
+A mark stands in the ``Annotated`` of a field, beside the range. The command line, ``fedlearn settings``, error texts
+and `fedlearn.commands.unread` read marks (`names.py`), so that a setting is described where it is declared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Panel(StrEnum):
+    """A heading under which ``--help`` lists flags; the headings stand there in this order."""
+
+    ROUNDS = "Rounds"
+    LEARNING = "Data, model, training"
+    REPORTS = "Reports"
+    RUNNING = "Running"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """Mark a setting that has a flag on the command line; help and default of the flag are the setting's own.
+
+    Parameters
+    ----------
+    name
+        The flag, as ``--lr``.
+    metavar
+        What stands for the value in ``--help``.
+    is_last
+        Whether the flag is listed behind the others of its panel; these are in the order of the schema.
+    """
+
+    name: str
+    metavar: str
+    panel: Panel
+    is_last: bool = False
+
+    @property
+    def parameter(self) -> str:
+        """The flag as a name in Python: of the command's parameter, and of the keyword of `fedlearn.run`."""
+        return self.name.removeprefix("--").replace("-", "_")
+
+
+class AlsoCalled(frozenset[str]):
+    """Mark a setting with names that people and other frameworks have for it; an error about such a name names it."""
+
+
+class Moved(dict[str, str]):
+    """Mark a table of options with the settings that became options: former name -> where the value belongs now."""
+
+
+class ReadBy(StrEnum):
+    """Mark a setting that one kind of part alone reads; the value names the part in "it is for ..."."""
+
+    TORCH = "a model of torch"
+    TREES = "a model of trees"
+    PRIVATE = "a private model"
+    SUMS = "a model of sums, as dp-naive-bayes"
+    DROPS = "a codec that drops entries, as 'drop'"
+    DROPS_BY_SETTING = "a codec that drops entries and names no share itself, as 'drop'"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadIf:
+    """Mark a setting that is read only where another setting has one of some values.
+
+    Parameters
+    ----------
+    or_foreign
+        Whether a plugin from outside, which has no name in the table of the other setting, may read it, too.
+
+    Examples
+    --------
+    >>> str(ReadIf("engine.name", ("embedded", "ray")))
+    "engine.name = 'embedded' or 'ray'"
+    """
+
+    setting: str
+    values: tuple[str, ...]
+    or_foreign: bool = False
+
+    def __str__(self) -> str:
+        """Return what stands behind "it is for"."""
+        return f"{self.setting} = {' or '.join(map(repr, self.values))}"

@@ -1,0 +1,1 @@
+"""The tables of settings, as `fedlearn.config.RunConfig` puts them together."""

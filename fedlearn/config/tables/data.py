@@ -1,0 +1,79 @@
+"""Settings of data: which examples there are, and how they are spread over the nodes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from fedlearn.config.fields import Options, Positive, Settings
+from fedlearn.config.marks import AlsoCalled, Flag, Panel, ReadBy, ReadIf
+
+
+class DataSettings(Settings):
+    """Settings of the data: which examples there are, and which node has which of them."""
+
+    dataset: Annotated[str, Flag("--dataset", "NAME", Panel.LEARNING), AlsoCalled({"dataset", "data"})] = Field(
+        default="auto",
+        description=(
+            "Images: cifar10, digits; texts: topics; tables for tree models: california, diabetes, adult, or a .toml "
+            "file that describes one; synthetic: made when they are asked for, for any number of nodes. Your own: a "
+            "folder of pictures with one folder for each class; a .csv or .parquet file (say "
+            "data.options.target=COLUMN), .npz, or .json in LEAF's form; hub:NAME of the Hugging Face Hub; "
+            "module:callable. auto: CIFAR-10 or, where it can be neither found nor downloaded, digits; for tree "
+            "models california, else diabetes (auto-regression), and adult for classifiers."
+        ),
+    )
+    options: Options = Field(
+        default="",
+        description=(
+            "The data set's own, keyword parameters of what reads it: target, inputs, groups of a table, size of "
+            "pictures; kind (images, rows, tokens), examples, size, classes, alpha, noise and seed of synthetic."
+        ),
+    )
+    dir: Annotated[str, Flag("--data-dir", "FOLDER", Panel.LEARNING)] = Field(
+        default="",
+        description=(
+            "Folder with cifar10/train.parquet and test.parquet, or cifar-10-batches-py; california_housing.parquet, "
+            "adult.parquet; else the variable FEDLEARN_DATA."
+        ),
+    )
+    partition: Annotated[str, Flag("--partition", "NAME", Panel.LEARNING)] = Field(
+        default="iid",
+        description=(
+            "iid (equal random shares), dirichlet (skewed labels), pathological (few classes a node), shard (label "
+            "shards), natural (each node one group of the data set, as a writer), linear, square, exponential (uneven"
+            " sizes), {names}; a .csv or .json file that says the node of each example; or module:name of a function "
+            "or of a partitioner of flwr-datasets."
+        ),
+    )
+    partition_options: Options = Field(
+        default="",
+        description=(
+            "The partition's own, keyword parameters of its partitioner or function, as group_size of "
+            "grouped-natural-id."
+        ),
+    )
+    alpha: Annotated[Positive, ReadIf("data.partition", ("dirichlet",))] = Field(
+        default=0.5, description="dirichlet: concentration; small is skewed."
+    )
+    classes_per_node: Annotated[int, Field(ge=1), ReadIf("data.partition", ("pathological",))] = Field(
+        default=2, description="pathological: classes that each node has."
+    )
+    shards_per_node: Annotated[int, Field(ge=1), ReadIf("data.partition", ("shard",))] = Field(
+        default=2, description="shard: label-sorted shards that each node gets."
+    )
+    node_test_share: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0,
+        description=(
+            "Share of its examples that each node does not train on, and measures the state on where nodes evaluate; "
+            "at least one of two. 0: it measures on all that it trains on; of natural partitions, on the group's own "
+            "test examples. With a private model it must be 0: nothing is measured there."
+        ),
+    )
+    augment: Annotated[bool, ReadBy.TORCH] = Field(
+        default=False, description="Random horizontal flip and 4-pixel padded crop of training images."
+    )
+    notice: str = Field(
+        default="", description="Set by the program: why another data set is used than the one asked for."
+    )

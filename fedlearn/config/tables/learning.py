@@ -1,0 +1,164 @@
+"""Settings of learning: the model, its training on a node, and what a record may lose."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fedlearn.config.fields import Names, NonNegative, Options, Positive, Settings
+from fedlearn.config.marks import AlsoCalled, Flag, Panel, ReadBy, ReadIf
+
+Precision = Literal["float32", "bfloat16-mixed", "bfloat16"]
+
+
+class ModelSettings(Settings):
+    """Settings of the model and its loss."""
+
+    name: Annotated[str, Flag("--model", "NAME", Panel.LEARNING), AlsoCalled({"model"})] = Field(
+        default="cnn",
+        description=(
+            "cnn, cnn-large, resnet18 on images; linear, mlp on all but texts; lstm, transformer on texts and series;"
+            " dp-forest, dp-relay, dp-classifier, dp-random-forest, pf-forest, dp-boosting, dp-naive-bayes on tables;"
+            " or module:name of a torch.nn.Module, its class, or a function that returns one."
+        ),
+    )
+    loss: str = Field(
+        default="",
+        description=(
+            "What a torch module makes smaller: {names}, or module:name of a function (outputs, targets) or an "
+            "Objective; empty takes what goes with the data."
+        ),
+    )
+    options: Options = Field(
+        default="",
+        description=(
+            "The model's own: of trees, parameters of the estimator in fedlearn.private_trees; of a module:callable, "
+            "its keyword parameters."
+        ),
+    )
+
+
+class TrainingSettings(Settings):
+    """Settings of the training on a node."""
+
+    learner: str = Field(
+        default="",
+        description="What improves the state on a node: {names}, or module:Class; empty takes the model's own.",
+    )
+    local_epochs: Annotated[
+        int, Field(ge=1), Flag("--local-epochs", "N", Panel.LEARNING), AlsoCalled({"epochs"}), ReadBy.TORCH
+    ] = Field(default=5, description="Passes over the node's examples in one round.")
+    batch_size: Annotated[
+        int, Field(ge=1), Flag("--batch-size", "N", Panel.LEARNING), AlsoCalled({"batch"}), ReadBy.TORCH
+    ] = Field(default=100, description="Examples in one SGD step.")
+    stack: Annotated[int, Field(ge=0, le=1024), ReadBy.TORCH] = Field(
+        default=0,
+        description=(
+            "Nodes that a worker trains in one computation; above 1 the bytes are those of this number. What cannot "
+            "be trained so is trained one by one, and a line says why. In simulations with synchronous rounds. 0: on "
+            "the CPU 1, on a GPU the whole cohort, but no more than 50."
+        ),
+    )
+    partial: Annotated[bool, ReadBy.TORCH] = Field(
+        default=False,
+        description=(
+            "Whether a node whose device would be late with all its steps takes as many as fit, and reports what came"
+            " of them, instead of not being heard at all; on virtual time."
+        ),
+    )
+    lr: Annotated[
+        Positive, Flag("--lr", "X", Panel.LEARNING, is_last=True), AlsoCalled({"learning_rate"}), ReadBy.TORCH
+    ] = Field(default=0.05, description="Learning rate of the first round.")
+    lr_schedule: Annotated[str, ReadBy.TORCH] = Field(
+        default="inverse",
+        description=(
+            "The learning rate of round r: inverse, lr / (1 + lr_decay * (r - 1)); constant; cosine, near 0 in the "
+            "last of rounds.total; or module:function of (training, round_number, rounds)."
+        ),
+    )
+    lr_decay: Annotated[NonNegative, ReadIf("training.lr_schedule", ("inverse",), or_foreign=True), ReadBy.TORCH] = (
+        Field(default=0.1, description="inverse: how fast the learning rate falls; 0 keeps it constant.")
+    )
+    optimizer: Annotated[str, ReadBy.TORCH] = Field(
+        default="sgd",
+        description=(
+            "What takes a step, and begins anew in each round: {names}, or module:Class of a torch.optim.Optimizer."
+        ),
+    )
+    momentum: Annotated[float, Field(ge=0, lt=1), ReadIf("training.optimizer", ("sgd",)), ReadBy.TORCH] = Field(
+        default=0.9, description="sgd: momentum; starts from zero in each round."
+    )
+    weight_decay: Annotated[NonNegative, ReadBy.TORCH] = Field(
+        default=0.0, description="L2 penalty, added to the gradient by sgd; for another optimizer what it makes of it."
+    )
+    clip_norm: Annotated[NonNegative, ReadBy.TORCH] = Field(
+        default=0.0,
+        description=(
+            "Largest L2 norm of the gradient of a step's loss, longer ones are shortened to it; 0 sets no limit."
+        ),
+    )
+    proximal_mu: Annotated[NonNegative, AlsoCalled({"mu", "fedprox"}), ReadBy.TORCH] = Field(
+        default=0.0, description="FedProx: strength of the pull towards the global state; 0 is plain FedAvg."
+    )
+    precision: Annotated[Precision, ReadBy.TORCH] = Field(
+        default="float32",
+        description=(
+            "In which a torch module is computed, when it trains and is evaluated. bfloat16-mixed: torch's autocast, "
+            "for products and convolutions; bfloat16: all of it but the parameters of norms. Weights, losses, steps, "
+            "sums and what is sent stay float32. Fast on GPUs and on processors with instructions for it."
+        ),
+    )
+    options: Options = Field(
+        default="",
+        description=(
+            "The learner's own, keyword parameters of its constructor; of sgd, those of the optimizer, as betas of "
+            "adamw."
+        ),
+    )
+
+
+class ClientSettings(Settings):
+    """Settings of the client around the training."""
+
+    mods: Names = Field(
+        default="",
+        description=(
+            "Flower's client mods around training, the first outermost: a list of module:name, as "
+            'flwr.clientapp.mod:fixedclipping_mod, or {"module:Class" = {OPTION = VALUE}}.'
+        ),
+    )
+
+
+class PrivacySettings(Settings):
+    """Settings of differentially private models: what a record may lose."""
+
+    epsilon: Annotated[Positive, Flag("--epsilon", "X", Panel.LEARNING), ReadBy.PRIVATE] = Field(
+        default=1.0,
+        description=(
+            "Budget of each node for the whole run: pure epsilon, per record, add or remove one. A tree spends all of"
+            " it."
+        ),
+    )
+    noise: Literal["auto", "seeded", "secure"] = Field(
+        default="auto",
+        description=(
+            "secure: protects, never twice the same. seeded: same seed, same bytes, protects nobody. auto: seeded in "
+            "a simulation, secure elsewhere."
+        ),
+    )
+    trust: Annotated[Literal["local", "distributed"], ReadBy.SUMS] = Field(
+        default="local",
+        description=(
+            "Of models made of sums, whose noise protects. local: each node's own. distributed: that of all nodes "
+            "together, each adds a share; private only where nobody sees what one node sends, so in a simulation "
+            "only."
+        ),
+    )
+    public_sizes: Annotated[bool, ReadBy.PRIVATE] = Field(
+        default=False,
+        description=(
+            "Everybody knows how many examples a node holds: trees are weighed by it, and no budget goes to "
+            "estimating it. Results then say 2 epsilon, for a record that is replaced."
+        ),
+    )

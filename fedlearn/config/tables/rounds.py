@@ -1,0 +1,92 @@
+"""Settings of rounds: their three phases, and when the state is evaluated."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from fedlearn.config.fields import NonNegative, Options, Seconds, Settings, Share
+from fedlearn.config.marks import AlsoCalled, Flag, Panel
+
+
+class RoundSettings(Settings):
+    """Settings of the three phases of a round: selection, configuration, reporting."""
+
+    total: Annotated[int, Field(ge=1), Flag("--rounds", "N", Panel.ROUNDS), AlsoCalled({"rounds", "num_rounds"})] = (
+        Field(default=20, description="How many rounds to commit.")
+    )
+    schedule: Annotated[str, AlsoCalled({"schedule"})] = Field(
+        default="synchronous",
+        description="In which order the phases go, and what a round is: {names}, or module:Class.",
+    )
+    schedule_options: Options = Field(
+        default="", description="The schedule's own, keyword parameters of its constructor, as buffer_size of buffered."
+    )
+    cohort: Annotated[int, Field(ge=0), Flag("--cohort", "N", Panel.ROUNDS)] = Field(
+        default=20,
+        description="Goal count: nodes wanted in each round; 0 takes every node. Never more than there are nodes.",
+    )
+    invited: Annotated[int, Field(ge=0)] = Field(
+        default=0,
+        description=(
+            "Nodes asked in each selection whether they are ready; 0 asks 1.3 times as many as are wanted, for a "
+            "selector that learns 5 times."
+        ),
+    )
+    selector: str = Field(
+        default="uniform", description="Which of the nodes that are ready take part: {names}, or module:Class."
+    )
+    selector_options: Options = Field(
+        default="", description="The selector's own, keyword parameters of its constructor, as tiers of tiers."
+    )
+    over_selection: Annotated[float, Field(ge=1, le=100)] = Field(
+        default=1.0,
+        description=(
+            "Times the goal count of nodes that are sent the state; the round is over when the goal count has "
+            "reported. Above 1 in simulations only with devices."
+        ),
+    )
+    selection_window: Seconds = Field(default=60.0, description="Seconds that nodes have to say that they are ready.")
+    minimum_ready: Share = Field(
+        default=0.8,
+        description="Share of the goal count that must be ready; with fewer, the server gives up and tries again.",
+    )
+    reporting_deadline: Seconds = Field(
+        default=600.0, description="Seconds after the last instruction at which the server stops waiting for reports."
+    )
+    quorum: Share = Field(
+        default=0.8, description="Share of the cohort that must report for the round to be committed."
+    )
+    max_attempts: Annotated[int, Field(ge=1)] = Field(
+        default=5, description="Attempts at one round, before the run fails."
+    )
+    backoff: NonNegative = Field(
+        default=1.0, description="Seconds before the second attempt; doubled before each further one, at most 60."
+    )
+    store_every: Annotated[int, Field(ge=1)] = Field(
+        default=1,
+        description=(
+            "Committed rounds after which the run is stored, and after the last: what a kill costs is run again. Runs"
+            " whose nodes pay for what they publish are stored after every round."
+        ),
+    )
+
+
+class EvaluationSettings(Settings):
+    """Settings of evaluation: where and how often the state is evaluated."""
+
+    where: Literal["server", "nodes", "none"] = Field(
+        default="server", description="On the server's test set, on every node of the cohort, or not at all."
+    )
+    every: Annotated[int, Field(ge=1)] = Field(
+        default=1, description="Rounds between evaluations; the last round is always evaluated."
+    )
+    nodes: Annotated[int, Field(ge=0)] = Field(
+        default=0,
+        description=(
+            "Nodes drawn at each evaluation to measure the state on examples of their own (nodes.csv; their spread in"
+            " metrics.csv); those of the cohort then measure before and after they train. As many as there are: all. "
+            "0: none."
+        ),
+    )

@@ -1,0 +1,130 @@
+"""The state of a torch module: its parameters and buffers as named arrays, and back.
+
+All float32 parameters are views of one flat buffer. On the CPU arrays share the module's memory; from another device
+(``engine.device``) a state is copied: what is stored and sent are arrays of this machine's memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fedlearn.models.device import CPU
+from fedlearn.words.state import State, is_never_negative
+
+NUMBERS = {
+    torch.float16, torch.float32, torch.float64, torch.bool,
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+}  # fmt: skip
+
+
+class ModuleState:
+    """Parameters and buffers of a module that has been moved to its device.
+
+    Parameters
+    ----------
+    module
+        Its parameters become views of one buffer for each dtype.
+    device
+        Device of the module.
+
+    Attributes
+    ----------
+    parameters, names
+        Trained parameters, and their names in the state.
+    tied
+        Further names of a tensor -> the name by which the state holds it.
+    tensors
+        Name -> tensor of the state, without gradient; views of the module's memory.
+    stored
+        Parameters and buffers of the state, as the module has them.
+    """
+
+    def __init__(self, module: nn.Module, device: torch.device) -> None:
+        stored = module.state_dict(keep_vars=True)
+        self.stored = tuple(stored.values())
+        own = {id(each): name for name, each in reversed(stored.items())}  # the first of several names of one tensor
+        trained = [each for each in module.named_parameters() if each[1].requires_grad]
+        self.names = [own.get(id(each), name) for name, each in trained]
+        self.tied = {name: own[id(each)] for name, each in stored.items() if name != own[id(each)]}
+        self.parameters = [each for _, each in trained]
+        for dtype in {each.dtype for each in self.parameters}:
+            _flatten([each for each in self.parameters if each.dtype is dtype])
+        self.tensors = {name: each.detach() for name, each in stored.items() if name not in self.tied}
+        self._views = {name: tensor.numpy() for name, tensor in self.tensors.items()} if device == CPU else {}
+        self._signed = [name for name in self.tensors if is_never_negative(name)]
+        ids = {id(each) for each in self.stored}
+        owners: list[dict[str, Any]] = [each for part in module.modules() for each in (part._parameters, part._buffers)]
+        self._places = [(owner, name, each) for owner in owners for name, each in owner.items() if id(each) in ids]
+
+    def load(self, state: State) -> None:
+        """Copy a state into the module.
+
+        A tensor with several names is stored by the first; where a state has further names, the last of them counts.
+        """
+        for name, view in self._views.items():
+            np.copyto(view, state[name])
+        if not self._views:
+            for name, tensor in self.tensors.items():
+                tensor.copy_(torch.from_numpy(np.array(state[name])))
+        for name, first in self.tied.items():
+            if name in state:
+                self.tensors[first].copy_(torch.from_numpy(np.array(state[name])))
+        for name in self._signed:
+            self.tensors[name].clamp_(min=0)
+        for parameter in self.parameters:
+            parameter.grad = None  # a learner may have added gradients up there
+
+    def arrays(self) -> State:
+        """Return the module's state as arrays; on the CPU they share its memory."""
+        for owner, name, tensor in self._places:
+            if owner[name] is not tensor:  # the module has put another tensor in its place
+                _take_over(tensor, owner[name], name)
+                owner[name] = tensor
+        return self._views or {name: tensor.cpu().numpy() for name, tensor in self.tensors.items()}
+
+
+def check_numbers(module: nn.Module) -> None:
+    """Raise TypeError where a state holds anything but real numbers of up to 64 bits."""
+    for name, each in module.state_dict().items():
+        if not isinstance(each, Tensor) or each.dtype not in NUMBERS:
+            kind = each.dtype if isinstance(each, Tensor) else type(each).__name__
+            raise TypeError(f"{name} is {kind}: a state holds arrays of real numbers of up to 64 bits, no bfloat16")
+
+
+def check_memory(module: nn.Module) -> None:
+    """Raise TypeError where two parameters share memory: each would be trained, sent and averaged by itself."""
+    begun: dict[int, str] = {}
+    for name, each in module.named_parameters():
+        if not each.requires_grad:
+            continue
+        other = begun.setdefault(each.data_ptr(), name) if each.numel() else name
+        if other != name:
+            raise TypeError(
+                f"{name} and {other} share memory, but are two parameters: make them one, by assigning the parameter "
+                "itself and not its .data"
+            )
+
+
+def _take_over(tensor: Tensor, other: Tensor | None, name: str) -> None:
+    """Copy the tensor that a module put in a state tensor's place; raise TypeError for another shape or dtype."""
+    if other is None or other.shape != tensor.shape or not torch.can_cast(other.dtype, tensor.dtype):
+        now = "None" if other is None else f"{other.dtype} of shape {tuple(other.shape)}"
+        raise TypeError(
+            f"{name} was {tensor.dtype} of shape {tuple(tensor.shape)}, and is {now} after a fit: tensors of the "
+            "state must keep shape and dtype"
+        )
+    tensor.copy_(other.detach())
+
+
+def _flatten(parameters: list[nn.Parameter]) -> None:
+    """Make all parameters of one dtype views of one flat buffer."""
+    flat = torch.cat([parameter.detach().reshape(-1) for parameter in parameters])
+    start = 0
+    for parameter in parameters:
+        stop = start + parameter.numel()
+        parameter.data = flat[start:stop].view_as(parameter)
+        start = stop

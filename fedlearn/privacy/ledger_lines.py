@@ -1,0 +1,92 @@
+"""Lines of a ledger: how entries are written, each with a running checksum, and read back.
+
+Each line is JSON and ends in the SHA-256 of itself and all lines before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from fedlearn.privacy.bookings import KINDS, Entry
+from fedlearn.words.errors import FedlearnError
+
+FORMAT = 1
+FIRST = 2  # line of the first entry; line 1 names the format and the data
+
+
+class LedgerDamaged(FedlearnError):
+    """A ledger's lines are not as they were written, so no budget is spent on it.
+
+    Parameters
+    ----------
+    line : int
+        First line that is wrong, from 1.
+    why : str
+        What is wrong with the line.
+    """
+
+    def __init__(self, line: int, why: str) -> None:
+        self.line = line
+        super().__init__(f"line {line} {why}")
+
+
+def read(data: bytes, *, name: str) -> Iterator[tuple[Entry, str]]:
+    """Yield the entries of a ledger's lines, each with its running checksum.
+
+    Raises
+    ------
+    LedgerDamaged
+        With the first line that is not as it was written; line 1, if the ledger is of other data.
+    """
+    check = ""
+    for number, line in enumerate(data.splitlines(keepends=True), start=1):
+        if not line.endswith(b"\n"):
+            raise LedgerDamaged(number, "is cut short")
+        body, _, said = line[:-1].rpartition(b" ")
+        check = _chained(check, body)
+        if said.decode("ascii", "replace") != check:
+            raise LedgerDamaged(number, "was changed, or lines before it are gone")
+        plain = _plain(body, number)
+        if number == 1:
+            if plain != {"ledger": FORMAT, "data": name}:
+                raise LedgerDamaged(number, f"says that it is no ledger of {name!r}")
+            continue
+        yield _entry(plain, number), check
+
+
+def lines_in(data: bytes) -> int:
+    """Return the number of lines."""
+    return data.count(b"\n")
+
+
+def line_of(plain: dict[str, Any], check: str) -> bytes:
+    """Return an entry as a line that follows a line with this running checksum."""
+    body = json.dumps(plain, sort_keys=True).encode()
+    return body + b" " + _chained(check, body).encode() + b"\n"
+
+
+def check_of(lines: bytes) -> str:
+    """Return the running checksum at the end of whole lines; empty where there are none."""
+    return lines.rstrip(b"\n").rpartition(b"\n")[2].rpartition(b" ")[2].decode("ascii", "replace")
+
+
+def _chained(check: str, body: bytes) -> str:
+    return hashlib.sha256(check.encode() + b"\n" + body).hexdigest()
+
+
+def _plain(body: bytes, number: int) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise LedgerDamaged(number, "is no entry") from None
+
+
+def _entry(plain: Any, number: int) -> Entry:
+    try:
+        fields = dict(plain)
+        return KINDS[fields.pop("kind")](**fields)
+    except (ValueError, TypeError, KeyError):
+        raise LedgerDamaged(number, "is no entry") from None

@@ -1,0 +1,69 @@
+"""Forests that predict a number, as models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.data.base import DataSpec, Examples, TableSchema
+from fedlearn.models.base import Evaluation
+from fedlearn.models.measuring import of_numbers
+from fedlearn.private_trees.domain import Domain
+from fedlearn.private_trees.federated.models.forest import ForestModel, Kind
+from fedlearn.private_trees.numbers.plan import plan_for
+from fedlearn.private_trees.numbers.relay import center_of
+from fedlearn.private_trees.numbers.trees import predict_target
+from fedlearn.words.metrics import PRIVATE_REGRESSOR
+from fedlearn.words.state import Layout, State
+
+
+class ForestRegressor(ForestModel):
+    """Trees that predict a number; a median leaf holds a distribution over even knots of the target's bounds.
+
+    Parameters
+    ----------
+    estimator, schema, options
+        As in `ForestModel`; the schema has bounds of the target.
+    """
+
+    metrics = PRIVATE_REGRESSOR
+    counts_records = True
+
+    def __init__(self, estimator: str, schema: TableSchema, options: Mapping[str, Any]) -> None:
+        super().__init__(estimator, schema, options)
+        self.domain = Domain.declare(num_features=len(schema.features), **self.declared())
+        leaf = self._build(**options).get_params().get("leaf", "mean")
+        self.outputs = plan_for(1.0, greedy_levels=0, random_levels=0).knots if leaf == "median" else 1
+
+    def declared(self) -> dict[str, Any]:
+        """Return bounds, categories (in their declared order) and target bounds, as parameters of the estimator."""
+        schema = self.schema
+        return {
+            "bounds": dict(enumerate(schema.bounds.values())),
+            "categories": {len(schema.bounds) + i: len(words) for i, words in enumerate(schema.categories.values())},
+            "target_bounds": schema.target_bounds,
+        }
+
+    def value_bounds(self, before: Layout) -> tuple[float, float]:
+        """Return the target's bounds; of median leaves 0 and 1, as they hold shares."""
+        return (0.0, 1.0) if self.outputs > 1 else self.domain.target_bounds
+
+    def predict(self, state: State, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return predictions (rows,) in the target's unit, inside its bounds."""
+        if not len(state["root"]):
+            return np.full(len(features), center_of(self.domain))
+        return predict_target(self.table_of(state), features, self.domain)
+
+    def evaluate(self, state: State, examples: Examples) -> Evaluation:
+        """Return the absolute error in the target's unit, and as a share of the width of its bounds."""
+        return of_numbers(self.predict(state, examples.inputs), examples, self.domain.target_bounds)
+
+
+def dp_forest(spec: DataSpec, options: Mapping[str, Any]) -> ForestModel:
+    """Return the model ``dp-forest``: private regression trees, one of each node."""
+    return Kind(ForestRegressor, "fedlearn.private_trees.numbers.regression:DPEnsembleTree", False).model_for(
+        "dp-forest", spec, options
+    )
