@@ -1,1 +1,1 @@
-"""Runs worth repeating; see README.md."""
+"""Experiments whose numbers the project quotes; see README.md."""

@@ -45,7 +45,7 @@ from fedlearn.private_trees.classes.classification import DPClassificationTree
 from fedlearn.private_trees.classes.permute_and_flip_forest import PermuteAndFlipForest
 from fedlearn.private_trees.classes.random_forest import DPRandomForestClassifier
 from fedlearn.report.charts.plots import PALETTE, add_bars, drawn, legend_below, log_axis
-from fedlearn.report.numbers import Spread
+from fedlearn.report.numbers import MeanSd
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 
@@ -284,8 +284,8 @@ def table_of(done: dict[Run, tuple[float, float]], figure: str) -> Table:
     return Table.of_texts(f"figure_{figure}", f"{figure}: {TITLES[figure]}", heads, rows, words=1)
 
 
-def _accuracy(results: list[tuple[float, float]]) -> Spread:
-    return Spread.of([100 * accuracy for accuracy, _ in results])
+def _accuracy(results: list[tuple[float, float]]) -> MeanSd:
+    return MeanSd.of([100 * accuracy for accuracy, _ in results])
 
 
 def draw(done: dict[Run, tuple[float, float]], figure: str, out: Path) -> None:

@@ -1,14 +1,14 @@
-"""Fits diffprivlib's random forest on request; runs in an environment of its own, with numpy and diffprivlib alone.
+"""Fit diffprivlib's random forest on request, in an environment of its own.
 
-diffprivlib 0.6.6 does not import under the scikit-learn of this project (it reads private names of 1.5), so it lives
-elsewhere:
+diffprivlib 0.6.6 does not import under the scikit-learn of this project (it reads private names of 1.5), so it needs
+an environment of its own:
 
     python -m venv ~/diffprivlib
     ~/diffprivlib/bin/pip install diffprivlib==0.6.6 scikit-learn==1.5.2
     python -m experiments.private_trees.adult --diffprivlib-python ~/diffprivlib/bin/python
 
-Reads one JSON object a line: {"data": path of an .npz with X, y, test_X, test_y, sizes; "epsilon", "n_estimators",
-"seed"}; answers with one: {"accuracy", "seconds" (of fit)}.
+The program reads one JSON object a line: {"data": path of an .npz with X, y, test_X, test_y, sizes; "epsilon",
+"n_estimators", "seed"}; it answers with one: {"accuracy", "seconds" (of the fit)}.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 
 def answer(request: dict) -> dict:  # type: ignore[type-arg]
-    """Fit once; bounds and classes are declared, as for our estimators."""
+    """Fit once and return the answer; bounds and classes are declared, as for our estimators."""
     data = np.load(request["data"])
     forest = import_module("diffprivlib.models").RandomForestClassifier(
         n_estimators=request["n_estimators"],

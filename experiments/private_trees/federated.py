@@ -30,7 +30,7 @@ from experiments.private_trees.writing import write
 from fedlearn.engine import ENGINES
 from fedlearn.models.presets import settings_from
 from fedlearn.report.charts.plots import PALETTE, add_bars, drawn, legend_below, log_axis
-from fedlearn.report.numbers import Spread
+from fedlearn.report.numbers import MeanSd
 from fedlearn.report.tables import Table
 from fedlearn.runs.folder import RunFolder
 
@@ -134,9 +134,9 @@ def gathered(rows: Sequence[dict[str, str]]) -> dict[Setup, list[dict[str, str]]
     return setups
 
 
-def over_seeds(rows: Sequence[dict[str, str]], column: str) -> Spread:
+def over_seeds(rows: Sequence[dict[str, str]], column: str) -> MeanSd:
     """Return mean and standard deviation of a column over the seeds."""
-    return Spread.of([float(row[column]) for row in rows])
+    return MeanSd.of([float(row[column]) for row in rows])
 
 
 def setups_table(setups: dict[Setup, list[dict[str, str]]], task: Task) -> Table:
@@ -160,7 +160,7 @@ def wide_table(setups: dict[Setup, list[dict[str, str]]], task: Task) -> Table:
     lines = []
     for clients, shards, model in dict.fromkeys((clients, shards, model) for model, clients, shards, _ in setups):
         of_epsilons = (setups.get((model, clients, shards, epsilon), []) for epsilon in epsilons)
-        spreads = (over_seeds(rows, task.metric) if rows else Spread(math.nan, None) for rows in of_epsilons)
+        spreads = (over_seeds(rows, task.metric) if rows else MeanSd(math.nan, None) for rows in of_epsilons)
         lines.append([str(clients), shards, model, *(f"{1e3 * s.mean:.1f} ({1e3 * (s.sd or 0):.1f})" for s in spreads)])
     title = f"{task.words[0].upper()}{task.words[1:]}, in thousandths; in brackets the standard deviation over seeds."
     heads = ["clients", "shards", "model", *(f"ε = {epsilon:g}" for epsilon in epsilons)]

@@ -18,7 +18,7 @@ from rich.progress import track
 from experiments.private_trees.paper import NOT_PRIVATE, SKLEARN_COLUMNS, Cell, Results, Score, load_california
 from fedlearn.private_trees.as_printed.growing import CHOICE_RATE
 from fedlearn.report.charts.plots import PALETTE, add_bars, drawn, log_axis
-from fedlearn.report.numbers import Spread
+from fedlearn.report.numbers import MeanSd
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 
@@ -84,7 +84,7 @@ def draw(out: Path, scores: Scores, *, title: str) -> None:
             best = best_of(column, scores)
             label = f"{column}: best at {best} trees, {scores[column, best].mae:.4f}"
             of_counts = [scores[column, trees] for trees in counts]
-            spreads = [Spread(score.mae, score.over_repeats) for score in of_counts]
+            spreads = [MeanSd(score.mae, score.over_repeats) for score in of_counts]
             add_bars(panel, counts, spreads, marker=marker, color=color, label=label)
             panel.plot([best], [scores[column, best].mae], marker, color=color, markersize=10, fillstyle="none")
         panel.axvline(25, color="#777777", linestyle=":", linewidth=1, label="the paper's choice, 25")

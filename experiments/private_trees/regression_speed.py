@@ -1,9 +1,9 @@
-"""Seconds to fit a forest: ours beside scikit-learn's RandomForestRegressor, 25 trees each, same depth, one thread.
+"""Time the fit of a forest beside scikit-learn's RandomForestRegressor: 25 trees each, same depth, one thread.
 
     python -m experiments.private_trees.regression_speed --data-dir DATA [--rows 20640 1000000] [--repeats 5]
 
-Fits are interleaved; printed are the median and the range. Rows beyond California Housing's are drawn from it with
-replacement and jittered. Epsilon is 1 and the noise seeded and secure, one column each.
+The fits take turns; the table has medians and ranges. Rows beyond California Housing's are drawn from it with
+replacement and jittered. Epsilon is 1; seeded and secure noise have a column each.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def made(X: np.ndarray[Any, Any], y: np.ndarray[Any, Any], rows: int) -> tuple[Any, Any]:
-    """Return this many rows: the data's own, or drawn with replacement and jittered by 1 %."""
+    """Return a number of rows: the data's own, or drawn from these with replacement and jittered by 1 %."""
     if rows == len(y):
         return X, y
     rng = np.random.default_rng(0)

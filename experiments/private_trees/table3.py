@@ -31,7 +31,7 @@ from experiments.private_trees.writing import write
 from fedlearn.private_trees.as_printed.growing import CHOICE_RATE
 from fedlearn.report.charts.kinds import Line
 from fedlearn.report.charts.plots import PALETTE, add_bars, add_line, drawn, legend_below, log_axis
-from fedlearn.report.numbers import Spread
+from fedlearn.report.numbers import MeanSd
 from fedlearn.report.tables import Table
 
 QUICK_EPSILONS = (0.25, 4.0, 64.0)
@@ -115,7 +115,7 @@ def draw(out: Path, scores: Scores) -> None:
             add_line(
                 panel, Line("ours, spread of folds", 0, tuple(epsilons), maes, low, high), marker="o", markersize=4
             )
-            printed = [Spread(*printed_of(column, epsilon)) for epsilon in epsilons]
+            printed = [MeanSd(*printed_of(column, epsilon)) for epsilon in epsilons]
             add_bars(panel, epsilons, printed, label="printed", color=PALETTE[1], linestyle="--", marker="s")
             for name, dashes in references.items():
                 level = scores[name, epsilons[-1]].mae

@@ -1,1 +1,1 @@
-"""How fast: rounds, start-up, memory, a deployment; beside loops written by hand and beside Flower."""
+"""Experiments on speed: rounds, start-up, memory, a deployment; beside hand-written loops and other frameworks."""

@@ -1,10 +1,10 @@
-"""Processor time of a node's fit with our pooled convolution (`fedlearn.kernels`), times that with torch's.
+"""Measure the processor time of a node's fit with our pooled convolution (`fedlearn.kernels`), relative to torch's.
 
     OMP_NUM_THREADS=1 FEDLEARN_DATA=... python -m experiments.speed.convolution --model cnn --batches 10,50,100
 
-One process of one thread, CIFAR-10, 500 images, one local epoch, lr 0.1, no momentum. Both are measured in turn, and
-what is quoted is the median of their ratios: other load comes and goes. `moved apart` says by how much what they have
-learned differs, in times of what was learned.
+One process of one thread, CIFAR-10, 500 images, one local epoch, lr 0.1, no momentum. The two take turns,
+and the table has the median of their ratios, as other load comes and goes. `moved apart` is the difference between the
+two trained states, relative to the change by training.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ IMAGES = 500
 
 
 def main() -> None:
-    """Measure, and print a line for each size of batches."""
+    """Measure, and print a line for each batch size."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--model", default="cnn")
     parser.add_argument("--batches", default="10,50,100")
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def compared(learner: SGD, state: State, task: LocalTask) -> tuple[float, float]:
-    """Return the processor time of a fit with our loops, divided by that with torch's; and how they differ."""
+    """Return the processor time of a fit with our loops over that with torch's, and the difference of the results."""
     seconds, moved = [], []
     for ours in (True, False):
         with mock.patch.object(pooled_convolution, "has_vectors", lambda ours=ours: ours):

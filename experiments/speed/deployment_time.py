@@ -1,10 +1,10 @@
-"""Time of a round over a network: our clients and rounds beside Flower's default executor and ``Strategy.start``.
+"""Time a round over a network: our clients and rounds beside Flower's default executor and ``Strategy.start``.
 
     FEDLEARN_DATA=... python -m experiments.speed.deployment_time --clients 3 --repeats 3
 
 Both start a SuperLink, SuperNodes and a run on this host, without TLS; both run our ClientApp on the same shards of
-CIFAR-10 and average by FedAvg. *flower* is what ``flower-superlink``, ``flower-supernode`` and ``flwr run`` give by
-default: a new Python for every message, questions every three seconds. *fedlearn* is what docker-compose.yml starts.
+CIFAR-10 and average by FedAvg. *flower* is the default of ``flower-superlink``, ``flower-supernode`` and ``flwr run``:
+a new Python process for every message, polls every three seconds. *fedlearn* is started as docker-compose.yml does.
 They take turns; a repeat's figure is its median round after the first, selection included, without evaluation.
 """
 
@@ -46,7 +46,7 @@ server = ServerApp()
 
 @server.main()
 def start(grid: Grid, context: Context) -> None:
-    """Run rounds as Flower's tutorials do."""
+    """Run the rounds as Flower's tutorials do."""
     config = from_flower(context.run_config)
     nodes = config.rounds.cohort
     strategy = TimedFedAvg(1.0, min_train_nodes=nodes, min_available_nodes=nodes)
@@ -55,7 +55,7 @@ def start(grid: Grid, context: Context) -> None:
 
 
 def time_fedlearn(config: RunConfig, folder: Path) -> list[float]:
-    """Return the seconds of each round of ours."""
+    """Return the seconds of each round on fedlearn."""
     with ExitStack() as processes:
         ours = [sys.executable, "-m", "fedlearn.engine.deployment.superlink"]
         address = _superlink(processes, folder, *ours, "--isolation", "process")
@@ -65,7 +65,7 @@ def time_fedlearn(config: RunConfig, folder: Path) -> list[float]:
         keys = folder / "keys"
         keys.mkdir()
         for shard in range(config.clients):
-            (keys / str(shard)).touch()  # without TLS they only say which shards there are
+            (keys / str(shard)).touch()  # without TLS the keys only tell which shards there are
         for shard in range(config.rounds.cohort):
             words = ["--insecure", "--superlink", address, "--keys", str(keys), "--claims", str(folder / "claims")]
             client = [sys.executable, "-m", "fedlearn.engine.deployment.client", *words, "--partition", str(shard)]
@@ -78,7 +78,7 @@ def time_fedlearn(config: RunConfig, folder: Path) -> list[float]:
 
 
 def time_flower(config: RunConfig, folder: Path) -> list[float]:
-    """Return the seconds of each round of Flower's own."""
+    """Return the seconds of each round on plain Flower."""
     with ExitStack() as processes:
         address = _superlink(processes, folder, "flower-superlink")
         for shard in range(config.rounds.cohort):
@@ -144,7 +144,7 @@ def _until(is_true: Callable[[], bool], seconds: float) -> None:
 
 @contextmanager
 def _running(folder: Path, command: list[str]) -> Iterator[None]:
-    """Run a command, with all that it starts, until the block ends; what it prints goes to a file."""
+    """Run a command with its child processes until the block ends; its output goes to a file."""
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     environment["FLWR_HOME"] = str(folder / "flwr")
     with (folder / "output").open("ab") as output:
@@ -177,7 +177,7 @@ def main() -> None:
         "training.local_epochs": options.local_epochs, "data.dataset": "cifar10", "evaluation.where": "none",
     }  # fmt: skip
     config = from_flower(given)
-    warnings.simplefilter("ignore")  # what Flower itself imports is deprecated
+    warnings.simplefilter("ignore")  # of Flower's own imports
     figures: dict[str, list[float]] = {name: [] for name in SYSTEMS}
     for repeat in range(options.repeats):
         for name, seconds_of in SYSTEMS.items():

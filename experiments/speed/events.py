@@ -1,18 +1,18 @@
-"""Events a second of an asynchronous run on virtual time, without training: where the time of a trip goes.
+"""Measure events per second of an asynchronous run on virtual time without training, and where the time goes.
 
     python -m experiments.speed.events --nodes 10000 --in-flight 1000 --trips 6000
 
-FedBuff's schedule (100 reports a commit) keeps 1,000 of 10,000 nodes at work; work takes |N(0, 1)| s of virtual
-time and no training: its learner returns the state as it was. The model is `linear` on synthetic rows. Three parts of
+FedBuff's schedule (100 reports a commit) keeps 1,000 of 10,000 nodes at work. Work takes |N(0, 1)| s of virtual time
+and no training: the learner returns the state unchanged. The model is `linear` on synthetic rows. Three parts of
 the same program are measured, each without the one before it:
 
-- whole: `fedlearn simulate --engine inline`, the nodes' ClientApp and all that stands around training included;
+- whole: `fedlearn simulate --engine inline`, with the nodes' ClientApp and all of its work but training;
 - server: the real server, schedule, gate, log, checkpoint and devices; a node's report is made without the ClientApp;
-- clock: devices and virtual time alone, messages out and replies back, with no server that reads them.
+- clock: devices and virtual time alone, messages out and replies back, without a server that reads them.
 
-A trip is six events: the state is sent, the work is done, the report arrives, it is judged and added to the buffer, and
-two lines go into the log. Of the clock it is the first three. Times are of this process's processor, between the first
-and the last trip after as many as are in flight: starting and ending a run do not count.
+A trip is six events: the state is sent, the work is done, the report arrives, the report is judged and added to the
+buffer, and two lines go into the log. For the clock, a trip is the first three. Times are processor seconds of this
+process after the first trips, as many as are in flight, up to the last: starting and ending a run do not count.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from fedlearn.words.cohort import Instruction
 from fedlearn.words.seeding import report_seed
 from fedlearn.words.state import State
 
-EVENTS = {"whole": 6, "server": 6, "clock": 3}  # of a trip
+EVENTS = {"whole": 6, "server": 6, "clock": 3}  # in a trip
 EXAMPLES = 20
-SELDOM = 200  # trips between looks at the time
+SELDOM = 200  # trips between reads of the time
 
 
 class Idle(Learner):
-    """Learns nothing, at once."""
+    """A learner that returns the state unchanged."""
 
     def __init__(self, model: Any, config: RunConfig) -> None:
         pass
@@ -64,25 +64,25 @@ class Idle(Learner):
         return cls(model, config)
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
-        """Return the state as it is."""
+        """Return the state unchanged."""
         return LocalFit(state, len(task.indices), {"train_loss": 0.0})
 
 
 class Marks:
-    """When how many trips had been made, in processor time; to ask for that takes as long as half a trip."""
+    """A record of processor time by number of trips; it is read seldom, as one read takes as long as half a trip."""
 
     def __init__(self) -> None:
         self._trips = 0
         self._made: list[tuple[int, float]] = [(0, time.process_time())]
 
     def add(self, messages: Sequence[Message]) -> None:
-        """Count what a grid is given to do."""
+        """Count the messages that a grid is given."""
         self._trips += sum(message.metadata.message_type == MessageType.TRAIN for message in messages)
         if self._trips >= self._made[-1][0] + SELDOM:
             self._made.append((self._trips, time.process_time()))
 
     def seconds_a_trip(self, after: int) -> float:
-        """Return the mean over the trips that were begun after the first so many."""
+        """Return the mean processor time of a trip, without the first `after` trips."""
         first = next(mark for mark in self._made if mark[0] >= after)
         last = self._made[-1]
         return (last[1] - first[1]) / (last[0] - first[0])
@@ -102,7 +102,7 @@ class WholeNodes(InlineGrid):
 
 
 class SilentNodes(PromptNodes):
-    """Nodes that report no change, without a ClientApp."""
+    """Nodes that report an unchanged state, without a ClientApp."""
 
     def __init__(self, config: RunConfig, marks: Marks) -> None:
         super().__init__(config.clients, to_flower(config))
@@ -112,7 +112,7 @@ class SilentNodes(PromptNodes):
         self._marks = marks
 
     def answer(self, messages: Sequence[Message], *, seconds: float) -> Iterable[Message]:
-        """Make a sound report of each training; nothing else is answered."""
+        """Make a valid report for each training message; other messages get no answer."""
         self._marks.add(messages)
         training = (message for message in messages if message.metadata.message_type == MessageType.TRAIN)
         return [Message(self._report(message), reply_to=message) for message in training]
@@ -139,7 +139,7 @@ def seconds_of_a_run(nodes: Callable[[RunConfig, Marks], PromptNodes], config: R
 
 
 def seconds_of_the_clock(config: RunConfig, trips: int) -> float:
-    """Return the processor time of a trip where nobody reads what comes: the same number are in flight all the time."""
+    """Return the processor time of a trip without a server: the number of nodes in flight stays the same."""
     marks = Marks()
     held = np.full(config.clients, EXAMPLES)
     fleet = load_devices(config.devices, clients=config.clients, seed=config.seed, examples=held)

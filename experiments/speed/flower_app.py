@@ -1,12 +1,12 @@
-"""A Flower App as Flower's documentation writes one, unchanged: `fedlearn run` beside `flwr run` with Ray.
+"""Time an unchanged app of Flower's documentation: `fedlearn run` beside `flwr run` with Ray.
 
     python -m experiments.speed.flower_app --clients 10 --rounds 6 --repeats 3
 
 The app is docs/howto/quickstart_app: FedAvg, a small CNN, training and evaluation on every node. Both commands run the
-same folder with the same settings, one after the other, in turns. Its server app prints when each round has ended; a
-repeat's figure is the mean of the rounds after the first, which pays for imports and Ray. The whole command is timed,
-too. For Flower no dependencies are installed, which by default takes seconds more, and its local SuperLink is started
-before the clock and ended after it.
+same folder with the same settings, in turns. The server app prints the end of each round; a repeat's figure is the mean
+of the rounds after the first, which pays for imports and Ray. The whole command is timed, too. For Flower no
+dependencies are installed, which by default takes seconds more, and its local SuperLink is started and ended outside of
+the timed part.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ ENDED = re.compile(r"round=(\d+) at=([\d.]+)")
 
 
 def ours(clients: int, rounds: int, data: str) -> list[str]:
-    """Return our command."""
+    """Return the command of fedlearn."""
     settings = f"num-server-rounds={rounds} data='{data}'"
     return [sys.executable, "-m", "fedlearn", "run", str(APP), "--clients", str(clients), "-c", settings]
 
 
 def flowers(clients: int, rounds: int, data: str) -> list[str]:
-    """Return Flower's command, which gives each client one core, as ours does."""
+    """Return the command of Flower, with one core for each client, as in ours."""
     federation = f"num-supernodes={clients} client-resources-num-cpus=1 client-resources-num-gpus=0.0"
     settings = f"num-server-rounds={rounds} data='{data}'"
     flwr = str(Path(sys.executable).with_name("flwr"))
@@ -47,7 +47,7 @@ def flowers(clients: int, rounds: int, data: str) -> list[str]:
 
 
 def timed(command: list[str], rounds: int) -> tuple[float, float, str]:
-    """Return seconds a round after the first, seconds in all, and the SHA-256 that our command prints."""
+    """Return seconds per round after the first, seconds in all, and the SHA-256 that our command prints."""
     with tempfile.TemporaryDirectory() as home, _superlink(Path(home), "flwr" in Path(command[0]).name):
         begun = time.monotonic()
         done = subprocess.run(
@@ -64,7 +64,7 @@ def timed(command: list[str], rounds: int) -> tuple[float, float, str]:
 
 @contextmanager
 def _superlink(home: Path, is_wanted: bool) -> Iterator[None]:
-    """Have a local SuperLink run, as ``flwr run`` starts one itself if none answers; it gives up after 15 s."""
+    """Keep a local SuperLink running; ``flwr run`` would start one if none answers, and give up after 15 s."""
     if not is_wanted:
         yield
         return
@@ -98,12 +98,12 @@ def _wait_for(port: int, superlink: subprocess.Popen[bytes]) -> None:
 def _environment(home: Path) -> dict[str, str]:
     quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
     alone = {"FLWR_HOME": str(home), "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1", "RAY_worker_niceness": "0"}
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # Flower starts its own by name
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # Flower starts its programs by name
     return os.environ | quiet | alone | {"PATH": programs}
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=6)

@@ -1,11 +1,11 @@
-"""The same rounds on Flower's own Simulation Runtime (Ray): what a Flower user writes today.
+"""Time the same rounds on Flower's Simulation Runtime (Ray), in the code of a Flower user.
 
     python -m experiments.speed.flower_ray --model cnn --workload w1 --rounds 5 --json
 
 FedAvg of Flower over ClientApps that train the same CNN, of torch's own layers, on the same number of images by the
 same number of SGD steps; the client code is the usual one (NCHW float batches, `torch.optim.SGD`,
 ``load_state_dict``). Only training and averaging are timed. Needs ``pip install 'fedlearn[ray]'``. Ray gives its
-workers a niceness of 15, which is set to 0 here, or Flower would look worse than it is.
+workers a niceness of 15; it is set to 0 here, as Flower would look worse than it is.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def train(message: Message, context: Context) -> Message:
 
 
 class TimedFedAvg(FedAvg):
-    """Notes when each round's training begins and ends."""
+    """A strategy that notes when the training of each round begins and ends."""
 
     def __init__(self, fraction: float, **options: Any) -> None:
         super().__init__(fraction_train=fraction, fraction_evaluate=0.0, **options)
@@ -100,7 +100,7 @@ class TimedFedAvg(FedAvg):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Stop it; a client that failed would make the round look faster than it is."""
+        """Stop the clock; raise if a client has failed, as the round would look faster than it is."""
         replies = list(replies)
         if failed := [reply.error.reason for reply in replies if reply.has_error()]:
             raise RuntimeError(f"{len(failed)} of {len(replies)} clients failed: {failed[0]}")
@@ -112,7 +112,7 @@ class TimedFedAvg(FedAvg):
 
 
 def main() -> None:
-    """Run once and print what was measured."""
+    """Make a run and print the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--model", choices=MODELS, default="cnn")
     parser.add_argument("--workload", choices=WORKLOADS, default="w1")
@@ -147,7 +147,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # By its name, not as __main__: Ray's workers have to find the client app, too.
+    # Import the module by its name, not as __main__: Ray's workers have to find the client app, too.
     from experiments.speed import flower_ray
 
     flower_ray.main()

@@ -1,11 +1,10 @@
-"""The same rounds on fluke, in one process, as it trains: what its users write.
+"""Time the same rounds on fluke, in one process, in the code of a fluke user.
 
     PYTHON -m experiments.speed.fluke_rounds --model cnn --workload w1 --rounds 5 --json
 
-PYTHON is that of an environment of its own: ``pip install torch torchvision fluke-fl psutil`` and this project. The
-model is that of the hand-written loop, the images are ours; fluke's FedAVG trains NCHW float batches with
-`torch.optim.SGD`. Nothing is evaluated.
-One thread: more made it slower.
+PYTHON is the interpreter of an environment of its own: ``pip install torch torchvision fluke-fl psutil`` and this
+project. The model is that of the hand-written loop, the images are ours; fluke's FedAVG trains NCHW float batches with
+`torch.optim.SGD`. No state is evaluated. There is one thread, as more made fluke slower.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from fedlearn.data.cifar10 import SPEC
 
 
 class Shards:
-    """Gives clients the shards that our own clients have."""
+    """A data splitter that gives clients the shards of our clients."""
 
     def assign(self, clients: int, batch_size: int) -> tuple[tuple[list[FastDataLoader], list[None]], None]:
-        """Return a loader for each client, and nothing to evaluate on."""
+        """Return a loader for each client, and no test data."""
         loaders = [
             FastDataLoader(images, labels, num_labels=SPEC.classes, batch_size=batch_size, shuffle=True)
             for images, labels in nchw_shards(clients)
@@ -42,7 +41,7 @@ class Shards:
 
 
 class Clock(FederationObserver):  # type: ignore[misc]
-    """Notes when each round's training began and ended, and how much processor time had been spent."""
+    """An observer that notes begin, end and processor time of each round's training."""
 
     def __init__(self) -> None:
         self.rounds: list[tuple[float, float]] = []
@@ -53,13 +52,13 @@ class Clock(FederationObserver):  # type: ignore[misc]
         self._began = time.time(), time.process_time()
 
     def end_round(self, round: int) -> None:
-        """Stop it."""
+        """Stop the clock."""
         self.rounds.append((time.time() - self._began[0], time.process_time() - self._began[1]))
         self.first_ended = self.first_ended or time.time()
 
 
 def main() -> None:
-    """Run once and print what was measured."""
+    """Make a run and print the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--model", choices=MODELS, default="cnn")
     parser.add_argument("--workload", choices=WORKLOADS, default="w1")
@@ -76,7 +75,7 @@ def main() -> None:
         local_epochs=1,
         loss="CrossEntropyLoss",
         optimizer=DDict(lr=options.lr),
-        scheduler=DDict(step_size=1, gamma=1.0),  # fluke wants one; this one changes nothing
+        scheduler=DDict(step_size=1, gamma=1.0),  # fluke needs a scheduler; this one keeps the rate
     )
     settings = DDict(client=client, server=DDict(weighted=True), model=build_model(options.model))
     algorithm = FedAVG(clients, Shards(), settings)

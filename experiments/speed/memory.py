@@ -1,4 +1,4 @@
-"""Memory of a family of processes, shared pages counted once, and its processor time."""
+"""Measure memory, shared pages counted once, and processor time of a process and its descendants."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def _pss(pid: int) -> int:
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
     except (OSError, UnicodeDecodeError):
-        return 0  # it has ended meanwhile
+        return 0  # the process has just ended
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)

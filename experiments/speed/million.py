@@ -1,12 +1,12 @@
-"""A million nodes on phones, of which a thousand take part in each round: start, seconds a round, memory.
+"""Measure a run of a million nodes on phones, a thousand of them in each round: start, seconds a round, memory.
 
     python -m experiments.speed.million --rounds 3
 
 Two runs of ``fedlearn simulate --clients 1000000 --cohort 1000 --devices phones`` on synthetic data, which are made
-when they are asked for: `linear` on rows, and `cnn` on images. *Start* is from the start of the process until round 1
-begins; a *round* is the median after the first. Of both, seconds of the wall clock and of the processor (all processes
-together): the former depend on what else the machine does. Memory is the largest PSS of all processes, looked at four
-times a second in a run of its own, as every look stops who is looked at; beside it that of a run with 2,000 nodes.
+when they are needed: `linear` on rows, and `cnn` on images. *Start* is the time from the start of the process until
+round 1 begins; a *round* is the median after the first. Both are given in seconds of the wall clock, which depend on
+other load, and of the processor (all processes together). Memory is the largest PSS of all processes, read four times a
+second in a run of its own, as every reading stops the processes; beside it stands that of a run with 2,000 nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rich.table import Table
 from experiments.speed.memory import cpu_of_children, pss_of_children
 
 KINDS = {"rows": "linear", "images": "cnn"}
-FEW = 2000  # nodes, for what the others cost
+FEW = 2000  # nodes of the run for comparison
 LOOK = 0.05  # seconds between looks at the log
 MEMORY_LOOK = 0.25
 COMMON = (
@@ -38,14 +38,14 @@ COMMON = (
 
 
 class Moment(NamedTuple):
-    """Seconds since the start of the process: of the wall clock, and of the processor."""
+    """Seconds since the start of the process, by the wall clock and of the processor."""
 
     wall: float
     cpu: float
 
 
 def followed(kind: str, clients: int, rounds: int) -> tuple[list[Moment], list[Moment]]:
-    """Run one; return when each round began and when each was committed."""
+    """Make a run; return when each round began and when it was committed."""
     begun: list[Moment] = []
     committed: list[Moment] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -61,7 +61,7 @@ def followed(kind: str, clients: int, rounds: int) -> tuple[list[Moment], list[M
 
 
 def largest_memory(kind: str, clients: int) -> int:
-    """Run one; return the largest PSS of all its processes, in bytes."""
+    """Make a run; return the largest PSS of all its processes, in bytes."""
     largest = 0
     with tempfile.TemporaryDirectory() as folder, _started(kind, clients, 2, Path(folder) / "run") as process:
         while process.poll() is None:
@@ -77,7 +77,7 @@ def _started(kind: str, clients: int, rounds: int, out: Path) -> subprocess.Pope
 
 
 def _events(log: Path) -> Iterator[dict[str, Any]]:
-    """Return what the log says so far; a line that is being written is left for the next look."""
+    """Return the events in the log so far; a line that is still being written is left out."""
     text = log.read_text(encoding="utf-8") if log.exists() else ""
     return (json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines())
 

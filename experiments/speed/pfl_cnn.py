@@ -1,6 +1,6 @@
 """The model of the published CIFAR-10 benchmark of pfl-research: 1,626,442 parameters.
 
-Named in ``experiments/configs/pfl_cifar10.toml``, which has the other settings of that benchmark.
+``experiments/configs/pfl_cifar10.toml`` names it, and has the other settings of that benchmark.
 
 Source: Granqvist et al. 2024, "pfl-research: simulation framework for accelerating research in private federated
 learning" (arXiv:2404.06430), section 4; the layers are those of its repository, `benchmarks/model/pytorch/cnn.py`.
@@ -15,15 +15,15 @@ from fedlearn.data.base import DataSpec
 from fedlearn.kernels import PooledConv2d
 from fedlearn.models.base import image_shape
 
-SMALLEST = 6  # pixels: two convolutions take four, and what is left is halved
+SMALLEST = 6  # pixels: two convolutions take four, and the pooling halves the rest
 HIDDEN = 128
 
 
 class PflCNN(nn.Sequential):
-    """Two 3x3 convolutions, pooling, and two linear layers, with dropout before each of these.
+    """Two 3x3 convolutions, pooling, and two linear layers, with dropout before each linear layer.
 
-    Input (B, C, H, W) float32, output (B, K) logits. Weights begin as those of Glorot and Bengio 2010. The second relu
-    stands behind the pooling, where it comes to the same.
+    Input (B, C, H, W) float32, output (B, K) logits. Weights begin as in Glorot and Bengio 2010. The second relu stands
+    behind the pooling, where its result is the same.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""The same rounds on pfl-research, by two processes of torchrun: what its users write.
+"""Time the same rounds on pfl-research, by two processes of torchrun, in the code of its users.
 
     PYTHON -m experiments.speed.pfl_rounds --model cnn --workload w1 --rounds 5 --json
 
-PYTHON is that of an environment of its own: ``pip install torch torchvision psutil 'pfl[pytorch]'`` and this project.
-The model is that of the hand-written loop, the images are ours, the training is pfl's: `FederatedAveraging` over NCHW
-float batches with `torch.optim.SGD`. Nothing is evaluated: pfl would do so in every round whose number divides its
-frequency, so that is NaN. One thread a process.
+PYTHON is the interpreter of an environment of its own: ``pip install torch torchvision psutil 'pfl[pytorch]'`` and this
+project. The model is that of the hand-written loop, the images are ours, the training is pfl's: `FederatedAveraging`
+over NCHW float batches with `torch.optim.SGD`. No state is evaluated: pfl evaluates in rounds whose number divides its
+frequency, so the frequency is NaN. Each process has one thread.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCH = 100
 
 
 def train(options: argparse.Namespace) -> None:
-    """Train as one of the processes, and write when each round ended, and how much processor time had been spent."""
+    """Train as one of the processes, and write end and processor time of each round."""
     import torch
     from pfl.aggregate.simulate import SimulatedBackend
     from pfl.aggregate.weighting import WeightByDatapoints
@@ -47,7 +47,7 @@ def train(options: argparse.Namespace) -> None:
     from experiments.speed.two_process_loop import build_model
 
     class Network(nn.Module):
-        """The network, with what pfl asks of it."""
+        """The network with the methods that pfl needs."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -60,7 +60,7 @@ def train(options: argparse.Namespace) -> None:
             return {}
 
     class Clock(TrainingProcessCallback):  # type: ignore[misc]
-        """Notes when a round has ended."""
+        """A callback that notes when a round has ended."""
 
         def __init__(self) -> None:
             self.ended: list[tuple[float, float]] = []
@@ -93,14 +93,14 @@ def train(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Start the processes and print what was measured."""
+    """Start the processes and print the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--model", default="cnn")
     parser.add_argument("--workload", default="w1")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--folder", default="", help=argparse.SUPPRESS)  # said by the first process to the others
+    parser.add_argument("--folder", default="", help=argparse.SUPPRESS)  # passed by the first process to the others
     options = parser.parse_args()
     if options.folder:
         train(options)

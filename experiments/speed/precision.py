@@ -1,10 +1,10 @@
-"""What bfloat16 costs and gains: test accuracy and processor time beside float32, seed by seed.
+"""Measure cost and gain of bfloat16: test accuracy and processor time beside float32, seed by seed.
 
     FEDLEARN_DATA=... python -m experiments.speed.precision --model cnn-large --workload w1 --seeds 3 --rounds 2
 
 All precisions train the same nodes from the same state, in turn, in one process of one thread (``--engine inline``),
-so that they have met the same machine. Processor time is that of rounds, evaluation apart. Whether the processor has
-instructions for bfloat16 stands above the table: without them each product is converted first, and nothing is gained.
+so that all meet the same load. Processor time is that of rounds without evaluation. The line above the table tells
+whether the processor has instructions for bfloat16: without them each product is converted first, and no time is won.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from fedlearn.engine.prepare import has_bfloat16
 
 PRECISIONS = ("float32", "bfloat16-mixed", "bfloat16")
 PATIENCE = 86_400.0  # seconds that a round may take
-WORKLOADS = {"w1": 100, "w2": 1000}  # how many nodes share the data
+WORKLOADS = {"w1": 100, "w2": 1000}  # number of nodes that share the data
 
 
 @contextmanager
 def timed_fits() -> Iterator[list[float]]:
-    """Yield the processor seconds of each local training in this process, as they come."""
+    """Yield a list that collects the processor seconds of each local training in this process."""
     seconds: list[float] = []
     fit = SGD.fit
 

@@ -1,4 +1,4 @@
-"""Time of a round: our embedded engine beside the hand-written two-process loop and Flower's Ray simulation.
+"""Time a round: our embedded engine beside the hand-written two-process loop and Flower's Ray simulation.
 
     FEDLEARN_DATA=... python -m experiments.speed.round_time --workload w1 --model cnn --repeats 5 --ray
 
@@ -7,12 +7,12 @@ All systems do the same SGD steps on CIFAR-10 (batch 100, one local epoch, lr 0.
 - w1: 100 clients of 500 images, all of them in every round (500 steps a round);
 - w2: 1,000 clients of 50 images, 100 of them in every round (100 steps a round).
 
-They run in turn, A B C A B C, because other load on the machine comes and goes; a repeat's figure is its median round
-after the first, and what is quoted is the median over repeats of the ratio to the loop *in the same repeat*. Seconds
-are of the training part (instructions out to new state made), without evaluation. Start-up is from process start to
-the end of round 1, less one steady round. Processor time is that of all processes in a round: where other programs run,
-it is the steadier figure. Memory is the largest PSS of all processes, looked at in a run of its own that is not timed:
-every look stops the processes that it looks at.
+They run in turn, A B C A B C, because other load on the machine comes and goes. A repeat's figure is its median round
+after the first; the quoted figure is the median over repeats of the ratio to the loop *in the same repeat*. Seconds are
+of the training part, from the instructions to the new state, without evaluation. Start-up is from process start to the
+end of round 1, less one steady round. Processor time is that of all processes in a round; beside other programs it is
+the steadier figure. Memory is the largest PSS of all processes, read in a run of its own that is not timed: every
+reading stops the processes.
 
 pfl-research and fluke run in environments of their own, ``--pfl-python`` and ``--fluke-python`` (``pfl_rounds.py`` and
 ``fluke_rounds.py`` say what must be in them).
@@ -43,7 +43,7 @@ from rich.table import Table
 from experiments.speed.memory import cpu_of_children, pss_of_children
 
 WORKLOADS = {"w1": (100, 100), "w2": (1000, 100)}  # (clients, cohort)
-LOOK = 0.5  # seconds between looks at memory, and at processor time: each takes some ms of it
+LOOK = 0.5  # seconds between readings of memory and processor time; one takes some ms
 MEMORY_ROUNDS = 2
 
 Figures = dict[str, float]
@@ -88,16 +88,16 @@ def run_script(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen of a command.
+    """Measurements of a command.
 
     Parameters
     ----------
     began
-        When, in seconds since the epoch.
+        When the command began, in seconds since the epoch.
     looks
-        When it was looked at, and the processor time of all its processes by then, in seconds.
+        Pairs (time of a reading, processor time of all processes by then), in seconds.
     pss
-        The largest memory, if it was looked at.
+        The largest memory in bytes, if memory was read.
     """
 
     began: float
@@ -106,7 +106,7 @@ class Seen:
     printed: str
 
     def cpu_at(self, moment: float) -> float:
-        """Return the processor time that had been used by then, between the looks before and after."""
+        """Return the processor time used until a moment, interpolated between the readings around it."""
         moments, used = np.array(self.looks).T
         return float(np.interp(moment, moments, used))
 

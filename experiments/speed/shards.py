@@ -1,4 +1,4 @@
-"""What each node holds, for the systems beside ours that train NCHW float batches."""
+"""Give the shards of our nodes to other systems, which train NCHW float batches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedlearn.data import load_dataset, partition_table
 
 
 def nchw_shards(nodes: int) -> list[tuple[Tensor, Tensor]]:
-    """Return images (n, 3, 32, 32), normalised, and labels (n,) of each node: the shards that our own clients have."""
+    """Return images (n, 3, 32, 32), normalized, and labels (n,) of each node: the shards of our clients."""
     dataset: Any = load_dataset("cifar10", "")
     table = partition_table(dataset, DataSettings(), num_partitions=nodes, seed=1)
     mean, std = torch.tensor(dataset.mean).view(3, 1, 1), torch.tensor(dataset.std).view(3, 1, 1)

@@ -1,9 +1,9 @@
-"""Processor time of a node's fit, by how many nodes are trained in one computation (``training.stack``).
+"""Measure the processor time of a node's fit by the number of nodes in one computation (``training.stack``).
 
     FEDLEARN_DATA=... python -m experiments.speed.stacks --model cnn --images 50 --stacks 5,10
 
-One process of one thread, CIFAR-10, one local epoch of batches of 100, lr 0.1, no momentum. Stacks are measured in
-turn, A B C A B C, and what is quoted is the median of the ratios to one by one in the same turn: other load comes and
+One process of one thread, CIFAR-10, one local epoch of batches of 100, lr 0.1, no momentum. Stacks take
+turns, A B C A B C, and the table has the median of the ratios to single nodes in the same turn, as other load comes and
 goes.
 """
 

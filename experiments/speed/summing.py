@@ -1,11 +1,11 @@
-"""What adding up costs: masked updates of `cnn-large` into the sum, beside what the memory allows.
+"""Measure the time to add masked updates of `cnn-large` to the sum, beside the limit of the memory.
 
     python -m experiments.speed.summing --updates 100
 
-Updates are added in blocks of two and the blocks merged, as the engine does it, in one thread. The floor of one pass is
-copying as many bytes as it has to move: values and positions are read, and of totals and weights the cache lines (64
-bytes) in which an entry was sent are read and written. The old way assigns to ``total[positions]``. Processor time, the
-best of several turns.
+Updates are added in blocks of two and the blocks merged, as in the engine, in one thread. The limit of one pass is
+copying as many bytes as the pass has to move: it reads values and positions, and it reads and writes the cache lines
+(64 bytes) of totals and weights in which an entry was sent. The old way assigns to ``total[positions]``. Times are
+processor time, the best of several turns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TURNS = 5
 
 
 class ByAssignment(MaskedSum):
-    """Adds sent entries as it was done before."""
+    """A sum that adds sent entries in the old way."""
 
     def _add_sent(self, name: str, weight: float, values: np.ndarray, positions: np.ndarray) -> None:
         self._total(name)[positions] += np.multiply(values, weight, dtype=np.float64)
@@ -39,7 +39,7 @@ class ByAssignment(MaskedSum):
 
 
 def made(layout: Layout, keep: float, seed: int) -> Update:
-    """Return an update of which a share of the entries was sent."""
+    """Return an update in which a share of the entries was sent."""
     rng = np.random.default_rng(seed)
     update = {}
     for name, spec in layout.items():
@@ -50,20 +50,20 @@ def made(layout: Layout, keep: float, seed: int) -> Update:
 
 
 def touched(updates: list[Update]) -> int:
-    """Return how many bytes one pass over all of them reads and writes."""
+    """Return how many bytes one pass over all updates reads and writes."""
     total = 0
     for entries in (entries for update in updates for entries in update.values()):
         total += entries.values.nbytes
         if entries.positions is None:
             total += 2 * 8 * len(entries.values)
         else:
-            lines = 1 + int(np.count_nonzero(np.diff(entries.positions * 8 // LINE)))  # they are ascending
+            lines = 1 + int(np.count_nonzero(np.diff(entries.positions * 8 // LINE)))  # positions are ascending
             total += entries.positions.nbytes + 2 * 2 * LINE * lines
     return total
 
 
 def added(kind: type[MaskedSum], layout: Layout, updates: list[Update]) -> Callable[[], None]:
-    """Return what adds all of them, into memory that is there already: that of a round before."""
+    """Return a function that adds all updates, into memory that an earlier call has allocated."""
     block = kind.empty(layout)
 
     def add() -> None:
@@ -75,7 +75,7 @@ def added(kind: type[MaskedSum], layout: Layout, updates: list[Update]) -> Calla
 
 
 def copied(size: int) -> Callable[[], None]:
-    """Return what copies half as many bytes, and so reads and writes as many."""
+    """Return a function that copies half as many bytes, and so reads and writes as many."""
     part = np.ones(min(size // 2, 1 << 26), np.uint8)
     there = np.empty_like(part)
 
@@ -87,7 +87,7 @@ def copied(size: int) -> Callable[[], None]:
 
 
 def best(tasks: dict[str, Callable[[], None]]) -> dict[str, float]:
-    """Return the least processor seconds of each, taken in turn."""
+    """Return the least processor seconds of each function; the functions take turns."""
     seconds = dict.fromkeys(tasks, float("inf"))
     for _ in range(TURNS):
         for name, task in tasks.items():

@@ -1,9 +1,9 @@
-"""Federated averaging on CIFAR-10, written by hand for two cores: the limit our engine is held to.
+"""Run federated averaging on CIFAR-10 in a loop written by hand for two cores: the limit for our engine.
 
     FEDLEARN_DATA=... python -m experiments.speed.two_process_loop --rounds 5 --evaluate
     FEDLEARN_DATA=... python -m experiments.speed.two_process_loop --workload w2 --json
 
-Why it is the limit: nothing stands between the cores and the arithmetic. There is no framework, no
+Why it is the limit: the cores do arithmetic and little else. There is no framework, no
 message, no copy of the data and no optimizer object. Each of the two workers is a forked process
 with one thread, which beats one process with two threads. The images are one memory-mapped uint8
 file in NHWC order, so a batch becomes channels_last by a permutation that copies nothing. Workers
@@ -42,7 +42,7 @@ from torch.nn import functional as F
 WORKERS = 2
 WORKLOADS = {"w1": (100, 100), "w2": (1000, 100)}  # (nodes sharing the 50,000 images, cohort)
 EVALUATION_BATCH = 100  # larger batches leave the cache: 1000 takes 1.3-1.7 times as long
-# The mean and standard deviation of each colour, repeated over the image: the subtraction then
+# The mean and standard deviation of each color, repeated over the image: the subtraction then
 # broadcasts over the batch only, in long vectors. (32, 32, 3)
 MEAN = torch.tensor([0.4914, 0.4822, 0.4465]).expand(32, 32, 3).contiguous()
 STD = torch.tensor([0.2470, 0.2435, 0.2616]).expand(32, 32, 3).contiguous()
@@ -50,7 +50,7 @@ STD = torch.tensor([0.2470, 0.2435, 0.2616]).expand(32, 32, 3).contiguous()
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One run. ``cohort`` of None takes the workload's; round r trains with ``lr / (1 + lr_decay (r - 1))``.
+    """The settings of a run. A ``cohort`` of None is the workload's; round r has ``lr / (1 + lr_decay (r - 1))``.
 
     A ``keep_ratio`` below 1 is the probability with which a node sends an entry of its trained
     weights. An entry is averaged over the nodes that sent it and stays as it was if none did.
@@ -75,7 +75,7 @@ class Settings:
 
 @dataclass(slots=True)
 class Report:
-    """What was measured, by round; the seconds are of training and summing, not of evaluating."""
+    """The measurements by round; seconds are of training and summing, without evaluation."""
 
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)  # of all processes
@@ -86,14 +86,14 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What parent and workers both see.
+    """Arrays in the memory that parent and workers share.
 
     Only the parent writes ``weights``; of the other arrays each worker has its own row.
     """
 
     weights: torch.Tensor  # (n,)
     totals: torch.Tensor  # (W, n): sum of what the nodes sent
-    counts: torch.Tensor  # (W, n): how many nodes sent the entry; untouched when everything is sent
+    counts: torch.Tensor  # (W, n): how many nodes sent the entry; unused if all entries are sent
     next_item: "mp.sharedctypes.Synchronized[int]"
 
 
@@ -128,13 +128,13 @@ def load_split(settings: Settings, split: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def as_batch(images: np.ndarray) -> torch.Tensor:
-    """Return normalised float32 images of shape (B, 3, 32, 32) in channels_last order."""
+    """Return normalized float32 images of shape (B, 3, 32, 32) in channels_last order."""
     pixels = torch.from_numpy(images).to(torch.float32)
     return pixels.div_(255).sub_(MEAN).div_(STD).permute(0, 3, 1, 2)
 
 
 class Worker:
-    """A process that serves many nodes with one model. Built before the fork, used after it."""
+    """A worker: a process that serves many nodes with one model. It is built before the fork and used after it."""
 
     def __init__(self, index: int, settings: Settings, shared: Shared) -> None:
         self.settings, self.shared = settings, shared
@@ -154,7 +154,7 @@ class Worker:
         self.tensors: list[torch.Tensor] = list(self.parameters)
 
     def serve(self, inbox: Connection) -> None:
-        """Answer every order with (correct answers, CPU seconds) until the order is None."""
+        """Answer every order with (correct predictions, CPU seconds) until the order is None."""
         while (order := inbox.recv()) is not None:
             started = time.process_time()
             correct = 0
@@ -165,7 +165,7 @@ class Worker:
             inbox.send((correct, time.process_time() - started))
 
     def items(self, limit: int) -> Iterator[int]:
-        """Yield numbers below ``limit`` that no other worker got in this round."""
+        """Yield numbers below ``limit`` that no other worker has taken in this round."""
         while True:
             with self.shared.next_item.get_lock():
                 item = self.shared.next_item.value
@@ -175,7 +175,7 @@ class Worker:
             yield item
 
     def train(self, cohort: np.ndarray, lr: float, round_number: int) -> None:
-        """Train nodes of the cohort from the round's weights and add up what they send."""
+        """Train nodes of the cohort from the round's weights and add up their entries."""
         self.total.zero_()
         if self.settings.keep_ratio < 1:
             self.count.zero_()
@@ -206,7 +206,7 @@ class Worker:
 
     @torch.no_grad()
     def step(self, gradients: list[torch.Tensor], lr: float) -> None:
-        """Move the parameters against the gradients; the arithmetic of ``torch.optim.SGD``."""
+        """Make a step with the arithmetic of ``torch.optim.SGD``."""
         if self.settings.weight_decay:
             torch._foreach_add_(gradients, self.tensors, alpha=self.settings.weight_decay)
         if self.settings.momentum:
@@ -234,7 +234,7 @@ def views(flat: torch.Tensor, parameters: list[nn.Parameter]) -> list[torch.Tens
 
 
 def run(settings: Settings) -> Report:
-    """Train and report. It forks, so call it before torch has computed with several threads."""
+    """Make a run and return its measurements; it forks, so torch must not have used several threads before."""
     keep_freed_memory()
     torch.set_num_threads(1)
     torch.manual_seed(settings.seed)
@@ -285,7 +285,7 @@ def drive(settings: Settings, shared: Shared, pipes: list[Connection], report: R
 
 
 def ask(pipes: list[Connection], shared: Shared, order: object) -> list[tuple[int, float]]:
-    """Give all workers the same order and return their answers, (correct answers, CPU seconds)."""
+    """Give all workers the same order and return their answers (correct predictions, CPU seconds)."""
     shared.next_item.value = 0
     for pipe in pipes:
         pipe.send(order)
@@ -293,7 +293,7 @@ def ask(pipes: list[Connection], shared: Shared, order: object) -> list[tuple[in
 
 
 def mean_of_sent(settings: Settings, shared: Shared, cohort: int) -> torch.Tensor:
-    """Return each entry's mean over the nodes that sent it, or its old value where none did."""
+    """Return the mean of each entry over the nodes that sent it, or its old value if no node did."""
     total = shared.totals.sum(0)
     if settings.keep_ratio == 1:
         return total.div_(cohort)
@@ -345,7 +345,7 @@ def parse_arguments() -> tuple[Settings, bool]:
 
 
 def main() -> None:
-    """Run once and print what was measured."""
+    """Make a run and print the measurements."""
     settings, as_json = parse_arguments()
     report = run(settings)
     steady = median(report.seconds[1:] or report.seconds)

@@ -1,1 +1,1 @@
-"""Grids of settings over several seeds, with tables and figures."""
+"""Experiments that run grids of settings over several seeds, with tables and figures."""

@@ -1,4 +1,4 @@
-"""Asynchronous and synchronous rounds: client trips and virtual time to an accuracy, as in FedBuff's experiment.
+"""Compare asynchronous and synchronous rounds: trips and virtual time to an accuracy, as in FedBuff's experiment.
 
     FEDLEARN_DATA=... python -m experiments.sweeps.asynchronous --out runs/asynchronous
 
@@ -25,7 +25,7 @@ from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import points_of
 from fedlearn.words.metric import STALENESS_MEAN, VIRTUAL_SECONDS
 
-TARGETS = (0.2, 0.25, 0.3)  # of accuracy; what is asked between two evaluations is counted to the second
+TARGETS = (0.2, 0.25, 0.3)  # accuracies; one that is reached between two evaluations counts at the second of them
 SCHEDULE = "schedule"
 HEADS = tuple(f"{what} to {target:.0%}" for target in TARGETS for what in ("trips", "seconds"))
 FURTHER = ("trips", "headline", "staleness", "in vain")
@@ -41,7 +41,7 @@ def draw(results: Results, folder: Path) -> None:
             panel.locator_params(axis="x", nbins=6)
     rows = []
     for point in points:
-        numbers = np.array([measured(run) for run in point.runs]).mean(0)  # (columns,); nan where a seed has not
+        numbers = np.array([measured(run) for run in point.runs]).mean(0)  # (columns,); nan if a seed has not
         *until, trips, accuracy, staleness, vain = numbers
         shown = ["-" if np.isnan(number) else f"{number:,.{place % 2}f}" for place, number in enumerate(until)]
         further = [f"{trips:,.0f}", f"{accuracy:.3f}", f"{staleness:.1f}", f"{vain:.0%}"]

@@ -1,4 +1,4 @@
-"""The command line of the experiments that run a sweep and draw it."""
+"""Share the command line of experiments that run a sweep and draw it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from fedlearn.sweeps.running import minutes_of, refuse_failures, run_sweep
 from fedlearn.words.errors import FedlearnError
 
 CONFIGS = Path(__file__).parents[1] / "configs"
-NO_PLANS = ("compose", "pfl_cifar10")  # files there that are the settings of a run
+NO_PLANS = ("compose", "pfl_cifar10")  # files in configs/ that are settings of single runs
 
 Results = Sequence[Result]
 Draw = Callable[[Results, Path], None]
 
 
 def experiment(name: str, text: str | None, draw: Draw, arguments: Sequence[str] | None = None) -> None:
-    """Run the sweep that configs/NAME.toml describes, then draw it: the main program of an experiment.
+    """Run the sweep of configs/NAME.toml, then draw it: the main program of an experiment.
 
-    The process ends with 0: done, 1: a run failed, 2: it was asked for wrongly.
+    The exit code is 0 when all is done, 1 if a run failed, 2 if an argument or setting is wrong.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def experiment(name: str, text: str | None, draw: Draw, arguments: Sequence[str]
 
 
 def _parser_of(name: str, text: str | None) -> argparse.ArgumentParser:
-    """Return the options that all of them take; the first line of a docstring says what it is about."""
+    """Return the parser of the options of all these experiments; the docstring's first line describes the command."""
     about = (text or "").partition("\n")[0]
     parser = argparse.ArgumentParser(prog=f"python -m experiments.sweeps.{name}", description=about)
     parser.add_argument("--plan", type=Path, default=CONFIGS / f"{name}.toml", help="another file, with the same axes")

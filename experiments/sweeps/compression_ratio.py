@@ -1,9 +1,9 @@
-"""Accuracy by round with and without dropping: the federated paper's figures 8 and 9 side by side.
+"""Compare accuracy by round with and without dropping: figures 8 and 9 of the federated paper side by side.
 
     FEDLEARN_DATA=... python -m experiments.sweeps.compression_ratio --quick
 
 CIFAR-10, 100 nodes of 500 images, 20 of them in each round; each node sends all its weights, or a random share of
-them. ``configs/compression_ratio.toml`` has the settings, `__main__.py` the folder that this writes.
+them. ``configs/compression_ratio.toml`` has the settings.
 """
 
 from __future__ import annotations

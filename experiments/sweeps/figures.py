@@ -1,7 +1,7 @@
-"""What the figures and tables of all sweeps have in common.
+"""Draw the figures and tables of sweeps.
 
 Lines are means over seeds, bands and bars one sample standard deviation to each side. Ordered axes run through viridis,
-others through the report's colours, each with a marker of its own. Each figure is written as PNG and SVG.
+others through the report's colors, each with a marker of its own. Each figure is written as PNG and SVG.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from fedlearn.report.charts.learning import line_of
 from fedlearn.report.charts.plots import PALETTE, add_bars, add_line, drawn, whole_ticks
-from fedlearn.report.numbers import Spread
+from fedlearn.report.numbers import MeanSd
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
 from fedlearn.sweeps.results import PlannedPoint
@@ -31,12 +31,12 @@ def legend(panel: Any, title: str) -> None:
 
 
 def curve(panel: Any, point: PlannedPoint, *, over: str = "rounds", band: bool = True, **style: Any) -> None:
-    """Draw a point's accuracy as a line, over what `line_of` knows; ``"bytes"`` are in MB, ``"hours"`` in minutes.
+    """Draw a point's accuracy as a line over an axis of `line_of`; ``"bytes"`` are in MB, ``"hours"`` in minutes.
 
     Parameters
     ----------
     band
-        Whether to show the deviation; of many lines over each other nobody could tell whose it is.
+        Whether to show the deviation; with many lines the bands could not be told apart.
     """
     line = line_of(point, "accuracy", over, DIVISORS.get(over, 1), deviation=True)
     if line is not None:
@@ -45,7 +45,7 @@ def curve(panel: Any, point: PlannedPoint, *, over: str = "rounds", band: bool =
 
 
 def curves(panel: Any, points: Sequence[PlannedPoint], axis: str, *, over: str, **style: Any) -> None:
-    """Draw a line for each label of an axis, as `curve` does, and name them."""
+    """Draw a line for each label of an axis, as `curve` does, with a legend."""
     styles = styles_of([point.labels[axis] for point in points], ordered=False)
     for point in points:
         curve(panel, point, over=over, label=point.labels[axis], **{**styles[point.labels[axis]], **style})
@@ -54,7 +54,7 @@ def curves(panel: Any, points: Sequence[PlannedPoint], axis: str, *, over: str, 
 
 
 def last_accuracy(panel: Any, places: Sequence[float], points: Sequence[PlannedPoint], **style: Any) -> None:
-    """Draw the last accuracy of several points over a number, with a bar for each spread."""
+    """Draw the last accuracy of several points over a number, with a bar for each deviation."""
     add_bars(panel, places, [point.over_seeds("accuracy") for point in points], **style)
 
 
@@ -66,7 +66,7 @@ def by_round(
     Parameters
     ----------
     ordered
-        Whether the labels of the lines have an order, and so their colours.
+        Whether the labels of the lines are ordered, and so their colors.
     """
     table = grouped(points, panels)
     styles = styles_of(grouped(points, lines), ordered=ordered)
@@ -81,7 +81,7 @@ def by_round(
 
 
 def grouped(points: Iterable[PlannedPoint], axis: str) -> dict[str, list[PlannedPoint]]:
-    """Return the points by their label on an axis."""
+    """Return label on an axis -> points."""
     groups: dict[str, list[PlannedPoint]] = {}
     for point in points:
         groups.setdefault(point.labels[axis], []).append(point)
@@ -89,7 +89,7 @@ def grouped(points: Iterable[PlannedPoint], axis: str) -> dict[str, list[Planned
 
 
 def styles_of(labels: Iterable[str], *, ordered: bool) -> dict[str, dict[str, Any]]:
-    """Return how the line of each label looks."""
+    """Return label -> style of its line."""
     labels = list(labels)
     if ordered:
         return {label: {"color": shade} for label, shade in zip(labels, shades(len(labels)), strict=True)}
@@ -98,7 +98,7 @@ def styles_of(labels: Iterable[str], *, ordered: bool) -> dict[str, dict[str, An
 
 
 def shades(count: int) -> list[Any]:
-    """Return colours for an ordered axis, dark to light, none of them too light to see."""
+    """Return colors for an ordered axis, from dark to light, none of them too light to see."""
     from matplotlib import colormaps
 
     return [colormaps["viridis"](0.88 * place / max(count - 1, 1)) for place in range(count)]
@@ -115,7 +115,7 @@ def write_table(
     Parameters
     ----------
     more
-        Further columns, after the accuracy.
+        Further columns after the accuracy.
     """
     axes, more = list(points[0].labels), more or {}
     heads = [name.replace("_", " ") for name in (*axes, "seeds", "accuracy", *more, "MB up", "ratio")]
@@ -136,10 +136,10 @@ def write_table(
     write_atomically(folder / "table.tex", table.as_latex(caption).encode())
 
 
-def with_deviation(spread: Spread, *, sign: str = "", places: int = 4) -> str:
-    """Return a mean and its deviation, which is left out where there is one value.
+def with_deviation(spread: MeanSd, *, sign: str = "", places: int = 4) -> str:
+    """Return a mean and its deviation, which is left out for a single value.
 
-    >>> with_deviation(Spread(0.6, 0.1414)), with_deviation(Spread(0.5, None), sign="+")
+    >>> with_deviation(MeanSd(0.6, 0.1414)), with_deviation(MeanSd(0.5, None), sign="+")
     ('0.6000 ± 0.1414', '+0.5000')
     """
     mean = f"{spread.mean:{sign}.{places}f}"

@@ -1,4 +1,4 @@
-"""Accuracy against uploaded bytes for one codec after another, with the Pareto front.
+"""Compare codecs by accuracy against uploaded bytes, with the Pareto front.
 
     FEDLEARN_DATA=... python -m experiments.sweeps.frontier --quick
 
@@ -17,12 +17,12 @@ from experiments.sweeps.command import Results, experiment
 from fedlearn.report.charts.axes import log_axis_of
 from fedlearn.report.charts.learning import front_of
 from fedlearn.report.charts.plots import PALETTE, drawn, log_axis
-from fedlearn.report.numbers import Spread
+from fedlearn.report.numbers import MeanSd
 from fedlearn.report.rows import Row
 from fedlearn.sweeps.results import PlannedPoint, points_of
 
-PLAIN = "identity"  # the label of the runs that the others are compared with
-NEARLY = 0.95  # share of the plain run's last accuracy that is to be reached
+PLAIN = "identity"  # the label of the runs with which the others are compared
+NEARLY = 0.95  # share of the plain run's last accuracy that counts as reached
 
 
 def draw(results: Results, folder: Path) -> None:
@@ -38,7 +38,7 @@ def draw(results: Results, folder: Path) -> None:
 def _frontier(
     points: Sequence[PlannedPoint], places: Sequence[tuple[float, float]], front: Sequence[bool], folder: Path
 ) -> None:
-    """Draw each codec as a number, which the key beside the figure explains."""
+    """Draw each codec as a number, with a key beside the figure."""
     with drawn(folder, "frontier", size=(9.0, 5.2)) as (panel,):
         steps = [place for place, best in zip(places, front, strict=True) if best]
         panel.step(*zip(*steps, strict=True), where="post", color=PALETTE[1], linewidth=1.2, alpha=0.6, zorder=1)
@@ -60,7 +60,7 @@ def _megabytes(point: PlannedPoint) -> float:
 
 
 def _columns(points: Sequence[PlannedPoint], front: Sequence[bool]) -> dict[str, list[str]]:
-    """Return what the table says beside accuracy and bytes: the loss by compression, in accuracy and in rounds."""
+    """Return the further columns of the table: the loss by compression in accuracy and in rounds."""
     plain = next((point for point in points if point.labels["codec"] == PLAIN), None)
     on_front = ["yes" if best else "" for best in front]
     if plain is None:
@@ -74,18 +74,18 @@ def _columns(points: Sequence[PlannedPoint], front: Sequence[bool]) -> dict[str,
 
 
 def _difference(point: PlannedPoint, plain: PlannedPoint) -> str:
-    """Return the mean difference to the plain run of the same seed, and its spread."""
+    """Return mean and deviation of the difference to the plain run of the same seed."""
     accuracy = {run.summary["seed"]: run.summary["accuracy"] for run in plain.runs}
     seeds = [(run, run.summary["seed"]) for run in point.runs]
     pairs = [run.summary["accuracy"] - accuracy[seed] for run, seed in seeds if seed in accuracy]
-    return figures.with_deviation(Spread.of(pairs), sign="+") if pairs else ""
+    return figures.with_deviation(MeanSd.of(pairs), sign="+") if pairs else ""
 
 
 def _rounds_to(goal: float, point: PlannedPoint) -> str:
-    """Return in which round each seed first reached an accuracy, the mean of them; a dash if one did not."""
+    """Return the mean over seeds of the first round with an accuracy; a dash if a seed never reached it."""
     first = [next((row["round_number"] for row in run.rounds if _reaches(row, goal)), None) for run in point.runs]
     reached = [number for number in first if number is not None]
-    return f"{Spread.of(reached).mean:.3g}" if len(reached) == len(first) else "-"
+    return f"{MeanSd.of(reached).mean:.3g}" if len(reached) == len(first) else "-"
 
 
 def _reaches(row: Row, goal: float) -> bool:

@@ -1,10 +1,10 @@
-"""What dropping drops and how the rest is averaged: entries or tensors, weights or updates, survivors or rescaling.
+"""Compare ways to drop and to average: entries or tensors, weights or updates, survivors or rescaling.
 
     FEDLEARN_DATA=... python -m experiments.sweeps.granularity --quick
 
-The federated paper averages what was sent and trusts that nodes hold nearly the same parameters. They do after one
-epoch on even data, and less so after five on skewed data. *Rescaled* is Rand-k: what was not sent is no change, what
-was sent is scaled up; *spatial* stands between the two (Jhunjhunwala et al. 2021, arXiv:2110.07751).
+The federated paper averages the sent entries and trusts that nodes hold nearly the same parameters. They do after one
+epoch on even data, and less so after five on skewed data. *Rescaled* is Rand-k: an entry that was not sent counts as no
+change, a sent entry is scaled up; *spatial* stands between the two (Jhunjhunwala et al. 2021, arXiv:2110.07751).
 ``configs/granularity.toml`` has the settings.
 """
 

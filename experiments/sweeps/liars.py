@@ -1,13 +1,13 @@
-"""One liar in twenty under default settings: what becomes of the accuracy, and what the gate says.
+"""Measure the harm of one liar in twenty under default settings: the accuracy, and the answers of the gate.
 
     FEDLEARN_DATA=... python -m experiments.sweeps.liars --out runs/liars
 
-The node of partition 0 lies in every round, in one way at a time: it claims ten million examples, sends its change a
-hundred times or minus ten times as large, puts the largest number of float32 or NaN into one entry of each parameter.
+The node of partition 0 lies in every round, in one way a run: it claims ten million examples, scales its change by a
+hundred or by minus ten, or puts the largest number of float32 or NaN into one entry of each parameter.
 Each run is compared with the one of the same seed in which that node never reports (``absent``).
 
-Where the gate keeps the liar out, the honest nodes of all these runs begin from the same bytes, and their fits are the
-same bytes: a process remembers them. ``configs/liars.toml`` has the settings.
+If the gate refuses the liar, the honest nodes of all these runs begin from the same bytes, and their fits have the same
+bytes: a process remembers them. ``configs/liars.toml`` has the settings.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fedlearn.sweeps.results import PlannedPoint, points_of
 from fedlearn.words.metric import ACCURACY
 from fedlearn.words.state import Array, State
 
-LIAR = 0  # its partition
+LIAR = 0  # partition of the lying node
 EXAMPLES = 10_000_000  # the most that gate.max_examples lets through
 IMAGES = 6000  # of the training set: 300 for each of twenty nodes
 REMEMBERED = 1000  # fits of `cnn`, 250 MB; a run has 600
@@ -45,14 +45,14 @@ Lie = Literal["none", "absent", "examples", "times 100", "times -10", "entry", "
 
 
 class Liar(SGD):
-    """Trains as `SGD` does, and lies on one node.
+    """A learner that trains as `SGD` does, and lies on one node.
 
     Parameters
     ----------
     model, config
         As in `SGD`.
     lie
-        What the node of partition 0 does.
+        The lie of the node of partition 0.
     """
 
     def __init__(self, model: TorchModel, config: RunConfig, *, lie: Lie = "none") -> None:
@@ -61,7 +61,7 @@ class Liar(SGD):
         self.lie = lie
 
     def fit(self, state: State, task: LocalTask) -> LocalFit:
-        """Return what the node has learned, or a lie."""
+        """Return the fit of the node, or a lie."""
         if task.partition_id != LIAR or self.lie == "none":
             return self._fit(state, task)
         if self.lie == ABSENT:
@@ -72,7 +72,7 @@ class Liar(SGD):
         return replace(fit, arrays={name: CHANGED[self.lie](array, state[name]) for name, array in fit.arrays.items()})
 
     def _fit(self, state: State, task: LocalTask) -> LocalFit:
-        """Return what the node learns; from memory, where it has begun from these bytes before."""
+        """Return the fit of the node; from memory, if it has begun from these bytes before."""
         begun_from = hashlib.sha256(b"".join(array.tobytes() for array in state.values())).digest()
         key = (begun_from, self.partition, task.seed, task.round_number, task.partition_id)
         if key not in _fits:

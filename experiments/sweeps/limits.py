@@ -1,9 +1,9 @@
-"""How far honest reports lie from the typical one: gate.max_ratio and gate.max_share were chosen by it.
+"""Measure how far honest reports lie from the median report, to choose gate.max_ratio and gate.max_share.
 
     FEDLEARN_DATA=... python -m experiments.sweeps.limits --out runs/limits
 
-All nodes are honest and both limits are off. Each report is compared with what was typical of the round before, as the
-gate would have done. ``configs/limits.toml`` has the settings.
+All nodes are honest and both limits are off. Each report is compared with the medians of the round before, as the gate
+would have done. ``configs/limits.toml`` has the settings.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from server.limits import Limits
 
 
 def draw(results: Results, folder: Path) -> None:
-    """Write the table: for each point how large the ratios of norms and the shares of the weight are."""
+    """Write the table: the ratios of norms and the shares of the weight, for each point."""
     points = points_of(results)
     rows = []
     for point in points:

@@ -1,4 +1,4 @@
-"""Networks that are in no table of ours, for experiments that name them as ``module:Class``."""
+"""Networks outside of the tables of fedlearn, which experiments name as ``module:Class``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from fedlearn.models.base import image_shape
 
 
 class GroupNormCNN(nn.Module):
-    """Two 5x5 convolutions, each normalised in groups of channels, and one linear layer.
+    """Two 5x5 convolutions, each normalized in groups of channels, and one linear layer.
 
-    Input (B, C, 32, 32) float32, output (B, K) logits; 7,882 parameters for 3 channels and 10 classes. With
-    changes that are a hundred commits old it learns where `cnn`, which has no norms, hardly does.
+    Input (B, C, 32, 32) float32, output (B, K) logits; 7,882 parameters for 3 channels and 10 classes. It learns
+    from changes that are a hundred commits old, where `cnn`, which has no norms, hardly does.
 
     Parameters
     ----------
     spec : DataSpec
-        Of images of 32 x 32 pixels.
+        The data's spec; images must have 32 x 32 pixels.
 
     References
     ----------

@@ -1,9 +1,9 @@
-"""Accuracy by number of clients, with and without dropping: the same data on 1 to 100 nodes.
+"""Compare accuracy by number of clients, with and without dropping: the same data on 1 to 100 nodes.
 
     FEDLEARN_DATA=... python -m experiments.sweeps.number_of_clients --quick
 
 All nodes take part in every round, so that each round trains on every image; one node is local learning.
-``configs/number_of_clients.toml`` has the settings, `__main__.py` the folder that this writes.
+``configs/number_of_clients.toml`` has the settings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Codecs on skewed labels: nodes draw their label distributions from a Dirichlet distribution; small alpha is skewed.
+"""Compare codecs on labels skewed by Dirichlet(alpha): the smaller alpha, the more skewed.
 
     FEDLEARN_DATA=... python -m experiments.sweeps.skew --quick
 
-``configs/skew.toml`` has the settings, `__main__.py` the folder that this writes.
+``configs/skew.toml`` has the settings.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What to do about stragglers: virtual time to an accuracy, what slow devices get of it, and what is thrown away.
+"""Compare policies for stragglers: virtual time to an accuracy, the accuracy on slow devices, and wasted work.
 
     python -m experiments.sweeps.stragglers --out runs/stragglers
 
-A hundred phones, of which the slow ones have more data, on `digits`, which is small: it shows policies, not accuracy
-that anybody would report. ``configs/stragglers.toml`` has the settings.
+A hundred phones, of which the slow ones have more data, on `digits`, a small data set: the experiment shows policies,
+not accuracies to report. ``configs/stragglers.toml`` has the settings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from experiments.sweeps.command import Results, experiment
 from fedlearn.config import RunConfig, config_from
 from fedlearn.devices import load_devices
 from fedlearn.report.charts.plots import drawn, log_axis
-from fedlearn.report.numbers import Spread
+from fedlearn.report.numbers import MeanSd
 from fedlearn.report.stored import StoredRun
 from fedlearn.report.tables import Table
 from fedlearn.runs.files import write_atomically
@@ -27,7 +27,7 @@ from fedlearn.runs.nodes import PARTITION, ROUND, read_nodes
 from fedlearn.sweeps.results import points_of
 from fedlearn.words.metric import TEST_EXAMPLES, VIRTUAL_SECONDS, virtual_time
 
-TARGET = 0.7  # of the headline
+TARGET = 0.7  # of the headline metric
 POLICY = "policy"
 SLOW = "slow"
 HEADS = (
@@ -57,7 +57,7 @@ def draw(results: Results, folder: Path) -> None:
         shown = [
             f"{minutes:.1f}",
             reached,
-            figures.with_deviation(Spread.of(numbers[:, 2].tolist()), places=3),
+            figures.with_deviation(MeanSd.of(numbers[:, 2].tolist()), places=3),
             f"{slow:.3f}",
             f"{share:.0%}",
             f"{size:.0f}",
@@ -90,7 +90,7 @@ def on_slow_devices(run: StoredRun, metric: str) -> float:
     last = last[last[ROUND] == last[ROUND].max()]
     config: RunConfig = config_from(run.settings)
     held = np.zeros(config.clients, np.int64)
-    held[last[PARTITION]] = last[TEST_EXAMPLES]  # all that a node trains on: none is kept for testing
+    held[last[PARTITION]] = last[TEST_EXAMPLES]  # all examples of a node are for training
     fleet = load_devices(config.devices, clients=config.clients, seed=config.seed, examples=held)
     slow = last[[fleet.group_of(node) == SLOW for node in last[PARTITION]]]
     return float(np.average(slow[metric], weights=slow[TEST_EXAMPLES]))

@@ -101,4 +101,4 @@ def _python_says_how_to_go_on(folder: Path) -> Iterator[None]:
             raise KeyboardInterrupt(
                 f"what was committed is stored; go on by fedlearn.run(resume={str(folder)!r})"
             ) from None
-        raise KeyboardInterrupt("nothing was stored yet") from None
+        raise KeyboardInterrupt("no round was stored yet") from None

@@ -13,18 +13,18 @@ ROUNDED = 0.9995  # share of a unit that three digits write as 1
 BYTE_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 
 
-class Spread(NamedTuple):
+class MeanSd(NamedTuple):
     """A mean and the sample standard deviation; the deviation of a single value is None."""
 
     mean: float
     sd: float | None
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
+    def of(cls, values: Sequence[float]) -> MeanSd:
         """Return the mean and deviation of some values, at least one.
 
-        >>> Spread.of([1.0, 3.0]), Spread.of([1.0])
-        (Spread(mean=2.0, sd=1.4142135623730951), Spread(mean=1.0, sd=None))
+        >>> MeanSd.of([1.0, 3.0]), MeanSd.of([1.0])
+        (MeanSd(mean=2.0, sd=1.4142135623730951), MeanSd(mean=1.0, sd=None))
         """
         return cls(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
 

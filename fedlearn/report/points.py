@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fedlearn.report.numbers import Spread
+from fedlearn.report.numbers import MeanSd
 from fedlearn.report.rows import finite
 from fedlearn.report.stored import StoredRun
 from fedlearn.words.metric import Metric
@@ -43,10 +43,10 @@ class Point:
         """Return the measure of each run that counts, without runs for which it is None."""
         return [value for run in self.counted if (value := measure(run)) is not None]
 
-    def spread(self, measure: Measure) -> Spread | None:
+    def spread(self, measure: Measure) -> MeanSd | None:
         """Return the mean and deviation of a measure over the runs; None if no run has it."""
         values = self.values(measure)
-        return Spread.of(values) if values else None
+        return MeanSd.of(values) if values else None
 
 
 def differing(runs: Sequence[StoredRun]) -> list[str]:

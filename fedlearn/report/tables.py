@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape as escape_markup
 from rich.table import Table as RichTable
 
-from fedlearn.report.numbers import Spread, number_spread
+from fedlearn.report.numbers import MeanSd, number_spread
 
 WIDTH = 190  # columns of a table that is not printed to a terminal
 FORMULA = "=+-@\t\n＝＋－＠"  # noqa: RUF001  letters with which a formula begins
@@ -39,10 +39,10 @@ class Column:
     spread_form: Callable[[float, float], str] = number_spread  # of a mean and its deviation, in one unit
 
     def text(self, cell: object) -> str:
-        """Return the text of a cell for people: a dash for an empty one, mean ± deviation for a `Spread`."""
+        """Return the text of a cell for people: a dash for an empty one, mean ± deviation for a `MeanSd`."""
         if cell is None:
             return "-"
-        if isinstance(cell, Spread):
+        if isinstance(cell, MeanSd):
             return self.form(cell.mean) if cell.sd is None else self.spread_form(cell.mean, cell.sd)
         return self.form(cell)
 
@@ -99,7 +99,7 @@ class Table:
         """Return the table as CSV with plain values; a spread takes two columns. No cell is a spreadsheet formula."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        doubled = [any(isinstance(row[place], Spread) for row in self.rows) for place in range(len(self.columns))]
+        doubled = [any(isinstance(row[place], MeanSd) for row in self.rows) for place in range(len(self.columns))]
         names = [(c.name, f"{c.name}_sd") if two else (c.name,) for c, two in zip(self.columns, doubled, strict=True)]
         writer.writerow([_no_formula(name) for pair in names for name in pair])
         for row in self.rows:
@@ -155,7 +155,7 @@ def _kind(column: Column) -> str:
 
 
 def _two(cell: object) -> tuple[object, object]:
-    return (cell.mean, cell.sd) if isinstance(cell, Spread) else (cell, None)
+    return (cell.mean, cell.sd) if isinstance(cell, MeanSd) else (cell, None)
 
 
 def _no_formula(cell: object) -> object:

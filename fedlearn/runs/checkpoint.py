@@ -1,4 +1,4 @@
-"""Storing committed rounds in the run folder, so that a kill at any moment loses nothing that was stored.
+"""Store committed rounds in the run folder so that a kill at any moment loses no stored round.
 
 Each file is written aside, synced, and renamed into place (`files.py`). `checkpoint.json` is renamed last: until then
 the one before it stands, with the files it names, which are removed only afterwards. The history is not written anew: a
@@ -71,7 +71,7 @@ class RunStore:
         self._tied = dict(tied or {})
         self._appended = AppendedFiles(folder)
         self._published = Published(folder)
-        self._stored = Stored.nothing(metrics)
+        self._stored = Stored.empty(metrics)
         self._committed = Committed({}, self._stored.history)
 
     @property
@@ -130,7 +130,7 @@ class RunStore:
         """
         check_not_lost(self.folder)
         self._appended.sound({}, 0)
-        self._stored = Stored.nothing(self.metrics, found_code(self.folder))
+        self._stored = Stored.empty(self.metrics, found_code(self.folder))
         with storing(self.folder):
             self._store(Committed(state, self._stored.history), {}, MemoryFile())
 

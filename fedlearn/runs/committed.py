@@ -1,4 +1,4 @@
-"""The latest committed round, and the rounds before it that are not stored yet."""
+"""Hold the latest committed round, and the rounds that are not stored yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedlearn.words.state import State
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The latest committed round, and what of it and of the rounds before is not stored yet.
+    """The latest committed round, and the parts of it and of earlier rounds that are not stored yet.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class Committed:
     states: Mapping[int, State] = field(default_factory=dict)
 
     def plus(self, state: State, record: RoundRecord, *, is_worked_on: bool) -> Committed:
-        """Return what is committed with one more round that is put off; parameters as those of `RunStore.put_off`."""
+        """Return the value with one more round, which is put off; the parameters are those of `RunStore.put_off`."""
         history, states = self.history.plus(record), self.states
         if not is_worked_on:
             states = {number: kept for number, kept in states.items() if number == history.best_round}

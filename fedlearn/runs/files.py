@@ -1,4 +1,4 @@
-"""Write files so that a crash at any moment loses nothing that was stored.
+"""Write files so that a crash at any moment loses no stored content.
 
 A file is written aside, synced, and renamed into place; its folder is synced afterwards.
 """

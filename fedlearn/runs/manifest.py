@@ -85,7 +85,7 @@ class Manifest:
 
     @classmethod
     def empty(cls) -> Manifest:
-        """Return the manifest of a folder in which nothing was stored."""
+        """Return the manifest of a folder without a stored round."""
         return cls(0, 0, hashlib.sha256().hexdigest(), {}, [], 0.0, {})
 
     def with_parts(

@@ -1,4 +1,4 @@
-"""What people read of a run: the latest model, the best one, and the table of rounds; written after each store."""
+"""Write the files that people read: the latest model, the best one, and the table of rounds, after each store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Published:
-    """The writer of these files.
+    """The writer of the files that people read.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def check_best(folder: Path, stored: Stored) -> None:
 
 
 def best_to_publish(folder: Path, stored: Stored) -> bytes | None:
-    """Return the best state as the checkpoint holds it; None if it does not, or the file of the best state is right."""
+    """Return the best state from the checkpoint; None if it is not there, or the published file already holds it."""
     best = stored.history.best
     if best is None or not stored.holds_state(best.round_number):
         return None

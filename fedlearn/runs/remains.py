@@ -1,4 +1,4 @@
-"""Files in a run folder that no checkpoint names: the remains of a killed write, or of a checkpoint that is gone."""
+"""Find and remove files that no checkpoint names: remains of a killed write, or of a checkpoint that is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings that a run keeps for good, and those that a resumed run may change."""
+"""Tell which settings a run has to keep, and which a resumed run may change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named arrays as a safetensors file, and back.
+"""Pack named arrays as a safetensors file, and unpack them.
 
 A parameter that a module knows by several names is stored once; the head of the file holds its further names.
 """

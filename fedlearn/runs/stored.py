@@ -1,4 +1,4 @@
-"""A stored round as one value, and reading it from its run folder: no byte is used before its checksum was compared."""
+"""Hold a stored round as one value, and read it from its run folder; every checksum is compared before use."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class Stored:
     sound: Mapping[str, Written] = field(default_factory=dict)
 
     @classmethod
-    def nothing(cls, metrics: Metrics, objects: Mapping[str, str] | None = None) -> Stored:
-        """Return what a folder holds before anything was stored in it, but for code that was given as objects."""
+    def empty(cls, metrics: Metrics, objects: Mapping[str, str] | None = None) -> Stored:
+        """Return the value for a folder without a stored round, which may hold code that was given as objects."""
         return cls(Manifest.empty(), {}, {}, History(metrics=metrics), objects=objects or {})
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedlearn.report.numbers import Spread, plain
+from fedlearn.report.numbers import MeanSd, plain
 from fedlearn.report.points import Point
 from fedlearn.report.stored import StoredRun, read_run
 from fedlearn.report.tables import Column, Table
@@ -86,9 +86,9 @@ class PlannedPoint(Point):
 
     labels: Mapping[str, str]
 
-    def over_seeds(self, name: str) -> Spread:
+    def over_seeds(self, name: str) -> MeanSd:
         """Return the mean and deviation of one number over the runs' summaries."""
-        return Spread.of([run.summary[name] for run in self.runs])
+        return MeanSd.of([run.summary[name] for run in self.runs])
 
 
 def points_of(results: Iterable[Result]) -> list[PlannedPoint]:

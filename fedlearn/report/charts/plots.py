@@ -12,7 +12,7 @@ import numpy as np
 from fedlearn.report.charts.axes import axis_of, log_axis_of
 from fedlearn.report.charts.captions import placed
 from fedlearn.report.charts.kinds import WHOLE, Chart, HeatMap, Line, LineChart, ScatterChart, StackedBars
-from fedlearn.report.numbers import Spread, written
+from fedlearn.report.numbers import MeanSd, written
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,7 @@ def add_line(axes: Axes, line: Line, **style: Any) -> None:
         axes.fill_between(line.x, line.low, line.high, color=drawn_line.get_color(), alpha=0.15, linewidth=0)
 
 
-def add_bars(axes: Axes, places: Sequence[float], spreads: Sequence[Spread], **style: Any) -> None:
+def add_bars(axes: Axes, places: Sequence[float], spreads: Sequence[MeanSd], **style: Any) -> None:
     """Draw a line through means, each with a bar of one standard deviation to each side."""
     bars = [spread.sd or 0.0 for spread in spreads]
     look = {"marker": "o", "markersize": 4, "elinewidth": 1, **style}

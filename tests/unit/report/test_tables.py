@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from fedlearn.report.numbers import Spread, number_spread, ratio_spread, seconds_spread, size_spread
+from fedlearn.report.numbers import MeanSd, number_spread, ratio_spread, seconds_spread, size_spread
 from fedlearn.report.points import points_of
 from fedlearn.report.run_tables import points_table, rounds_table, runs_table
 from fedlearn.report.tables import Table
@@ -114,7 +114,7 @@ def test_no_row_is_an_option_of_the_row_above(text):
 
 @pytest.mark.parametrize("values", [(1.0, 1.0), (0.5, 0.5 + 1e-12), (105_563.0, 105_566.0), (1_010_000.0, 1_010_008.0)])
 def test_a_deviation_shows_or_is_not_written(values):
-    spread = Spread.of(values)
+    spread = MeanSd.of(values)
     for form in (size_spread, ratio_spread, seconds_spread, number_spread):
         shown = form(*spread)
         assert "e-" not in shown and not re.search(r"± 0(\.0*)?\D*$", shown)
