@@ -420,7 +420,7 @@ def test_nothing_is_written_outside_of_what_there_is_room_for(outside, nodes, mo
         return memory[128 : 128 + count].view(shape)
 
     class Guarded:
-        def of(self, size):
+        def address(self, size):
             return guarded(size, dtype=torch.uint8).data_ptr()
 
     monkeypatch.setattr(calling, "_scratch", Guarded())
