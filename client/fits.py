@@ -26,7 +26,7 @@ from fedlearn.plugging.generators import seeded_globals
 from fedlearn.plugging.registry import call_plugin
 from fedlearn.words.errors import SettingError
 from fedlearn.words.seeding import seed_for
-from fedlearn.words.state import State
+from fedlearn.words.state import State, is_same
 
 TRIED = 4  # examples
 NAMED = 5  # names in one line
@@ -117,8 +117,8 @@ class Fits:
             first = self._trial_fit(state, train)
             changed = sorted({name for each in self._beside for name in each.changed()})
             with self._left_as_they_are():
-                is_alike = _same(first, self._trial_fit(state, train))
-            if is_alike or (changed and _same(first, self._trial_fit(state, train))):
+                is_alike = is_same(first, self._trial_fit(state, train))
+            if is_alike or (changed and is_same(first, self._trial_fit(state, train))):
                 more = f" and {len(changed) - NAMED} more" if len(changed) > NAMED else ""
                 return "" if is_alike else ", ".join(changed[:NAMED]) + more
         except (Exception, SystemExit):  # what does not fit is said by the model's own trial, or by each node
@@ -142,10 +142,6 @@ class Fits:
         finally:
             for each in self._beside:
                 each.is_left = False
-
-
-def _same(one: State, other: State) -> bool:
-    return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
 
 
 @per_run

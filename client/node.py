@@ -18,7 +18,6 @@ from fedlearn.data.naming import is_path
 from fedlearn.data.partitioning import partition_table
 from fedlearn.data.partitions import PartitionTable, measured_on
 from fedlearn.models.loaded import dataset_of, loaded
-from fedlearn.words.cohort import needed_of
 from fedlearn.words.errors import SettingError, UsageError
 from fedlearn.words.seeding import rng_for
 
@@ -57,7 +56,7 @@ def empty_nodes(config: RunConfig) -> tuple[str, ...]:
     if not empty:
         return ()
     found = f"{empty} of {config.clients} nodes have no examples"
-    filled, needed = config.clients - empty, needed_of(config.rounds.minimum_ready, config.goal_count)
+    filled, needed = config.clients - empty, config.fewest_ready
     if config.rounds.schedule != "synchronous" or filled >= needed:
         return (f"{found}: they never take part",)
     skewed = config.data.partition == "dirichlet"

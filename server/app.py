@@ -94,7 +94,7 @@ class _Plan:
     metrics
         What nodes and evaluation measure of the model.
     columns
-        What the table of rounds has beside them.
+        What the table of rounds has: the metrics, and what strategy, schedule and devices add.
     """
 
     config: RunConfig

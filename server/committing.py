@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from fedlearn.config import RunConfig
 from fedlearn.folding import STATE
 from fedlearn.runs.history import RoundRecord
 from fedlearn.words.cohort import At, Fate, NodeReport, Typical, needed_of
@@ -55,10 +56,20 @@ def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitt
     return None
 
 
+def quorum_of(config: RunConfig, cohort: int) -> int:
+    """Return how many of a cohort must report, whatever number of nodes the selector drew.
+
+    Where each node adds a share of the noise, they are at least as many as the shares are calibrated to.
+    """
+    wanted = min(cohort, config.goal_count) if config.rounds.over_selection > 1 else cohort
+    fewest = config.fewest_reports if config.privacy.trust == "distributed" else 1
+    return max(needed_of(config.rounds.quorum, wanted), fewest)
+
+
 def missing_quorum(run: ServerRun, reporting: Reporting, wanted: int = 0) -> str:
     """Return why the quorum is missed; empty if it is not. It is a share of the wanted nodes, or of the cohort."""
     cohort, reported = len(reporting.reports), reporting.count(Fate.REPORTED)
-    needed = needed_of(run.rounds.quorum, wanted) if wanted else run.rounds.quorum_of(cohort)
+    needed = needed_of(run.rounds.quorum, wanted) if wanted else quorum_of(run.config, cohort)
     if reported >= needed:
         return ""
     why = next(

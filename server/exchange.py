@@ -239,20 +239,28 @@ class Exchange:
         return self._offers.fold
 
     def compute(
-        self, reference: str, state: State, arguments: Sequence[tuple[Any, ...]], *, seconds: float | None = None
+        self,
+        function: str | Callable[..., Any],
+        state: State,
+        arguments: Sequence[tuple[Any, ...]],
+        *,
+        seconds: float | None = None,
     ) -> list[Any]:
-        """Return ``module:function(settings, state, *each)`` for each of the arguments: on workers, if it has any.
+        """Return ``function(settings, state, *each)`` for each of the arguments: on workers, if it has any.
 
         Parameters
         ----------
+        function
+            The function, or its ``module:name`` where the server must not import it.
         seconds
             How long a worker may take for one before another one tries, too; None where the grid knows best.
         """
+        reference = function if isinstance(function, str) else f"{function.__module__}:{function.__qualname__}"
         if self._offers.compute is not None:
             patience = {} if seconds is None else {"seconds": seconds}
             return self._offers.compute(reference, state, arguments, **patience)
-        function = load_reference(reference)
-        return [function(self._settings, state, *each) for each in arguments]
+        loaded = load_reference(reference)
+        return [loaded(self._settings, state, *each) for each in arguments]
 
     def ask(self, question: str | Callable[..., T], kind: type[T] | None = None, *, seconds: float | None = None) -> T:
         """Return what a function of the run's settings alone says, computed where nodes are computed.
@@ -260,14 +268,13 @@ class Exchange:
         Parameters
         ----------
         question
-            ``function(settings, {})``; its ``module:name`` where the server must not import it.
+            As `function` for `compute`.
         kind
             What it returns, where mypy cannot see it.
         seconds
             As for `compute`.
         """
-        reference = question if isinstance(question, str) else f"{question.__module__}:{question.__qualname__}"
-        (answer,) = self.compute(reference, {}, [()], seconds=seconds)
+        (answer,) = self.compute(question, {}, [()], seconds=seconds)
         assert kind is None or isinstance(answer, kind)
         found: T = answer
         return found

@@ -13,7 +13,6 @@ from fedlearn.folding import STATE
 from fedlearn.folding.steps import load_step, steps_of
 from fedlearn.models import model_spec
 from fedlearn.models.loaded import Traits
-from fedlearn.words.cohort import needed_of
 from fedlearn.words.errors import SettingError
 from fedlearn.words.state import State, UpdateKind
 from server.exchange import Exchange
@@ -143,7 +142,7 @@ def check_stack(config: RunConfig, *, stacks: bool) -> None:
 
 def check_invited(config: RunConfig) -> None:
     """Refuse to invite fewer nodes than must be ready: every window would pass in vain."""
-    needed = needed_of(config.rounds.minimum_ready, config.goal_count)
+    needed = config.fewest_ready
     if 0 < config.rounds.invited < needed:
         raise SettingError(
             "rounds.invited", config.rounds.invited,

@@ -24,7 +24,6 @@ from server.exchange import Exchange
 from server.late import LateReports
 from server.node_directory import NodeDirectory
 from server.notices import Notices
-from server.rounds import RoundSettings
 from server.selectors import Selector, load_selector
 from strategies import RoundStrategy
 
@@ -32,7 +31,7 @@ from strategies import RoundStrategy
 class ServerRun:
     """One run, seen from the server; each phase is a function of it and of where the run stands.
 
-    `rounds` are the numbers by which rounds go; `flat` are all settings as messages and plans bring them, made once.
+    `rounds` are the settings of rounds; `flat` are all settings as messages and plans bring them, made once.
 
     Parameters
     ----------
@@ -76,7 +75,7 @@ class ServerRun:
         self.strategy = strategy
         self.store = store
         self.config = config
-        self.rounds = RoundSettings.of(config)
+        self.rounds = config.rounds
         self.notes = notes
         self.flat = to_flower(config)
         self.events = events

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-import numpy as np
 from flwr.app import Message, RecordDict
 
 from client.answer import Answer, report
@@ -22,13 +20,12 @@ from client.ledger import NodeBudget
 from client.node import examples_of, training_set
 from client.visit import Visit
 from fedlearn import flower, wire
+from fedlearn.cache.trusted import say_once
 from fedlearn.config import RunConfig
 from fedlearn.models.loaded import loaded
 from fedlearn.words.errors import UsageError, said
 from fedlearn.words.metric import AFTER, BEFORE, EPSILON
-from fedlearn.words.state import State
-
-log = logging.getLogger(__name__)
+from fedlearn.words.state import State, is_same
 
 
 def train(visit: Visit, fit: LocalFit | None = None) -> Message:
@@ -122,7 +119,7 @@ def fits_together(visits: Sequence[Visit]) -> Mapping[Visit, LocalFit]:
             state = state_in(visit)
             tasks[visit] = task_of(visit, visit.content)
             states.append(state)
-    if len(states) < 2 or not all(_same(state, states[0]) for state in states):
+    if len(states) < 2 or not all(is_same(state, states[0]) for state in states):
         return {}
     try:
         fits = fits_of(visits[0].config).fit_many(states[0], list(tasks.values()))
@@ -130,26 +127,10 @@ def fits_together(visits: Sequence[Visit]) -> Mapping[Visit, LocalFit]:
     except (Exception, SystemExit) as error:
         for visit in tasks:
             visit.forget_memory()
-        _warn_once(f"{type(error).__name__}: {said(error)}")
+        say_once(f"training.stack: these nodes are trained one by one: {type(error).__name__}: {said(error)}")
         return {}
-
-
-def _same(state: State, other: State) -> bool:
-    """Return whether two states are the same to the bit."""
-    if state is other:
-        return True
-    return state.keys() == other.keys() and all(np.array_equal(state[name], other[name]) for name in state)
 
 
 def _copied(fit: LocalFit) -> LocalFit:
     """Return a fit that shares no memory with the learner, which goes on."""
     return replace(fit, arrays={name: array.copy() for name, array in fit.arrays.items()})
-
-
-_warned: set[str] = set()
-
-
-def _warn_once(why: str) -> None:
-    if why not in _warned:
-        _warned.add(why)
-        log.warning("training.stack: these nodes are trained one by one: %s", why)

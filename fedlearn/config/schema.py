@@ -19,6 +19,7 @@ from fedlearn.config.tables.learning import ClientSettings, ModelSettings, Priva
 from fedlearn.config.tables.reports import CompressionSettings, GateSettings, StrategySettings
 from fedlearn.config.tables.rounds import EvaluationSettings, RoundSettings
 from fedlearn.config.tables.running import DeviceSettings, EngineSettings
+from fedlearn.words.cohort import needed_of
 
 
 class RunConfig(Settings):
@@ -54,3 +55,19 @@ class RunConfig(Settings):
     def goal_count(self) -> int:
         """Nodes wanted in each round's cohort."""
         return min(self.rounds.cohort or self.clients, self.clients)
+
+    @property
+    def fewest_ready(self) -> int:
+        """Nodes that must be ready for a cohort to be drawn."""
+        return needed_of(self.rounds.minimum_ready, self.goal_count)
+
+    @property
+    def fewest_reports(self) -> int:
+        """Reports of the smallest round that is committed: the quorum of the smallest cohort.
+
+        Noise of which each node adds a share is calibrated to this number.
+
+        >>> RunConfig(clients=10, rounds={"minimum_ready": 0.8, "quorum": 0.5}).fewest_reports
+        4
+        """
+        return needed_of(self.rounds.quorum, self.fewest_ready)

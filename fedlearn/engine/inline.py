@@ -44,7 +44,8 @@ class InlineGrid(PromptNodes):
             if self._clock.now() >= end:
                 yield from expired(messages[place:], seconds)
                 return
-            together = messages[place : place + self._stack]
+            size = self._stack if messages[place].metadata.message_type == MessageType.TRAIN else 1
+            together = messages[place : place + size]
             yield from self._run_nodes(together)
             place += len(together)
 
@@ -52,7 +53,7 @@ class InlineGrid(PromptNodes):
         """Run a node, or several that are trained together."""
         given = [(_delivered(message), self.kept.get(message.metadata.dst_node_id, b"")) for message in messages]
         num_nodes, settings = self.num_nodes, self.settings
-        if len(given) > 1 and messages[0].metadata.message_type == MessageType.TRAIN:
+        if len(given) > 1:
             outcomes = run_nodes(load_many(), given, num_nodes=num_nodes, settings=settings)
         else:
             outcomes = (run_node(self._client_app, *each, num_nodes=num_nodes, settings=settings) for each in given)

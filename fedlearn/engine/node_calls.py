@@ -115,15 +115,17 @@ def handled(client_app: ClientCall, message: Message, context: Context) -> Messa
     """
     process = os.getpid()
     folder = str(context.run_config.get("out", ""))
+    reply: object
     try:
-        return _sound(message, client_app(message, context), folder)
+        reply = client_app(message, context)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return _failed(message, error, folder)
+        reply = error
     finally:
         if os.getpid() != process:
             os._exit(1)
+    return _sound(message, reply, folder)
 
 
 def _sound(message: Message, reply: object, folder: str) -> Message:

@@ -50,17 +50,6 @@ def needed_of(share: float, count: int) -> int:
     return max(1, math.ceil(share * count - 1e-9))
 
 
-def fewest_reports(*, quorum: float, minimum_ready: float, goal: int) -> int:
-    """Return how many reports a committed round has at least: the quorum of the smallest cohort that may be drawn.
-
-    Noise of which each node adds a share is calibrated to this number.
-
-    >>> fewest_reports(quorum=0.5, minimum_ready=0.8, goal=10)
-    4
-    """
-    return needed_of(quorum, needed_of(minimum_ready, goal))
-
-
 class Instruction(NamedTuple):
     """The instruction of a node: its place in a round.
 

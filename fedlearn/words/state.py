@@ -94,6 +94,20 @@ def layout_of(state: State) -> dict[str, ArraySpec]:
     return {name: ArraySpec(tuple(array.shape), str(array.dtype)) for name, array in state.items()}
 
 
+def is_same(state: State, other: State) -> bool:
+    """Return whether two states have the same names, types, shapes and bits.
+
+    >>> zero = {"bias": np.zeros(1)}
+    >>> is_same(zero, {"bias": np.zeros(1)}), is_same(zero, {"bias": -np.zeros(1)})
+    (True, False)
+    """
+    if state is other:
+        return True
+    return layout_of(state) == layout_of(other) and all(
+        a.tobytes() == other[name].tobytes() for name, a in state.items()
+    )
+
+
 def difference(after: Array, before: Array) -> Array:
     """Return the change of an array: the difference; of booleans (masks) the places that differ."""
     return after ^ before if after.dtype.kind == "b" else after - before

@@ -17,7 +17,6 @@ from server.phases.answers import answers_to, finite, sound_answers
 from server.run import ServerRun
 
 PART = 1000  # test examples evaluated by one worker in one go
-EVALUATE_PART = f"{evaluate_part.__module__}:{evaluate_part.__name__}"
 
 
 def is_due(run: ServerRun, round_number: int) -> bool:
@@ -48,7 +47,7 @@ def _on_test_set(run: ServerRun, state: State) -> Evaluation:
     parts = [(start, min(start + PART, count)) for start in range(0, count, PART)]
     total = NOTHING
     deadline = run.rounds.reporting_deadline if run.exchange.timed is None else None  # in virtual seconds
-    for part in run.exchange.compute(EVALUATE_PART, state, parts, seconds=deadline):
+    for part in run.exchange.compute(evaluate_part, state, parts, seconds=deadline):
         assert isinstance(part, Evaluation)
         total += part
     return total

@@ -105,7 +105,7 @@ class _Intake:
         self._clock = run.clock
         self._began = run.clock.now()
         self._seconds: dict[int, float] = {}  # by position
-        self._enough = run.rounds.goal if run.rounds.over_selects else len(members)
+        self._enough = run.config.goal_count if run.rounds.over_selection > 1 else len(members)
         self._at = fold.plan.at
 
     @property

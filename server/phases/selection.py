@@ -23,7 +23,8 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
 
     If too few nodes are ready, the selection is cancelled, and the ready ones are notified.
     """
-    needed, wanted = run.rounds.ready, run.rounds.wanted
+    needed = run.config.fewest_ready
+    wanted = min(round(run.rounds.over_selection * run.config.goal_count), run.config.clients)
     window = _Window(run, at)
     ready = window.pass_by(wanted=wanted)
     if len(ready) < needed:

@@ -70,7 +70,7 @@ class Asynchronous(Attempts):
     ) -> None:
         super().__init__(run)
         check_parcels(run)
-        self.in_flight = in_flight or run.rounds.goal
+        self.in_flight = in_flight or run.config.goal_count
         self.buffer_size = buffer_size
         self.staleness = staleness
         self.largest_staleness = largest_staleness

@@ -49,7 +49,7 @@ class Buffered(Asynchronous):
     ) -> None:  # fmt: skip
         super().__init__(
             run,
-            buffer_size=buffer_size or min(BUFFER, in_flight or run.rounds.goal),
+            buffer_size=buffer_size or min(BUFFER, in_flight or run.config.goal_count),
             in_flight=in_flight,
             staleness=Staleness(staleness, power, slope, grace),
             largest_staleness=largest_staleness,

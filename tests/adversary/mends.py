@@ -777,7 +777,7 @@ MENDS = (
     ),
     Mend(
         "K3", "client/fits.py",
-        "            is_alike = _same(first, self._trial_fit(state, train))",
+        "            is_alike = is_same(first, self._trial_fit(state, train))",
         "            is_alike = True",
         "unit/client/test_fits.py::test_a_trial_refuses_what_can_be_neither_seeded_nor_put_back",
     ),

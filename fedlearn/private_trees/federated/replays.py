@@ -32,7 +32,6 @@ from fedlearn.models.base import Planned
 from fedlearn.privacy import largest_loss
 from fedlearn.privacy.audit.pairs import Draw, Pair, Record, booked_by_lines, drawn_records, public_of
 from fedlearn.private_trees.classes.replays import PAID
-from fedlearn.words.cohort import fewest_reports
 from fedlearn.words.errors import SettingError
 from fedlearn.words.metric import EPSILON
 from fedlearn.words.state import State
@@ -212,8 +211,7 @@ def sums_of_shares(name: str) -> Draw:
         drawn = Drawn.draw(name, rng, rounds=total, **{"rounds.cohort": 0} | FEW | nodes)
         number = int(rng.integers(1, min(total, MOST_RELEASED + 1) + 1))
         node = drawn.node()
-        rounds = node.config.rounds
-        fewest = fewest_reports(quorum=rounds.quorum, minimum_ready=rounds.minimum_ready, goal=node.config.goal_count)
+        fewest = node.config.fewest_reports
         state = drawn.released(number - 1, fewest)
         before = _reported_epsilon(node, number - 1)
         others = [drawn.table(node) for _ in range(fewest - 1)]

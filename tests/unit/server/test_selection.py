@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from fedlearn.config import config_from
 from fedlearn.words.errors import RunFailed
+from server.committing import quorum_of
 from server.phases.selection import _without
-from server.rounds import RoundSettings
 from server.selectors import Selector
 from tests.unit.server.scripted import Node
 
@@ -67,5 +67,5 @@ def test_fewer_reports_than_distributed_noise_is_calibrated_to_commit_no_round()
     rounds = {"rounds.cohort": 10, "rounds.quorum": 0.5, "rounds.minimum_ready": 0.8}
     for trust, needed in (("local", 2), ("distributed", 4)):
         config = config_from({"clients": 20, "privacy.trust": trust, **rounds})
-        assert RoundSettings.of(config).quorum_of(3) == needed
-        assert RoundSettings.of(config).quorum_of(10) == 5
+        assert quorum_of(config, 3) == needed
+        assert quorum_of(config, 10) == 5

@@ -41,7 +41,6 @@ from fedlearn.models.base import Evaluation
 from fedlearn.privacy.tails import largest_noise, largest_norm
 from fedlearn.private_trees.sums.cyclic import Released
 from fedlearn.private_trees.sums.views import Views
-from fedlearn.words.cohort import fewest_reports
 from fedlearn.words.errors import Refused
 from fedlearn.words.metrics import PRIVATE_CLASSIFIER, Metrics
 from fedlearn.words.state import Array, ArraySpec, Layout, State, UpdateKind, layout_of
@@ -86,10 +85,7 @@ class SumsPlan:
     @classmethod
     def from_settings(cls, config: RunConfig, *, first: float) -> SumsPlan:
         """Return the plan of a run."""
-        fewest = fewest_reports(
-            quorum=config.rounds.quorum, minimum_ready=config.rounds.minimum_ready, goal=config.goal_count
-        )
-        shares = fewest if config.privacy.trust == "distributed" else 1
+        shares = config.fewest_reports if config.privacy.trust == "distributed" else 1
         return cls(config.privacy.epsilon, config.rounds.total, shares, first, config.clients)
 
     def share(self, round_number: int) -> float:
