@@ -79,7 +79,7 @@ class Reporting:
 
 @dataclass(frozen=True, slots=True)
 class NotCommitted:
-    """An attempt that came to nothing; the state is as it was.
+    """An attempt that was not committed, which leaves the state unchanged.
 
     Parameters
     ----------

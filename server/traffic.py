@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Traffic:
-    """Bytes of serialised messages since the last commit: those of abandoned attempts count, too.
+    """Counts of the bytes of messages since the last commit; messages of abandoned attempts count.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class Fold:
 
 
 def merge(sums: Sums, later: Sums) -> None:
-    """Add later sums of the same plan to these; the nodes of `later` come after those of `sums`."""
+    """Add `later` to `sums`, in place; both are of one plan, and the nodes of `later` follow the nodes of `sums`."""
     for name, each in sums.items():
         each.merge(later[name])
 

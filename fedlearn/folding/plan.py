@@ -44,7 +44,7 @@ class Accumulator(Protocol):
         ...
 
     def merge(self, later: Self) -> None:
-        """Add the content of another accumulator, whose nodes come after those of this one."""
+        """Add the content of another accumulator to this one; its nodes follow the nodes of this one."""
         ...
 
     def to_arrays(self) -> dict[str, Array]:

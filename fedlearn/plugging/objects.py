@@ -108,7 +108,7 @@ def content_of(reference: str) -> bytes:
 
 
 def look_in(folder: str | Path) -> None:
-    """Also look for objects in a run folder from now on; fingerprints in their names keep those of all runs apart."""
+    """Add a run folder to the places of objects; fingerprints in their names keep the objects of runs apart."""
     path = Path(folder).resolve()
     if path in _folders:
         _folders.remove(path)

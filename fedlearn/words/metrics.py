@@ -86,7 +86,7 @@ class Metrics:
 
     @property
     def by_interest(self) -> tuple[Metric, ...]:
-        """All metrics: those of the evaluation, the headline first, then those that nodes report."""
+        """All metrics: first the evaluated metrics, the headline at their head, then the metrics that nodes report."""
         return (*sorted(self.evaluated, key=self._place), *self.reported)
 
     @property

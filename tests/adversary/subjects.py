@@ -96,7 +96,7 @@ def check_said(text: object) -> None:
 
 
 def check_verdict(verdict: Verdict, plan: FoldPlan) -> bool:
-    """Check that a refused report adds nothing, an accepted one is finite, in range, in layout; return which it is."""
+    """Check that a refused report adds nothing and an accepted report is sound; return which of the two it is."""
     report = verdict.report
     check(report.bytes_up >= 0, "bytes", report.bytes_up)
     if report.fate is not Fate.REPORTED:

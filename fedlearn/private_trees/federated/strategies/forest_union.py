@@ -20,7 +20,7 @@ WEIGHT = "weight"
 
 
 class ForestUnion(RoundStrategy[Collected]):
-    """Add the reported trees to those of the state; in one-shot training each node sends its trees once.
+    """Add the reported trees to the trees of the state; in one-shot training each node sends its trees once.
 
     Parameters
     ----------

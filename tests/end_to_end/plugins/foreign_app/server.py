@@ -1,4 +1,4 @@
-"""A server app that does not know fedlearn, in a module of the same name as ours."""
+"""A server app without fedlearn, in a module named `server` as the package of fedlearn is."""
 
 import random
 
