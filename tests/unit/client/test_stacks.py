@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from flwr.app import Context, RecordDict
+from flwr.app import ConfigRecord, Context, RecordDict
 
+from client.answer import report as plain_report
 from client.app import handle_many
 from client.fits import fits_of
 from client.memory import memory_of
@@ -98,3 +99,32 @@ def test_a_reply_goes_into_a_box_where_the_message_came_in_one():
     assert wire.unbox(boxed.content)
     assert not wire.unbox(plain.content)
     assert arrays_of([plain, boxed]) == alone(1, 2)
+
+
+def test_a_box_that_does_not_open_fails_its_node_alone(together):
+    calls = [call(1), call(2), call(3)]
+    calls[1][0].content.clear()
+    calls[1][0].content[wire.BOX] = ConfigRecord({wire.BOX: b"spoiled bytes"})
+    first, failed, last = handle_many(calls)
+    assert str(failed).startswith("undecodable: the box")
+    assert arrays_of([first, last]) == alone(1, 3)
+    assert together.trained == [[1, 3]]
+
+
+def test_a_node_whose_report_fails_costs_no_other_its_fit(together, monkeypatch):
+    """What is done with each message after the common fit is done apart, and what has been learned is kept."""
+    calls = [call(1), call(2), call(3)]
+    monkeypatch.setattr("client.handlers.training.report", failing_for(2))
+    first, failed, last = handle_many(calls)
+    assert str(failed) == "no room"
+    assert [memory_of(context).texts for _, context in calls] == [{"seen": "yes"}] * 3
+    assert not isinstance(first, BaseException) and not isinstance(last, BaseException)
+
+
+def failing_for(node):
+    def report(visit, answer, *, state):
+        if visit.partition_id == node:
+            raise OSError("no room")
+        return plain_report(visit, answer, state=state)
+
+    return report
