@@ -6,9 +6,10 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from fedlearn.config import RunConfig
-from fedlearn.plugging.options import options_for
+if TYPE_CHECKING:  # imported before the process that workers are forked from is begun: pydantic would hold that up
+    from fedlearn.config import RunConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class Engine:
         """
         if not config.engine.options:
             return self.run(config)
+        from fedlearn.plugging.options import options_for  # imports pydantic, see above
+
         settings, *_ = inspect.signature(self.run).parameters
         options = options_for(self.run, config.engine.options, setting="engine.options", reserved=(settings,))
         return self.run(config, **options)

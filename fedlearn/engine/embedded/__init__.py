@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from fedlearn.config import RunConfig
 from fedlearn.engine.base import Engine
+
+if TYPE_CHECKING:
+    from fedlearn.config import RunConfig
 
 
 def run(config: RunConfig) -> None:

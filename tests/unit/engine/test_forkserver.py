@@ -57,6 +57,12 @@ def gone(pid):
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+def test_process_is_begun_before_settings_are_imported():
+    script = "import sys\nfrom fedlearn.engine.embedded import forkserver\nprint('pydantic' in sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    assert printed == "False\n", "a run's start-up waits for each import before the process that imports torch"
+
+
 @pytest.mark.parametrize("after", [0.0, 0.05, 1.5], ids=["at once", "while it starts", "while it waits"])
 def test_it_ends_with_whoever_began_it_even_if_killed(begun, tmp_path, after):
     engine = begun("time.sleep(60)")
