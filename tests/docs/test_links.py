@@ -1,0 +1,57 @@
+"""Every page is where its index says, and every link of a page leads to a file of the repository."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.docs.pages import PAGES, ROOT
+
+HOWTO = ROOT / "docs" / "howto"
+INDEX = (HOWTO / "index.md").read_text(encoding="utf-8")
+JOBS = (ROOT / "docs" / "reference" / "jobs.md").read_text(encoding="utf-8")
+COMING = {  # pages of branches that are merged after this one
+    *("search", "lightning", "transformers", "whole_set_metrics", "multi_label_and_segmentation", "class_weights"),
+    *("what_is_sent", "early_stop", "baselines", "warm_start", "read_a_forest"),
+}
+MADE = {"settings.md", "commands.md"}  # by `make docs`
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def without_blocks(text):
+    """Return a page without its fenced blocks and its code, in which brackets are no links."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^(`{3,}).*?^\1", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def anchors_of(page):
+    """Return the anchors of a page's headings, as forges and Sphinx make them."""
+    text = re.sub(r"^(`{3,}).*?^\1", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^#+ +(.*)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_each_how_to_stands_in_one_group_of_the_index():
+    groups = INDEX.split("\n## ")[1:]
+    listed = Counter(name for group in groups for name in re.findall(r"^- \[.*?\]\((\w+)\.md\)", group, re.MULTILINE))
+    assert set(listed.values()) == {1}
+    assert set(listed) == {page.stem for page in HOWTO.glob("*.md")} - {"index"} | COMING
+    assert [group.partition("\n")[0] for group in groups] == [
+        *("Begin", "Data", "Model and training", "Algorithms"),
+        *("Experiments", "Devices", "Real networks", "Privacy"),
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT / "docs")))
+def test_each_link_of_a_page_leads_to_a_file_and_a_heading(page):
+    nowhere = set()
+    for link in LINK.findall(without_blocks(page.read_text(encoding="utf-8"))):
+        url = urlsplit(link)
+        target = (page.parent / url.path).resolve() if url.path else page
+        if url.scheme or target.name in MADE or target.stem in COMING:
+            continue
+        if not target.exists() or (url.fragment and url.fragment not in anchors_of(target)):
+            nowhere.add(link)
+    assert nowhere == set()
