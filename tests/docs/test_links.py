@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from collections import Counter
 from urllib.parse import urlsplit
@@ -55,3 +56,30 @@ def test_each_link_of_a_page_leads_to_a_file_and_a_heading(page):
         if not target.exists() or (url.fragment and url.fragment not in anchors_of(target)):
             nowhere.add(link)
     assert nowhere == set()
+
+
+def test_names_that_plugins_are_sent_to_exist_and_old_ones_do_not():
+    rows = re.findall(r"^\| (.*) \| (.*) \|$", (ROOT / "docs/reference/plugins.md").read_text("utf-8"), re.MULTILINE)
+    old, new = (
+        re.findall(r"`((?:fedlearn|client|server|strategies)\.[\w.]+)`", " ".join(cells))
+        for cells in zip(*rows, strict=True)
+    )
+    assert {name for name in new if not exists(name)} == set()
+    assert {name for name in old if exists(name)} == set()
+
+
+def exists(name):
+    """Return whether a dotted name is that of a module, or of what stands in one."""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def test_no_word_stands_in_both_glossaries():
+    users = (ROOT / "docs/reference/glossary.md").read_text(encoding="utf-8")
+    glossary = (ROOT / "fedlearn/README.md").read_text(encoding="utf-8").partition("## Glossary\n")[2]
+    of_code, found, _ = glossary.partition("Names that several modules use")
+    words = [set(re.findall(r"^\| ([^|]+?) \|", table, re.MULTILINE)) for table in (users, of_code)]
+    assert found and words[0] & words[1] == {"word"}
