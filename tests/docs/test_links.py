@@ -83,3 +83,12 @@ def test_no_word_stands_in_both_glossaries():
     of_code, found, _ = glossary.partition("Names that several modules use")
     words = [set(re.findall(r"^\| ([^|]+?) \|", table, re.MULTILINE)) for table in (users, of_code)]
     assert found and words[0] & words[1] == {"word"}
+
+
+def test_each_job_has_a_page_a_test_or_a_command_that_exists():
+    rows = re.findall(r"^\| (?!I want|---)(.*) \| (.*) \|$", JOBS, re.MULTILINE)
+    assert len(rows) > 70
+    for job, see in rows:
+        files = re.findall(r"`((?:tests/|[A-Z]+\.)[\w./]+)`", see)
+        assert LINK.search(see) or files or "`fedlearn " in see, job
+        assert all((ROOT / file).exists() for file in files), see
