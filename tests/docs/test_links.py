@@ -92,3 +92,10 @@ def test_each_job_has_a_page_a_test_or_a_command_that_exists():
         files = re.findall(r"`((?:tests/|[A-Z]+\.)[\w./]+)`", see)
         assert LINK.search(see) or files or "`fedlearn " in see, job
         assert all((ROOT / file).exists() for file in files), see
+
+
+def test_the_comparison_leaves_no_cell_empty_and_marks_what_was_run():
+    text = (ROOT / "docs/explanations/compared.md").read_text(encoding="utf-8")
+    rows = [row.split(" | ") for row in re.findall(r"^\| (?!\|)(.*) \|$", text, re.MULTILINE)]
+    assert all(cell.strip() for row in rows for cell in row)
+    assert text.count("*(run)*") > 4
