@@ -16,6 +16,7 @@ from enum import Enum
 from pkgutil import resolve_name
 from typing import Any, ForwardRef, NamedTuple
 
+from fedlearn import data
 from tests.docs.pages import ROOT
 
 FOLDER = ROOT / "docs" / "reference" / "api"
@@ -44,7 +45,8 @@ API = {
         "Data",
         "This page documents how data sets are made from what you have, and the classes of a data set.",
         (
-            *_of("fedlearn.data", "from_arrays from_torch from_hf from_folder from_table from_leaf load_dataset"),
+            *_of("fedlearn.data", " ".join(name for name in data.__all__ if name.startswith("from_"))),
+            "fedlearn.data:load_dataset",
             *_of("fedlearn.data", "Dataset Examples DataSpec TableSchema"),
         ),
     ),

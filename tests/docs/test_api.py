@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
 from tests.docs.api import API, FOLDER, markdown, page
 
+LEFT_OUT = {"DATASETS", "PartitionTable", "partition_table", "MalformedTree", "NotPrivateWarning"}
+
 
 def test_no_page_is_left_over():
     assert {file.stem for file in FOLDER.iterdir()} == set(API)
+
+
+@pytest.mark.parametrize("package", ["fedlearn", "fedlearn.data", "fedlearn.privacy", "fedlearn.private_trees"])
+def test_each_public_name_of_a_package_stands_on_a_page(package):
+    listed = {name.partition(":")[2] for page in API.values() for name in page.names}
+    assert set(import_module(package).__all__) - listed <= LEFT_OUT
 
 
 @pytest.mark.parametrize("name", API)
