@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from fedlearn.cli import app
 from tests.docs.pages import PAGES, ROOT
 
 HOWTO = ROOT / "docs" / "howto"
@@ -18,7 +19,6 @@ COMING = {  # pages of branches that are merged after this one
     *("search", "lightning", "transformers", "whole_set_metrics", "multi_label_and_segmentation", "class_weights"),
     *("what_is_sent", "early_stop", "baselines", "warm_start", "read_a_forest"),
 }
-MADE = {"settings.md", "commands.md"}  # by `make docs`
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -51,7 +51,7 @@ def test_each_link_of_a_page_leads_to_a_file_and_a_heading(page):
     for link in LINK.findall(without_blocks(page.read_text(encoding="utf-8"))):
         url = urlsplit(link)
         target = (page.parent / url.path).resolve() if url.path else page
-        if url.scheme or target.name in MADE or target.stem in COMING:
+        if url.scheme or target.stem in COMING:
             continue
         if not target.exists() or (url.fragment and url.fragment not in anchors_of(target)):
             nowhere.add(link)
@@ -87,7 +87,9 @@ def test_no_word_stands_in_both_glossaries():
 
 def test_each_job_has_a_page_a_test_or_a_command_that_exists():
     rows = re.findall(r"^\| (?!I want|---)(.*) \| (.*) \|$", JOBS, re.MULTILINE)
+    commands = {info.name or info.callback.__name__ for info in app.registered_commands}
     assert len(rows) > 70
+    assert set(re.findall(r"`fedlearn ([a-z]+)", JOBS)) <= commands
     for job, see in rows:
         files = re.findall(r"`((?:tests/|[A-Z]+\.)[\w./]+)`", see)
         assert LINK.search(see) or files or "`fedlearn " in see, job
