@@ -142,7 +142,7 @@ MENDS = (
     ),
     Mend(
         "A11", "tests/compose/plain.py",
-        'return "TERM" if words[0] == "nginx" else "KILL"', 'return "KILL"',
+        'return "TERM" if "nginx" in words or "proxy" in words else "KILL"', 'return "KILL"',
         "compose/test_harness.py::test_a_proxy_leaves_no_process_behind_when_the_harness_is_killed",
     ),
     Mend(
