@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -34,12 +35,15 @@ class Visit:
         The settings of the run, with the device of this node.
     is_boxed
         Whether the records came in boxes, so that the server can open boxes.
+    began
+        When the message was read, in monotonic seconds.
     """
 
     message: Message
     context: Context
     config: RunConfig
     is_boxed: bool = False
+    began: float = field(default_factory=time.monotonic)
 
     @classmethod
     def of(cls, message: Message, context: Context) -> Visit:

@@ -131,7 +131,7 @@ MENDS = (
         f"{NODES}::test_A7_a_report_of_many_entries_is_refused_before_it_is_read",
     ),
     Mend(
-        "A8", "docker-compose.yml",
+        "A8", "fedlearn/engine/deployment/proxy.py",
         'if ($$request_uri !~ "^/v1/fleet/[a-z-]{1,40}$$") { return 403; }', "",
         "end_to_end/test_hostile.py::test_a_few_hostile_requests_of_each_kind_change_nothing", A_FEDERATION,
     ),
