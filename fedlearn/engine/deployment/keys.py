@@ -110,8 +110,10 @@ def valid_until(folder: Path) -> datetime:
 
 
 def _node(folder: Path, partition_id: int) -> None:
-    """Make a node's key pair, in the one format that Flower reads."""
+    """Make a node's key pair, in the one format that Flower reads, unless the private key is with its node alone."""
     private, public = folder / "nodes" / str(partition_id), folder / "public" / "nodes" / f"{partition_id}.pub"
+    if public.exists() and not private.exists():
+        return
     _write_once(private, _new_node_key)
     key = load_ssh_private_key(private.read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)

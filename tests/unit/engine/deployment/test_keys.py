@@ -39,6 +39,13 @@ def test_more_clients_get_keys_and_the_others_keep_theirs(keys):
     assert sorted(path.name for path in (keys / "nodes").iterdir()) == ["0", "1", "2", "3"]
 
 
+def test_a_key_that_is_with_its_node_alone_is_not_made_again(keys):
+    (keys / "nodes" / "1").unlink()
+    before = contents(keys)
+    make_keys(keys, clients=2, hosts=["fl.example.org", "203.0.113.7"])
+    assert contents(keys) == before
+
+
 def test_a_new_host_name_makes_a_new_certificate_and_nothing_else(keys):
     before = contents(keys)
     make_keys(keys, clients=2, hosts=["another.example.org"])
