@@ -1,4 +1,4 @@
-"""The pages on deployment say what the commands do: units of systemd, commands, words of refusal, entries of a policy."""
+"""The pages on deployment say what the commands do: units of systemd, words of refusal, entries of a policy."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_a_unit_starts_a_command_that_there_is_with_options_that_it_knows(name):
     assert program == "/usr/local/bin/fedlearn" and f"fedlearn-{command}.service" == name
     given = parsed(command, words)
     assert service["ReadWritePaths"] == service["WorkingDirectory"]  # all folders of the options lie below it
-    folders = [given[option] for option in ("keys", "state", "claims", "memory", "ledger") if given.get(option)]
-    assert folders and not any(folder.is_absolute() for folder in folders)
+    folders = [str(given[option]) for option in ("keys", "state", "claims", "memory", "ledger") if given.get(option)]
+    assert folders and not any(folder.startswith("/") for folder in folders)
     assert unit(name)["Install"]["WantedBy"] == "multi-user.target"
     assert service["Restart"] == "always"
 
