@@ -13,7 +13,6 @@ from client.discretion import Withheld, is_private, wait_for_a_whole_second
 from client.fits import KEPT, fits_of, why_not_stacked
 from client.handlers.training import fits_together, train
 from client.node import empty_nodes, partitions_of
-from client.policy import is_real
 from client.visit import Visit, at_home
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower
@@ -49,10 +48,10 @@ def _answered(visit: Visit, handler: Handler) -> Message:
     try:
         reply = handler(visit)
     except Withheld as refusal:
-        if not is_real(visit):
+        if not visit.is_real:
             raise
         reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, str(refusal)), reply_to=visit.message)
-    if is_real(visit) and wire.read_ready_answer(reply)[1] == NOT_READY:
+    if visit.is_real and wire.read_ready_answer(reply)[1] == NOT_READY:
         wait_for_a_whole_second(visit)
     if visit.is_boxed and reply.has_content():
         wire.box(reply.content)

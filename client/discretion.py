@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from client.learners import LEARNERS
-from client.policy import is_real
 from client.visit import Visit
 from fedlearn.config import RunConfig, per_run
 from fedlearn.models import model_spec
@@ -105,4 +104,4 @@ def wait_for_a_whole_second(visit: Visit) -> None:
 
 def said_of(visit: Visit, reason: str) -> str:
     """Return what a node says for a reason: on a network a word that depends on public settings alone."""
-    return word_for(reason) if is_real(visit) else reason
+    return word_for(reason) if visit.is_real else reason

@@ -40,7 +40,7 @@ from client.visit import Visit
 from fedlearn import wire
 from fedlearn.compression import is_ours
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.config.policy import SIMULATED, Policy
+from fedlearn.config.policy import Policy
 from fedlearn.data.folder import data_folder
 from fedlearn.data.naming import is_path
 from fedlearn.models import MODELS, model_spec
@@ -73,7 +73,7 @@ def refused(visit: Visit) -> str:
 
     What is public comes first, so that no other reason shows by taking its place.
     """
-    if visit.config.privacy.trust == "distributed" and is_real(visit):
+    if visit.config.privacy.trust == "distributed" and visit.is_real:
         return TRUST_NOT_ALLOWED
     policy, reason = None, ""
     if visit.context.node_config.get("ledger"):
@@ -88,14 +88,6 @@ def refused(visit: Visit) -> str:
     if visit.message.metadata.message_type == MessageType.EVALUATE and model_spec(visit.config.model.name).is_private:
         return NOT_MEASURED
     return reason or ("" if policy is None or is_in(policy.hours, datetime.now()) else NOT_IN_THESE_HOURS)
-
-
-def is_real(visit: Visit) -> bool:
-    """Return whether a node is none of a simulation: only an engine that makes nodes up says `SIMULATED`.
-
-    The config of a node comes from its owner. A server fills the settings of a run, and none of the node's config.
-    """
-    return visit.context.node_config.get(SIMULATED) is not True
 
 
 def beyond(policy: Policy, config: RunConfig) -> str:

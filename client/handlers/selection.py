@@ -9,7 +9,6 @@ from client.fits import learner_of
 from client.guards import guarded
 from client.ledger import NodeBudget
 from client.node import examples_of
-from client.policy import is_real
 from client.visit import Visit
 from fedlearn import wire
 
@@ -25,7 +24,7 @@ def ready(visit: Visit) -> Message:
             visit.status.keep(visit.context, active=False)
             why_not = _why_not(visit)
     except Withheld as refusal:
-        if not is_real(visit):
+        if not visit.is_real:
             raise
         return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=str(refusal))
     word = said_of(visit, why_not)

@@ -242,9 +242,9 @@ LEAKS = (
         f"{BUDGET}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
     ),
     Mend(
-        "17", "client/policy.py",
-        "return visit.context.node_config.get(SIMULATED) is not True",
-        'return bool(visit.context.node_config.keys() - {"partition-id", "num-partitions", "device", SIMULATED})',
+        "17", "client/visit.py",
+        "return self.context.node_config.get(SIMULATED) is not True",
+        'return bool(self.context.node_config.keys() - {"partition-id", "num-partitions", "device", SIMULATED})',
         f"{BUDGET}::test_a_real_node_without_a_ledger_refuses_distributed_noise_too",
     ),
     Mend(
@@ -342,7 +342,7 @@ LEAKS = (
     ),
     Mend(
         "25", "client/discretion.py",
-        "return word_for(reason) if is_real(visit) else reason", "return reason",
+        "return word_for(reason) if visit.is_real else reason", "return reason",
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
     Mend(
