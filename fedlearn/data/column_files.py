@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fedlearn.data.base import TableSchema
 from fedlearn.data.folder import one_line
-from fedlearn.data.reading import check_unpacked, size_of
-from fedlearn.data.sources.columns import unpacked_size
+from fedlearn.data.reading import check_unpacked, ending_of, size_of
+from fedlearn.data.sources.table_files import unpacked_size
 from fedlearn.words.errors import UsageError
 
 MISSING = {"", "?", "NA", "N/A", "NaN", "nan", "null", "None"}  # texts, unless a category is declared so
@@ -43,7 +43,7 @@ def read_columns(path: Path, schema: TableSchema) -> Columns:
     texts = {*schema.categories, *([schema.target] if schema.classes else [])}
     size_of(path)  # a regular file, without holes that would take all memory
     try:
-        if path.suffix == ".parquet":
+        if ending_of(path) == ".parquet":
             with pa.parquet.ParquetFile(path) as file:
                 check_unpacked(path, unpacked_size(file))
                 _check_names(path, file.schema_arrow.names, names)

@@ -896,7 +896,7 @@ MENDS = (
         "unit/data/sources/test_files.py::test_a_file_that_unpacks_without_end_is_refused_before_it_is_read",
     ),
     Mend(
-        "I8", "fedlearn/data/sources/columns.py",
+        "I8", "fedlearn/data/sources/table_files.py",
         "check_unpacked(path, unpacked_size(parquet))",
         "unpacked_size(parquet)",
         "unit/data/sources/test_files.py::test_a_parquet_file_that_unpacks_without_end_is_refused_before_it_is_read",
@@ -933,8 +933,8 @@ MENDS = (
     ),
     Mend(
         "I13", "fedlearn/data/sources/columns.py",
-        "chosen.taken(_Columns.read(test_path), names)",
-        "chosen.taken(_Columns.read(test_path), chosen.names_in(_Columns.read(test_path)))",
+        "chosen.taken(_of_file(test_path, dialect, chosen.special | {*names}), names)",
+        "chosen.taken(_of_file(test_path, dialect, None), chosen.names_in(_of_file(test_path, dialect, None)))",
         "unit/data/sources/test_files.py::test_the_columns_of_a_test_file_are_found_by_their_names",
     ),
     Mend(
