@@ -20,6 +20,7 @@ TYPED = {"tab": "\t", "\\t": "\t"}  # as a command line has a tab
 ENDINGS = (*DELIMITERS, ".parquet")
 BLOCK = 1 << 24  # bytes of a CSV file that are parsed together; a longer row is refused
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8}  # bytes of a value of Parquet
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # beginnings of such a file
 WITH_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")  # a number with a decimal comma
 
 
@@ -112,9 +113,14 @@ def read_table(path: Path, dialect: Dialect, wanted: Collection[str] | None = No
     try:
         with unpacked(path) as file:
             table = _csv(path, file, dialect, chosen)
+        names = table.column_names
     except UnicodeError as error:
         raise _of_another_encoding(str(path), dialect) from error
-    for name, column in zip(table.column_names, table.columns, strict=True):
+    except pa.ArrowInvalid as error:
+        if advice := other_delimiter(names_in(path, dialect)):
+            raise UsageError(f"{path} cannot be read{advice}") from error
+        raise
+    for name, column in zip(names, table.columns, strict=True):
         if pa.types.is_binary(column.type):  # texts that are not of the encoding
             row = next(row for row, cell in enumerate(column.to_pylist()) if _is_garbage(cell))
             raise _of_another_encoding(f"{place_of(path, row, dialect)}, column {name.strip()!r}", dialect)
@@ -124,6 +130,9 @@ def read_table(path: Path, dialect: Dialect, wanted: Collection[str] | None = No
 def _csv(path: Path, file: BinaryIO, dialect: Dialect, chosen: list[str]) -> Any:
     import pyarrow.csv as reader
 
+    if file.read(2) in UTF_16 and not dialect.encoding.lower().startswith(("utf-16", "utf16", "utf_16")):
+        raise _of_another_encoding(str(path), dialect)
+    file.seek(0)
     return reader.read_csv(
         file,
         reader.ReadOptions(block_size=BLOCK, encoding=dialect.encoding),
@@ -176,14 +185,13 @@ def place_of(path: Path, row: int, dialect: Dialect) -> str:
     """Return file and line, as an editor counts lines, of a row of a CSV file; file and row, from 0, of Parquet."""
     if ending_of(path) == ".parquet":
         return f"{path}, row {row}"
-    before, line = 0, row + 2
+    count, before = -1, 0  # the header is row -1
     with _text(path, dialect) as rows:
-        for count, _ in enumerate((each for each in rows if each), start=-1):  # -1 is the header
-            if count == row:
-                line = before + 1
+        for cells in rows:
+            if cells and count == row:
                 break
-            before = rows.line_num
-    return f"{path}, line {line}"
+            count, before = count + bool(cells), rows.line_num
+    return f"{path}, line {before + 1}"
 
 
 def other_delimiter(names: Collection[str]) -> str:
