@@ -28,8 +28,8 @@ class DataSettings(Settings):
         default="",
         description=(
             "The data set's own, keyword parameters of what reads it: target, inputs or without, groups of a table; "
-            "delimiter, decimal, encoding of a CSV file; size of pictures; kind (images, rows, tokens), examples, size, "
-            "classes, alpha, noise and seed of synthetic."
+            "delimiter, decimal, encoding of a CSV file; size of pictures; kind (images, rows, tokens), examples, "
+            "size, classes, alpha, noise and seed of synthetic."
         ),
     )
     dir: Annotated[str, Flag("--data-dir", "FOLDER", Panel.LEARNING), FreeToChange()] = Field(

@@ -64,6 +64,6 @@ def many_classes(found: Dataset) -> tuple[str, ...]:
     ):
         return ()
     return (
-        f"y holds integers, which are {found.num_classes:,} classes for {len(found.train):,} examples: give floats if "
-        "they are numbers of a regression",
+        f"y holds integers, which are {found.num_classes:,} classes, on average of less than two examples each: give "
+        "floats if they are numbers of a regression",
     )
