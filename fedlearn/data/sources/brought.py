@@ -168,10 +168,12 @@ def _of_bunch(data: Any, name: str) -> Brought:
 
 def _of_pairs(data: Any, name: str, test: Any = None) -> Brought:
     found = torch_arrays(data, test, name=name)
-    return Brought(name, found, _random_transform(data, found["X"]))
+    return Brought(name, found, _of_first(data, found["X"]))
 
 
 def _of_loader(data: Any, name: str) -> Brought:
+    if data.batch_sampler is None and data.batch_size is None:
+        raise _wrong(name, "a DataLoader with batch_size=None has a data set of batches: give one of single examples")
     found = brought(data.dataset, name=name)
     return replace(found, said=(*found.said, LOADER))
 
@@ -263,12 +265,16 @@ def _of_nodes(data: Mapping[Any, Any], name: str) -> Brought:
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
-def _random_transform(data: Any, X: Any) -> tuple[str, ...]:
-    """Return a line if the first example has changed since it was read."""
+def _of_first(data: Any, X: Any) -> tuple[str, ...]:
+    """Return lines on the first entry: more parts than two, or an input that has changed since it was read."""
     if is_stream(data) or not hasattr(data, "__len__"):
         return ()
-    again = torch_arrays([data[0]], name="")["X"]
-    return () if np.array_equal(again[0], X[0]) else (RANDOM,)
+    entry = data[0]
+    again = torch_arrays([entry], name="")["X"]
+    more = (
+        (f"entries have {len(entry)} parts: the first is the input, the second the target",) if len(entry) > 2 else ()
+    )
+    return more if np.array_equal(again[0], X[0], equal_nan=X.dtype.kind == "f") else (*more, RANDOM)
 
 
 RANDOM = (

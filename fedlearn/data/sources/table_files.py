@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -186,7 +186,7 @@ def place_of(path: Path, row: int, dialect: Dialect) -> str:
     if ending_of(path) == ".parquet":
         return f"{path}, row {row}"
     count, before = -1, 0  # the header is row -1
-    with _text(path, dialect) as rows:
+    with _text(path, dialect) as rows, suppress(csv.Error):  # as of a cell that is longer than Python's reader allows
         for cells in rows:
             if cells and count == row:
                 break

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import MagicMock
+
 import datasets
 import numpy as np
 import pandas as pd
@@ -191,6 +193,17 @@ def test_a_random_transform_is_said_to_be_frozen():
     assert "as by a random transform: each was read once and stays" in from_any(Random()).notice
 
 
+def test_entries_of_more_than_two_parts_are_said():
+    found = from_any(TensorDataset(*TENSORS.tensors, torch.zeros(60)))
+    assert found.notice == "entries have 3 parts: the first is the input, the second the target"
+    assert found.fingerprint == from_any(TENSORS).fingerprint
+
+
+def test_what_claims_every_attribute_is_one_line():
+    message(MagicMock())
+    message((MagicMock(), MagicMock()))
+
+
 def test_a_length_can_be_told():
     assert len(from_torch(Endless(), length=5, test_share=0.2).train) == 4
     with pytest.raises(UsageError, match="length = 61: there are 60 pairs"):
@@ -262,6 +275,7 @@ def test_classes_of_nodes_are_matched_by_their_names():
         ({"a": (TABLE, "kind"), "b": (TABLE.drop(columns="a"), "kind")}, "X of node 'b' has no column 'a'"),
         ({"a": load_iris(), "b": (X, Y)}, "the classes of 'b' have numbers, and those of others names"),
         (Endless(), "Endless has no length and has not ended after"),
+        (DataLoader(TENSORS, batch_size=None), "a DataLoader with batch_size=None has a data set of batches"),
         (Short(), "Short has yielded 60 pairs of 70"),
         ([{"x": X[0], "y": 1}] * 3, "these are inputs without targets"),
         (DataLoader([{"x": X[0], "y": 1}] * 3), "cannot be read as data|inputs without targets"),

@@ -181,3 +181,19 @@ def test_a_link_of_a_compressed_file_to_nothing_is_one_line(tmp_path):
     (tmp_path / "a.csv.gz").symlink_to("gone")
     with pytest.raises(DataNotFound):
         from_table(tmp_path / "a.csv.gz", **COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (PLAIN + '1,"' + "x" * (1 << 20), "a.csv cannot be read"),
+        (PLAIN + '1,"' + "line\n" * (1 << 18), "a.csv cannot be read"),
+        (PLAIN.replace("0.5", '"' + "x" * (1 << 18) + '"'), "column 'age': 'xxx"),
+        (PLAIN.replace("0.5", "\0"), "column 'age'"),
+        ("\n" * 1000, "a.csv"),
+        ("rooms,price", "a.csv"),
+        (PLAIN + "1,2,3,4,5\n", "a.csv cannot be read: ArrowInvalid: CSV parse error: Expected 4 columns, got 5"),
+    ],
+)
+def test_whatever_a_file_holds_is_one_line(tmp_path, content, said):
+    assert said in refused(tmp_path / "a.csv", content)
