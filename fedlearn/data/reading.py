@@ -10,16 +10,18 @@ from __future__ import annotations
 import io
 import os
 import stat
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar
 
 from fedlearn.plugging.tracebacks import place_of, shortened
 from fedlearn.words.errors import DataNotFound, FedlearnError, UsageError, printable
+
+if TYPE_CHECKING:
+    import zipfile
 
 MOST_OF_A_TEXT = 1 << 24  # bytes of a text about data: a schema, a partition
 UNPACKED = 1 << 30  # bytes that any file may unpack to
@@ -160,7 +162,7 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
     kind = path.suffix.lower()
     with opened(path) as file:
         if kind == ZIP:
-            with zipfile.ZipFile(file) as archive, archive.open(_table_in(path, archive)) as packed:
+            with import_module("zipfile").ZipFile(file) as archive, archive.open(_table_in(path, archive)) as packed:
                 yield io.BytesIO(_bounded(path, packed))
         elif kind in COMPRESSED:
             with import_module(COMPRESSED[kind]).open(file) as packed:

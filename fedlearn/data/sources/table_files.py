@@ -64,7 +64,7 @@ class Dialect:
 
     def between(self, path: Path) -> str:
         """Return the character between the cells of a file."""
-        found = TYPED.get(self.delimiter, self.delimiter) or DELIMITERS[ending_of(path)]
+        found = TYPED.get(self.delimiter, self.delimiter) or DELIMITERS.get(ending_of(path), ",")
         if found == self.decimal:
             raise UsageError(f"{path}: delimiter and decimal are both {found!r}: give another delimiter, as ';'")
         return found
