@@ -136,7 +136,9 @@ def _begun_or_resumed(
     """Return the store of the run, with its first state or the last stored one; and what is likely not meant."""
     config, traits = plan.config, plan.traits
     tried = trial_of(exchange, deadline=config.rounds.reporting_deadline)
-    store = RunStore(folder.path, plan.columns, kept_settings(config), data=plan.fingerprint, tied=traits.tied)
+    store = RunStore(
+        folder.path, plan.columns, kept_settings(config), data=plan.fingerprint, tied=traits.tied, unsent=traits.unsent
+    )
     if store.exists:
         folder.check_settings(config)
         store.load()

@@ -31,6 +31,7 @@ from fedlearn.models.device import CPU, device_of, enter, seed_torch
 from fedlearn.models.inputs import inputs_of
 from fedlearn.models.module_state import ModuleState, check_memory, check_numbers
 from fedlearn.models.objectives import Classification, Objective, objective_for
+from fedlearn.models.parts import parts_of, whole
 from fedlearn.models.precision import all_but_of_norms, outputs_in
 from fedlearn.models.process import prepare_to_train
 from fedlearn.plugging.generators import seeded_globals
@@ -69,6 +70,9 @@ class TorchModel:
         Device of the module.
     precision
         Numbers in which the module is computed, as ``training.precision`` says.
+    parts
+        Names of the arrays that are sent, those that each node keeps, and frozen ones, by ``training.send`` and
+        ``training.personal``.
 
     Examples
     --------
@@ -94,6 +98,7 @@ class TorchModel:
         check_numbers(self.module)
         self.objective = objective or objective_for(spec)
         check_memory(self.module)
+        self.parts = whole(self.module)
         self.on(CPU)
 
     def on(self, device: torch.device) -> None:
@@ -104,13 +109,22 @@ class TorchModel:
         self.inputs = inputs_of(self.spec, device)
         self.module.to(device)
         self._parts = tuple(self.module.modules())
-        self._state = ModuleState(self.module, device)
+        still = {self.module.get_submodule(name) for name in self.parts.still}
+        self._modes = tuple((part, part not in still) for part in self._parts)
+        self._state = ModuleState(self.module, device, self.parts)
         self.names, self.parameters, self.tied = self._state.names, self._state.parameters, self._state.tied
         self._rounded = all_but_of_norms(self.module)
         self.beside = Beside({"": self.module, "objective": self.objective}, without=self._state.stored)
 
     def planned(self, config: RunConfig) -> Self:
-        """Return the model, moved to the device and set to the precision of these settings."""
+        """Return the model with the parts, the precision and the device of these settings.
+
+        Frozen arrays get the values that they have before round 1.
+        """
+        training = config.training
+        self.parts = parts_of(self.module, send=training.send, personal=training.personal, model=config.model.name)
+        if not self.parts.is_whole:
+            self._fill(seed=config.seed)
         self.on(device_of(config.engine.device))
         self.precision = config.training.precision
         self._seed = seed_for(config.seed, purpose="evaluation")
@@ -148,11 +162,26 @@ class TorchModel:
         return self.objective.metrics
 
     def initial_state(self, *, seed: int) -> State:
-        """Return the state of a new module, initialized by itself under a seed."""
+        """Return the state of a new module, initialized by itself under a seed: what is sent of it."""
+        fresh = self._initialized(seed)
+        return {name: fresh[name].numpy().copy() for name in self.parts.shared}
+
+    @property
+    def unsent(self) -> State:
+        """The arrays that are never sent, as they are before round 1: frozen and personal ones."""
+        return self._state.first
+
+    def _initialized(self, seed: int) -> dict[str, Tensor]:
+        """Return the tensors of a new module, initialized by itself under a seed."""
         with seeded_globals(seed_for(seed, purpose="initial state, not by torch")):
             seed_torch(CPU, seed_for(seed, purpose="initial state"))
-            fresh = self._fresh().state_dict()
-        return {name: fresh[name].numpy().copy() for name in self._state.tensors}
+            return self._fresh().state_dict()
+
+    def _fill(self, *, seed: int) -> None:
+        """Copy the values before round 1 into the module."""
+        fresh = self._initialized(seed)
+        for name, tensor in self.module.state_dict().items():
+            tensor.copy_(fresh[name])
 
     def _fresh(self) -> nn.Module:
         """Return a new module; lazy layers, such as `nn.LazyLinear`, get their sizes from two examples of zeros."""
@@ -173,9 +202,9 @@ class TorchModel:
         return outputs_in(self.precision, self.module, inputs, self._rounded)
 
     def train(self) -> None:
-        """Put the module into training mode, unless all its parts are in it: a module is slow to set attributes."""
-        if not all(part.training for part in self._parts):
-            self.module.train()
+        """Put the module into training mode, unless it is in it: a module is slow to set attributes."""
+        if any(part.training is not wanted for part, wanted in self._modes):
+            self.parts.train(self.module)
 
     def load(self, state: State) -> None:
         """Copy a state into the module, and restore what module and objective keep beside it."""
@@ -183,7 +212,7 @@ class TorchModel:
         self._state.load(state)
 
     def arrays(self) -> State:
-        """Return the module's state as arrays; on the CPU they share its memory."""
+        """Return what is not frozen of the module's state as arrays; on the CPU they share its memory."""
         return self._state.arrays()
 
     def tensors_of(self, arrays: Mapping[str, Array]) -> list[Tensor]:
@@ -244,7 +273,8 @@ class TorchModel:
         rows = np.arange(count) % len(examples)
         module = self.module
         try:
-            self.module = deepcopy(module).train()
+            self.module = deepcopy(module)
+            self.parts.train(self.module)
             with seeded_globals(MADE), torch.no_grad():
                 outputs = self.outputs(self.inputs_at(examples, rows))
                 loss = self.objective.loss(outputs, self.targets(examples.targets[rows]))
