@@ -153,7 +153,7 @@ def _begun_or_resumed(
             log.warning("%s", note)
         folder.write_settings(config)  # first: a folder with a state can then always be resumed
         state = exchange.ask(initial_state)
-        check_parcels(strategy, state)
+        check_parcels(strategy, state, personal=config.training.personal)
         store.begin(state)
         if was_begun:
             log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)

@@ -68,8 +68,8 @@ class ModuleState:
         self.parameters = [each for _, each in trained]
         for dtype in {each.dtype for each in self.parameters}:
             _flatten([each for each in self.parameters if each.dtype is dtype])
-        held = {name: each for name, each in stored.items() if name not in self.tied and name not in frozen}
-        self.tensors = {name: each.detach() for name, each in held.items()}
+        held = {name: each for name, each in stored.items() if name not in frozen}
+        self.tensors = {name: each.detach() for name, each in held.items() if name not in self.tied}
         self._views = {name: tensor.numpy() for name, tensor in self.tensors.items()} if device == CPU else {}
         self._signed = [name for name in self.tensors if is_never_negative(name)]
         ids = {id(each) for each in self.stored}
