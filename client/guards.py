@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from client.discretion import Withheld, discreet
 from client.memory_file import memory_at_home
 from client.policy import refused
+from client.unsent import use
 from client.visit import Visit
 
 
 @contextmanager
 def guarded(visit: Visit) -> Iterator[None]:
     """Ask the policy of the node's owner, hide the texts of private errors, keep the memory in the node's file.
+
+    The model gets the arrays that the server has sent to this node apart from any state.
 
     Raises
     ------
@@ -23,4 +26,5 @@ def guarded(visit: Visit) -> Iterator[None]:
     if word := refused(visit):
         raise Withheld(word)
     with discreet(visit), memory_at_home(visit):
+        use(visit)
         yield

@@ -59,7 +59,8 @@ def main(grid: Grid, context: Context) -> None:
         run = ServerRun(
             exchange, strategy, store, plan.config,
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
-            is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public, notes=notes,
+            is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public,
+            unsent=plan.traits.unsent, notes=notes,
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
         if not hasattr(schedule, "run"):

@@ -10,6 +10,8 @@ from client.ledger import NodeBudget
 from client.memory_file import memory_at_home
 from client.node import examples_of
 from client.policy import refused
+from client.unsent import keep
+from client.unsent import why_not as unsent_why_not
 from client.visit import Visit
 from fedlearn import wire
 
@@ -27,8 +29,19 @@ def ready(visit: Visit) -> Message:
         return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=_why_not(visit))
 
 
+def unsent(visit: Visit) -> Message:
+    """Keep the arrays that this node has said it lacks; answer as to a ready query."""
+    if not refused(visit):
+        with discreet(visit), memory_at_home(visit):
+            keep(visit)
+        visit.forget_memory()
+    return ready(visit)
+
+
 def _why_not(visit: Visit) -> str:
     """Return why the node cannot take part; one whose examples are private does not even say that it has none."""
+    if lacks := unsent_why_not(visit):
+        return lacks
     why_not = learner_of(visit.config).why_not(visit.memory)
     if is_private(visit.config):
         return why_not or _why_not_published(visit)

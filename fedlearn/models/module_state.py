@@ -6,6 +6,7 @@ All float32 parameters are views of one flat buffer. On the CPU arrays share the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from torch import Tensor, nn
 
 from fedlearn.models.device import CPU
 from fedlearn.models.parts import Parts
-from fedlearn.words.state import State, is_never_negative
+from fedlearn.words.errors import Refused
+from fedlearn.words.state import State, is_never_negative, layout_of
 
 NUMBERS = {
     torch.float16, torch.float32, torch.float64, torch.bool,
@@ -60,6 +62,7 @@ class ModuleState:
             for name, each in stored.items()
             if own[id(each)] == name and name not in sent
         }
+        self._unsent = {name: stored[name].detach() for name in self.first}
         self._personal = {name: self.first[name] for name in parts.personal}
         self.stored = tuple(each for each in stored.values() if own[id(each)] not in frozen)
         trained = [each for each in module.named_parameters() if each[1].requires_grad]
@@ -97,6 +100,12 @@ class ModuleState:
         for parameter in self.parameters:
             parameter.grad = None  # a learner may have added gradients up there
 
+    def hold(self, first: State) -> None:
+        """Take other values of the arrays that are never sent."""
+        for name, array in first.items():
+            np.copyto(self.first[name], array)
+            self._unsent[name].copy_(torch.from_numpy(self.first[name]))
+
     def arrays(self) -> State:
         """Return what is not frozen of the module's state as arrays; on the CPU they share its memory."""
         for owner, name, tensor in self._places:
@@ -104,6 +113,21 @@ class ModuleState:
                 _take_over(tensor, owner[name], name)
                 owner[name] = tensor
         return self._views or {name: tensor.cpu().numpy() for name, tensor in self.tensors.items()}
+
+
+def fill(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copy the tensors of another module of the same kind into a module."""
+    for name, tensor in module.state_dict().items():
+        tensor.copy_(tensors[name])
+
+
+def check_alike(arrays: State, own: State) -> None:
+    """Raise Refused where arrays that another process has sent could not be those of a module in place of `own`."""
+    if layout_of(arrays) != layout_of(own):
+        raise Refused("undecodable", "the unsent arrays have other names, types or shapes than the model's")
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise Refused("not-finite", f"{name} holds NaN or infinity")
 
 
 def check_numbers(module: nn.Module) -> None:

@@ -10,7 +10,6 @@ Shapes: B batch, C channels, H height, W width, K classes.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
@@ -20,16 +19,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedParameter
 
 from fedlearn.config import RunConfig
 from fedlearn.config.tables.learning import Precision
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models.base import NOTHING, Evaluation
 from fedlearn.models.beside import Beside
-from fedlearn.models.device import CPU, device_of, enter, seed_torch
+from fedlearn.models.device import CPU, device_of, enter
 from fedlearn.models.inputs import inputs_of
-from fedlearn.models.module_state import ModuleState, check_memory, check_numbers
+from fedlearn.models.making import Making
+from fedlearn.models.module_state import ModuleState, check_alike, check_memory, check_numbers, fill
 from fedlearn.models.objectives import Classification, Objective, objective_for
 from fedlearn.models.parts import parts_of, whole
 from fedlearn.models.precision import all_but_of_norms, outputs_in
@@ -37,7 +36,7 @@ from fedlearn.models.process import prepare_to_train
 from fedlearn.plugging.generators import seeded_globals
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.seeding import seed_for
-from fedlearn.words.state import Array, State, UpdateKind
+from fedlearn.words.state import Array, State, UpdateKind, is_same
 
 OVER_A_BATCH = nn.modules.batchnorm._NormBase
 MOST_RESIDENT = 8 << 30  # bytes of examples that stay in a GPU's memory; a tenth of the memory of a large one
@@ -90,11 +89,11 @@ class TorchModel:
         prepare_to_train()
         self.spec = spec
         self.precision: Precision = "float32"
-        self._build = build
+        self._made = Making(build, spec)
         self._takes_one: bool | None = None
         self._seed = 0  # of random numbers that are drawn in an evaluation
         with seeded_globals(MADE):  # every process draws the same numbers for attributes outside of the state
-            self.module = self._fresh()
+            self.module = self._made.fresh()
         check_numbers(self.module)
         self.objective = objective or objective_for(spec)
         check_memory(self.module)
@@ -124,7 +123,7 @@ class TorchModel:
         training = config.training
         self.parts = parts_of(self.module, send=training.send, personal=training.personal, model=config.model.name)
         if not self.parts.is_whole:
-            self._fill(seed=config.seed)
+            fill(self.module, self._made.initialized(config.seed))
         self.on(device_of(config.engine.device))
         self.precision = config.training.precision
         self._seed = seed_for(config.seed, purpose="evaluation")
@@ -158,12 +157,12 @@ class TorchModel:
             torch.random.fork_rng(devices=[]),
         ):  # the trial step shows errors
             targets = self.objective.targets(np.zeros((2, *self.spec.target_shape), dtype))
-            return self.objective.metrics_of(self._fresh().eval()(self._zeros()), targets)
+            return self.objective.metrics_of(self._made.fresh().eval()(self._made.zeros()), targets)
         return self.objective.metrics
 
     def initial_state(self, *, seed: int) -> State:
         """Return the state of a new module, initialized by itself under a seed: what is sent of it."""
-        fresh = self._initialized(seed)
+        fresh = self._made.initialized(seed)
         return {name: fresh[name].numpy().copy() for name in self.parts.shared}
 
     @property
@@ -171,31 +170,19 @@ class TorchModel:
         """The arrays that are never sent, as they are before round 1: frozen and personal ones."""
         return self._state.first
 
-    def _initialized(self, seed: int) -> dict[str, Tensor]:
-        """Return the tensors of a new module, initialized by itself under a seed."""
-        with seeded_globals(seed_for(seed, purpose="initial state, not by torch")):
-            seed_torch(CPU, seed_for(seed, purpose="initial state"))
-            return self._fresh().state_dict()
+    def hold(self, unsent: State) -> None:
+        """Take the arrays that are never sent from another process, in place of those that this one has made.
 
-    def _fill(self, *, seed: int) -> None:
-        """Copy the values before round 1 into the module."""
-        fresh = self._initialized(seed)
-        for name, tensor in self.module.state_dict().items():
-            tensor.copy_(fresh[name])
-
-    def _fresh(self) -> nn.Module:
-        """Return a new module; lazy layers, such as `nn.LazyLinear`, get their sizes from two examples of zeros."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Lazy modules")
-            module = self._build()
-        if any(isinstance(each, UninitializedParameter) for each in module.parameters()):
-            with torch.no_grad():
-                module(self._zeros())
-        return module
-
-    def _zeros(self) -> Tensor:
-        """Return the module's input for two examples of zeros."""
-        return inputs_of(self.spec)(np.zeros((2, *self.spec.shape), self.spec.dtype))
+        Raises
+        ------
+        Refused
+            If they are not of the names, types and shapes of this model, or hold NaN or infinity.
+        """
+        check_alike(unsent, self.unsent)
+        if not is_same(self.unsent, unsent):
+            self.beside.put_back()
+            self._state.hold(unsent)
+            self.beside.take_numbers()
 
     def outputs(self, inputs: Tensor) -> Any:
         """Return the module's outputs for a batch; a tensor is float32, whatever ``training.precision`` says."""
