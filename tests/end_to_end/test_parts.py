@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import fedlearn
+from fedlearn.words.errors import UsageError
 from tests.end_to_end.conftest import CHEAP
 
 TWOS = {
@@ -82,6 +83,27 @@ def test_head_has_the_same_bytes_with_workers(head, workers, tmp_path):
 def test_head_has_the_same_bytes_after_a_resume(head, tmp_path):
     half = run(clients=4, model=frozen, rounds=1, out=str(tmp_path / "run"))
     assert run(resume=half, rounds=3, data=None, engine=None).sha256 == head.sha256
+
+
+def test_resume_with_other_frozen_weights_is_refused(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    monkeypatch.syspath_prepend("tests/end_to_end/plugins")
+    monkeypatch.setenv("PRETRAINED", "0.5")
+    run(clients=2, model="pretrained:net", rounds=1, out=str(folder))
+    monkeypatch.setenv("PRETRAINED", "0.6")
+    with pytest.raises(UsageError, match=r"begun with other numbers in 2\.bias, which is never sent"):
+        run(resume=folder, rounds=2, data=None, engine=None)
+
+
+def test_module_with_its_weights_has_the_same_bytes_with_workers(tmp_path):
+    torch.manual_seed(5)
+    module = frozen()
+    one, other = (
+        run(clients=4, model=module, rounds=1, engine=engine, out=str(tmp_path / engine))
+        for engine in ("inline", "embedded")
+    )
+    assert one.sha256 == other.sha256
+    assert torch.equal(one.model()[2][0].weight, module[2][0].weight)
 
 
 def test_run_begins_from_the_whole_model_of_another(head, tmp_path):
