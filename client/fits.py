@@ -34,7 +34,7 @@ from fedlearn.words.seeding import seed_for
 from fedlearn.words.state import State, is_same
 
 TRIED = 4  # examples
-PERSONAL = "personal"  # the layers that a node keeps for itself, in its memory
+PERSONAL = "training.personal"  # the layers that a node keeps for itself, in its memory
 NAMED = 5  # names in one line
 UNSEEN = (
     "two fits of one node with one seed differ: something is drawn where no seed reaches (os.urandom, secrets, "

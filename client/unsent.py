@@ -17,7 +17,7 @@ from fedlearn.words.errors import Refused
 from fedlearn.words.node import LACKS
 from fedlearn.words.state import State, digest_of
 
-UNSENT = "unsent"  # in the node's memory: the arrays, and their SHA-256
+UNSENT = "model.unsent"  # in the node's memory: the arrays, and their SHA-256
 
 
 def why_not(visit: Visit) -> str:

@@ -98,7 +98,7 @@ def parts_of(module: nn.Module, *, send: str, personal: str, model: str) -> Part
     kept = tuple(name for name in names if name in own and not is_frozen[name])
     if own and not kept:
         why = f"what it names is frozen (requires_grad=False), and the same on all nodes: {listed(sorted(own))}"
-        raise SettingError("training.personal", personal, why)
+        raise SettingError("training.personal", _shown(personal), why)
     wanted = _matched("training.send", send, names, norms) if send else {each for each in names if not is_frozen[each]}
     shared = tuple(name for name in names if name in wanted and name not in kept)
     trained = [name for name in names if isinstance(stored[name], nn.Parameter) and not is_frozen[name]]
@@ -117,19 +117,26 @@ def _check_shared(
 ) -> None:
     """Refuse parts of which the nodes would send nothing that they have trained."""
     if send and not shared:
-        raise SettingError("training.send", send, "all that it names is personal (training.personal): nothing is sent")
+        raise SettingError(
+            "training.send", _shown(send), "all that it names is personal (training.personal): nothing is sent"
+        )
     if trained and not {*trained}.intersection(shared):
         if personal and not send:
             why = "it names everything that is trained: nothing would be averaged; leave a layer out of it"
-            raise SettingError("training.personal", personal, why)
+            raise SettingError("training.personal", _shown(personal), why)
         why = f"nothing that it names is trained: there are {listed(trained)}"
-        raise SettingError("training.send", send, why)
+        raise SettingError("training.send", _shown(send), why)
     if not shared and is_any_frozen:
         why = (
             "all its parameters are frozen (requires_grad=False), which stay on the nodes: nothing would be sent; let "
             "some require gradients, or name what a learner of yours changes in training.send ('*': everything)"
         )
         raise SettingError("model.name", model, why)
+
+
+def _shown(given: str) -> str:
+    """Return patterns as people write them."""
+    return ", ".join(map(str, json.loads(given or "[]")))
 
 
 def _matched(setting: str, given: str, names: Mapping[str, Sequence[str]], norms: set[str]) -> set[str]:
