@@ -172,6 +172,7 @@ LISTENERS = {
 HANDLERS = {
     "query.ready": "client.handlers.selection:ready",
     "query.round_over": "client.handlers.selection:round_over",
+    "query.unsent": "client.handlers.selection:unsent",
     "train": "client.handlers.training:train",
     "evaluate": "client.handlers.evaluation:evaluate",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from flwr.app import Message, RecordDict
 
 from client.discretion import Withheld, is_private, log, said_of
@@ -9,6 +11,8 @@ from client.fits import learner_of
 from client.guards import guarded
 from client.ledger import NodeBudget
 from client.node import examples_of
+from client.unsent import keep
+from client.unsent import why_not as unsent_why_not
 from client.visit import Visit
 from fedlearn import wire
 
@@ -33,8 +37,18 @@ def ready(visit: Visit) -> Message:
     return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=word)
 
 
+def unsent(visit: Visit) -> Message:
+    """Keep the arrays that this node has said it lacks; answer as to a ready query."""
+    with suppress(Withheld), guarded(visit):  # asked again below, it says why
+        keep(visit)
+    visit.forget_memory()
+    return ready(visit)
+
+
 def _why_not(visit: Visit) -> str:
     """Return why the node cannot take part; one whose examples are private does not even say that it has none."""
+    if lacks := unsent_why_not(visit):
+        return lacks
     why_not = learner_of(visit.config).why_not(visit.memory)
     if is_private(visit.config):
         return why_not or _why_not_published(visit)

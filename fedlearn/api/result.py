@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fedlearn.data.base import DataSpec, Examples
     from fedlearn.models.base import Model
 
+EVERYTHING = '["*"]'  # for training.send: files of a model hold all of it
 MOST_STATE_BYTES = 1 << 33  # of a file of a state, which is read as a whole
 MOST_TABLE_BYTES = 1 << 28  # of metrics.csv and nodes.csv; a row takes about a hundred
 
@@ -170,7 +171,12 @@ class Run:
 
         objects.look_in(self.folder)
         config = self.settings
-        config = config.model_copy(update={"engine": config.engine.model_copy(update={"device": "cpu"})})
+        config = config.model_copy(
+            update={
+                "engine": config.engine.model_copy(update={"device": "cpu"}),
+                "training": config.training.model_copy(update={"send": EVERYTHING, "personal": ""}),
+            }
+        )
         made = load_model(config.model.name, self.spec, config.model.options, config.model.loss)
         return made.planned(config) if isinstance(made, Planned) else made
 

@@ -107,14 +107,16 @@ class _Window:
             self._send([int(candidates[place]) for place in sorted(drawn.tolist())], ttl=until - self._run.clock.now())
 
     def _send(self, node_ids: Sequence[int], *, ttl: float) -> None:
-        queries = [wire.ready_query(node_id, **self._at._asdict(), ttl=max(ttl, 1.0)) for node_id in node_ids]
         self._asked.update(node_ids)
-        self._pending.join(self._run.exchange.send(queries, node_ids))
+        self._pending.join(self._run.unsent.ask(node_ids, self._at, ttl=ttl))
 
     def _hear(self) -> None:
         for node_id, reply, again in self._pending.arrivals():
             if again:
                 continue  # the first answer stands
+            if sent := self._run.unsent.sent_after(node_id, reply, self._at, ttl=self._run.rounds.selection_window):
+                self._pending.join(sent)
+                continue
             partition_id, why_not = wire.read_ready_answer(reply)
             if reply.has_error() and reply.error.code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION:
                 self._raised.append(why_not)

@@ -789,8 +789,8 @@ MENDS = (
     ),
     Mend(
         "K5", "fedlearn/models/module_state.py",
-        "self.tensors = {name: each.detach() for name, each in stored.items() if name not in self.tied}",
-        "self.tensors = {name: each.detach() for name, each in stored.items()}",
+        "self.tensors = {name: each.detach() for name, each in held.items() if name not in self.tied}",
+        "self.tensors = {name: each.detach() for name, each in held.items()}",
         "unit/models/test_states.py::test_tensor_with_several_names_stands_in_the_state_once_by_the_first",
     ),
     Mend(
