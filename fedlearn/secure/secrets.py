@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from fedlearn.secure import keys
 from fedlearn.secure.envelopes import Shares
@@ -59,7 +59,7 @@ class Kept:
 
     def to_text(self) -> str:
         """Return this memory as one line of JSON."""
-        return json.dumps(asdict(self))
+        return json.dumps({each.name: getattr(self, each.name) for each in fields(self)})
 
     def joined(self, question: Question) -> Kept:
         """Return the memory of a node that has joined an attempt: with a fresh seed, and nothing of the one before."""

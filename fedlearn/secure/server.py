@@ -223,11 +223,8 @@ class SecureServer:
         if self.phase is not Phase.UNMASKING:
             raise Refused("too-early", "nothing was unmasked yet")
         threshold = self.roster.level.threshold
-        wanted = [
-            *((self._seeds, each) for each in self._reported),
-            *((self._keys, each) for each in self._positions_lost),
-        ]
-        short = sum(len(kept[each]) < threshold for kept, each in wanted)
+        revealed = [self._seeds[each] for each in self._reported] + [self._keys[each] for each in self._positions_lost]
+        short = sum(len(shares) < threshold for shares in revealed)
         if short:
             return Missing(f"{short} secrets have fewer than {threshold} shares")
         found = Found(
