@@ -4,11 +4,15 @@ Source: Bell et al. 2020 (arXiv:2007.06056 in its long form, ePrint 2020/704), w
 its nodes in random order: on a ring, each node has the k/2 nodes on either side as neighbors. The order follows from
 the SHA-256 of all that the nodes have advertised: every node computes it, and no one of them, nor the server, draws it.
 
-Why a ring: let every survivor keep at least t > k/2 neighbors that survive. Then no k/2 nodes in a row are lost, as a
-survivor beside them would have at most the k/2 neighbors of its other side; so the survivors hang together whatever
-nodes a server calls lost. With colluders among the nodes, a row of k/2 nodes of which none is an honest survivor
-holds at least t - k/2 colluders: where no row of k/2 nodes holds so many, the honest survivors hang together, and the
-masks hide everything but their sum.
+Why a ring, and why t > (k + c)/2 is all that a node must look at. A server finds the seed of a node's own mask if t of
+the node's k neighbors help: honest ones that have signed the one set of survivors and masked with the sharers in it,
+or colluders. It reads two sums, rather than one, if the honest helpers fall apart: where the ring has two rows of k/2
+nodes in which none helps but colluders. A node beside such a row has at most the k/2 helpers of its other side and the
+colluders in the row: t - k/2 of them or more, in either row, 2 t - k in both.
+
+A node that was told of other sharers has masked with t neighbors or more. Of its t helpers at most c are colluders, and
+at most k - t are nodes with which it has not masked: 2 t - k - c, one at least, are honest nodes with which it has, and
+its report cannot be read without theirs. So no lie about lost nodes or sharers separates a node from the others.
 """
 
 from __future__ import annotations

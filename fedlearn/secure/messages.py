@@ -80,12 +80,8 @@ class Roster:
         """Who is whose neighbor."""
         return Graph.drawn(self.digest, nodes=len(self.members), neighbors=self.level.neighbors)
 
-    def reported(self, sharers: tuple[int, ...]) -> bytes:
-        """Return what a node signs with its masked report: with whose masks it has masked."""
-        return self.question.about("reported", self.digest, bytes_of(sharers))
-
     def survived(self, sharers: tuple[int, ...], reported: tuple[int, ...]) -> bytes:
-        """Return what a survivor signs: whose reports are summed, and whose are lost."""
+        """Return what a survivor signs: who has shared, and whose reports are summed; the others are lost."""
         return self.question.about("survived", self.digest, bytes_of(sharers), bytes_of(reported))
 
 
@@ -144,14 +140,11 @@ class Masked:
         The attempt, and the node's id.
     values
         (entries,), below 2^modulus_bits.
-    signature
-        Of `Roster.reported`.
     """
 
     question: Question
     node: int
     values: Words = field(repr=False)
-    signature: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,13 +175,10 @@ class Unmasking:
         The attempt.
     signatures
         Position -> signature of `Roster.survived`.
-    reports
-        Position -> signature of `Roster.reported`, of those that have reported and then not signed.
     """
 
     question: Question
     signatures: Mapping[int, bytes]
-    reports: Mapping[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,22 +145,17 @@ class SecureNode:
         add_mask(total, self_seed(roster, self._secrets.self_mask))
         add_pairs(total, roster, self._secrets.mask, position, others)
         self._keep(replace(self._kept, report=asked.hexdigest(), sharers=delivered.sharers).with_shares(shares))
-        signature = self._own.sign(roster.reported(delivered.sharers))
-        return Masked(delivered.question, self._node, reduced(total, bits), signature)
+        return Masked(delivered.question, self._node, reduced(total, bits))
 
     def sign(self, survivors: Survivors) -> Signed:
         """Return a signature of the set that is to be summed: of one set in an attempt."""
         roster = self._within(survivors.question)
-        kept, level = self._kept, roster.level
+        kept = self._kept
         if not kept.report or survivors.sharers != kept.sharers:
             raise Refused("wrong-sharers", "this node has not reported with the masks of these nodes")
         among, sharers = self._checked_set(survivors.reported), bits_of(survivors.sharers)
         if among & ~sharers or not among >> self._position & 1:
             raise Refused("wrong-survivors", "survivors are not among those that have shared, or lack this node")
-        if len(survivors.reported) < level.signers:
-            raise Refused("too-few-survivors", f"{len(survivors.reported)} nodes survive, {level.signers} must")
-        if any(roster.graph.degree(each, among=among) < level.threshold for each in survivors.reported):
-            raise Refused("too-few-survivors", "a survivor has fewer surviving neighbors than the threshold")
         statement = roster.survived(survivors.sharers, survivors.reported)
         agreed = statement.hex()
         if kept.survivors not in ("", agreed):
@@ -182,9 +177,9 @@ class SecureNode:
         statement = roster.survived(survivors.sharers, survivors.reported)
         if survivors.question != unmasking.question or self._kept.survivors != statement.hex():
             raise Refused("another-set", "this node has not signed this set of survivors")
+        self._check_signatures(statement, survivors, unmasking)
         reported = bits_of(survivors.reported)
         near = roster.graph.neighbors(self._position, among=reported)
-        self._check_signatures(statement, survivors, unmasking, near)
         lost = roster.graph.neighbors(self._position, among=bits_of(survivors.sharers) & ~reported)
         seeds = {other: found.seed for other in near if (found := self._kept.share_of(other)) is not None}
         keys = {other: found.key for other in lost if (found := self._kept.share_of(other)) is not None}
@@ -196,28 +191,16 @@ class SecureNode:
         self._roster = None
         self._keep(self._kept.forgotten())
 
-    def _check_signatures(
-        self, statement: bytes, survivors: Survivors, unmasking: Unmasking, near: tuple[int, ...]
-    ) -> None:
-        """Refuse where too few have signed this set, or a neighbor has reported with the masks of other nodes."""
+    def _check_signatures(self, statement: bytes, survivors: Survivors, unmasking: Unmasking) -> None:
+        """Refuse where too few of the survivors have signed this set; no more signatures are read than are needed."""
         roster = self._within(unmasking.question)
-        wanted = [each for each in near if each in unmasking.signatures]
-        further = [each for each in survivors.reported if each in unmasking.signatures and each not in set(wanted)]
-        signed: set[int] = set()
-        for each in [*wanted, *further]:
-            if each in near or len(signed) < roster.level.signers:
-                member = roster.members[each]
-                if not is_signed(statement, unmasking.signatures[each], member.verify):
-                    raise Refused("bad-signature", f"node {member.node} has not signed this set of survivors")
-                signed.add(each)
-        if len(signed) < roster.level.signers:
-            raise Refused("too-few-signatures", f"{len(signed)} nodes have signed, {roster.level.signers} must")
-        said = roster.reported(survivors.sharers)
-        for each in near:
-            if each not in signed and not is_signed(
-                said, unmasking.reports.get(each, b""), roster.members[each].verify
-            ):
-                raise Refused("bad-signature", f"node {roster.members[each].node} has not reported with these masks")
+        given = [each for each in survivors.reported if each in unmasking.signatures]
+        if len(given) < roster.level.signers:
+            raise Refused("too-few-signatures", f"{len(given)} nodes have signed, {roster.level.signers} must")
+        for each in given[: roster.level.signers]:
+            member = roster.members[each]
+            if not is_signed(statement, unmasking.signatures[each], member.verify):
+                raise Refused("bad-signature", f"node {member.node} has not signed this set of survivors")
 
     def _opened(self, delivered: Delivered, dealer: int) -> Shares | None:
         """Return the shares that a dealer has sealed; None where they are not what it has committed to."""

@@ -109,7 +109,7 @@ class SecureServer:
         self._bits = bits
         self._total = zeros(count, bits)
         self._shared: dict[int, Shared] = {}
-        self._reported: dict[int, bytes] = {}
+        self._reported: set[int] = set()
         self._signed: dict[int, bytes] = {}
         self._seeds: dict[int, dict[int, int]] = defaultdict(dict)
         self._keys: dict[int, dict[int, int]] = defaultdict(dict)
@@ -142,15 +142,14 @@ class SecureServer:
             raise Refused("wrong-shape", f"node {message.node} reports {values.shape} of {values.dtype}")
         if len(values) and int(values.max()) >> self._bits:
             raise Refused("wrong-range", f"node {message.node} reports a number beyond the modulus")
-        if not self._is_signed(position, self.roster.reported(self._sharers), message.signature):
-            raise Refused("bad-signature", f"node {message.node} has not signed with whose masks it has masked")
         self._total += values
-        self._reported[position] = message.signature
+        self._reported.add(position)
 
     def signed(self, message: Signed) -> None:
         """Take in the signature of a survivor."""
         position = self._take(message, Phase.SIGNATURES, self._signed)
-        if position not in self._reported or not self._is_signed(position, self._statement, message.signature):
+        verify = self.roster.members[position].verify
+        if position not in self._reported or not is_signed(self._statement, message.signature, verify):
             raise Refused("bad-signature", f"node {message.node} has not signed the set of survivors")
         self._signed[position] = message.signature
 
@@ -208,8 +207,7 @@ class SecureServer:
             if len(self._signed) < self.roster.level.signers:
                 return Missing(f"{len(self._signed)} nodes have signed the set, {self.roster.level.signers} must")
             self._enter(Phase.UNMASKING)
-            silent = {each: sign for each, sign in self._reported.items() if each not in self._signed}
-            self._unmasking = Unmasking(self.roster.question, dict(self._signed), silent)
+            self._unmasking = Unmasking(self.roster.question, dict(self._signed))
         return dict.fromkeys(self._ids(self._unmasking.signatures), self._unmasking)
 
     def summed(self) -> Summed | Missing:
@@ -256,7 +254,7 @@ class SecureServer:
         server._total = unpacked(stored.total, stored.count, stored.bits)
         server._survivors, server._unmasking = stored.survivors, unmasking
         server._signed = dict(unmasking.signatures)
-        server._reported = {each: unmasking.reports.get(each, b"") for each in stored.survivors.reported}
+        server._reported = set(stored.survivors.reported)
         server.phase = Phase.UNMASKING
         return server
 
@@ -284,9 +282,6 @@ class SecureServer:
         if phase != self.phase + 1:
             raise Refused("wrong-phase", f"an attempt does not go from {self.phase.name} to {phase.name}")
         self.phase = phase
-
-    def _is_signed(self, position: int, statement: bytes, signature: bytes) -> bool:
-        return is_signed(statement, signature, self.roster.members[position].verify)
 
     def _fits(self, dealer: int, position: int, kind: str, share: int) -> bool:
         """Return whether a share is the one that its dealer has committed to."""

@@ -83,14 +83,14 @@ def _go_on(world: World, roster: Roster, shared: Mapping[int, Shared]) -> None:
     positions = {node: position for position, node in enumerate(ids)}
     have = tuple(sorted(positions[node] for node in shared if node in positions))
     tales = [have, _some(world, have)]
-    reports: dict[int, bytes] = {}
+    reports: set[int] = set()
     for node in shared:
         for sharers in rng.sample(tales, rng.choice([1, 2])):
             delivered = _delivered(roster, positions[node], sharers, shared, ids)
             values = world.values(node, roster.question.round_number)
             found = world.asked(node, "mask", delivered, values, world.point.modulus_bits)
             if found is not None:
-                reports[positions[node]] = found.signature
+                reports.add(positions[node])
     told = [
         Survivors(roster.question, sharers, _some(world, tuple(sorted(reports)))) for sharers in tales for _ in range(2)
     ]
@@ -104,7 +104,7 @@ def _go_on(world: World, roster: Roster, shared: Mapping[int, Shared]) -> None:
     for survivors in told:
         _forge(world, roster, survivors, signatures[survivors])
     for survivors in rng.sample(told, len(told)):
-        _ask(world, roster, survivors, signatures, reports, shared)
+        _ask(world, roster, survivors, signatures, shared)
 
 
 def _ask(
@@ -112,7 +112,6 @@ def _ask(
     roster: Roster,
     survivors: Survivors,
     signatures: Mapping[Survivors, Mapping[int, bytes]],
-    reports: Mapping[int, bytes],
     shared: Mapping[int, Any],
 ) -> None:
     given = dict(signatures[survivors])
@@ -122,7 +121,7 @@ def _ask(
     if len(given) > 1 and world.rng.random() < 0.5:
         given = {each: given[each] for each in world.rng.sample(sorted(given), world.rng.randint(1, len(given)))}
     for node in shared:
-        world.asked(node, "unmask", survivors, Unmasking(roster.question, given, reports))
+        world.asked(node, "unmask", survivors, Unmasking(roster.question, given))
 
 
 def _forge(world: World, roster: Roster, survivors: Survivors, signatures: dict[int, bytes]) -> None:

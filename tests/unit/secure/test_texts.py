@@ -22,7 +22,7 @@ MESSAGES = [
     Delivered(Q, (0, 2), {2: b"xy"}, {2: (b"a", b"b")}),
     Survivors(Q, (0, 1, 2), (0, 2)),
     Signed(Q, -5, b"sig"),
-    Unmasking(Q, {0: b"one"}, {}),
+    Unmasking(Q, {0: b"one"}),
     Unmasked(Q, 1, {2: 2**255 - 20}, {0: 0}),
 ]
 
