@@ -6,6 +6,8 @@ byte, packed as codecs pack them.
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from fedlearn.compression import bits as few_bits
@@ -35,12 +37,11 @@ def unpacked(data: bytes, count: int, bits: int) -> Words:
     expected = whole * count + few_bits.packed_size(count, rest)
     if len(data) != expected:
         raise Refused("wrong-size", f"a masked report of {len(data)} bytes where {expected} are due")
-    native = zeros(0, bits).dtype
-    vector = np.zeros(count, native.newbyteorder("<"))
-    planes = vector.view(np.uint8).reshape(count, native.itemsize)
+    vector = zeros(count, bits)
+    planes = vector.view(np.uint8).reshape(count, vector.itemsize)
     lanes = np.frombuffer(data, np.uint8)
     for lane in range(whole):
         planes[:, lane] = lanes[lane * count : (lane + 1) * count]
     if rest:
         planes[:, whole] = few_bits.unpack(lanes[whole * count :], count, rest)
-    return vector.astype(native, copy=False)
+    return vector if sys.byteorder == "little" else vector.byteswap()
