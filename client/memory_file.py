@@ -13,7 +13,6 @@ from hashlib import blake2b, sha256
 from pathlib import Path
 
 from client.memory import put_records, records_of
-from client.policy import is_real
 from client.visit import Visit
 from fedlearn import flower
 from fedlearn.runs.files import sync_folder, write_atomically
@@ -40,7 +39,7 @@ def memory_at_home(visit: Visit) -> Iterator[None]:
     """
     file = _file_of(visit)
     if file is None:
-        if visit.config.training.personal and is_real(visit):
+        if visit.config.training.personal and visit.is_real:
             raise UsageError(NO_MEMORY)
         yield
         return

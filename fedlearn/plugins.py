@@ -40,6 +40,7 @@ DATA_READERS = {
     "folder": "fedlearn.data.sources.image_folder:from_folder",
     "folder of .json": "fedlearn.data.sources.leaf:from_leaf",
     ".csv": "fedlearn.data.sources.columns:from_table",
+    ".tsv": "fedlearn.data.sources.columns:from_table",
     ".parquet": "fedlearn.data.sources.columns:from_table",
     ".json": "fedlearn.data.sources.leaf:from_leaf",
     ".npz": "fedlearn.data.sources.npz:from_npz",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from flwr.app import Message
 
-from client.discretion import NOT_MEASURED, Withheld, is_private
+from client.discretion import Withheld, is_private
 from client.fits import fits_of
 from client.guards import guarded
 from client.node import examples_to_test
+from client.policy import NOT_MEASURED
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.models.loaded import loaded

@@ -120,9 +120,9 @@ def test_a_node_that_does_not_belong_is_refused_and_told_why(federation, strange
 def test_a_client_that_speaks_plain_http_is_told_to_use_tls(federation):
     federation.stack.until(lambda: federation.stack["proxy"].healthy, "the proxy", START)
     words = ("--superlink=proxy:8443", "--insecure", "--keys=/keys/nodes", "--claims=/claims")
-    command = ("python", "-m", "fedlearn.engine.deployment.client", *words)
+    command = ("fedlearn", "client", *words)
     client = federation.stack.add("client", command=command, restart="no", health=None)
-    assert federation.stack.wait(client.name, START) == 1
+    assert federation.stack.wait(client.name, START) == 2
     assert re.search(r"error: \S+:8443 speaks TLS: give --root-certificates", client.read_log())
 
 
