@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +16,7 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.naming import is_map
 from fedlearn.models import Evaluation, Model, load_model, model_spec
-from fedlearn.models.base import Ensemble, Planned, Tryable
+from fedlearn.models.base import Ensemble, Planned, Scored, Tryable
 from fedlearn.words.errors import SettingError, said
 from fedlearn.words.metric import EPSILON
 from fedlearn.words.metrics import Metrics
@@ -70,7 +70,11 @@ def loaded(config: RunConfig) -> tuple[Dataset, Model]:
     """Return the run's data set and model."""
     dataset = dataset_of(config)
     model = load_model(config.model.name, dataset.spec, config.model.options, config.model.loss)
-    return dataset, model.planned(config) if isinstance(model, Planned) else model
+    model = model.planned(config) if isinstance(model, Planned) else model
+    if config.evaluation.scores and not isinstance(model, Scored):
+        why = "is no torch module, and keeps no outputs to score: leave evaluation.scores empty"
+        raise SettingError("evaluation.scores", config.evaluation.scores, f"model {config.model.name!r} {why}")
+    return dataset, model
 
 
 def fingerprint_of(config: RunConfig, dataset: Dataset) -> str:
@@ -156,6 +160,8 @@ def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
             f"a step on two examples of {dataset.name!r} (shape {dataset.spec.shape}, {about}) fails: "
             f"{type(error).__name__}: {said(error)}",
         ) from error  # fmt: skip
+    if isinstance(model, Scored):
+        model.try_scores(outputs, rows=len(dataset.test) if config.evaluation.where == "server" else 0)
     return tuple(_notes(config, dataset, model, examples, outputs))
 
 
@@ -179,4 +185,12 @@ def initial_state(settings: Mapping[str, Any], state: State) -> State:
 def evaluate_part(settings: Mapping[str, Any], state: State, start: int, stop: int) -> Evaluation:
     """Return the evaluation of `state` on the test examples from `start` to `stop`; the caller adds parts in order."""
     dataset, model = loaded(from_flower(settings))
-    return model.evaluate(state, dataset.test.at(slice(start, stop)))
+    part = dataset.test.at(slice(start, stop))
+    return model.evaluate_part(state, part) if isinstance(model, Scored) else model.evaluate(state, part)
+
+
+def scores_of_test_set(settings: Mapping[str, Any], state: State, outputs: Sequence[bytes]) -> dict[str, float]:
+    """Return the scores of the test set from the outputs of its parts; the argument `state` makes no difference."""
+    dataset, model = loaded(from_flower(settings))
+    assert isinstance(model, Scored)
+    return model.scores_of(outputs, dataset.test.targets)

@@ -9,11 +9,11 @@ Shapes: B batch, C channels, H height, W width, K classes.
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -25,9 +25,10 @@ from torch.nn.parameter import UninitializedParameter
 from fedlearn.config import RunConfig
 from fedlearn.config.tables.learning import Precision
 from fedlearn.data.base import DataSpec, Examples
-from fedlearn.models.base import NOTHING, Evaluation
+from fedlearn.models.base import Evaluation
 from fedlearn.models.beside import Beside
 from fedlearn.models.device import CPU, device_of, enter, seed_torch
+from fedlearn.models.evaluating import Scoring, evaluate, scores
 from fedlearn.models.inputs import inputs_of
 from fedlearn.models.module_state import ModuleState, check_memory, check_numbers
 from fedlearn.models.objectives import Classification, Objective, objective_for
@@ -41,7 +42,6 @@ from fedlearn.words.state import Array, State, UpdateKind
 OVER_A_BATCH = nn.modules.batchnorm._NormBase
 MOST_RESIDENT = 8 << 30  # bytes of examples that stay in a GPU's memory; a tenth of the memory of a large one
 MADE = 0  # seed of random numbers that a module draws when it is built, and keeps outside of its state
-EVALUATION_BATCH = 100  # examples; larger batches push activations out of the cache (1.3-1.7 times slower)
 
 
 class TorchModel:
@@ -86,6 +86,7 @@ class TorchModel:
         prepare_to_train()
         self.spec = spec
         self.precision: Precision = "float32"
+        self.scoring = Scoring()
         self._build = build
         self._takes_one: bool | None = None
         self._seed = 0  # of random numbers that are drawn in an evaluation
@@ -114,6 +115,8 @@ class TorchModel:
         self.on(device_of(config.engine.device))
         self.precision = config.training.precision
         self._seed = seed_for(config.seed, purpose="evaluation")
+        self.scoring = Scoring(config.evaluation.scores, config.evaluation.scores_mb)
+        self.objective = self._objective  # its metrics have the scores from now on
         return self
 
     @property
@@ -133,7 +136,7 @@ class TorchModel:
         """The metrics of the objective; with an own loss they depend on the module's outputs."""
         if self._metrics is None:
             is_own = getattr(self.objective, "own_loss", None) is not None
-            self._metrics = self._metrics_of_own_loss() if is_own else self.objective.metrics
+            self._metrics = self.scoring.added_to(self._metrics_of_own_loss() if is_own else self.objective.metrics)
         return self._metrics
 
     def _metrics_of_own_loss(self) -> Metrics:
@@ -254,39 +257,43 @@ class TorchModel:
         finally:
             self.module = module
 
+    @property
+    def is_scored(self) -> bool:
+        """Whether something is measured on all outputs of a set at once."""
+        return self.scoring.is_wanted(self.objective)
+
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
-        """Return the metrics of a state on examples, as float64 sums over batches of fixed size."""
-        self.load(state)
-        self.module.eval()
-        total = NOTHING
-        with torch.inference_mode(), self.drawing(self._seed):
-            for start in range(0, len(examples), EVALUATION_BATCH):
-                batch = slice(start, start + EVALUATION_BATCH)
-                outputs = self.outputs(self.inputs(np.array(examples.inputs[batch])))
-                targets = self.objective.targets(np.array(examples.targets[batch]))
-                if isinstance(outputs, Tensor):
-                    outputs = outputs.cpu()
-                else:
-                    targets = targets.to(self.device)
-                measured = self.objective.measure(outputs, targets)
-                if _has_nan(outputs):
-                    measured = dict.fromkeys(measured, math.nan)  # outputs with NaN count neither as right nor as wrong
-                total += Evaluation(measured, len(targets), self.objective.confusion(outputs, targets))
+        """Return the metrics of a state on examples: float64 sums over batches of fixed size, and scores of all."""
+        total = self.evaluate_part(state, examples)
+        if not total.outputs:
+            return total
+        return replace(total, outputs=(), scores=self.scores_of(total.outputs, examples.targets))
+
+    def evaluate_part(self, state: State, examples: Examples) -> Evaluation:
+        """Return the sums over a part of a set, with its outputs where scores need them."""
+        total = evaluate(self, state, examples)
+        self._put_back()
+        return total
+
+    def scores_of(self, outputs: Sequence[bytes], targets: NDArray[Any]) -> dict[str, float]:
+        """Return the scores of a set from the outputs of its parts."""
+        found = scores(self, outputs, targets)
+        self._put_back()
+        return found
+
+    def try_scores(self, outputs: object, *, rows: int) -> None:
+        """Raise SettingError for scores that cannot be computed of such outputs, or of so many."""
+        if self.is_scored:
+            self.scoring.try_on(self.spec, self.objective, outputs, rows=rows)
+
+    def _put_back(self) -> None:
         if self.beside.is_foreign:
             self.beside.put_back()
-        return total
+
+    def drawing_to_evaluate(self) -> AbstractContextManager[object]:
+        """Seed all random generators in the block as in every evaluation."""
+        return self.drawing(self._seed)
 
     def drawing(self, seed: int) -> AbstractContextManager[object]:
         """Seed all random generators in the block, if the module or objective has code that is not ours or torch's."""
         return seeded_globals(seed, self.beside.generators) if self.beside.is_foreign else nullcontext()
-
-
-def _has_nan(outputs: Any) -> bool:
-    """Return whether any number among a module's outputs is NaN."""
-    if isinstance(outputs, Tensor):
-        return outputs.is_floating_point() and bool(outputs.isnan().any())
-    if isinstance(outputs, Mapping):
-        outputs = outputs.values()
-    elif not isinstance(outputs, tuple | list):
-        return False
-    return any(map(_has_nan, outputs))

@@ -12,6 +12,7 @@ from torch.nn import functional
 from fedlearn.models.axes import class_axes, logits_of, wrong_shape
 from fedlearn.models.base import confusion_of
 from fedlearn.models.objectives.base import Objective, no_tensor
+from fedlearn.models.scores.predictions import Predictions, of_classes
 from fedlearn.words.metric import ACCURACY, LOSS
 from fedlearn.words.metrics import LANGUAGE, NEURAL_CLASSIFIER, Metrics
 
@@ -66,6 +67,11 @@ class Classification(Objective):
         logits, labels = self._flat(logits, targets)
         loss = own or {LOSS.name: functional.cross_entropy(logits, labels, reduction="sum").item() / labels_each}
         return {**loss, ACCURACY.name: int((logits.argmax(1) == labels).sum()) / labels_each}
+
+    def predictions(self, outputs: Any, targets: Tensor) -> Predictions | None:
+        """Return classes and probabilities of all examples and places; None where the outputs are no logits."""
+        logits = self._logits(outputs, targets)
+        return None if logits is None else of_classes(*self._flat(logits, targets), self.spec.classes)
 
     def confusion(self, outputs: Any, targets: Tensor) -> NDArray[np.int64] | None:
         """Return the confusion matrix; None for tokens, and where an example does not have exactly one label."""

@@ -13,6 +13,7 @@ from fedlearn.data.base import DataSpec
 from fedlearn.models.axes import are_alike, learns_images, wrong_shape
 from fedlearn.models.objectives.base import Loss, Objective, no_tensor
 from fedlearn.models.objectives.losses import LOSSES_OF_NUMBERS, OF_PROBABILITIES, is_one_of
+from fedlearn.models.scores.predictions import Predictions, of_labels, of_numbers
 from fedlearn.words.metric import ACCURACY, ALL_RIGHT, LOSS, MAE, MSE
 from fedlearn.words.metrics import LABELS, NEURAL_REGRESSOR, Metrics
 
@@ -63,6 +64,12 @@ class Regression(Objective):
         error = (_shaped(outputs, targets) - targets).reshape(len(targets), -1).double() * self.unit
         return {**own, MAE.name: error.abs().mean(1).sum().item(), MSE.name: error.square().mean(1).sum().item()}
 
+    def predictions(self, outputs: Any, targets: Tensor) -> Predictions | None:
+        """Return the numbers in the unit of the targets; None where the outputs have another shape."""
+        if self.takes_any and _why_not_alike(outputs, targets):
+            return None
+        return of_numbers(_shaped(outputs, targets), targets, center=self.center, unit=self.unit)
+
 
 class Labels(Objective):
     """Several labels per example, each present or absent: a binary cross-entropy of outputs and targets, both (B, ...).
@@ -101,6 +108,10 @@ class Labels(Objective):
             ACCURACY.name: right.double().mean(1).sum().item(),
             ALL_RIGHT.name: int(right.all(1).sum()),
         }
+
+    def predictions(self, outputs: Any, targets: Tensor) -> Predictions | None:
+        """Return labels and their probabilities."""
+        return of_labels(_shaped(outputs, targets), targets, self.threshold)
 
 
 def _why_not_alike(outputs: Any, targets: Tensor) -> str:
