@@ -12,11 +12,12 @@ from flwr.clientapp import ClientApp
 from client.discretion import is_private
 from client.fits import KEPT, fits_of, why_not_stacked
 from client.handlers.training import fits_together, train
-from client.node import empty_nodes, partitions_of
+from client.node import check_outputs_on_nodes, empty_nodes, partitions_of
 from client.visit import Visit, at_home
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower
 from fedlearn.data.cache import checked
+from fedlearn.models.base import Scored
 from fedlearn.models.loaded import loaded
 from fedlearn.plugging.registry import load_reference
 from fedlearn.plugins import HANDLERS
@@ -108,5 +109,7 @@ def trial(config: RunConfig) -> NodeTrial:
     why_not = why_not_stacked(config) if config.training.stack > 1 else ""
     if is_private(config):
         return NodeTrial((), why_not)
+    if isinstance(model, Scored) and (config.evaluation.nodes or config.evaluation.where == "nodes"):
+        check_outputs_on_nodes(model, config)
     names = fits.tried(model.initial_state(seed=config.seed), dataset.train)
     return NodeTrial((*([KEPT.format(names=names)] if names else []), *empty_nodes(config)), why_not)

@@ -95,8 +95,8 @@ class EvaluationSettings(Settings):
         description=(
             "What is measured on all outputs at once, on the server and on nodes: a list of scikit-learn's scorers and "
             "metrics, as f1_macro and roc_auc, of module:name of a function (outputs, targets) or a metric of "
-            "torchmetrics, or {NAME = {OPTION = VALUE}}. The first that says which values are better finds the best "
-            "round."
+            'torchmetrics, or {"module:name" = {OPTION = VALUE}}. The first that says which values are better finds '
+            "the best round."
         ),
     )
     scores_mb: Annotated[int, Field(ge=1), FreeToChange()] = Field(

@@ -18,9 +18,10 @@ from torch import Tensor
 from fedlearn.models.scores.predictions import SETTING, Predicting, Predictions, predicted
 from fedlearn.plugging.registry import did_you_mean
 from fedlearn.words.errors import SettingError
+from fedlearn.words.metric import ACCURACY
 
 SHARES = (
-    "accuracy", "average_precision", "balanced_accuracy", "f1", "fbeta", "jaccard", "precision", "recall", "roc_auc",
+    ACCURACY.name, "average_precision", "balanced_accuracy", "f1", "fbeta", "jaccard", "precision", "recall", "roc_auc",
     "top_k_accuracy", "zero_one", "hamming",
 )  # fmt: skip
 """Beginnings of the names of metrics that lie from 0 to 1."""
