@@ -53,6 +53,8 @@ class ServerRun:
         Whether everybody may know the rows on which the state is measured.
     notes
         What is likely not meant in the run, a line each; said in its results, too.
+    has_own_rate
+        Whether the module configures its optimizer, so that no setting says the learning rate.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class ServerRun:
         is_private: bool | None = None,
         test_is_public: bool = False,
         notes: Sequence[str] = (),
+        has_own_rate: bool = False,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
@@ -77,6 +80,7 @@ class ServerRun:
         self.config = config
         self.rounds = config.rounds
         self.notes = notes
+        self.has_own_rate = has_own_rate
         self.flat = to_flower(config)
         self.events = events
         self.kind = kind

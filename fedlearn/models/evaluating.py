@@ -103,7 +103,7 @@ def evaluate(model: TorchModel, state: Any, examples: Examples) -> Evaluation:
     model.module.eval()
     total, objective = NOTHING, model.objective
     gathered = Gathered(len(examples), model.scoring.most_mb) if model.is_scored else None
-    with torch.inference_mode(), model.drawing_to_evaluate():
+    with torch.inference_mode(), model.drawing():
         for start in range(0, len(examples), EVALUATION_BATCH):
             batch = slice(start, start + EVALUATION_BATCH)
             outputs = model.outputs(model.inputs(np.array(examples.inputs[batch])))
@@ -123,7 +123,7 @@ def evaluate(model: TorchModel, state: Any, examples: Examples) -> Evaluation:
 
 def scores(model: TorchModel, outputs: Sequence[bytes], targets: NDArray[Any]) -> dict[str, float]:
     """Return the scores of a set from the packed outputs of its parts."""
-    with torch.inference_mode(), model.drawing_to_evaluate():
+    with torch.inference_mode(), model.drawing():
         return model.scoring.of(model.objective, unpacked(outputs), model.objective.targets(np.array(targets)))
 
 

@@ -17,6 +17,7 @@ from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.naming import is_map
 from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Ensemble, Planned, Scored, Tryable
+from fedlearn.models.hooks import LEARNER, OPTIMIZERS, hook_of
 from fedlearn.words.errors import SettingError, said
 from fedlearn.words.metric import EPSILON
 from fedlearn.words.metrics import Metrics
@@ -101,6 +102,7 @@ class Traits:
     is_private: bool = False
     test_is_public: bool = False
     tied: Mapping[str, str] = field(default_factory=dict)  # further names of a parameter -> the one that is stored
+    has_own_rate: bool = False  # whether the module configures its optimizer, so that no setting says the rate
 
     def of_private_learner(self) -> Traits:
         """Return the traits under a private learner: the run is private, and reports an epsilon, whatever the model."""
@@ -126,7 +128,13 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
         is_private,
         is_public,
         tied=getattr(model, "tied", {}),
+        has_own_rate=_has_own_rate(config, model),
     )
+
+
+def _has_own_rate(config: RunConfig, model: Model) -> bool:
+    is_used = (config.training.learner or model.learner) == LEARNER
+    return is_used and hook_of(getattr(model, "module", None), OPTIMIZERS) is not None
 
 
 def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
@@ -170,8 +178,9 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
     from fedlearn.models.torch_model import TorchModel
 
     if isinstance(model, TorchModel):
+        learner = config.training.learner or model.learner
+        yield from notes_on(model, examples.at(slice(0, LOOKED_AT)), outputs, learner=learner)
         is_ours = not config.training.learner
-        yield from notes_on(model, examples.at(slice(0, LOOKED_AT)), outputs, is_ours=is_ours)
         if config.model.name in TAKE_ROWS_AS_THEY_ARE and is_ours:
             yield from unlike_columns(dataset.spec, examples.at(slice(0, PART_OF_A_COLUMN)))
 

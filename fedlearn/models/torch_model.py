@@ -29,6 +29,7 @@ from fedlearn.models.base import Evaluation
 from fedlearn.models.beside import Beside
 from fedlearn.models.device import CPU, device_of, enter, seed_torch
 from fedlearn.models.evaluating import Scoring, evaluate, scores
+from fedlearn.models.hooks import LEARNER, STEP, hook_of
 from fedlearn.models.inputs import inputs_of
 from fedlearn.models.module_state import ModuleState, check_memory, check_numbers
 from fedlearn.models.objectives import Classification, Objective, objective_for
@@ -92,6 +93,8 @@ class TorchModel:
         self._seed = 0  # of random numbers that are drawn in an evaluation
         with seeded_globals(MADE):  # every process draws the same numbers for attributes outside of the state
             self.module = self._fresh()
+        if hook_of(self.module, STEP):
+            self.learner = LEARNER
         check_numbers(self.module)
         self.objective = objective or objective_for(spec)
         check_memory(self.module)
@@ -290,10 +293,6 @@ class TorchModel:
         if self.beside.is_foreign:
             self.beside.put_back()
 
-    def drawing_to_evaluate(self) -> AbstractContextManager[object]:
-        """Seed all random generators in the block as in every evaluation."""
-        return self.drawing(self._seed)
-
-    def drawing(self, seed: int) -> AbstractContextManager[object]:
-        """Seed all random generators in the block, if the module or objective has code that is not ours or torch's."""
-        return seeded_globals(seed, self.beside.generators) if self.beside.is_foreign else nullcontext()
+    def drawing(self) -> AbstractContextManager[object]:
+        """Seed all generators in the block of an evaluation, if module or objective have code not ours or torch's."""
+        return seeded_globals(self._seed, self.beside.generators) if self.beside.is_foreign else nullcontext()
