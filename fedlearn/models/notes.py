@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedlearn.data.base import DataSpec, Examples
-from fedlearn.models.axes import class_axes, logits_of
+from fedlearn.models.axes import class_axes, logits_of, named_logits
 from fedlearn.models.hooks import LEARNER, OPTIMIZERS, STEP, hook_of, not_called
 from fedlearn.models.objectives import CROSS_ENTROPIES, Classification, Labels, is_one_of
 from fedlearn.models.torch_model import TorchModel
@@ -45,6 +45,7 @@ def notes_on(model: TorchModel, examples: Examples, outputs: object, *, learner:
         Name of the learner; one from outside may call any method of the module.
     """
     yield from _hooks(model, learner)
+    yield from _taken_of(model, outputs)
     yield from _probabilities(model, logits_of(outputs))
     yield from _measured_of_nothing(model)
     yield from _no_sums(model, examples, outputs)
@@ -82,6 +83,18 @@ def _hooks(model: TorchModel, learner: str) -> Iterator[str]:
         f"{name} is trained by its {' and '.join(found)}{not_read}; not called: self.log{others}; it is measured by "
         "its forward with model.loss and evaluation.scores"
     )
+
+
+def _taken_of(model: TorchModel, outputs: object) -> Iterator[str]:
+    """Yield a line on outputs with logits, as of `transformers`, of which the loss is none of a user's own."""
+    is_known = type(model.objective).__module__.startswith("fedlearn.")
+    own = getattr(getattr(model.objective, "own_loss", None), "__module__", "torch")
+    if named_logits(outputs) is not outputs and is_known and own.startswith("torch"):
+        mask = "" if model.padding is None else f"; its attention_mask hides token {model.padding}"
+        yield (
+            f"its outputs are a {type(outputs).__name__}: its logits are taken, with model.loss; it gets no labels, "
+            f"and a loss of its own is not used{mask}"
+        )
 
 
 def _probabilities(model: TorchModel, outputs: object) -> Iterator[str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -30,17 +29,17 @@ from fedlearn.models.beside import Beside
 from fedlearn.models.device import CPU, device_of, enter, seed_torch
 from fedlearn.models.evaluating import Scoring, evaluate, scores
 from fedlearn.models.hooks import LEARNER, STEP, hook_of
-from fedlearn.models.inputs import inputs_of
+from fedlearn.models.inputs import MASK, inputs_of, mask_of, padding_of
 from fedlearn.models.module_state import ModuleState, check_memory, check_numbers
 from fedlearn.models.objectives import Classification, Objective, objective_for
 from fedlearn.models.precision import all_but_of_norms, outputs_in
 from fedlearn.models.process import prepare_to_train
+from fedlearn.models.trying import takes_one
 from fedlearn.plugging.generators import seeded_globals
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.seeding import seed_for
 from fedlearn.words.state import Array, State, UpdateKind
 
-OVER_A_BATCH = nn.modules.batchnorm._NormBase
 MOST_RESIDENT = 8 << 30  # bytes of examples that stay in a GPU's memory; a tenth of the memory of a large one
 MADE = 0  # seed of random numbers that a module draws when it is built, and keeps outside of its state
 
@@ -66,6 +65,8 @@ class TorchModel:
         Further names of a tensor -> the name by which the state holds it.
     inputs
         Function that turns a batch of examples into the module's input, on its device.
+    padding
+        Token that fills texts up, where the module takes an ``attention_mask``; else None.
     device
         Device of the module.
     precision
@@ -111,6 +112,7 @@ class TorchModel:
         self._state = ModuleState(self.module, device)
         self.names, self.parameters, self.tied = self._state.names, self._state.parameters, self._state.tied
         self._rounded = all_but_of_norms(self.module)
+        self.padding = padding_of(self.module) if self.spec.vocabulary else None
         self.beside = Beside({"": self.module, "objective": self.objective}, without=self._state.stored)
 
     def planned(self, config: RunConfig) -> Self:
@@ -176,7 +178,8 @@ class TorchModel:
 
     def outputs(self, inputs: Tensor) -> Any:
         """Return the module's outputs for a batch; a tensor is float32, whatever ``training.precision`` says."""
-        return outputs_in(self.precision, self.module, inputs, self._rounded)
+        named = {} if self.padding is None else {MASK: mask_of(inputs, self.padding)}
+        return outputs_in(self.precision, self.module, inputs, self._rounded, named)
 
     def train(self) -> None:
         """Put the module into training mode, unless all its parts are in it: a module is slow to set attributes."""
@@ -238,27 +241,8 @@ class TorchModel:
     def takes_one(self, examples: Examples) -> bool:
         """Return whether a step on a single example works; a norm over a batch needs two. Tried once."""
         if self._takes_one is None:
-            self._takes_one = not self._may_need_two() or self._works_on(examples, 1) or not self._works_on(examples, 2)
-            self.beside.put_back()
+            self._takes_one = takes_one(self, examples)
         return self._takes_one
-
-    def _may_need_two(self) -> bool:
-        return self.beside.is_foreign or any(isinstance(part, OVER_A_BATCH) for part in self._parts)
-
-    def _works_on(self, examples: Examples, count: int) -> bool:
-        """Return whether a copy of the module in training mode has a finite loss on `count` examples."""
-        rows = np.arange(count) % len(examples)
-        module = self.module
-        try:
-            self.module = deepcopy(module).train()
-            with seeded_globals(MADE), torch.no_grad():
-                outputs = self.outputs(self.inputs_at(examples, rows))
-                loss = self.objective.loss(outputs, self.targets(examples.targets[rows]))
-            return bool(torch.isfinite(loss))
-        except Exception:  # raised by the user's module; a real step raises it again
-            return False
-        finally:
-            self.module = module
 
     @property
     def is_scored(self) -> bool:
