@@ -77,7 +77,7 @@ def _hooks(model: TorchModel, learner: str) -> Iterator[str]:
     if learner != LEARNER:
         yield f"{name} has {are} not called: it is trained by model.loss and training.optimizer"
         return
-    not_read = ", training.lr, optimizer, momentum and weight_decay are not read" if len(found) > 1 else ""
+    not_read = "; training.lr, optimizer, momentum and weight_decay are not read" if len(found) > 1 else ""
     others = "".join(f", {hook}" for hook in not_called(module))
     yield (
         f"{name} is trained by its {' and '.join(found)}{not_read}; not called: self.log{others}; it is measured by "

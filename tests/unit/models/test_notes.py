@@ -63,7 +63,7 @@ class LitWhole(LitToo):
 def test_hooks_that_are_called_are_said_with_those_that_are_not():
     (note,) = notes(LitWhole, learner="lightning")
     assert note.startswith(
-        "LitWhole is trained by its training_step and configure_optimizers, training.lr, optimizer, "
+        "LitWhole is trained by its training_step and configure_optimizers; training.lr, optimizer, "
     )
     assert "not called: self.log, on_train_epoch_end, validation_step; it is measured by its forward" in note
 
