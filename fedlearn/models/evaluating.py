@@ -123,7 +123,7 @@ def evaluate(model: TorchModel, state: Any, examples: Examples) -> Evaluation:
 
 def scores(model: TorchModel, outputs: Sequence[bytes], targets: NDArray[Any]) -> dict[str, float]:
     """Return the scores of a set from the packed outputs of its parts."""
-    with torch.inference_mode(), model.drawing():
+    with torch.inference_mode(), model.drawing(is_foreign=":" in model.scoring.given):
         return model.scoring.of(model.objective, unpacked(outputs), model.objective.targets(np.array(targets)))
 
 

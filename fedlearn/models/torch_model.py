@@ -277,6 +277,7 @@ class TorchModel:
         if self.beside.is_foreign:
             self.beside.put_back()
 
-    def drawing(self) -> AbstractContextManager[object]:
+    def drawing(self, *, is_foreign: bool = False) -> AbstractContextManager[object]:
         """Seed all generators in the block of an evaluation, if module or objective have code not ours or torch's."""
-        return seeded_globals(self._seed, self.beside.generators) if self.beside.is_foreign else nullcontext()
+        is_foreign |= self.beside.is_foreign
+        return seeded_globals(self._seed, self.beside.generators) if is_foreign else nullcontext()

@@ -771,7 +771,7 @@ MENDS = (
     ),
     Mend(
         "K2", "fedlearn/models/torch_model.py",
-        "return seeded_globals(self._seed, self.beside.generators) if self.beside.is_foreign else nullcontext()",
+        "return seeded_globals(self._seed, self.beside.generators) if is_foreign else nullcontext()",
         "return nullcontext()",
         "unit/models/test_states.py::test_what_a_module_draws_is_the_same_in_each_process",
     ),

@@ -103,6 +103,6 @@ class EvaluationSettings(Settings):
         default=500,
         description=(
             "Most MB that the outputs of a set may take where evaluation.scores need them all: rows x outputs x 4 "
-            "bytes, in each process that measures; computing takes some five times as much. More is refused."
+            "bytes, in each process that measures; computing takes 4 to 12 times as much for a moment. More is refused."
         ),
     )

@@ -132,7 +132,7 @@ def _better(function: Any, name: str) -> str:
 
 
 def _of_outputs(function: Any, _: Predicting, outputs: Any, targets: Tensor) -> float:
-    return float(function(outputs, targets))
+    return float(function(deepcopy(outputs), targets.clone()))  # a function may write to what it is given
 
 
 def _of_object(metric: Any, objective: Predicting, outputs: Any, targets: Tensor) -> float:

@@ -326,3 +326,16 @@ def test_private_trees_keep_no_outputs():
 
 def test_objective_without_predictions_takes_functions_alone():
     assert Objective.predictions(Ranked(THREE.spec), None, None) is None
+
+
+def of_chance(outputs, targets):
+    outputs.zero_()
+    targets.zero_()
+    return float(torch.rand(1)) + float(np.random.random())
+
+
+def test_function_that_writes_and_draws_changes_no_other_score_and_repeats():
+    alone, with_it = (model_of(THREE, 3, names) for names in ("f1_macro", f"{__name__}:of_chance,f1_macro"))
+    state = alone.initial_state(seed=1)
+    first, second = (with_it.evaluate(state, THREE.test).scores for _ in range(2))
+    assert first == second and first["f1_macro"] == alone.evaluate(state, THREE.test).scores["f1_macro"]
