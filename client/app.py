@@ -111,5 +111,6 @@ def trial(config: RunConfig) -> NodeTrial:
         return NodeTrial((), why_not)
     if isinstance(model, Scored) and (config.evaluation.nodes or config.evaluation.where == "nodes"):
         check_outputs_on_nodes(model, config)
+    fits.try_learner(dataset.train)
     names = fits.tried(model.initial_state(seed=config.seed), dataset.train)
     return NodeTrial((*([KEPT.format(names=names)] if names else []), *empty_nodes(config)), why_not)

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,10 +21,11 @@ from client.learners.base import LocalFit, LocalTask
 from client.learners.optimizers import Update
 from client.learners.sgd import SGD
 from fedlearn.config import RunConfig
+from fedlearn.data.base import Examples
 from fedlearn.models.hooks import OPTIMIZERS, STEP, hook_of
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.plugging.registry import call_plugin
-from fedlearn.words.errors import SettingError
+from fedlearn.words.errors import SettingError, said
 from fedlearn.words.state import State
 
 NO_TRAINER = "You are trying to `self.log"  # what Lightning warns of: no trainer keeps what a module logs
@@ -80,6 +82,15 @@ class Lightning(SGD):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=NO_TRAINER)
             return super().fit(state, task)
+
+    def try_on(self, examples: Examples) -> None:
+        """Raise SettingError where a step on two examples fails, as of a module that asks for its trainer."""
+        self.model.train()
+        try:
+            loss = self._loss(self.batch(examples, np.arange(2) % len(examples)), 0)
+            torch.autograd.grad(loss, list(self.model.parameters), materialize_grads=True)
+        except Exception as error:  # of the user's own code
+            raise self._refused(f"{STEP} on two examples fails: {type(error).__name__}: {said(error)}") from error
 
     def optimizer(self, parameters: list[Tensor], task: LocalTask) -> Update:
         """Return the step of the optimizer that the module configures, or of ``training.optimizer``."""

@@ -168,6 +168,25 @@ def test_step_without_a_loss_is_an_error_of_its_node():
         fitted(Silent)
 
 
+class Trained(Lit):
+    @property
+    def trainer(self):
+        raise RuntimeError("Lit is not attached to a `Trainer`.")
+
+    def training_step(self, batch, batch_idx):
+        return self.trainer.world_size * super().training_step(batch, batch_idx)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [(Trained, "RuntimeError: Lit is not attached"), (Silent, "return the loss")]
+)
+def test_step_that_fails_is_refused_before_round_1(kind, said):
+    learner = learner_of(TorchModel(kind, dataset().spec), {}, kind=Lightning)
+    with pytest.raises(SettingError, match=rf"model\.name = '{kind.__name__}': training_step on two examples.*{said}"):
+        learner.try_on(dataset().train)
+    learner_of(TorchModel(Lit, dataset().spec), {}, kind=Lightning).try_on(dataset().train)
+
+
 def test_steps_are_numbered_within_a_fit():
     numbers = []
 
