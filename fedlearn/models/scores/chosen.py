@@ -107,16 +107,16 @@ def _of_function(reference: str, function: Any, name: str) -> Score:
         from fedlearn.models.scores.scikit import bounds_of, scored
 
         better = "up" if first == "estimator" else _better(function, name)
-        return Score(_metric(name, better, *bounds_of(name)), partial(scored, function))
-    compute = _of_predictions if first == "preds" else _of_outputs
-    return Score(_metric(name, _better(function, name)), partial(compute, function))
+        return Score(_metric(name, better, *bounds_of(name)), partial(scored, function, name))
+    compute = partial(_of_predictions, function, name) if first == "preds" else partial(_of_outputs, function)
+    return Score(_metric(name, _better(function, name)), compute)
 
 
 def _of_torchmetrics(name: str, metric: Any) -> Score:
     is_better = getattr(metric, "higher_is_better", None)
     better = "" if is_better is None else "up" if is_better else "down"
     low, high = (getattr(metric, f"plot_{end}_bound", None) for end in ("lower", "upper"))
-    return Score(_metric(name, better, low, high), partial(_of_object, metric))
+    return Score(_metric(name, better, low, high), partial(_of_object, metric, name))
 
 
 def _metric(name: str, better: Any, low: float | None = None, high: float | None = None) -> Metric:
@@ -135,28 +135,24 @@ def _of_outputs(function: Any, _: Predicting, outputs: Any, targets: Tensor) -> 
     return float(function(deepcopy(outputs), targets.clone()))  # a function may write to what it is given
 
 
-def _of_object(metric: Any, objective: Predicting, outputs: Any, targets: Tensor) -> float:
+def _of_object(metric: Any, name: str, objective: Predicting, outputs: Any, targets: Tensor) -> float:
     def computed(preds: Tensor, target: Tensor) -> Any:
         fresh = deepcopy(metric)
         fresh.reset()
         fresh.update(preds, target)
         return fresh.compute()
 
-    is_binary = type(metric).__name__.startswith("Binary")
-    return _of_predictions(computed, objective, outputs, targets, is_binary=is_binary)
+    kind = _snake(type(metric).__name__)  # names of collections are a user's own
+    return _of_predictions(computed, f"{kind}_{name}", objective, outputs, targets)
 
 
-def _of_predictions(
-    function: Any, objective: Predicting, outputs: Any, targets: Tensor, *, is_binary: bool | None = None
-) -> float:
+def _of_predictions(function: Any, name: str, objective: Predicting, outputs: Any, targets: Tensor) -> float:
     """Return a score of torchmetrics, which takes probabilities or numbers, and the truth."""
     found = predicted(objective, outputs, targets)
-    if found.is_of_one_class:
+    if not found.defines(name):
         return nan
     preds = torch.from_numpy(found.guess if found.shares is None else found.shares)
-    if is_binary is None:
-        is_binary = _name_of(function).startswith("binary")
-    if is_binary and preds.ndim == 2 and preds.shape[1] == 2:
+    if name.startswith("binary") and preds.ndim == 2 and preds.shape[1] == 2:
         preds = preds[:, 1]
     return float(function(preds, torch.from_numpy(found.truth)))
 

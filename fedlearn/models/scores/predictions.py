@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 SETTING = "evaluation.scores"
+RANKING = ("roc", "average_precision")
+"""Words in the names of scores that rank the examples of each class."""
 ROUNDED = 1e-3  # tolerance of a sum of float32 probabilities
 
 
@@ -35,10 +37,24 @@ class Predictions:
     guess: NDArray[np.int64] | NDArray[np.float64]
     shares: NDArray[np.float64] | None = None
 
-    @property
-    def is_of_one_class(self) -> bool:
-        """Whether all examples have one class, or one label: AUROC and its like are then not defined."""
-        return self.shares is not None and (self.truth == self.truth.flat[:1]).all()
+    def defines(self, score: str) -> bool:
+        """Return whether a score is defined: not where all have one class; of `RANKING`, only where each class occurs.
+
+        Libraries give 0 there, or leave classes out.
+
+        >>> three = Predictions(np.array([0, 1]), np.array([0, 1]), np.full((2, 3), 1 / 3))
+        >>> three.defines("f1_macro"), three.defines("multiclass_auroc")
+        (True, False)
+        """
+        if self.shares is None:
+            return True
+        if bool((self.truth == self.truth.flat[:1]).all()):
+            return False
+        if not any(word in score for word in RANKING):
+            return True
+        if self.truth.ndim > 1:
+            return bool((self.truth.min(0) < self.truth.max(0)).all())
+        return bool(len(np.unique(self.truth)) == self.shares.shape[1])
 
 
 def of_classes(logits: Tensor, labels: Tensor, classes: int) -> Predictions:

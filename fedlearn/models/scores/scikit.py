@@ -110,10 +110,10 @@ def bounds_of(name: str) -> tuple[float | None, float | None]:
     return (0.0, None) if name.endswith(("_error", "_loss")) else (None, 1.0 if name.startswith(AT_MOST_1) else None)
 
 
-def scored(function: Callable[..., Any], objective: Predicting, outputs: Any, targets: Tensor) -> float:
-    """Return what a scorer or a metric makes of all outputs; NaN where all examples have one class."""
+def scored(function: Callable[..., Any], name: str, objective: Predicting, outputs: Any, targets: Tensor) -> float:
+    """Return what a scorer or a metric makes of all outputs; NaN where it is not defined."""
     found = predicted(objective, outputs, targets)
-    if found.is_of_one_class:
+    if not found.defines(name):
         return nan
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedMetricWarning)  # of a class that was never predicted: it counts as 0

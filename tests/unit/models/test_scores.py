@@ -195,6 +195,24 @@ def test_score_that_needs_all_classes_is_missing_where_one_has_no_example():
     assert "roc_auc_ovr" not in found and "f1_macro" in found
 
 
+class MulticlassAUROC(RightShare):
+    """Of torchmetrics' kind; that counts a class without examples as 0."""
+
+
+def test_torchmetrics_ranking_is_missing_where_a_class_has_no_example():
+    some = np.flatnonzero(THREE.test.targets != 2)
+    names = [f"{__name__}:MulticlassAUROC", f"{__name__}:RightShare"]
+    assert {"multiclass_auroc", "right_share"} <= evaluated(THREE, 3, names)[2].keys()
+    assert {"multiclass_auroc", "right_share"} & evaluated(THREE, 3, names, rows=some)[2].keys() == {"right_share"}
+
+
+def test_ranking_of_labels_is_missing_where_a_label_never_stands():
+    loss = Labels(LABELED.spec, functional.binary_cross_entropy_with_logits)
+    some = np.flatnonzero(LABELED.test.targets[:, 1] == 0)
+    *_, found = evaluated(LABELED, 3, "average_precision,f1_macro", loss=loss, rows=some)
+    assert "average_precision" not in found and "f1_macro" in found
+
+
 def test_outputs_with_nan_have_no_score():
     model = model_of(TWO, 2, ["roc_auc", f"{__name__}:expected_calibration_error"])
     state = {name: np.full_like(array, np.nan) for name, array in model.initial_state(seed=1).items()}
