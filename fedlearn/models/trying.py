@@ -32,7 +32,8 @@ def _works_on(model: TorchModel, examples: Examples, count: int) -> bool:
     rows = np.arange(count) % len(examples)
     module = model.module
     try:
-        model.module = deepcopy(module).train()
+        model.module = deepcopy(module)
+        model.parts.train(model.module)
         with seeded_globals(SEED), torch.no_grad():
             outputs = model.outputs(model.inputs_at(examples, rows))
             loss = model.objective.loss(outputs, model.targets(examples.targets[rows]))
