@@ -34,8 +34,11 @@ from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
 from server.selectors import Selector, load_selector, remember
 from server.spending import counted_in, notices_of, promised, without_exact
+from server.stopping import check_stopping
 from server.summary import learning_rate, noise_notice, plain_bytes, write_confusions, write_summary
 from strategies import RoundStrategy, load_strategy
+
+STOPPED = "%s: the run has stopped early %s: no further round is run; an empty stop.target and stop.patience = 0 go on"
 
 log = logging.getLogger(__name__)
 
@@ -59,11 +62,13 @@ def main(grid: Grid, context: Context) -> None:
         run = ServerRun(
             exchange, strategy, store, plan.config,
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
-            is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public, notes=notes,
+            is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public, notes=(*notes, *plan.notes),
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
         if not hasattr(schedule, "run"):
             raise SettingError("rounds.schedule", config.rounds.schedule, "what it makes is no schedule: it has no run")
+        if early := run.stopping.early(len(store.history.rounds)):
+            log.warning(STOPPED, folder.path, early)
         events.write("started", **_about(run))
         with _summarized(run, folder):
             schedule.run()
@@ -95,6 +100,8 @@ class _Plan:
         What nodes and evaluation measure of the model.
     columns
         What the table of rounds has: the metrics, and what strategy, schedule and devices add.
+    notes
+        Lines for the results.
     """
 
     config: RunConfig
@@ -103,6 +110,7 @@ class _Plan:
     metrics: Metrics
     columns: Metrics
     make_schedule: Callable[..., Any]
+    notes: Sequence[str] = ()
 
 
 def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]) -> _Plan:
@@ -127,7 +135,8 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
     added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices)
     columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
-    return _Plan(config, traits, fingerprint, of_model, columns, make_schedule)
+    note = check_stopping(config, columns, traits, strategy)
+    return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, (note,) if note else ())
 
 
 def _begun_or_resumed(
@@ -251,6 +260,8 @@ class _PrintingLog(EventLog):
             shown = {name: f"{value:.4f}" for name, value in measured.items() if "seconds" not in name}
             numbers = " ".join(f"{name}={self._metrics.in_words(name, value)}" for name, value in shown.items())
             print(f"round={fields['round']} reported={fields['reported']}/{fields['cohort']} {numbers}", flush=True)
+        elif event == "stopped":
+            print(f"stopped early in round {fields['round']} because {fields['reason']}", flush=True)
         elif event == "ended":
             reason = f": {fields['reason']}" if fields["reason"] else ""
             print(f"{fields['status']}{reason}; results lie in {self._path.parent.resolve()}", flush=True)

@@ -166,7 +166,7 @@ def commit(
     run: ServerRun, step: Step, collected: Collected, at: At, under_way: Callable[[], UnderWay] | None = None
 ) -> None:
     """Evaluate the new state, store it, where that is due, with what is under way meanwhile, and log the round."""
-    begin = run.wall.now()
+    begin, keep_every = run.wall.now(), run.rounds.keep_every
     reporting = collected.reporting
     scores = _evaluated(run, step, reporting, at)
     measures = measured_on_nodes(run, step.state, at)
@@ -200,6 +200,9 @@ def commit(
     run.nodes.append(rows_of(run, reporting, measures, at))
     run.events.flush()  # what a commit says of the log must be there
     run.selector.learn(_participations(reporting), at.round_number)
+    run.stopping.take(record)
+    if keep_every and at.round_number % keep_every == 0:
+        run.store.keep_model(step.state, at.round_number)
     if _is_stored_after(run, at.round_number):
         _store(run, step, record, UnderWay() if under_way is None else under_way())
     else:
@@ -210,7 +213,8 @@ def commit(
 
 def _is_stored_after(run: ServerRun, round_number: int) -> bool:
     rounds = run.rounds
-    return run.is_private or round_number % rounds.store_every == 0 or round_number == rounds.total
+    is_last = round_number == rounds.total or bool(run.stopping.reason)
+    return run.is_private or round_number % rounds.store_every == 0 or is_last
 
 
 def _store(run: ServerRun, step: Step, record: RoundRecord, under_way: UnderWay) -> None:

@@ -46,6 +46,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             **({"learning_rate": rate} if (rate := learning_rate(config)) else {}),
             "metrics": history.metrics.to_plain(),
             "rounds": len(history.rounds),
+            **({"stopped_early": early} if (early := run.stopping.early(len(history.rounds))) else {}),
             "clients": config.clients,
             "bytes_up": bytes_up,
             "bytes_down": sum(record.bytes_down for record in history.rounds),

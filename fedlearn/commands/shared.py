@@ -122,6 +122,8 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
     if summary.get("learning_rate"):
         table.add_row("learning rate", escape(str(summary["learning_rate"])))
     table.add_row("rounds", f"{summary['rounds']} in {summary['seconds']:.1f} s")
+    if summary.get("stopped_early"):
+        table.add_row("stopped early", escape(str(summary["stopped_early"])))
     if summary["compression_ratio"] and round(summary["compression_ratio"], 2) != 1:
         ratio = f"({summary['compression_ratio']:.2f} times smaller than plain)"
         table.add_row("upload", f"{size(summary['bytes_up'])} {ratio}")

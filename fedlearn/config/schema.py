@@ -1,4 +1,4 @@
-"""All settings of a run: twelve tables, and three settings beside them.
+"""All settings of a run: thirteen tables, and three settings beside them.
 
 A setting is declared in one place, a field of one of `config/tables/`: its type, default, unit, range and meaning, its
 flag, its other names and who reads it. The command line, TOML files and Flower's run config all fill this schema
@@ -17,7 +17,7 @@ from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.config.tables.learning import ClientSettings, ModelSettings, PrivacySettings, TrainingSettings
 from fedlearn.config.tables.reports import CompressionSettings, GateSettings, StrategySettings
-from fedlearn.config.tables.rounds import EvaluationSettings, RoundSettings
+from fedlearn.config.tables.rounds import EvaluationSettings, RoundSettings, StopSettings
 from fedlearn.config.tables.running import DeviceSettings, EngineSettings
 from fedlearn.words.cohort import needed_of
 
@@ -35,6 +35,7 @@ class RunConfig(Settings):
         default="", description="Run folder; a new one under runs/ unless given."
     )
     rounds: RoundSettings = RoundSettings()
+    stop: StopSettings = StopSettings()
     data: DataSettings = DataSettings()
     model: ModelSettings = ModelSettings()
     training: TrainingSettings = TrainingSettings()

@@ -23,7 +23,7 @@ class Attempts:
         self.server = run
 
     def run(self) -> None:
-        """Commit every round that is still to come.
+        """Commit every round that is still to come, or as many as it takes to stop early.
 
         Raises
         ------
@@ -31,8 +31,12 @@ class Attempts:
             When a round has used up its attempts, or no node can ever report; what was committed before is stored, as
             far as ``rounds.store_every`` says.
         """
-        self.server.directory.fill()
-        for round_number in range(len(self.server.store.history.rounds) + 1, self.server.rounds.total + 1):
+        server = self.server
+        server.directory.fill()
+        for round_number in range(len(server.store.history.rounds) + 1, server.rounds.total + 1):
+            if server.stopping.reason:
+                server.events.write("stopped", round=round_number - 1, reason=server.stopping.reason)
+                break
             self._commit_round(round_number)
         self.end()
         self.server.late.refuse()
