@@ -165,6 +165,7 @@ ENGINES = {
 LISTENERS = {
     "tensorboard": "fedlearn.report.listeners.tensorboard:TensorBoard",
     "mlflow": "fedlearn.report.listeners.mlflow:MLflow",
+    "wandb": "fedlearn.report.listeners.weights_and_biases:WeightsAndBiases",
 }
 """Tools to which the events of a run are passed on."""
 

@@ -19,7 +19,8 @@ from fedlearn.words.errors import FedlearnError, RunFailed, UsageError, printabl
 
 WRITTEN_BEFORE_THE_START = {
     ".lock", "events.jsonl", "settings.toml", "environment.json", "data.json", "checkpoint.json", "metrics.csv",
-    "checkpoint", "model.safetensors", "tensorboard", "tracebacks.txt",
+    "checkpoint", "model.safetensors", "tensorboard", "mlflow_run_id.txt", "wandb_run_id.txt", "wandb",
+    "tracebacks.txt",
 }  # fmt: skip
 INTERRUPTED = 130  # what a shell expects of a command that was ended by Ctrl-C
 

@@ -70,6 +70,18 @@ class RunFolder:
         self.path = path
         self.events = path / EVENTS
 
+    def make(self) -> None:
+        """Make the folder if it does not exist; raise UsageError if that cannot be done."""
+        with self._writable():
+            self.path.mkdir(parents=True, exist_ok=True)
+
+    @contextmanager
+    def _writable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UsageError(f"{self.path}: {error.strerror}: name a folder that can be written to by --out") from None
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from running in this folder as long as the block lasts.
@@ -79,11 +91,9 @@ class RunFolder:
         UsageError
             If another process is running in it, or the folder cannot be made or written to.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
+        self.make()
+        with self._writable():
             descriptor = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW)
-        except OSError as error:
-            raise UsageError(f"{self.path}: {error.strerror}: name a folder that can be written to by --out") from None
         try:
             try:
                 if not lock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB):
