@@ -174,6 +174,7 @@ HANDLERS = {
     "query.round_over": "client.handlers.selection:round_over",
     "train": "client.handlers.training:train",
     "evaluate": "client.handlers.evaluation:evaluate",
+    "evaluate.on_test_set": "client.handlers.evaluation:evaluate_on_test_set",
 }
 """What a node does with a message of each type: functions called with a `client.visit.Visit`."""
 

@@ -13,6 +13,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedlearn.config import RunConfig, from_flower, to_flower
+from fedlearn.config.baselines import note_of
 from fedlearn.data.cache import checked
 from fedlearn.models.loaded import Traits, initial_state, trial, with_found_data
 from fedlearn.models.loaded import traits as traits_of
@@ -29,7 +30,16 @@ from fedlearn.words.node import NodeTraits, NodeTrial
 from fedlearn.words.spread import Spread
 from server.draws import Draws
 from server.exchange import Exchange
-from server.fitting import check_devices, check_fitting, check_parcels, check_schedule, check_stack, check_trust
+from server.fitting import (
+    check_baseline,
+    check_devices,
+    check_fitting,
+    check_parcels,
+    check_schedule,
+    check_stack,
+    check_trust,
+)
+from server.phases.apart import apart_metrics
 from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
 from server.selectors import Selector, load_selector, remember
@@ -125,6 +135,7 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
             fingerprint = ""  # by it, someone who knows all rows but one could find that one
         config = without_exact(config, test_is_public=traits.test_is_public)
         counts_in += notices_of(config, test_is_public=traits.test_is_public)
+    check_baseline(config, traits, is_virtual=exchange.is_virtual)
     check_fitting(config, traits, strategy)
     check_trust(config, is_virtual=exchange.is_virtual)
     check_stack(config, stacks=exchange.stacks)
@@ -133,10 +144,10 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     if config.training.partial:
         of_model = replace(of_model, reported=(*of_model.reported, WORK_DONE))
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
-    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices)
+    added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *apart_metrics(config, of_model))
     columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
-    note = check_stopping(config, columns, traits, strategy)
-    return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, (note,) if note else ())
+    notes = (note_of(config), check_stopping(config, columns, traits, strategy))
+    return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
 
 
 def _begun_or_resumed(

@@ -16,6 +16,7 @@ from fedlearn.words.metric import TRAIN_LOSS, Measured, virtual_time
 from fedlearn.words.state import Array, Sends, kept_in_bounds
 from server.attempt import Collected, NotCommitted, Reporting
 from server.limits import FEWEST, measured, too_far, typical_after
+from server.phases.apart import apart_metrics, evaluated_apart, is_apart
 from server.phases.evaluation import evaluate, is_due
 from server.phases.measuring import measured_on_nodes, rows_of, spread_of
 from server.phases.reporting import tell
@@ -252,8 +253,10 @@ def _in_virtual_time(run: ServerRun, collected: Collected) -> Measured:
 
 
 def _evaluated(run: ServerRun, step: Step, reporting: Reporting, at: At) -> Measured:
-    names = [metric.name for metric in run.model_metrics.evaluated]
+    names = [metric.name for metric in (*run.model_metrics.evaluated, *apart_metrics(run.config, run.model_metrics))]
     if not is_due(run, at.round_number):
         return dict.fromkeys(names)
     run.events.write("evaluating", round=at.round_number)
+    if is_apart(run.config):
+        return evaluated_apart(run, step.state, reporting, round_number=at.round_number)
     return evaluate(run, step.state, reporting, names, round_number=at.round_number)

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedlearn import wire
 from fedlearn.config import RunConfig
+from fedlearn.config.baselines import NONE
 from fedlearn.data.base import DataSpec
 from fedlearn.models import model_spec
 from fedlearn.runs.classes import ClassResults, write_classes
@@ -37,6 +38,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             "dataset": config.data.dataset,
             "dataset_notice": config.data.notice,
             "model": config.model.name,
+            **({"baseline": config.training.baseline} if config.training.baseline != NONE else {}),
             **_scores(history),
             **_on_nodes(history),
             **_privacy(run),
