@@ -48,6 +48,7 @@ from server.stopping import check_stopping
 from server.summary import learning_rate, noise_notice, plain_bytes, write_confusions, write_summary
 from strategies import RoundStrategy, load_strategy
 
+UNCOUNTED = "what the state before round 1 (model.initial) has cost the records that it was made of, no epsilon counts"
 STOPPED = "%s: the run has stopped early %s: no further round is run; an empty stop.target and stop.patience = 0 go on"
 
 log = logging.getLogger(__name__)
@@ -146,7 +147,8 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
     added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *apart_metrics(config, of_model))
     columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
-    notes = (note_of(config), check_stopping(config, columns, traits, strategy))
+    costs = config.model.initial and (traits.is_private or any(each.is_privacy_loss for each in strategy.metrics))
+    notes = (note_of(config), UNCOUNTED if costs else "", check_stopping(config, columns, traits, strategy))
     return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
 
 

@@ -38,6 +38,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             "dataset": config.data.dataset,
             "dataset_notice": config.data.notice,
             "model": config.model.name,
+            **({"initial": config.model.initial_sha256} if config.model.initial else {}),
             **({"baseline": config.training.baseline} if config.training.baseline != NONE else {}),
             **_scores(history),
             **_on_nodes(history),

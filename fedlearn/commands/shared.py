@@ -36,6 +36,8 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
     if resume is not None:
         if config is not None:
             raise UsageError("--config and --resume: a resumed run has its own settings")
+        if "model.initial" in given:
+            raise UsageError("--from and --resume: a resumed run goes on from its own state: leave one of them out")
         stored = RunFolder(resume).read_settings()
         objects.look_in(resume)
         if given.get("engine.name", stored.get("engine.name")) != stored.get("engine.name"):
@@ -44,6 +46,8 @@ def run_settings(given: dict[str, Any], config: Path | None, resume: Path | None
     from_file = flat_from_file(config) if config is not None else {}
     if config is not None:
         objects.look_in(config.parent)  # the settings of a run that was begun from Python
+    if "model.initial" in given:
+        from_file = {name: value for name, value in from_file.items() if name != "model.initial_sha256"}
     settings = settings_from({**from_file, **given}, source=str(config or ""))
     check_path(Path(settings.out), "--out")
     folder = Path(settings.out) if settings.out else new_folder()

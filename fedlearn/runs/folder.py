@@ -192,7 +192,11 @@ class RunFolder:
                 if is_place(name, value) and is_place(name, stored[name]) and self._holds_data_of(config):
                     continue
                 other = "other code: " if is_reference(stored[name]) and is_reference(value) else ""
-                raise SettingError(name, value, f"the run in {self.path} was begun with {other}{stored[name]!r}")
+                raise SettingError(
+                    name, value,
+                    f"the run in {self.path} was begun with {other}{stored[name]!r}: put that back, or go on from its "
+                    f"model in another run, by --from {self.path}",
+                )  # fmt: skip
 
     def _holds_data_of(self, config: RunConfig) -> bool:
         """Return whether the run was begun with the same data, by its fingerprint, that the settings name now."""

@@ -30,6 +30,14 @@ class ModelSettings(Settings):
             "Objective; empty takes what goes with the data."
         ),
     )
+    initial: Annotated[str, Flag("--from", "RUN", Panel.LEARNING, is_last=True), AlsoCalled({"warm_start"})] = Field(
+        default="",
+        description=(
+            "The state before round 1 of a torch module: the final model of a run, by its folder, or a .safetensors or "
+            ".pt file of a state_dict. Data, strategy and codec may be others. Empty: the module's own."
+        ),
+    )
+    initial_sha256: str = Field(default="", description="Set by the program: that of the file of model.initial.")
     options: Options = Field(
         default="",
         description=(
