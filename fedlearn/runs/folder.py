@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from fedlearn.cache.trusted import lock, say_once
 from fedlearn.config import RunConfig, config_from, flat_from_file, to_flower
 from fedlearn.data.base import DataSpec
+from fedlearn.models import model_spec
 from fedlearn.models.loaded import dataset_of, fingerprint_of
 from fedlearn.plugging.objects import is_reference
 from fedlearn.runs.environment import environment
@@ -192,11 +193,11 @@ class RunFolder:
                 if is_place(name, value) and is_place(name, stored[name]) and self._holds_data_of(config):
                     continue
                 other = "other code: " if is_reference(stored[name]) and is_reference(value) else ""
-                raise SettingError(
-                    name, value,
-                    f"the run in {self.path} was begun with {other}{stored[name]!r}: put that back, or go on from its "
-                    f"model in another run, by --from {self.path}",
-                )  # fmt: skip
+                way = "begin another run"
+                if model_spec(config.model.name).trains_in_steps:
+                    way = f"go on from its model in another run, by --from {self.path}"
+                what = f"the run in {self.path} was begun with {other}{stored[name]!r}: put that back, or {way}"
+                raise SettingError(name, value, what)
 
     def _holds_data_of(self, config: RunConfig) -> bool:
         """Return whether the run was begun with the same data, by its fingerprint, that the settings name now."""

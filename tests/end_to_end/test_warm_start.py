@@ -25,7 +25,8 @@ def test_run_goes_on_from_another_with_another_strategy_and_codec(tmp_path, undi
 def test_resume_needs_the_file_no_more_and_names_the_way_to_another_strategy(tmp_path, undisturbed, capsys):
     begun = tmp_path / "begun.safetensors"
     begun.write_bytes((undisturbed({"model.name": "linear"}).folder / "model.safetensors").read_bytes())
-    run = fedlearn.run(initial=begun, settings={**CHEAP, **LINEAR}, out=str(tmp_path / "run"), rounds=1, progress=False)
+    settings = {**CHEAP, **LINEAR, "rounds.total": 1}
+    run = fedlearn.run(initial=begun, settings=settings, out=str(tmp_path / "run"), progress=False)
     begun.unlink()
     assert end_of("simulate", "--resume", run.folder, "--rounds", 2, "--quiet") == 0
     assert end_of("simulate", "--resume", run.folder, "--rounds", 3, "--strategy", "fedadam") == 2
