@@ -52,7 +52,8 @@ def committed_or_not(run: ServerRun, collected: Collected, at: At) -> NotCommitt
     if step is None:
         reason = reason or "the new state would hold NaN or infinity"
         abandon(run, collected.reporting, at, reason)
-        return NotCommitted(reason, collected.reporting.raised_alike, is_judged_anew=bool(anew))
+        outcome = collected.reporting.outcome if run.exchange.is_virtual and not anew else ""
+        return NotCommitted(reason, collected.reporting.raised_alike, is_judged_anew=bool(anew), outcome=outcome)
     commit(run, step, collected, at)
     return None
 

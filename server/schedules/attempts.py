@@ -47,7 +47,7 @@ class Attempts:
 
     def _commit_round(self, round_number: int) -> None:
         rounds, events = self.server.rounds, self.server.events
-        number, most = 1, rounds.max_attempts
+        number, most, before = 1, rounds.max_attempts, ""
         while True:
             at = At(round_number, number)
             events.write("round-started", **at.where)
@@ -56,6 +56,12 @@ class Attempts:
                 return
             if failed.raised_alike and not self.server.store.history.rounds:
                 raise RunFailed(f"every node fails alike, and none has ever reported: {failed.reason}")
+            if failed.outcome and failed.outcome == before:
+                raise RunFailed(
+                    f"round {round_number} was tried twice by the same nodes, which reported the same: it can never be "
+                    f"committed; reason: {failed.reason}"
+                )
+            before = failed.outcome
             if failed.is_judged_anew and most == rounds.max_attempts:
                 most += 1  # once in a round, and at once: it was no fault of the nodes whose reports were sound
             elif number == most:
