@@ -28,7 +28,7 @@ class WeightsAndBiases:
         try:
             import wandb
         except ImportError:
-            raise UsageError("--log wandb: not installed: pip install wandb") from None
+            raise UsageError("--log wandb: not installed: pip install 'fedlearn[wandb]'") from None
         stored = folder / RUN_ID
         if not stored.exists():
             write_atomically(stored, uuid4().hex[:16].encode())

@@ -96,7 +96,7 @@ def test_a_server_that_says_no_is_a_line(mlflow, tmp_path, monkeypatch):
         log_of(tmp_path, "mlflow", [])
 
 
-PACKAGES = {"tensorboard": "'fedlearn[tensorboard]'", "mlflow": "'fedlearn[mlflow]'", "wandb": "wandb"}
+PACKAGES = {"tensorboard": "'fedlearn[tensorboard]'", "mlflow": "'fedlearn[mlflow]'", "wandb": "'fedlearn[wandb]'"}
 
 
 @pytest.mark.parametrize(("name", "to_install"), PACKAGES.items())
