@@ -15,7 +15,13 @@ from fedlearn.words.metric import Metric
 from fedlearn.words.metrics import Metrics
 
 PHASES = ("selection", "training", "evaluation")
-NO_DIFFERENCE = ("out", "data.dir", "data.notice", "engine.")  # settings of where and how a run was executed
+NO_DIFFERENCE = (
+    "out",
+    "data.dir",
+    "data.notice",
+    "rounds.keep_every",
+    "engine.",
+)  # settings of where and how a run was executed
 
 Measure = Callable[[StoredRun], float | None]
 
