@@ -55,6 +55,7 @@ def run(
         The flags of the command by their names, as ``rounds=5``, ``lr=0.1``, ``strategy="fedadam"``, and ``learner``;
         or any setting by its dotted name. A plugin can be given by its name or as an object: a strategy, a learner, a
         codec or a list of its stages. Objects that other processes can import are passed by name, others by value.
+        ``initial`` takes a run or a file of a model to begin with, ``baseline`` is ``"central"`` or ``"local"``.
 
     Returns
     -------

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from fedlearn.config import RunConfig
+from fedlearn.config.tables.reports import StrategySettings
 from fedlearn.models.loaded import Traits
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.history import COLUMNS, RoundRecord
@@ -13,6 +14,7 @@ from fedlearn.words.metric import ACCURACY, EPSILON, LOSS, TRAIN_LOSS, Metric
 from fedlearn.words.metrics import NEURAL_CLASSIFIER, Metrics
 from fedlearn.words.state import UpdateKind
 from server.stopping import FREE, NOT_FREE, Stopping, check_stopping, stops_by
+from strategies import load_strategy
 from strategies.fedavg import FedAvg
 from tests.unit.server.scripted import Node
 
@@ -95,10 +97,12 @@ def test_target_is_stored_as_the_text_of_a_number():
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-def checked(columns=NEURAL_CLASSIFIER, *, where="server", mods="", is_private=False, is_public=True, **stop):
+def checked(
+    columns=NEURAL_CLASSIFIER, *, where="server", mods="", is_private=False, is_public=True, strategy=None, **stop
+):
     config = RunConfig(stop={"patience": 3, **stop}, evaluation={"where": where}, client={"mods": mods})
     traits = Traits(UpdateKind.DENSE, NEURAL_CLASSIFIER, None, is_private=is_private, test_is_public=is_public)
-    return check_stopping(config, columns, traits, FedAvg())
+    return check_stopping(config, columns, traits, strategy or FedAvg())
 
 
 def test_metric_that_is_not_measured_is_refused_with_those_that_are():
@@ -126,6 +130,16 @@ def test_private_nodes_are_never_asked_for_what_no_budget_pays():
         checked(where="nodes", is_private=True)
     with pytest.raises(SettingError, match="no budget pays"):
         checked(metric="train_loss", mods="flwr.clientapp.mod:fixedclipping_mod")
+
+
+def test_strategy_that_adds_noise_stops_by_the_servers_test_set_alone():
+    inner = {"name": "flwr.serverapp.strategy:FedAvg"}
+    options = {"strategy": inner, "noise_multiplier": 1.0, "clipping_norm": 1.0, "num_sampled_clients": 4}
+    name = "flwr.serverapp.strategy:DifferentialPrivacyServerSideFixedClipping"
+    noisy = load_strategy(StrategySettings(name=name, options=options))
+    with pytest.raises(SettingError, match="no budget pays"):
+        checked(metric="train_loss", strategy=noisy)
+    assert checked(strategy=noisy) == FREE
 
 
 def test_what_a_private_run_pays_for_its_stop_is_said():
