@@ -43,13 +43,10 @@ from server.phases.apart import apart_metrics
 from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
 from server.selectors import Selector, load_selector, remember
-from server.spending import counted_in, notices_of, promised, without_exact
+from server.spending import cost_of_initial, counted_in, notices_of, promised, without_exact
 from server.stopping import check_stopping
 from server.summary import learning_rate, noise_notice, plain_bytes, write_confusions, write_summary
 from strategies import RoundStrategy, load_strategy
-
-UNCOUNTED = "what the state before round 1 (model.initial) has cost the records that it was made of, no epsilon counts"
-STOPPED = "%s: the run has stopped early %s: no further round is run; an empty stop.target and stop.patience = 0 go on"
 
 log = logging.getLogger(__name__)
 
@@ -73,13 +70,13 @@ def main(grid: Grid, context: Context) -> None:
         run = ServerRun(
             exchange, strategy, store, plan.config,
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
-            is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public, notes=(*notes, *plan.notes),
+            is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public,
+            unsent=plan.traits.unsent, notes=(*notes, *plan.notes),
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
         if not hasattr(schedule, "run"):
             raise SettingError("rounds.schedule", config.rounds.schedule, "what it makes is no schedule: it has no run")
-        if early := run.stopping.early(len(store.history.rounds)):
-            log.warning(STOPPED, folder.path, early)
+        run.stopping.say_of(folder.path, committed=len(store.history.rounds))
         events.write("started", **_about(run))
         with _summarized(run, folder):
             schedule.run()
@@ -147,8 +144,7 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
     added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *apart_metrics(config, of_model))
     columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
-    costs = config.model.initial and (traits.is_private or any(each.is_privacy_loss for each in strategy.metrics))
-    notes = (note_of(config), UNCOUNTED if costs else "", check_stopping(config, columns, traits, strategy))
+    notes = (note_of(config), cost_of_initial(config, columns), check_stopping(config, columns, traits, strategy))
     return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
 
 
@@ -158,7 +154,9 @@ def _begun_or_resumed(
     """Return the store of the run, with its first state or the last stored one; and what is likely not meant."""
     config, traits = plan.config, plan.traits
     tried = trial_of(exchange, deadline=config.rounds.reporting_deadline)
-    store = RunStore(folder.path, plan.columns, kept_settings(config), data=plan.fingerprint, tied=traits.tied)
+    store = RunStore(
+        folder.path, plan.columns, kept_settings(config), data=plan.fingerprint, tied=traits.tied, unsent=traits.unsent
+    )
     if store.exists:
         folder.check_settings(config)
         store.load()
@@ -173,7 +171,7 @@ def _begun_or_resumed(
             log.warning("%s", note)
         folder.write_settings(config)  # first: a folder with a state can then always be resumed
         state = exchange.ask(initial_state)
-        check_parcels(strategy, state)
+        check_parcels(strategy, state, personal=config.training.personal)
         store.begin(state)
         if was_begun:
             log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)

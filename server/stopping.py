@@ -10,7 +10,9 @@ published anyway, and of public rows, costs no epsilon (post-processing: Dwork a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from fedlearn.config import RunConfig
@@ -23,7 +25,10 @@ from strategies import RoundStrategy
 
 FREE = "early stopping goes by the server's public test set: the round after which it stops costs no epsilon"
 NOT_FREE = "early stopping goes by private test rows, measured exactly: no epsilon counts what its round says of them"
+STOPPED = "%s: the run has stopped early %s: no further round is run; an empty stop.target and stop.patience = 0 go on"
 NOISY = "DifferentialPrivacy"  # what the names of Flower's private strategies begin with
+
+log = logging.getLogger(__name__)
 
 
 class Stopping:
@@ -71,6 +76,11 @@ class Stopping:
             return True
         before = self._best[0]
         return metric.is_better(value, before) and abs(value - before) >= self._config.stop.least_improvement
+
+    def say_of(self, folder: Path, *, committed: int) -> None:
+        """Log that the run in a folder, which is taken up again, has stopped early, if it has."""
+        if early := self.early(committed):
+            log.warning(STOPPED, folder, early)
 
     def early(self, committed: int) -> str:
         """Return in which round and why the run has stopped early, after so many rounds; empty if it has not."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from flwr.app import Message
 
 from client.apart import own_state
-from client.discretion import NOT_MEASURED, Withheld, is_private
-from client.fits import learner_of
+from client.discretion import Withheld, is_private
+from client.fits import fits_of
 from client.guards import guarded
 from client.node import examples_to_test
+from client.policy import NOT_MEASURED
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.data.base import Examples
@@ -50,7 +51,7 @@ def evaluate_on_test_set(visit: Visit) -> Message:
 
 def _answer(visit: Visit, examples: Examples) -> Message:
     state = own_state(visit, wire.read_state(visit.content))
-    state = learner_of(visit.config).personal(state, visit.memory)
+    state = fits_of(visit.config).personal(state, visit.memory)
     result = loaded(visit.config)[1].evaluate(state, examples)
     return wire.metrics_report(visit.message, result.means, result.count)
 

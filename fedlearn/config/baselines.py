@@ -59,6 +59,7 @@ def as_baseline(config: RunConfig) -> RunConfig:
         "training": training.model_copy(update={**TRAINING, "passes": passes}),
     }
     if training.baseline == CENTRAL:
+        changed["training"] = changed["training"].model_copy(update={"personal": ""})
         changed |= {
             "clients": 1,
             "data": config.data.model_copy(update=DATA),
@@ -88,5 +89,5 @@ def replaced_by(baseline: str) -> set[str]:
     names = {f"{table}.{name}" for table, plain in PLAIN.items() for name in type(plain).model_fields}
     names |= {f"rounds.{name}" for name in ROUNDS if name != "cohort"} | {f"training.{name}" for name in TRAINING}
     if baseline == CENTRAL:
-        names |= {f"data.{name}" for name in DATA} | {"evaluation.nodes"}
+        names |= {f"data.{name}" for name in DATA} | {"evaluation.nodes", "training.personal"}
     return names

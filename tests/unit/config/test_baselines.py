@@ -52,7 +52,8 @@ def test_federation_is_no_baseline():
 @pytest.mark.parametrize("which", ["central", "local"])
 def test_every_setting_that_a_baseline_changes_is_named(which):
     """Those that it replaces are noted where they were given; those that follow tell no two runs apart."""
-    given = RunConfig(**FEDERATION, training={"baseline": which, "proximal_mu": 0.1, "partial": True})
+    training = {"baseline": which, "proximal_mu": 0.1, "partial": True, "personal": "norm"}
+    given = RunConfig(**FEDERATION, training=training)
     before, after = to_flower(given), to_flower(as_baseline(given))
     assert {name for name in before if before[name] != after[name]} <= replaced_by(which) | FOLLOWS
 
