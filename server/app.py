@@ -42,6 +42,7 @@ from server.fitting import (
 from server.phases.apart import apart_metrics
 from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
+from server.secure import check_secure, secure_notice
 from server.selectors import Selector, load_selector, remember
 from server.spending import cost_of_initial, counted_in, notices_of, promised, without_exact
 from server.stopping import check_stopping
@@ -136,6 +137,7 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     check_baseline(config, traits, is_virtual=exchange.is_virtual)
     check_fitting(config, traits, strategy)
     check_trust(config, is_virtual=exchange.is_virtual)
+    check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
     of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
@@ -180,7 +182,7 @@ def _begun_or_resumed(
             "training.stack = %d: nodes are trained one by one: %s", config.training.stack, tried.why_not_stacked
         )
     folder.write_spec(traits.spec)
-    return store, tried.notes
+    return store, tuple(filter(None, (*tried.notes, secure_notice(config))))
 
 
 def trial_of(exchange: Exchange, *, deadline: float) -> NodeTrial:

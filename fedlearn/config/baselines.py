@@ -14,6 +14,7 @@ from fedlearn.config.schema import RunConfig
 from fedlearn.config.tables.learning import ClientSettings
 from fedlearn.config.tables.reports import CompressionSettings, GateSettings, StrategySettings
 from fedlearn.config.tables.running import DeviceSettings
+from fedlearn.config.tables.secure import SecureSettings
 
 NONE, CENTRAL, LOCAL = "none", "central", "local"
 
@@ -23,6 +24,7 @@ PLAIN: dict[str, Settings] = {
     "strategy": StrategySettings(),
     "gate": GateSettings(max_ratio=0, max_share=1),  # no report is another node's to judge
     "devices": DeviceSettings(),
+    "secure": SecureSettings(),
 }
 """Tables of which a baseline takes nothing: what lies between nodes and server."""
 
