@@ -117,6 +117,12 @@ class Learner(Protocol):
         """
         return "" if type(self).fit_many is not Learner.fit_many else "its learner trains one node after another"
 
+    def try_on(self, examples: Examples) -> None:
+        """Raise SettingError, before round 1, where a step on examples of the training set fails.
+
+        By default none is tried: the model tries a step itself (`fedlearn.models.base.Tryable`).
+        """
+
     def personal(self, state: State, memory: NodeMemory) -> State:
         """Return the state that the node itself would use, and measures: what it keeps for itself, in its place."""
         return state
