@@ -58,9 +58,9 @@ class Scoring:
 
     def added_to(self, metrics: Metrics) -> Metrics:
         """Return the metrics of an objective with the scores."""
-        known = [metric.name for metric in metrics.evaluated]
+        known = metrics.columns
         if twice := next((score.metric.name for score in self.scores if score.metric.name in known), ""):
-            raise SettingError(SETTING, twice, f"it is measured anyway ({', '.join(known)} are): leave it out")
+            raise SettingError(SETTING, twice, f"it is measured anyway, as are {', '.join(known)}: leave it out")
         return metrics.with_scores(score.metric for score in self.scores)
 
     def of(self, objective: Objective, outputs: Any, targets: Tensor) -> dict[str, float]:
