@@ -26,6 +26,7 @@ from server.late import LateReports
 from server.node_directory import NodeDirectory
 from server.notices import Notices
 from server.selectors import Selector, load_selector
+from server.stopping import Stopping, stops_by
 from server.unsent import Unsent
 from strategies import RoundStrategy
 
@@ -104,6 +105,7 @@ class ServerRun:
             store.folder, self._node_columns(), committed=len(store.history.rounds), sound=store.sound_bytes(NODES)
         )
         self.confusions = Confusions()
+        self.stopping = Stopping(config, stops_by(config, store.metrics), store.history.rounds)
         self._began = exchange.wall.now()
         self._cpu_before = cpu_seconds()
         self._earlier_seconds = store.seconds

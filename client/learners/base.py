@@ -17,7 +17,7 @@ from fedlearn.words.state import State
 
 @dataclass(frozen=True, slots=True)
 class LocalTask:
-    """What one node has to do in one round.
+    """The task of one node in one round.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class LocalTask:
 
 @dataclass(frozen=True, slots=True)
 class LocalFit:
-    """What came of it.
+    """The result of one fit: the node's new state, and what it reports beside it.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class LocalFit:
     num_examples
         The node's number of examples, its weight in a mean.
     metrics
-        What was measured on the way.
+        Measurements of the fit: name -> value.
     parcels
         What the node sends beside its state, where the strategy has asked for it: name -> named arrays.
     """

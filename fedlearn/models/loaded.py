@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedlearn.config import RunConfig, from_flower, per_run
+from fedlearn.config.tables.learning import ModelSettings
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
@@ -18,6 +19,7 @@ from fedlearn.data.naming import is_map
 from fedlearn.models import Evaluation, Model, load_model, model_spec
 from fedlearn.models.base import Ensemble, Planned, Scored, Tryable
 from fedlearn.models.hooks import LEARNER, OPTIMIZERS, hook_of
+from fedlearn.models.initial import found_initial, initial_from
 from fedlearn.words.errors import SettingError, said
 from fedlearn.words.metric import EPSILON
 from fedlearn.words.metrics import Metrics
@@ -52,8 +54,19 @@ def with_found(config: RunConfig, dataset: Dataset) -> RunConfig:
     if is_map(config.data.partition):
         changes["partition"] = str(Path(config.data.partition).expanduser().absolute())
     found = config.data.model_copy(update=changes)
+    model = _found_initial(config)
     engine = config.engine.model_copy(update={"device": _found_device(config)})
-    return config.model_copy(update={"data": found, "engine": engine})
+    return config.model_copy(update={"data": found, "model": model, "engine": engine})
+
+
+def _found_initial(config: RunConfig) -> ModelSettings:
+    """Return the settings of the model with the file of its state before round 1, if they name one."""
+    if config.model.initial and not model_spec(config.model.name).trains_in_steps:
+        raise SettingError(
+            "model.initial", config.model.initial,
+            f"it is for torch modules; model {config.model.name!r} has no parameters that a run could go on from",
+        )  # fmt: skip
+    return found_initial(config.model)
 
 
 def _found_device(config: RunConfig) -> str:
@@ -196,7 +209,12 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
 def initial_state(settings: Mapping[str, Any], state: State) -> State:
     """Return the state before round 1; the argument `state` makes no difference."""
     config = from_flower(settings)
-    return loaded(config)[1].initial_state(seed=config.seed)
+    model = loaded(config)[1]
+    first = model.initial_state(seed=config.seed)
+    if not config.model.initial:
+        return first
+    tied = {name: first[stored] for name, stored in getattr(model, "tied", {}).items() if stored in first}
+    return initial_from(config.model, first, {**getattr(model, "unsent", {}), **tied})
 
 
 def evaluate_part(settings: Mapping[str, Any], state: State, start: int, stop: int) -> Evaluation:

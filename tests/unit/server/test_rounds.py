@@ -578,3 +578,29 @@ def test_a_selection_that_is_cancelled_tells_all_that_had_said_ready(scene):
     with pytest.raises(RunFailed):
         run.run()
     assert sorted(run.grid.told) == [(n, "cancelled", 1, attempt) for n in (10, 11, 12) for attempt in (1, 2)]
+
+
+# --- what another attempt would not change ----------------------------------------------------------------------------
+
+
+def diverging(message, node):
+    """A report that holds NaN, as of a node whose training has diverged; the gate refuses it."""
+    content = honest_content(message, node.partition_id)
+    content["arrays"] = wire.pack_arrays({**STATE, "w": np.full((2, 3), np.nan, np.float32)})
+    wire.seal(content)
+    return [content]
+
+
+def test_round_in_which_the_same_nodes_report_the_same_is_tried_twice(scene):
+    nodes = {10 + partition: Node(partition, report=diverging) for partition in range(3)}
+    run = scene(nodes, rounds={"total": 1, "max_attempts": 5})
+    with pytest.raises(RunFailed, match="round 1 was tried twice by the same nodes, which reported the same"):
+        run.run()
+    assert len(run.events("round-started")) == 2
+
+
+def test_round_in_which_a_node_fails_is_tried_on(scene):
+    nodes = {10 + partition: Node(partition, report=diverging) for partition in range(3)}
+    run = scene({**nodes, 10: Node(0, failing="no memory")}, rounds={"total": 1, "max_attempts": 4, "backoff": 0})
+    with pytest.raises(RunFailed, match=r"round 1 was tried 4 times"):
+        run.run()
