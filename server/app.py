@@ -21,9 +21,10 @@ from fedlearn.plugging.registry import call_plugin
 from fedlearn.plugins import CLIENT_ABOUT, CLIENT_TRIAL
 from fedlearn.runs.checkpoint import RunStore
 from fedlearn.runs.folder import RunFolder, new_folder
-from fedlearn.runs.log import EventLog
+from fedlearn.runs.history import COLUMNS
+from fedlearn.runs.log import OF_EVENTS, EventLog
 from fedlearn.runs.settings import kept_settings
-from fedlearn.words.errors import RunFailed, SettingError
+from fedlearn.words.errors import RunFailed, SettingError, UsageError
 from fedlearn.words.metric import WORK_DONE, Metric, virtual_time
 from fedlearn.words.metrics import Metrics, declared
 from fedlearn.words.node import NodeTraits, NodeTrial
@@ -231,7 +232,10 @@ def _check_rounds(config: RunConfig, store: RunStore, folder: RunFolder) -> None
 def with_columns(of_model: Metrics, added: tuple[Metric, ...], *, on_nodes: bool) -> Metrics:
     """Return what is measured in a run: what strategy and devices add, and how the headline is spread over nodes."""
     spread = Spread(of_model.headline).metrics if on_nodes and of_model.headline else ()
-    return replace(of_model, reported=(*of_model.reported, *added, *spread))
+    metrics = replace(of_model, reported=(*of_model.reported, *added, *spread))
+    if taken := [name for name in metrics.columns if name in {*COLUMNS, *OF_EVENTS}]:
+        raise UsageError(f"metric {taken[0]!r}: every round has a column of this name: give the metric another one")
+    return metrics
 
 
 def _about(run: ServerRun) -> dict[str, object]:
