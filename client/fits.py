@@ -117,6 +117,13 @@ class Fits:
         self.put_back()
         return why_not
 
+    def try_learner(self, train: Examples) -> None:
+        """Let the learner try what it does, before round 1; raise SettingError where it fails."""
+        if len(train):
+            with self._alone(0):
+                self.learner.try_on(train)
+            self.put_back()
+
     def _seed_of(self, task: LocalTask) -> int:
         return seed_for(task.seed, purpose="fit", round_number=task.round_number, node=task.partition_id)
 

@@ -96,6 +96,7 @@ OBJECTIVES = {
 
 LEARNERS = {
     "sgd": "client.learners.sgd:SGD",
+    "lightning": "client.learners.lightning:Lightning",
     "tree": "fedlearn.private_trees.federated.learners.tree:TreeLearner",
     "sums": "fedlearn.private_trees.federated.learners.sums:SumsLearner",
 }

@@ -72,7 +72,7 @@ def main(grid: Grid, context: Context) -> None:
             exchange, strategy, store, plan.config,
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
             is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public,
-            unsent=plan.traits.unsent, notes=(*notes, *plan.notes),
+            unsent=plan.traits.unsent, notes=(*notes, *plan.notes), has_own_rate=plan.traits.has_own_rate,
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
         if not hasattr(schedule, "run"):
@@ -251,7 +251,7 @@ def _about(run: ServerRun) -> dict[str, object]:
         "model": config.model.name,
         "codec": config.compression.codec,
         "strategy": config.strategy.name,
-        **({"learning_rate": rate} if (rate := learning_rate(config)) else {}),
+        **({"learning_rate": rate} if (rate := learning_rate(config)) and not run.has_own_rate else {}),
         "seed": config.seed,
         "metrics": store.metrics.to_plain(),
         "plain_bytes": plain_bytes(run) if run.kind.is_averaged else 0,

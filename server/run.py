@@ -58,6 +58,8 @@ class ServerRun:
         The arrays of the model that no training message brings.
     notes
         What is likely not meant in the run, a line each; said in its results, too.
+    has_own_rate
+        Whether the module configures its optimizer, so that no setting says the learning rate.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class ServerRun:
         test_is_public: bool = False,
         unsent: State = MappingProxyType({}),
         notes: Sequence[str] = (),
+        has_own_rate: bool = False,
     ) -> None:
         self.exchange = exchange
         self.strategy = strategy
@@ -83,6 +86,7 @@ class ServerRun:
         self.config = config
         self.rounds = config.rounds
         self.notes = notes
+        self.has_own_rate = has_own_rate
         self.flat = to_flower(config)
         self.events = events
         self.kind = kind

@@ -46,7 +46,7 @@ def write_summary(folder: RunFolder, run: ServerRun, *, status: str, reason: str
             **_spent_by_strategy(run),
             **({"noise_notice": notice} if (notice := noise_notice(run)) else {}),
             **({"notices": list(run.notes)} if run.notes else {}),
-            **({"learning_rate": rate} if (rate := learning_rate(config)) else {}),
+            **({"learning_rate": rate} if (rate := learning_rate(config)) and not run.has_own_rate else {}),
             "metrics": history.metrics.to_plain(),
             "rounds": len(history.rounds),
             **({"stopped_early": early} if (early := run.stopping.early(len(history.rounds))) else {}),

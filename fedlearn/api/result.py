@@ -150,7 +150,7 @@ class Run:
             return made.inputs(examples_like(self.spec, examples))
 
     def evaluate(self, data: Any = None, *, best: bool = False) -> dict[str, float | None]:
-        """Return the scores of the model on test examples: metric -> mean, None for a mean that is not finite.
+        """Return the scores of the model on test examples: metric -> mean, None for one that is not finite.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class Run:
         """
         with guest():
             result = self._made().evaluate(self.best_state if best else self.state, self._examples(data))
-        return {name: value if isfinite(value) else None for name, value in result.means.items()}
+        return {name: value if isfinite(value) else None for name, value in {**result.scores, **result.means}.items()}
 
     def report(self, out: str | Path | None = None) -> Path:
         """Write the page with its figures and tables, as ``fedlearn report`` does; return the path of the page."""

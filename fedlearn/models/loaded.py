@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +17,8 @@ from fedlearn.data.dataset import Dataset
 from fedlearn.data.loading import DATASETS, load_dataset
 from fedlearn.data.naming import is_map
 from fedlearn.models import Evaluation, Model, load_model, model_spec
-from fedlearn.models.base import Ensemble, Planned, Tryable
+from fedlearn.models.base import Ensemble, Planned, Scored, Tryable
+from fedlearn.models.hooks import LEARNER, OPTIMIZERS, hook_of
 from fedlearn.models.initial import found_initial, initial_from
 from fedlearn.words.errors import SettingError, said
 from fedlearn.words.metric import EPSILON
@@ -87,7 +88,11 @@ def loaded(config: RunConfig) -> tuple[Dataset, Model]:
         if (given := getattr(config.training, name)) and not hasattr(model, "parts"):
             why = f"model {config.model.name!r} is no torch module, whose layers could be named: leave it out"
             raise SettingError(f"training.{name}", given, why)
-    return dataset, model.planned(config) if isinstance(model, Planned) else model
+    model = model.planned(config) if isinstance(model, Planned) else model
+    if config.evaluation.scores and not isinstance(model, Scored):
+        why = "is no torch module, and keeps no outputs to score: leave evaluation.scores empty"
+        raise SettingError("evaluation.scores", config.evaluation.scores, f"model {config.model.name!r} {why}")
+    return dataset, model
 
 
 def fingerprint_of(config: RunConfig, dataset: Dataset) -> str:
@@ -115,6 +120,7 @@ class Traits:
     is_private: bool = False
     test_is_public: bool = False
     tied: Mapping[str, str] = field(default_factory=dict)  # further names of a parameter -> the one that is stored
+    has_own_rate: bool = False  # whether the module configures its optimizer, so that no setting says the rate
     unsent: State = field(default_factory=dict)
 
     def of_private_learner(self) -> Traits:
@@ -141,8 +147,14 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
         is_private,
         is_public,
         tied=getattr(model, "tied", {}),
+        has_own_rate=_has_own_rate(config, model),
         unsent=getattr(model, "unsent", {}),
     )
+
+
+def _has_own_rate(config: RunConfig, model: Model) -> bool:
+    is_used = (config.training.learner or model.learner) == LEARNER
+    return is_used and hook_of(getattr(model, "module", None), OPTIMIZERS) is not None
 
 
 def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
@@ -176,6 +188,8 @@ def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
             f"a step on two examples of {dataset.name!r} (shape {dataset.spec.shape}, {about}) fails: "
             f"{type(error).__name__}: {said(error)}",
         ) from error  # fmt: skip
+    if isinstance(model, Scored):
+        model.try_scores(outputs, rows=len(dataset.test) if config.evaluation.where == "server" else 0)
     return tuple(_notes(config, dataset, model, examples, outputs))
 
 
@@ -184,8 +198,9 @@ def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples
     from fedlearn.models.torch_model import TorchModel
 
     if isinstance(model, TorchModel):
+        learner = config.training.learner or model.learner
+        yield from notes_on(model, examples.at(slice(0, LOOKED_AT)), outputs, learner=learner)
         is_ours = not config.training.learner
-        yield from notes_on(model, examples.at(slice(0, LOOKED_AT)), outputs, is_ours=is_ours)
         yield from notes_on_parts(model, is_measured_on_server=config.evaluation.where == "server")
         if config.model.name in TAKE_ROWS_AS_THEY_ARE and is_ours:
             yield from unlike_columns(dataset.spec, examples.at(slice(0, PART_OF_A_COLUMN)))
@@ -205,4 +220,12 @@ def initial_state(settings: Mapping[str, Any], state: State) -> State:
 def evaluate_part(settings: Mapping[str, Any], state: State, start: int, stop: int) -> Evaluation:
     """Return the evaluation of `state` on the test examples from `start` to `stop`; the caller adds parts in order."""
     dataset, model = loaded(from_flower(settings))
-    return model.evaluate(state, dataset.test.at(slice(start, stop)))
+    part = dataset.test.at(slice(start, stop))
+    return model.evaluate_part(state, part) if isinstance(model, Scored) else model.evaluate(state, part)
+
+
+def scores_of_test_set(settings: Mapping[str, Any], state: State, outputs: Sequence[bytes]) -> dict[str, float]:
+    """Return the scores of the test set from the outputs of its parts; the argument `state` makes no difference."""
+    dataset, model = loaded(from_flower(settings))
+    assert isinstance(model, Scored)
+    return model.scores_of(outputs, dataset.test.targets)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from fedlearn.config.fields import MaybeNumber, NonNegative, Options, Seconds, Settings, Share
+from fedlearn.config.fields import MaybeNumber, Names, NonNegative, Options, Seconds, Settings, Share
 from fedlearn.config.marks import AlsoCalled, Flag, FreeToChange, Panel
 
 
@@ -95,6 +95,22 @@ class EvaluationSettings(Settings):
             "Nodes drawn at each evaluation to measure the state on examples of their own (nodes.csv; their spread in"
             " metrics.csv); those of the cohort then measure before and after they train. As many as there are: all. "
             "0: none."
+        ),
+    )
+    scores: Names = Field(
+        default="",
+        description=(
+            "What is measured on all outputs at once, on the server and on nodes: a list of scikit-learn's scorers and "
+            "metrics, as f1_macro and roc_auc, of module:name of a function (outputs, targets) or a metric of "
+            'torchmetrics, or {"module:name" = {OPTION = VALUE}}. The first that says which values are better finds '
+            "the best round."
+        ),
+    )
+    scores_mb: Annotated[int, Field(ge=1), FreeToChange()] = Field(
+        default=500,
+        description=(
+            "Most MB that the outputs of a set may take where evaluation.scores need them all: rows x outputs x 4 "
+            "bytes, in each process that measures; computing takes 4 to 12 times as much for a moment. More is refused."
         ),
     )
 
