@@ -147,7 +147,8 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
     on_devices = virtual_time(exchange.timed.groups) if exchange.timed else ()
     added = (*strategy.metrics, *metrics_of(make_schedule), *on_devices, *apart_metrics(config, of_model))
     columns = with_columns(of_model, added, on_nodes=bool(config.evaluation.nodes))
-    notes = (note_of(config), cost_of_initial(config, columns), check_stopping(config, columns, traits, strategy))
+    who = {"is_private": traits.is_private, "test_is_public": traits.test_is_public}
+    notes = (note_of(config), cost_of_initial(config, columns), check_stopping(config, columns, strategy, **who))
     return _Plan(config, traits, fingerprint, of_model, columns, make_schedule, tuple(filter(None, notes)))
 
 

@@ -129,12 +129,14 @@ def result_table(summary: dict[str, Any], folder: Path) -> Table:
     table.add_row("rounds", f"{summary['rounds']} in {summary['seconds']:.1f} s")
     if summary.get("stopped_early"):
         table.add_row("stopped early", escape(str(summary["stopped_early"])))
-    if summary["compression_ratio"] and round(summary["compression_ratio"], 2) != 1:
+    is_sent = "baseline" not in summary
+    if is_sent and summary["compression_ratio"] and round(summary["compression_ratio"], 2) != 1:
         ratio = f"({summary['compression_ratio']:.2f} times smaller than plain)"
         table.add_row("upload", f"{size(summary['bytes_up'])} {ratio}")
-    elif summary["bytes_up"]:
+    elif is_sent and summary["bytes_up"]:
         table.add_row("upload", size(summary["bytes_up"]))
-    table.add_row("download", size(summary["bytes_down"]))
+    if is_sent:
+        table.add_row("download", size(summary["bytes_down"]))
     table.add_row("SHA-256", summary["model_sha256"])
     table.add_row("results", escape(printable(str(_short(folder)))))
     return table

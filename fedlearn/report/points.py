@@ -140,7 +140,9 @@ def seconds_of(run: StoredRun) -> float:
 
 
 def compression_ratio(run: StoredRun) -> float | None:
-    """Return bytes of plain reports over bytes that came; None for ensembles and before the first report."""
+    """Return bytes of plain reports over bytes that came; None for ensembles, baselines, before the first report."""
+    if run.sent("bytes_up") is None:
+        return None
     plain = finite(run.log.view.about.get("plain_bytes"))
     if not plain:
         return finite(run.summary.get("compression_ratio"))

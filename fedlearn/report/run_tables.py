@@ -44,9 +44,9 @@ def _measures(runs: Sequence[StoredRun]) -> list[tuple[Column, Measure]]:
             measures.append((column, partial(best_value, metric=metric)))
     return [
         *measures,
-        (Column("bytes_up", "uploaded", size, spread_form=size_spread), lambda run: run.total("bytes_up")),
+        (Column("bytes_up", "uploaded", size, spread_form=size_spread), lambda run: run.sent("bytes_up")),
         (Column("compression_ratio", "smaller", ratio, spread_form=ratio_spread), compression_ratio),
-        (Column("bytes_down", "downloaded", size, spread_form=size_spread), lambda run: run.total("bytes_down")),
+        (Column("bytes_down", "downloaded", size, spread_form=size_spread), lambda run: run.sent("bytes_down")),
         (Column("seconds", "time", seconds, spread_form=seconds_spread), seconds_of),
     ]
 

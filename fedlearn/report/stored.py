@@ -117,6 +117,10 @@ class StoredRun:
         """Return the sum of a column over all rounds that have a value."""
         return sum(value for value in self.column(name) if value is not None)
 
+    def sent(self, name: str) -> float | None:
+        """Return the sum of a column of bytes; None of a baseline of a federation, where nothing would be sent."""
+        return None if "baseline" in self.summary else self.total(name)
+
     def latest(self, name: str) -> float | None:
         """Return the last value of a column that was measured, None if none was."""
         return next((value for value in reversed(self.column(name)) if value is not None), None)

@@ -82,7 +82,9 @@ def thinned(line: Line, step: int) -> Line:
 
 
 def _measured(run: StoredRun, metric: str, axis: str) -> list[tuple[float, float]]:
-    """Return (place on the axis, value) for each round in which a metric was measured."""
+    """Return (place on the axis, value) for each round in which a metric was measured; a baseline has no bytes."""
+    if axis == "bytes" and run.sent("bytes_up") is None:
+        return []
     places = {
         "rounds": run.column("round_number"),
         "bytes": _sums(run, "bytes_up"),
@@ -119,7 +121,7 @@ def pareto(points: Sequence[Point]) -> ScatterChart | None:
         return None
     placed = []
     for point in points:
-        y, x = point.spread(lambda run: run.latest(metric.name)), point.spread(lambda run: run.total("bytes_up"))
+        y, x = point.spread(lambda run: run.latest(metric.name)), point.spread(lambda run: run.sent("bytes_up"))
         if x is not None and x.mean > 0 and y is not None:
             placed.append((point, x.mean, y.mean))
     if len(placed) < 2 or max(x for _, x, _ in placed) <= EQUAL * min(x for _, x, _ in placed):

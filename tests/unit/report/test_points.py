@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from fedlearn.report.charts.learning import line_of, pareto
 from fedlearn.report.points import best, compression_ratio, differing, metrics_of, points_of
+from fedlearn.report.run_tables import runs_table
 from fedlearn.words.metric import ACCURACY, LOSS, MAE, Metric
 from fedlearn.words.metrics import Metrics
 from tests.unit.report.conftest import rows_of
@@ -118,3 +121,14 @@ def test_runs_of_two_kinds_of_models_are_judged_by_what_comes_first(stored):
 def test_the_compression_ratio_of_a_run_that_goes_on_comes_from_its_reports(stored):
     assert compression_ratio(stored(status="")) == 1000 * 6 / 1500
     assert compression_ratio(stored("trees", status="", started={"plain_bytes": 0})) is None
+
+
+def test_baseline_has_no_bytes_where_federations_are_compared_by_them(stored):
+    runs = [stored(name, settings={"training.baseline": name}, rows=rows_of([0.2, 0.4])) for name in ("none", "local")]
+    local = replace(runs[1], summary={**runs[1].summary, "baseline": "local"})
+    points = points_of([runs[0], local])
+    assert [line_of(point, "accuracy", "bytes") is None for point in points] == [False, True]
+    assert all(line_of(point, "accuracy", "rounds") for point in points)
+    assert pareto(points) is None
+    assert (local.sent("bytes_up"), compression_ratio(local)) == (None, None)
+    assert runs_table([runs[0], local]).rows[1].count(None) > runs_table([runs[0], local]).rows[0].count(None)
