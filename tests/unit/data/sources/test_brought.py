@@ -274,7 +274,6 @@ def test_classes_of_nodes_are_matched_by_their_names():
         ({"a": (X, Y, X, Y), "b": (X, Y)}, "node 'a' has examples for testing and node 'b' has none"),
         ({"a": (TABLE, "kind"), "b": (TABLE.drop(columns="a"), "kind")}, "X of node 'b' has no column 'a'"),
         ({"a": load_iris(), "b": (X, Y)}, "the classes of 'b' have numbers, and those of others names"),
-        (Endless(), "Endless has no length and has not ended after"),
         (DataLoader(TENSORS, batch_size=None), "a DataLoader with batch_size=None has a data set of batches"),
         (Short(), "Short has yielded 60 pairs of 70"),
         ([{"x": X[0], "y": 1}] * 3, "these are inputs without targets"),
@@ -287,6 +286,11 @@ def test_classes_of_nodes_are_matched_by_their_names():
 )
 def test_what_cannot_be_read_is_one_line_that_says_what_to_write(data, said):
     assert any(each in message(data) for each in said.split("|"))
+
+
+def test_a_stream_without_an_end_is_refused(monkeypatch):
+    monkeypatch.setattr("fedlearn.data.sources.libraries.UNPACKED", 50_000_000)
+    assert "Endless has no length and has not ended after 13 pairs, 0.052 GB: say how many" in message(Endless())
 
 
 def test_a_function_of_a_module_may_return_any_form(tmp_path, monkeypatch):
