@@ -96,6 +96,7 @@ OBJECTIVES = {
 
 LEARNERS = {
     "sgd": "client.learners.sgd:SGD",
+    "lightning": "client.learners.lightning:Lightning",
     "tree": "fedlearn.private_trees.federated.learners.tree:TreeLearner",
     "sums": "fedlearn.private_trees.federated.learners.sums:SumsLearner",
 }
@@ -166,15 +167,20 @@ ENGINES = {
 LISTENERS = {
     "tensorboard": "fedlearn.report.listeners.tensorboard:TensorBoard",
     "mlflow": "fedlearn.report.listeners.mlflow:MLflow",
+    "wandb": "fedlearn.report.listeners.weights_and_biases:WeightsAndBiases",
 }
 """Tools to which the events of a run are passed on."""
 
 HANDLERS = {
     "query.ready": "client.handlers.selection:ready",
     "query.round_over": "client.handlers.selection:round_over",
+    "query.shares": "client.handlers.summing:share",
+    "query.survivors": "client.handlers.summing:sign",
+    "query.unmasking": "client.handlers.summing:unmask",
     "query.unsent": "client.handlers.selection:unsent",
     "train": "client.handlers.training:train",
     "evaluate": "client.handlers.evaluation:evaluate",
+    "evaluate.on_test_set": "client.handlers.evaluation:evaluate_on_test_set",
 }
 """What a node does with a message of each type: functions called with a `client.visit.Visit`."""
 

@@ -6,6 +6,7 @@
 | unsent arrays | ``query.unsent`` | the same, and the arrays, once to a node that lacks them | as to a ready query |
 | training | ``train`` | state, Flower's config, instruction; parcels | state, metrics, report; parcels |
 | evaluation | ``evaluate`` | state, Flower's config | metrics |
+| evaluation | ``evaluate.on_test_set`` | state, Flower's config | metrics of the node's own state |
 | round over | ``query.round_over`` | round, attempt, why | no records |
 
 The reports are in `fedlearn.wire.reports`, the keys of the records in `fedlearn.wire.records`.
@@ -26,6 +27,7 @@ from fedlearn.wire.records import (
     PARCELS,
     READY_QUERY,
     ROUND_OVER,
+    SECURE,
     SERVER_ROUND,
     UNSENT,
     UNSENT_ARRAYS,
@@ -63,10 +65,16 @@ def wanted_unsent(content: Mapping[str, flower.Record]) -> str:
     return str(read_config(content).get(UNSENT, ""))
 
 
-def ready_answer(query: Message, *, partition_id: int, why_not: str = "") -> Message:
-    """Return a node's answer to a ready query: that the node is ready, or why it is not."""
-    answer = flower.filled(ConfigRecord(), {"partition_id": partition_id, "why_not": why_not})
-    return Message(flower.filled(RecordDict(), {CONFIG: answer}), reply_to=query)
+def ready_answer(query: Message, *, partition_id: int, why_not: str = "", keys: bytes = b"") -> Message:
+    """Return a node's answer to a ready query: that the node is ready, or why it is not.
+
+    Parameters
+    ----------
+    keys
+        The node's keys for a secure sum; empty without one.
+    """
+    said = {"partition_id": partition_id, "why_not": why_not} | ({"keys": keys} if keys else {})
+    return Message(flower.filled(RecordDict(), {CONFIG: flower.filled(ConfigRecord(), said)}), reply_to=query)
 
 
 def read_ready_answer(reply: Message) -> tuple[int, str]:
@@ -86,6 +94,12 @@ def read_ready_answer(reply: Message) -> tuple[int, str]:
     return partition_id, said(why_not)
 
 
+def read_keys(reply: Message) -> bytes:
+    """Return the keys in the answer of a node that is ready; empty where it has sent none."""
+    keys = reply.content[CONFIG].get("keys", b"")
+    return keys if isinstance(keys, bytes) else b""
+
+
 def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: float) -> Message:
     """Return the notice that a round is over for a node: cancelled, rejected, late, refused, or abandoned."""
     notice = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt, "why": why})
@@ -99,10 +113,12 @@ def with_instruction(message: Message, instruction: Instruction, *, ttl: float) 
     return flower.message_to(content, message.metadata.dst_node_id, message.metadata.message_type, ttl=ttl)
 
 
-def evaluation(node_id: int, state: ArrayRecord, *, round_number: int, ttl: float) -> Message:
-    """Return the message that asks a node to evaluate a state on its own examples."""
+def evaluation(
+    node_id: int, state: ArrayRecord, *, round_number: int, ttl: float, on: str = MessageType.EVALUATE
+) -> Message:
+    """Return the message that asks a node to evaluate a state: on its own examples, or by another type of message."""
     config = flower.filled(ConfigRecord(), {SERVER_ROUND: round_number})
-    return Message(RecordDict({ARRAYS: state, CONFIG: config}), node_id, MessageType.EVALUATE, ttl=ttl)
+    return Message(RecordDict({ARRAYS: state, CONFIG: config}), node_id, on, ttl=ttl)
 
 
 def with_ttl(message: Message, ttl: float) -> Message:
@@ -133,7 +149,7 @@ def read_instruction(content: Mapping[str, flower.Record]) -> Instruction:
 
 def read_config(content: Mapping[str, flower.Record]) -> ConfigRecord:
     """Return the strategy's own settings for this round, as FedProx's ``proximal-mu``; empty if there are none."""
-    ours = (INSTRUCTION, PARCELS, WORK)
+    ours = (INSTRUCTION, PARCELS, WORK, SECURE)
     others = (record for key, record in content.items() if key not in ours and isinstance(record, ConfigRecord))
     return next(others, ConfigRecord())
 
