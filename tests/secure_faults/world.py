@@ -306,13 +306,19 @@ def _run(world: World, lie: Callable[[World, int], None] | None) -> World:
         for site in world.sites.values():
             site.gone = False
         _round(world, round_number)
+        _forget(world)
         if lie is not None and world.rng.random() < 0.5:
-            lie(world, round_number)
-        if world.rng.random() < 0.5:
-            for site in world.sites.values():
-                site.machine.forget()
-                site.memory = site.machine.memory
+            lie(world, world.rng.randint(1, round_number))
+            _forget(world)
     return world
+
+
+def _forget(world: World) -> None:
+    """Tell all nodes that the round is over, sometimes."""
+    if world.rng.random() < 0.3:
+        for site in world.sites.values():
+            site.machine.forget(site.machine._question)
+            site.memory = site.machine.memory
 
 
 def _round(world: World, round_number: int) -> None:
