@@ -138,12 +138,17 @@ class SecureServer:
         if position not in self._shared:
             raise Refused("not-a-sharer", f"node {message.node} reports and has not shared")
         values = message.values
-        if values.dtype != self._total.dtype or values.shape != self._total.shape:
+        if len(values) and (values.dtype != self._total.dtype or values.shape != self._total.shape):
             raise Refused("wrong-shape", f"node {message.node} reports {values.shape} of {values.dtype}")
         if len(values) and int(values.max()) >> self._bits:
             raise Refused("wrong-range", f"node {message.node} reports a number beyond the modulus")
-        self._total += values
+        if len(values):
+            self._total += values
         self._reported.add(position)
+
+    def add(self, total: Words) -> None:
+        """Add the values of masked reports that come without them, as others have added them up already."""
+        self._total += total
 
     def signed(self, message: Signed) -> None:
         """Take in the signature of a survivor."""
