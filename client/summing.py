@@ -66,9 +66,9 @@ def keys_of(visit: Visit) -> bytes:
 
 
 def forget_sum(visit: Visit) -> None:
-    """Forget the secrets of an attempt that is over for the node."""
+    """Forget the secrets of the attempt that is over for the node; a late notice costs it no later one."""
     with part_in(visit) as node:
-        node.forget()
+        node.forget(Question(visit.config.out, *wire.read_at(visit.content)))
 
 
 def masked_report(visit: Visit, arrays: State, record: Mapping[str, Any], *, state: State) -> Message:

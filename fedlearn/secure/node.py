@@ -186,8 +186,10 @@ class SecureNode:
         self._keep(replace(self._kept, unmasked=True))
         return Unmasked(unmasking.question, self._node, seeds, keys)
 
-    def forget(self) -> None:
-        """Forget the secrets of the attempt: its round is over."""
+    def forget(self, question: Question) -> None:
+        """Forget the secrets of an attempt that is over; those of a later one stay."""
+        if question != self._question:
+            return
         self._roster = None
         self._keep(self._kept.forgotten())
 
