@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from client.discretion import discreet, withheld
 from client.memory_file import memory_at_home
 from client.policy import AS_IF_LOADED, refused
+from client.unsent import use
 from client.visit import Visit
 
 
 @contextmanager
 def guarded(visit: Visit) -> Iterator[None]:
     """Ask the policy of the node's owner, hide the texts of private errors, keep the memory in the node's file.
+
+    The model gets the arrays that the server has sent to this node apart from any state.
 
     Raises
     ------
@@ -26,4 +29,5 @@ def guarded(visit: Visit) -> Iterator[None]:
     with discreet(visit), memory_at_home(visit):
         if reason:
             raise withheld(visit, reason)
+        use(visit)
         yield

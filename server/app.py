@@ -32,6 +32,7 @@ from server.exchange import Exchange
 from server.fitting import check_devices, check_fitting, check_parcels, check_schedule, check_stack, check_trust
 from server.run import ServerRun
 from server.schedules import Schedule, load_schedule, metrics_of, rest_of
+from server.secure import check_secure, secure_notice
 from server.selectors import Selector, load_selector, remember
 from server.spending import counted_in, notices_of, promised, without_exact
 from server.summary import learning_rate, noise_notice, plain_bytes, write_confusions, write_summary
@@ -59,7 +60,8 @@ def main(grid: Grid, context: Context) -> None:
         run = ServerRun(
             exchange, strategy, store, plan.config,
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
-            is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public, notes=notes,
+            is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public,
+            unsent=plan.traits.unsent, notes=notes,
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
         if not hasattr(schedule, "run"):
@@ -119,6 +121,7 @@ def _checked(config: RunConfig, exchange: Exchange, strategy: RoundStrategy[Any]
         counts_in += notices_of(config, test_is_public=traits.test_is_public)
     check_fitting(config, traits, strategy)
     check_trust(config, is_virtual=exchange.is_virtual)
+    check_secure(config, traits, strategy, is_virtual=exchange.is_virtual)
     check_stack(config, stacks=exchange.stacks)
     check_schedule(make_schedule, config, traits, strategy, exchange)
     of_model = traits.metrics.within(promised(config).epsilon, note="; ".join(counts_in))
@@ -136,7 +139,9 @@ def _begun_or_resumed(
     """Return the store of the run, with its first state or the last stored one; and what is likely not meant."""
     config, traits = plan.config, plan.traits
     tried = trial_of(exchange, deadline=config.rounds.reporting_deadline)
-    store = RunStore(folder.path, plan.columns, kept_settings(config), data=plan.fingerprint, tied=traits.tied)
+    store = RunStore(
+        folder.path, plan.columns, kept_settings(config), data=plan.fingerprint, tied=traits.tied, unsent=traits.unsent
+    )
     if store.exists:
         folder.check_settings(config)
         store.load()
@@ -151,7 +156,7 @@ def _begun_or_resumed(
             log.warning("%s", note)
         folder.write_settings(config)  # first: a folder with a state can then always be resumed
         state = exchange.ask(initial_state)
-        check_parcels(strategy, state)
+        check_parcels(strategy, state, personal=config.training.personal)
         store.begin(state)
         if was_begun:
             log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)
@@ -160,7 +165,7 @@ def _begun_or_resumed(
             "training.stack = %d: nodes are trained one by one: %s", config.training.stack, tried.why_not_stacked
         )
     folder.write_spec(traits.spec)
-    return store, tried.notes
+    return store, tuple(filter(None, (*tried.notes, secure_notice(config))))
 
 
 def trial_of(exchange: Exchange, *, deadline: float) -> NodeTrial:

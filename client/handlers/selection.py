@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from flwr.app import Message, RecordDict
 
 from client.discretion import Withheld, is_private, log, said_of
 from client.fits import learner_of
 from client.guards import guarded
 from client.ledger import NodeBudget
+from client.memory_file import memory_at_home
 from client.node import examples_of
+from client.summing import forget_sum, keys_of
+from client.unsent import keep
+from client.unsent import why_not as unsent_why_not
 from client.visit import Visit
 from fedlearn import wire
 
@@ -23,6 +29,7 @@ def ready(visit: Visit) -> Message:
         with guarded(visit):
             visit.status.keep(visit.context, active=False)
             why_not = _why_not(visit)
+            keys = keys_of(visit) if visit.config.is_secure and not why_not else b""
     except Withheld as refusal:
         if not visit.is_real:
             raise
@@ -30,11 +37,21 @@ def ready(visit: Visit) -> Message:
     word = said_of(visit, why_not)
     if word != why_not:
         log.error("said to the server %r: %s", word, why_not)
-    return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=word)
+    return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=word, keys=keys)
+
+
+def unsent(visit: Visit) -> Message:
+    """Keep the arrays that this node has said it lacks; answer as to a ready query."""
+    with suppress(Withheld), guarded(visit):  # asked again below, it says why
+        keep(visit)
+    visit.forget_memory()
+    return ready(visit)
 
 
 def _why_not(visit: Visit) -> str:
     """Return why the node cannot take part; one whose examples are private does not even say that it has none."""
+    if lacks := unsent_why_not(visit):
+        return lacks
     why_not = learner_of(visit.config).why_not(visit.memory)
     if is_private(visit.config):
         return why_not or _why_not_published(visit)
@@ -53,5 +70,8 @@ def _why_not_published(visit: Visit) -> str:
 def round_over(visit: Visit) -> Message:
     """Note that a round is over for this node: rejected, late, refused or abandoned."""
     why = str(wire.read_config(visit.content).get("why", ""))
+    if visit.config.is_secure:
+        with memory_at_home(visit):
+            forget_sum(visit)
     visit.status.keep(visit.context, active=False, told=why)
     return Message(RecordDict(), reply_to=visit.message)

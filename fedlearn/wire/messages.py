@@ -2,7 +2,8 @@
 
 | message | type | server sends | node answers |
 |---|---|---|---|
-| ready query | ``query.ready`` | round, attempt | partition id; ready or why not |
+| ready query | ``query.ready`` | round, attempt; SHA-256 of unsent arrays | partition id; ready or why not |
+| unsent arrays | ``query.unsent`` | the same, and the arrays, once to a node that lacks them | as to a ready query |
 | training | ``train`` | state, Flower's config, instruction; parcels | state, metrics, report; parcels |
 | evaluation | ``evaluate`` | state, Flower's config | metrics |
 | round over | ``query.round_over`` | round, attempt, why | no records |
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 
 from fedlearn import flower
-from fedlearn.wire.arrays import unpack_arrays
+from fedlearn.wire.arrays import pack_arrays, unpack_arrays
 from fedlearn.wire.records import (
     ARRAYS,
     CONFIG,
@@ -25,7 +26,10 @@ from fedlearn.wire.records import (
     PARCELS,
     READY_QUERY,
     ROUND_OVER,
+    SECURE,
     SERVER_ROUND,
+    UNSENT,
+    UNSENT_ARRAYS,
     WORK,
     config_in,
     state_record,
@@ -35,16 +39,41 @@ from fedlearn.words.errors import said
 from fedlearn.words.state import State
 
 
-def ready_query(node_id: int, *, round_number: int, attempt: int, ttl: float) -> Message:
-    """Return the message that asks a node whether it is ready; it expires after `ttl` seconds, the selection window."""
-    asked = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt})
-    return flower.message_to(flower.filled(RecordDict(), {CONFIG: asked}), node_id, READY_QUERY, ttl=ttl)
+def ready_query(
+    node_id: int, *, round_number: int, attempt: int, ttl: float, unsent: str = "", arrays: State | None = None
+) -> Message:
+    """Return the message that asks a node whether it is ready; it expires after `ttl` seconds, the selection window.
+
+    Parameters
+    ----------
+    unsent
+        The SHA-256 of the arrays that no training message brings; empty if the node need not have any.
+    arrays
+        These arrays, for a node that lacks them.
+    """
+    about = {"round_number": round_number, "attempt": attempt, **({UNSENT: unsent} if unsent else {})}
+    records: dict[str, flower.Record] = {CONFIG: flower.filled(ConfigRecord(), about)}
+    if arrays is None:
+        return flower.message_to(flower.filled(RecordDict(), records), node_id, READY_QUERY, ttl=ttl)
+    records[ARRAYS] = pack_arrays(arrays)
+    return flower.message_to(flower.filled(RecordDict(), records), node_id, UNSENT_ARRAYS, ttl=ttl)
 
 
-def ready_answer(query: Message, *, partition_id: int, why_not: str = "") -> Message:
-    """Return a node's answer to a ready query: that the node is ready, or why it is not."""
-    answer = flower.filled(ConfigRecord(), {"partition_id": partition_id, "why_not": why_not})
-    return Message(flower.filled(RecordDict(), {CONFIG: answer}), reply_to=query)
+def wanted_unsent(content: Mapping[str, flower.Record]) -> str:
+    """Return the SHA-256 of the unsent arrays that a ready query asks for; empty if it asks for none."""
+    return str(read_config(content).get(UNSENT, ""))
+
+
+def ready_answer(query: Message, *, partition_id: int, why_not: str = "", keys: bytes = b"") -> Message:
+    """Return a node's answer to a ready query: that the node is ready, or why it is not.
+
+    Parameters
+    ----------
+    keys
+        The node's keys for a secure sum; empty without one.
+    """
+    said = {"partition_id": partition_id, "why_not": why_not} | ({"keys": keys} if keys else {})
+    return Message(flower.filled(RecordDict(), {CONFIG: flower.filled(ConfigRecord(), said)}), reply_to=query)
 
 
 def read_ready_answer(reply: Message) -> tuple[int, str]:
@@ -62,6 +91,12 @@ def read_ready_answer(reply: Message) -> tuple[int, str]:
     if type(partition_id) is not int or partition_id < 0 or type(why_not) is not str:
         return -1, "malformed answer"
     return partition_id, said(why_not)
+
+
+def read_keys(reply: Message) -> bytes:
+    """Return the keys in the answer of a node that is ready; empty where it has sent none."""
+    keys = reply.content[CONFIG].get("keys", b"")
+    return keys if isinstance(keys, bytes) else b""
 
 
 def round_over(node_id: int, *, round_number: int, attempt: int, why: str, ttl: float) -> Message:
@@ -111,7 +146,7 @@ def read_instruction(content: Mapping[str, flower.Record]) -> Instruction:
 
 def read_config(content: Mapping[str, flower.Record]) -> ConfigRecord:
     """Return the strategy's own settings for this round, as FedProx's ``proximal-mu``; empty if there are none."""
-    ours = (INSTRUCTION, PARCELS, WORK)
+    ours = (INSTRUCTION, PARCELS, WORK, SECURE)
     others = (record for key, record in content.items() if key not in ours and isinstance(record, ConfigRecord))
     return next(others, ConfigRecord())
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LACKS = "lacks-unsent-arrays"
+"""The word of a node whose model has other frozen arrays than the server's; it is sent them, once."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeTraits:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from fedlearn.words.node import LACKS
+
 NOT_READY = "not-ready"
 WORD = re.compile(r"[a-z]+(-[a-z]+){0,5}")
 
@@ -29,6 +31,10 @@ REFUSALS = {
     "code-not-allowed": Refusal(
         "a setting or the message names code that is in none of fedlearn's tables, or a codec with a private model",
         "use names that fedlearn settings lists, and no codec with a private model",
+    ),
+    LACKS: Refusal(
+        "the node's own copy of the model has other frozen arrays than the server's",
+        "nothing: the server sends them once; if it comes again, look into the server's log",
     ),
     "model-not-allowed": Refusal(
         "the owner does not allow this model", "choose another model.name, or ask the owner for this one (--models)"

@@ -25,7 +25,7 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
     If too few nodes are ready, the selection is cancelled, and the ready ones are notified.
     """
     needed = run.config.fewest_ready
-    wanted = min(round(run.rounds.over_selection * run.config.goal_count), run.config.clients)
+    wanted = run.config.largest_cohort
     window = _Window(run, at)
     ready = window.pass_by(wanted=wanted)
     if len(ready) < needed:
@@ -47,7 +47,7 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
     run.events.write("selected", **at.where, ready=len(ready), cohort=len(chosen), rejected=len(rejected))
     members = (Member(node.node_id, node.partition_id, position) for position, node in enumerate(chosen))
     why_not = "" if chosen else f"the selector drew none of the {len(ready)} nodes that were ready"
-    return Selection(len(ready), tuple(members), why_not)
+    return Selection(len(ready), tuple(members), why_not, keys={node.node_id: node.keys for node in chosen})
 
 
 class _Window:
@@ -107,14 +107,16 @@ class _Window:
             self._send([int(candidates[place]) for place in sorted(drawn.tolist())], ttl=until - self._run.clock.now())
 
     def _send(self, node_ids: Sequence[int], *, ttl: float) -> None:
-        queries = [wire.ready_query(node_id, **self._at._asdict(), ttl=max(ttl, 1.0)) for node_id in node_ids]
         self._asked.update(node_ids)
-        self._pending.join(self._run.exchange.send(queries, node_ids))
+        self._pending.join(self._run.unsent.ask(node_ids, self._at, ttl=ttl))
 
     def _hear(self) -> None:
         for node_id, reply, again in self._pending.arrivals():
             if again:
                 continue  # the first answer stands
+            if sent := self._run.unsent.sent_after(node_id, reply, self._at, ttl=self._run.rounds.selection_window):
+                self._pending.join(sent)
+                continue
             partition_id, why_not = wire.read_ready_answer(reply)
             if reply.has_error() and reply.error.code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION:
                 self._raised.append(why_not)
@@ -127,7 +129,7 @@ class _Window:
                 self._why_not = self._why_not or why_not
                 self._log("not-ready", node_id, partition_id, reason=why_not)
             else:
-                self._ready[partition_id] = ReadyNode(node_id, partition_id)
+                self._ready[partition_id] = ReadyNode(node_id, partition_id, wire.read_keys(reply))
                 self._log("ready", node_id, partition_id)
 
     def _log(self, event: str, node_id: int, partition_id: int, **detail: str) -> None:

@@ -202,7 +202,7 @@ LEAKS = (
     ),
     Mend(
         "14", "fedlearn/data/column_files.py",
-        "line if _cells(line) == len(found) else empty", "line",
+        "line if _cells(line, between) == len(found) else empty", "line",
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),
     Mend(

@@ -169,3 +169,20 @@ def test_a_client_cannot_even_see_the_superlink(federation):
     program = "import urllib.request as u; u.urlopen('https://superlink:8000/v1/control/list-runs', timeout=5)"
     asked = federation.stack["client-1"].execute(["python", "-c", program])
     assert "Name or service not known" in asked.stderr or "Temporary failure in name resolution" in asked.stderr
+
+
+@pytest.mark.long
+def test_nodes_without_the_pretrained_weights_are_sent_them_once(tmp_path, undisturbed, monkeypatch):
+    one = Federation(tmp_path, of_server={"PRETRAINED": "0.5"})
+    settings = {**SETTINGS, "model.name": "pretrained:net"}
+    try:
+        one.up()
+        run = one.submit(settings)
+        assert one.stack.wait(run.job.name, PATIENCE) == 0, one.stack.story(40)
+    finally:
+        one.stack.down()
+    monkeypatch.setenv("PRETRAINED", "0.5")
+    simulated = undisturbed(settings)
+    assert run.summary["model_sha256"] == simulated.sha
+    backbone = 4 * 64 * 193
+    assert 3 * backbone < run.summary["bytes_down"] - simulated.summary["bytes_down"] < 3 * backbone + 3_000
