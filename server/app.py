@@ -295,6 +295,10 @@ def _summarized(run: ServerRun, folder: RunFolder) -> Iterator[None]:
     except KeyboardInterrupt:
         status = "interrupted"
         raise
+    except SystemExit as error:
+        is_stopped = not (run.exchange.is_virtual or error.code)  # on a network: Flower's way to end by SIGTERM
+        status, reason = ("interrupted", "") if is_stopped else (status, str(error))
+        raise
     except BaseException as error:
         reason = str(error) or type(error).__name__
         raise

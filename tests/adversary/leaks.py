@@ -357,6 +357,11 @@ LEAKS = (
         f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
     Mend(
+        "25", "client/handlers/selection.py",
+        "_why_not(visit) or unsent_why_not(visit)", "unsent_why_not(visit) or _why_not(visit)",
+        f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
+    ),
+    Mend(
         "25", "client/app.py",
         "        wait_for_a_whole_second(visit)\n", "        pass\n", f"{WORDS}::test_only_not_ready_waits",
     ),
