@@ -17,6 +17,7 @@ from client.visit import Visit, at_home
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower
 from fedlearn.data.cache import checked
+from fedlearn.data.dealing import dealt_to
 from fedlearn.models.loaded import loaded
 from fedlearn.plugging.registry import load_reference
 from fedlearn.plugins import HANDLERS
@@ -109,4 +110,5 @@ def trial(config: RunConfig) -> NodeTrial:
     if is_private(config):
         return NodeTrial((), why_not)
     names = fits.tried(model.initial_state(seed=config.seed), dataset.train)
-    return NodeTrial((*([KEPT.format(names=names)] if names else []), *empty_nodes(config)), why_not)
+    notes = (*([KEPT.format(names=names)] if names else []), *empty_nodes(config))
+    return NodeTrial(notes, why_not, dealt_to(dataset, partitions_of(config)))

@@ -12,7 +12,7 @@ from fedlearn.api.guest import guest
 from fedlearn.config import RunConfig, config_from
 from fedlearn.plugging import objects
 from fedlearn.runs.folder import RunFolder
-from fedlearn.runs.names import BEST, MODEL
+from fedlearn.runs.names import BEST, DEALT, MODEL
 from fedlearn.runs.reading import open_regular
 from fedlearn.words.errors import UsageError, said
 from fedlearn.words.state import State
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fedlearn.data.base import DataSpec, Examples
     from fedlearn.data.dataset import Dataset
     from fedlearn.models.base import Model
+    from fedlearn.private_trees.federated.models.fitted import FittedForest
 
 MOST_STATE_BYTES = 1 << 33  # of a file of a state, which is read as a whole
 MOST_TABLE_BYTES = 1 << 28  # of metrics.csv and nodes.csv; a row takes about a hundred
@@ -90,15 +91,17 @@ class Run:
         """The model of the best evaluated round as named arrays."""
         return self._state(BEST)
 
-    def model(self) -> nn.Module | Model:
+    def model(self) -> nn.Module | Model | FittedForest:
         """Return the final model with its weights in place: the torch module, in evaluation mode.
 
-        The module takes inputs as in training; `inputs` makes them of images. For a model that is no torch module, a
+        The module takes inputs as in training; `inputs` makes them of images. A forest of private trees has `rules`,
+        `export_text`, `plot`, `feature_importances_` and `predict`, as an estimator of scikit-learn
+        (`fedlearn.private_trees.federated.models.fitted`). Of any other model that is no torch module, a
         `fedlearn.models.Model` is returned; its arrays are in `state`.
         """
         return self._with(self.state)
 
-    def best_model(self) -> nn.Module | Model:
+    def best_model(self) -> nn.Module | Model | FittedForest:
         """Return the model of the best evaluated round, as `model` does."""
         return self._with(self.best_state)
 
@@ -140,12 +143,47 @@ class Run:
             result = self._made().evaluate(self.best_state if best else self.state, self._examples(data))
         return {name: value if isfinite(value) else None for name, value in result.means.items()}
 
-    def report(self, out: str | Path | None = None) -> Path:
-        """Write the page with its figures and tables, as ``fedlearn report`` does; return the path of the page."""
+    def report(self, out: str | Path | None = None, *, figures: str = "png,svg", columns: str = "") -> Path:
+        """Write the page with its figures and tables; return the path of the page.
+
+        Parameters
+        ----------
+        out : str or Path, optional
+            The folder; by default ``report`` in the run folder.
+        figures, columns : str
+            Formats of figures and columns of tables, as ``fedlearn report`` takes them.
+        """
         from fedlearn.report.writing import write_report
 
-        page, _ = write_report([self.folder], Path(out) if out is not None else None)
+        page, _ = write_report([self.folder], Path(out) if out is not None else None, figures=figures, columns=columns)
         return page
+
+    @property
+    def who_has(self) -> pd.DataFrame:
+        """The number of training examples of each label (row) on each node (column) of a simulation (dealt.json).
+
+        Raises
+        ------
+        UsageError
+            If nodes keep these numbers to themselves, as those of a private model and those of a network.
+        """
+        import pandas as pd
+
+        from fedlearn.runs.dealt import read_dealt
+        from fedlearn.words.node import CLASS
+
+        try:
+            dealt = read_dealt(self.folder)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{self.folder / DEALT}: {getattr(error, 'strerror', None) or error}") from None
+        if dealt is None:
+            raise UsageError(
+                f"{self.folder / DEALT}: it is not there: nodes of a private model, or of a network, keep it secret"
+            )
+        names = self.spec.class_names if dealt.what == CLASS else ()
+        rows = [*names, *range(len(names), len(dealt.counts))][: len(dealt.counts)]
+        nodes = pd.RangeIndex(len(dealt.counts[0]), name="node")
+        return pd.DataFrame(dealt.counts, index=pd.Index(rows, name=dealt.what), columns=nodes)
 
     def _state(self, name: str) -> State:
         from safetensors import SafetensorError
@@ -174,9 +212,11 @@ class Run:
         made = load_model(config.model.name, self.spec, config.model.options, config.model.loss)
         return made.planned(config) if isinstance(made, Planned) else made
 
-    def _with(self, state: State) -> nn.Module | Model:
+    def _with(self, state: State) -> nn.Module | Model | FittedForest:
         with guest():
             made: Any = self._made()
+        if hasattr(made, "fitted"):
+            return made.fitted(state)  # type: ignore[no-any-return]
         if not hasattr(made, "module"):
             return made  # type: ignore[no-any-return]
         made.load(state)

@@ -845,7 +845,7 @@ MENDS = (
         "I1", "fedlearn/data/partition_map.py",
         "text = text_of(file, most=MOST_BYTES)",
         "text = file.read_text(encoding=\"utf-8-sig\")",
-        "unit/report/test_skew.py::test_of_a_partition_file_no_more_is_read_than_any_has",
+        "unit/data/test_partition_map.py::test_of_a_partition_file_no_more_is_read_than_any_has",
     ),
     Mend(
         "I2", "fedlearn/runs/folder.py",
