@@ -18,6 +18,9 @@ from fedlearn.report.points import points_of
 from fedlearn.report.stored import read_run
 from fedlearn.report.writing import title_of, write_page, write_report
 from fedlearn.words.errors import UsageError
+from fedlearn.words.metric import ACCURACY, LOSS, TRAIN_LOSS
+from fedlearn.words.metrics import Metrics
+from fedlearn.words.spread import Spread
 from tests.unit.report.conftest import FIXED, rows_of, write_nodes
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</script><script>alert(2)</script>"
@@ -334,7 +337,8 @@ def test_curves_of_devices_are_of_the_runs_that_have_them(make_run):
 
 def test_what_nodes_alone_have_measured_is_a_score(page_for, make_run):
     rows = [{**row, "loss": None, "accuracy_nodes": 0.875} for row in rows_of([None, None])]
-    page = page_for(make_run(rows=rows))
+    declared = Metrics((TRAIN_LOSS, *Spread(ACCURACY).metrics), (LOSS, ACCURACY)).to_plain()
+    page = page_for(make_run(rows=rows, started={"metrics": declared}))
     assert "Best accuracy on nodes: 0.8750 at the end." in page.said
     assert "accuracy on nodes 0.8750" in page.said and "accuracy by round" not in page.said
 
