@@ -1005,8 +1005,8 @@ MENDS = (
     ),
     Mend(
         "I22", "fedlearn/report/numbers.py",
-        "shown = max(decimals, -floor(log10(sd)))",
-        "shown = decimals",
+        "shown = max(4 if abs(mean) < 1000 else 1, -floor(log10(sd)))",
+        "shown = 4",
         "unit/report/test_tables.py::test_a_deviation_shows_or_is_not_written",
     ),
 )  # fmt: skip

@@ -116,7 +116,9 @@ def test_no_row_is_an_option_of_the_row_above(text):
     assert table.as_latex().count("{}" + text) == 4
 
 
-@pytest.mark.parametrize("values", [(1.0, 1.0), (0.5, 0.5 + 1e-12), (105_563.0, 105_566.0), (1_010_000.0, 1_010_008.0)])
+@pytest.mark.parametrize(
+    "values", [(1.0, 1.0), (0.5, 0.5 + 1e-12), (0.5, 0.500008), (105_563.0, 105_566.0), (1_010_000.0, 1_010_008.0)]
+)
 def test_a_deviation_shows_or_is_not_written(values):
     spread = MeanSd.of(values)
     for form in (size_spread, ratio_spread, seconds_spread, number_spread):
