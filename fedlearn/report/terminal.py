@@ -108,7 +108,7 @@ class _Rounds:
     def _columns(self) -> dict[str, _Shown]:
         """Return name -> column, from left to right."""
         view, rows = self.view, self.view.rows
-        measured, averaged = view.measured, view.times_smaller(view.rows[-1]) is not None
+        measured, ratios = view.measured, [view.times_smaller(row) for row in rows]
         metrics = view.metrics_of(measured)
         columns = {
             "round": _Shown("round", tuple(Text(str(row["round"])) for row in rows)),
@@ -120,8 +120,8 @@ class _Rounds:
                 metrics.of(name).axis_title, tuple(Text(number(row[name]), style=style) for row in rows)
             )
         columns["upload"] = _Shown("upload", tuple(Text(size(row["bytes_up"])) for row in rows))
-        if averaged:
-            columns["smaller"] = _Shown("smaller", tuple(Text(f"{view.times_smaller(row):.1f}x") for row in rows))
+        if view.about.get("codec") != "identity" and None not in ratios:
+            columns["smaller"] = _Shown("smaller", tuple(Text(f"{ratio:.1f}x") for ratio in ratios))
         columns["seconds"] = _Shown("seconds", tuple(Text(f"{_seconds(row):.1f}") for row in rows))
         return columns
 

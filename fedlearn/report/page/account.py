@@ -56,7 +56,8 @@ def _lost(runs: Sequence[StoredRun]) -> str:
         return f"Every node that was asked reported in time.{again}"
     names = [run.name for run in runs if any(run.total(fate) for fate in LOST)]
     where = f", in {_few(names)}" if len(runs) > 1 else ""
-    return f"Of {asked:.0f} reports that were asked for, {_listed(lost)}{where}.{again}"
+    of_these = " in the attempts that were committed" if again else ""
+    return f"Of {asked:.0f} reports that were asked for{of_these}, {_listed(lost)}{where}.{again}"
 
 
 def _scores(runs: Sequence[StoredRun]) -> Iterator[str]:
