@@ -10,6 +10,7 @@ from typing import NamedTuple
 ALIKE = 1e-6  # share of a mean: a smaller deviation counts as zero
 SMALL = 5e-4  # below it, four digits behind the point are not enough
 ROUNDED = 0.9995  # share of a unit that three digits write as 1
+SMALLER = 1.005  # least compression ratio that is written as more than 1.00x
 BYTE_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "bytes"))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from fedlearn.config.marks import ReadIf
 from fedlearn.config.names import marks, setting_names
-from fedlearn.report.numbers import MeanSd
+from fedlearn.report.numbers import SMALLER, MeanSd
 from fedlearn.report.rows import finite
 from fedlearn.report.stored import StoredRun
 from fedlearn.words.metric import Metric
@@ -19,7 +19,6 @@ from fedlearn.words.metrics import Metrics
 PHASES = ("selection", "training", "evaluation")
 NO_DIFFERENCE = ("out", "data.dir", "data.notice", "engine.")  # settings of where and how a run was executed
 
-SMALLER = 1.005  # least ratio that is written as more than 1.00x
 LONGEST_LABEL = 60  # letters of a point's name; a longer one gives way to the name of its first run
 
 Measure = Callable[[StoredRun], float | None]
