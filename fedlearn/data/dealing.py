@@ -16,20 +16,23 @@ from fedlearn.words.node import CLASS, EXAMPLE, LABEL, TENTH, Dealt
 
 MOST_NODES = 1000  # nodes that are counted, the first ones
 MOST_MADE = 100  # the same, where examples are made node by node, for the count alone
-MOST_CELLS = 200_000  # numbers that a run folder holds: of more labels, fewer nodes
+MOST_LABELS = 1000  # of more labels, as of all words of a language, examples alone are counted
+MOST_CELLS = 200_000  # numbers that a run folder holds: of many labels, fewer nodes
 MOST_NUMBERS = 1 << 24  # in examples that are made for the count; of larger ones there is no count
 
 
 def dealt_to(dataset: Dataset, table: PartitionTable) -> Dealt | None:
     """Return the counts of the examples that the first nodes train on; None where making them would take too long."""
-    labels = _labels(dataset, min(len(table), MOST_MADE))
+    labels, what = _labels(dataset, min(len(table), MOST_MADE)), _what(dataset)
     if labels is None:
         return None
+    if labels.min(initial=0) < 0 or labels.max(initial=0) >= MOST_LABELS:  # below 0: what a loss is to ignore
+        labels, what = np.zeros_like(labels), EXAMPLE
     rows = int(labels.max(initial=0)) + 1
     most = MOST_NODES if dataset.made is None else MOST_MADE
     nodes = max(1, min(len(table), most, MOST_CELLS // rows))
     counts = np.stack([np.bincount(labels[table.indices(node)], minlength=rows) for node in range(nodes)], axis=1)
-    return Dealt(len(table), _what(dataset), tuple(map(tuple, counts.tolist())))
+    return Dealt(len(table), what, tuple(map(tuple, counts.tolist())))
 
 
 def _labels(dataset: Dataset, nodes: int) -> NDArray[np.int64] | None:

@@ -23,7 +23,11 @@ def skew_of(run: StoredRun) -> HeatMap | str:
     except (OSError, ValueError) as error:
         return f"dealt.json: {getattr(error, 'strerror', None) or said(error)}"
     if dealt is None:
-        return "" if run.metrics.privacy_loss else "the run stored no dealt.json: over a network nodes do not tell"
+        return (
+            ""
+            if run.metrics.privacy_loss
+            else "there is no dealt.json, as of runs over a network and of earlier versions"
+        )
     return _chart(run, dealt)
 
 

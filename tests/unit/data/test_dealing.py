@@ -11,7 +11,10 @@ from client.app import trial
 from fedlearn.config import config_from, to_flower
 from fedlearn.config.tables.data import DataSettings
 from fedlearn.data import dealing, from_arrays, load_dataset, partition_table
+from fedlearn.data.base import Examples
+from fedlearn.data.dataset import Dataset
 from fedlearn.data.dealing import dealt_to
+from fedlearn.data.partitions import PartitionTable
 
 
 def table_of(dataset, nodes, **settings):
@@ -38,6 +41,15 @@ def test_data_of_the_users_own_are_counted_like_ours():
     assert [len(dealt.counts) for dealt in found] == [2, 10, 1]
     for each, dealt in zip((named, numbers, several), found, strict=True):
         assert np.sum(dealt.counts) == len(each.train)
+
+
+@pytest.mark.parametrize("odd", [-100, 10**9])
+def test_labels_that_no_picture_has_room_for_are_counted_as_examples(odd):
+    examples = Examples(np.zeros((6, 2), np.float32), np.array([0, 1, odd, 1, 0, 1]))
+    dealt = dealt_to(
+        Dataset("odd", examples, examples, 2, (), (), "1"), PartitionTable(np.arange(6), np.array([0, 4, 6]))
+    )
+    assert (dealt.what, dealt.counts) == ("example", ((4, 2),))
 
 
 def test_of_many_nodes_or_labels_the_first_are_counted(monkeypatch):

@@ -54,7 +54,7 @@ def test_labels_without_names_are_numbers_and_examples_without_labels_one_row(de
 def test_a_run_without_counts_has_a_sentence_in_place_of_a_picture(make_run):
     runs = [read_run(name, make_run(name, dealt=None)) for name in ("a", "b")]
     assert section_of(*runs).count("No picture of") == 1  # one line for both
-    assert "No picture of a, b: the run stored no dealt.json" in section_of(*runs)
+    assert "No picture of a, b: there is no dealt.json" in section_of(*runs)
 
 
 def test_runs_that_dealt_alike_share_a_picture(dealt_run):
