@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from fedlearn.report.numbers import number, ratio, size
-from fedlearn.report.points import best, compression_ratio, counts_in, is_compressed
+from fedlearn.report.numbers import number, number_spread, ratio, size
+from fedlearn.report.points import best, compression_ratio, counts_in, is_compressed, points_of
 from fedlearn.report.run_tables import SHA_SHOWN, sha_of
 from fedlearn.report.stored import StoredRun
 from fedlearn.words.metric import Metric
 from fedlearn.words.spread import Spread
 
-LOST = {"failed": "failed", "refused": "were refused", "late": "came late"}
+LOST = ("failed", "refused", "late")
 MOST_NAMES = 3  # runs that a sentence names
 ENDS = {"completed": "completed", "failed": "failed", "interrupted": "interrupted", "unfinished": "without an end"}
 
@@ -46,10 +46,10 @@ def _rounds(runs: Sequence[StoredRun]) -> str:
 
 def _lost(runs: Sequence[StoredRun]) -> str:
     asked = sum(run.total("cohort") for run in runs)
-    counts = {words: sum(run.total(fate) for run in runs) for fate, words in LOST.items()}
+    counts = {fate: sum(run.total(fate) for run in runs) for fate in LOST}
     attempts = sum(run.total("attempts") - len(run.rounds) for run in runs)
     again = f" {attempts:.0f} attempts were made again." if attempts > 0 else ""
-    lost = [f"{count:.0f} {words}" for words, count in counts.items() if count]
+    lost = [f"{fate} {count:.0f}" for fate, count in counts.items() if count]
     if not lost:
         if asked > sum(run.total("reported") for run in runs):
             return f"Not all nodes that were asked have reported.{again}"
@@ -57,7 +57,8 @@ def _lost(runs: Sequence[StoredRun]) -> str:
     names = [run.name for run in runs if any(run.total(fate) for fate in LOST)]
     where = f", in {_few(names)}" if len(runs) > 1 else ""
     of_these = " in the attempts that were committed" if again else ""
-    return f"Of {asked:.0f} reports that were asked for{of_these}, {_listed(lost)}{where}.{again}"
+    did_not = f"{sum(counts.values()):.0f} of {asked:.0f} reports that were asked for{of_these} do not count"
+    return f"{did_not}: {', '.join(lost)}{where}.{again}"
 
 
 def _scores(runs: Sequence[StoredRun]) -> Iterator[str]:
@@ -66,7 +67,7 @@ def _scores(runs: Sequence[StoredRun]) -> Iterator[str]:
         of_it = [run for run in runs if run.metrics.headline == metric]
         tops = [(*top, run) for run in of_it if (top := best(run, metric)) is not None]
         if tops:
-            yield _best_of(metric, tops, alone=len(runs) == 1)
+            yield _best_of(metric, tops, alone=len(runs) == 1) + _best_mean(metric, runs)
             continue
         on_nodes = Spread(metric).metrics[0]
         last = [(value, 0, run) for run in of_it if (value := run.latest(on_nodes.name)) is not None]
@@ -83,6 +84,20 @@ def _best_of(metric: Metric, tops: Sequence[tuple[float, int, StoredRun]], *, al
     last = run.latest(metric.name)
     end = f"; {number(last)} at the end" if alone and place and last != value else ""
     return f"Best {metric.title}: {number(value)}{'' if alone else f' of {run.name}'}{where}{end}."
+
+
+def _best_mean(metric: Metric, runs: Sequence[StoredRun]) -> str:
+    """Return the sentence on the best mean over seeds at the end of the runs; empty without seeds."""
+    points = [point for point in points_of(runs) if len(point.counted) > 1]
+    means = [(mean, p) for p in points if (mean := p.spread(lambda run: run.latest(metric.name))) is not None]
+    if not means:
+        return ""
+    mean, point = means[0]
+    for each in means[1:]:
+        if metric.is_better(each[0].mean, mean.mean):
+            mean, point = each
+    whose = f" of {point.label}" if len(means) > 1 else ""
+    return f" Best mean over seeds at the end: {number_spread(*mean)}{whose}."
 
 
 def _bytes(runs: Sequence[StoredRun]) -> str:
@@ -119,15 +134,6 @@ def _models(runs: Sequence[StoredRun]) -> str:
     if len(shas) < 2:
         return ""
     return f"{same} of {len(shas)} final models are the same as another." if same else "No two final models are alike."
-
-
-def _listed(parts: Sequence[str]) -> str:
-    """Return parts of a sentence as a list.
-
-    >>> _listed(["1 failed", "2 were refused", "3 came late"])
-    '1 failed, 2 were refused and 3 came late'
-    """
-    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
 def _few(names: Sequence[str]) -> str:

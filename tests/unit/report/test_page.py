@@ -314,10 +314,22 @@ def test_the_head_of_several_runs_says_which_was_best_and_what_was_lost(page_for
     page = page_for(make_run("good"), bad)
     for words in (
         "2 runs: 1 completed, 1 failed (bad). 5 rounds were committed.",
-        "Of 10 reports that were asked for, 2 were refused, in bad.", "Best accuracy: 0.5000 of good in round 2.",
+        "2 of 10 reports that were asked for do not count: refused 2, in bad.",
+        "Best accuracy: 0.5000 of good in round 2.",
         "Nodes sent 1 kB to 1.5 kB a run", "2 of 2 final models are the same as another.",
     ):  # fmt: skip
         assert words in page.said, words
+
+
+def test_the_head_of_a_sweep_says_the_best_mean_over_seeds(page_for, make_run):
+    runs = [
+        make_run(f"{lr}-{seed}", rows=rows_of([accuracy]), settings={"training.lr": lr, "seed": seed})
+        for lr, accuracies in ((0.1, (0.2, 0.4)), (0.2, (0.3, 0.5)))
+        for seed, accuracy in enumerate(accuracies)
+    ]
+    page = page_for(*runs)
+    assert "Best accuracy: 0.5000 of 0.2-1 in round 1." in page.said
+    assert "Best mean over seeds at the end: 0.4000 ± 0.1414 of lr=0.2." in page.said
 
 
 def test_what_people_look_for_stands_first_and_the_details_of_rounds_last(make_run):
