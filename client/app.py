@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any, TypeVar
 
-from flwr.app import Context, Message
+from flwr.app import Context, Error, Message
 from flwr.clientapp import ClientApp
 
-from client.discretion import is_private
+from client.discretion import Withheld, is_private, wait_for_a_whole_second
 from client.fits import KEPT, fits_of, why_not_stacked
 from client.handlers.training import fits_together, train
 from client.node import empty_nodes, partitions_of
@@ -18,10 +18,12 @@ from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower
 from fedlearn.data.cache import checked
 from fedlearn.data.dealing import dealt_to
+from fedlearn.flower import ErrorCode
 from fedlearn.models.loaded import loaded
 from fedlearn.plugging.registry import load_reference
 from fedlearn.plugins import HANDLERS
 from fedlearn.words.node import NodeTraits, NodeTrial
+from fedlearn.words.refusals import NOT_READY
 from fedlearn.words.state import State
 
 T = TypeVar("T")
@@ -44,7 +46,14 @@ def _handled_by(message_type: str, message: Message, context: Context) -> Messag
 
 def _answered(visit: Visit, handler: Handler) -> Message:
     """Return the reply of a handler; in a box, where the server sent boxes, as it then can open them."""
-    reply = handler(visit)
+    try:
+        reply = handler(visit)
+    except Withheld as refusal:
+        if not visit.is_real:
+            raise
+        reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, str(refusal)), reply_to=visit.message)
+    if visit.is_real and wire.read_ready_answer(reply)[1] == NOT_READY:
+        wait_for_a_whole_second(visit)
     if visit.is_boxed and reply.has_content():
         wire.box(reply.content)
     return reply

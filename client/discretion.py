@@ -1,14 +1,18 @@
 """What a node says of its failures where its examples are private: one of few fixed words.
 
 The text of an error may hold what a cell held, and the server writes it down. So a node of a private model, or one that
-holds its own data, says one of the words below, or a reason of `fedlearn.words.errors.Refused`. The rest stands in its
-own log. Whether it fails depends on no example: a cell of a declared table that cannot be read is missing, a row
-without a declared target is left out, and no row at all is allowed. The counts of these stand in the node's own log.
+holds its own data or has a ledger, says a word: on a network one of `fedlearn.words.refusals`, which is ``not-ready``
+for all that depends on data, budget, counts or hours, also where the server's own message was wrong, as a node finds
+that only when its data are loaded. In a simulation, where no data are an owner's, it says the reasons below, or one of
+`fedlearn.words.errors.Refused`. The text stands in the node's own log. Whether it fails depends on no example: a cell
+of a declared table that cannot be read is missing, a row without a declared target is left out, and no row at all is
+allowed. The counts of these stand in the node's own log.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,6 +23,7 @@ from fedlearn.models import model_spec
 from fedlearn.models.loaded import loaded
 from fedlearn.privacy.ledger_lines import LedgerDamaged
 from fedlearn.words.errors import BudgetExceeded, FedlearnError, Refused
+from fedlearn.words.refusals import word_for
 
 log = logging.getLogger("fedlearn.node")
 
@@ -26,7 +31,7 @@ BUDGET_SPENT = "budget-spent"
 LEDGER_DAMAGED = "ledger-damaged"
 DATA_UNREADABLE = "data-unreadable"
 NODE_FAILED = "node-failed"
-NOT_MEASURED = "private-model"
+WHOLE = 1.0  # seconds
 
 
 class Withheld(FedlearnError):
@@ -50,7 +55,8 @@ def is_private(config: RunConfig) -> bool:
 def discreet(visit: Visit) -> Iterator[None]:
     """Say a word instead of the text of an error that the block raises, if the node keeps something to itself."""
     config = visit.config
-    if not (visit.holds_own_data or is_private(config)):  # which reads the data
+    has_owner = visit.holds_own_data or bool(visit.context.node_config.get("ledger"))
+    if not (has_owner or is_private(config)):  # which reads the data
         yield
         return
     try:
@@ -58,19 +64,19 @@ def discreet(visit: Visit) -> Iterator[None]:
         if visit.holds_own_data:
             _say_to_owner(config)
     except Exception as error:
-        raise _withheld(DATA_UNREADABLE, error) from None
+        raise withheld(visit, DATA_UNREADABLE, error) from None
     try:
         yield
-    except Withheld:
-        raise
+    except Withheld as refusal:
+        raise withheld(visit, str(refusal)) from None
     except BudgetExceeded as error:
-        raise _withheld(BUDGET_SPENT, error) from None
+        raise withheld(visit, BUDGET_SPENT, error) from None
     except LedgerDamaged as error:
-        raise _withheld(LEDGER_DAMAGED, error) from None
+        raise withheld(visit, LEDGER_DAMAGED, error) from None
     except Refused as error:  # of what the server sent
-        raise _withheld(error.reason, error) from None
+        raise withheld(visit, error.reason, error) from None
     except Exception as error:
-        raise _withheld(NODE_FAILED, error) from None
+        raise withheld(visit, NODE_FAILED, error) from None
 
 
 @per_run
@@ -80,6 +86,22 @@ def _say_to_owner(config: RunConfig) -> None:
         log.warning("%s", line)
 
 
-def _withheld(word: str, error: Exception) -> Withheld:
-    log.error("said to the server %r: %s", word, error, exc_info=error)
+def withheld(visit: Visit, reason: str, error: Exception | None = None) -> Withheld:
+    """Return the failure by which a node says a word for a reason, which the node's own log gets whole."""
+    word = said_of(visit, reason)
+    if word != reason or error is not None:
+        log.error("said to the server %r: %s", word, f"{reason}: {error}" if error else reason, exc_info=error)
     return Withheld(word)
+
+
+def wait_for_a_whole_second(visit: Visit) -> None:
+    """Sleep until a whole number of seconds after the message came: what the node has looked at says nothing by time.
+
+    Where loading takes longer than a second, an answer that needs no data can still be seen to come earlier.
+    """
+    time.sleep(-(time.monotonic() - visit.began) % WHOLE)
+
+
+def said_of(visit: Visit, reason: str) -> str:
+    """Return what a node says for a reason: on a network a word that depends on public settings alone."""
+    return word_for(reason) if visit.is_real else reason

@@ -5,12 +5,16 @@ and the generators of Python, NumPy and torch, which foreign code may draw from,
 them. Where all code is ours, neither is needed, as ours draws from none but torch's, which the learner seeds.
 
 With noise that is to protect, ``privacy.noise = "secure"`` or a private learner's own, the operating system seeds them.
+
+Personal layers (``training.personal``) are put into the state before a fit, and taken out of it afterwards, so that no
+learner, codec or mod knows of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +22,7 @@ import numpy as np
 from client.discretion import is_private
 from client.learners import LEARNERS
 from client.learners.base import Learner, LocalFit, LocalTask
+from client.memory import NodeMemory
 from fedlearn.config import RunConfig, per_run
 from fedlearn.data.base import Examples
 from fedlearn.models.beside import Beside
@@ -29,6 +34,7 @@ from fedlearn.words.seeding import seed_for
 from fedlearn.words.state import State, is_same
 
 TRIED = 4  # examples
+PERSONAL = "training.personal"  # the layers that a node keeps for itself, in its memory
 NAMED = 5  # names in one line
 UNSEEN = (
     "two fits of one node with one seed differ: something is drawn where no seed reaches (os.urandom, secrets, "
@@ -56,6 +62,7 @@ class Fits:
     def __init__(self, learner: Learner, model: Any, config: RunConfig, *, are_secret: bool) -> None:
         self.learner = learner
         self._config = config
+        self._personal = frozenset(model.parts.personal) if hasattr(model, "parts") else frozenset[str]()
         of_model = getattr(model, "beside", None)
         known = (model.module, model.objective, *model.module.state_dict(keep_vars=True).values()) if of_model else ()
         roots = {"learner": learner} if of_model else {"learner": learner, "model": model}
@@ -69,7 +76,27 @@ class Fits:
     def fit(self, state: State, task: LocalTask) -> LocalFit:
         """Return what the learner makes of a state on one node."""
         with self._alone(self._seed_of(task)):
-            return self.learner.fit(state, task)
+            return self._kept(self.learner.fit(self._with_own(state, task.memory), task), task.memory)
+
+    def personal(self, state: State, memory: NodeMemory) -> State:
+        """Return the state that the node itself uses, and measures: with its personal layers."""
+        return self.learner.personal(self._with_own(state, memory), memory)
+
+    def _with_own(self, state: State, memory: NodeMemory) -> State:
+        """Return a state with the personal layers of a node; a server that sends some of its own changes none."""
+        if not self._personal:
+            return state
+        return {**{name: state[name] for name in state if name not in self._personal}, **self._own_in(memory)}
+
+    def _own_in(self, memory: NodeMemory) -> State:
+        return {name: array for name, array in memory.arrays.get(PERSONAL, {}).items() if name in self._personal}
+
+    def _kept(self, fit: LocalFit, memory: NodeMemory) -> LocalFit:
+        """Keep the personal layers of a fit in the node's memory; return the fit without them."""
+        if not self._personal:
+            return fit
+        memory.arrays[PERSONAL] = {name: fit.arrays[name].copy() for name in fit.arrays if name in self._personal}
+        return replace(fit, arrays={name: fit.arrays[name] for name in fit.arrays if name not in self._personal})
 
     def fit_many(self, state: State, tasks: Sequence[LocalTask]) -> Iterator[LocalFit]:
         """Yield the fit of each of several nodes, which the learner may train together."""
@@ -168,4 +195,6 @@ def why_not_stacked(config: RunConfig) -> str:
         return "its nodes have ledgers"
     if config.client.mods:
         return "client.mods may change what a node is given to learn"
+    if config.training.personal:
+        return "each node has personal layers of its own"
     return fits_of(config).why_not_stacked(loaded(config)[0].train)

@@ -1,23 +1,28 @@
-"""What a node refuses because its owner has said so, whatever a server asks; and the word for each refusal.
+"""What a node refuses because its owner has said so, whatever a server asks; and the reason for each refusal.
 
-A node with a ledger has a policy (`fedlearn.config.policy`). What is beyond it is refused before anything is loaded, at
-the ready query and at every other message. The words below depend on settings alone; only `NOT_ENOUGH` tells something
-of the data, which the owner has made public by naming a number.
+A node with a ledger has a policy (`fedlearn.config.policy`). What is beyond it is refused at the ready query and at
+every other message, before anything is loaded. The node's log has the reason; a server gets a word of
+`fedlearn.words.refusals`, which is ``not-ready`` for all of these but those that are marked as public.
 
-| word | refused because |
-|---|---|
-| ``no-ledger`` | the model is private, the data are the node's own, and it has no ledger |
-| ``policy-unreadable`` | what the owner has said cannot be read |
-| ``model-not-allowed`` | the owner does not allow this model |
-| ``code-not-allowed`` | a setting or a message names an object that is in no table of ours, and may be code |
-| ``data-not-allowed`` | the data set lies outside of the node's data folder, or options would let its rows be counted |
-| ``epsilon-too-large`` | a run may not spend so much |
-| ``noise-not-secure`` | noise would be seeded |
-| ``sizes-not-public`` | the number of records would be published |
-| ``trust-not-allowed`` | noise would be distributed, and the share of this node alone protects no record |
-| ``not-enough-records`` | there are fewer records than the owner asks for |
-| ``budget-spent`` | all that may be spent is spent |
-| ``ledger-damaged`` | the ledger does not hold what was written |
+| reason | refused because | public |
+|---|---|---|
+| ``model-not-allowed`` | the owner does not allow this model | yes |
+| ``code-not-allowed`` | a setting or a message names an object that is in no table of ours, and may be code | yes |
+| ``noise-not-secure`` | noise would be seeded | yes |
+| ``sizes-not-public`` | the number of records would be published | yes |
+| ``trust-not-allowed`` | noise would be distributed, and the share of this node alone protects no record | yes |
+| ``private-model`` | the model is private, and is not measured on nodes | yes |
+| ``data-not-allowed`` | the data lie outside of the node's data folder, or options would let rows be counted | |
+| ``epsilon-too-large`` | a run may not spend so much | |
+| ``not-in-these-hours`` | the owner allows other hours of the day | |
+| ``policy-unreadable`` | what the owner has said cannot be read | |
+| ``no-ledger`` | the model is private, the data are the node's own, and it has no ledger | |
+| ``not-enough-records`` | there are fewer records than the owner asks for | |
+| ``budget-spent`` | all that may be spent is spent | |
+| ``ledger-damaged`` | the ledger does not hold what was written | |
+
+`AS_IF_LOADED` are refused after the data are loaded, as the last four are, so that the time of an answer says no more
+than its word.
 """
 
 from __future__ import annotations
@@ -25,19 +30,23 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from flwr.app import MessageType
 
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.compression import is_ours
 from fedlearn.config import RunConfig, to_flower
-from fedlearn.config.policy import SIMULATED, Policy
+from fedlearn.config.policy import Policy
 from fedlearn.data.folder import data_folder
 from fedlearn.data.naming import is_path
-from fedlearn.models import MODELS
+from fedlearn.models import MODELS, model_spec
 from fedlearn.privacy import largest_loss
 from fedlearn.words.errors import UsageError
+from fedlearn.words.refusals import REFUSALS
 
 POLICY_UNREADABLE = "policy-unreadable"
 MODEL_NOT_ALLOWED = "model-not-allowed"
@@ -47,7 +56,10 @@ NOISE_NOT_SECURE = "noise-not-secure"
 DATA_NOT_ALLOWED = "data-not-allowed"
 SIZES_NOT_PUBLIC = "sizes-not-public"
 TRUST_NOT_ALLOWED = "trust-not-allowed"
+NOT_IN_THESE_HOURS = "not-in-these-hours"
+NOT_MEASURED = "private-model"
 NOT_ENOUGH = "not-enough-records"
+AS_IF_LOADED = {EPSILON_TOO_LARGE, NOT_IN_THESE_HOURS}
 NO_CODEC = "identity"
 CHAINS = {"compression.codec", "compression.downlink"}  # in them a colon stands before an argument, too
 PLAIN = {"out", "data.dir", "data.notice", "engine.options", "engine.device", "model.name"}
@@ -57,49 +69,62 @@ log = logging.getLogger("fedlearn.node")
 
 
 def refused(visit: Visit) -> str:
-    """Return the word for what the node's owner does not allow, or no real node may do; empty where all is allowed."""
-    if visit.config.privacy.trust == "distributed" and is_real(visit):
-        return TRUST_NOT_ALLOWED
-    if not visit.context.node_config.get("ledger"):
-        return ""
-    try:
-        word = beyond(Policy.of_node(visit.context.node_config), visit.config)
-    except UsageError as error:
-        log.error("%s", error)
-        return POLICY_UNREADABLE
-    return word or ("" if _asks_ours(visit) else CODE_NOT_ALLOWED)
+    """Return the reason why the owner, or every real node, does not do what is asked; empty where all is allowed.
 
-
-def is_real(visit: Visit) -> bool:
-    """Return whether a node is none of a simulation: only an engine that makes nodes up says `SIMULATED`.
-
-    The config of a node comes from its owner. A server fills the settings of a run, and none of the node's config.
+    What is public comes first, so that no other reason shows by taking its place.
     """
-    return visit.context.node_config.get(SIMULATED) is not True
+    if visit.config.privacy.trust == "distributed" and visit.is_real:
+        return TRUST_NOT_ALLOWED
+    policy, reason = None, ""
+    if visit.context.node_config.get("ledger"):
+        try:
+            policy = Policy.of_node(visit.context.node_config)
+            reason = ("" if _asks_ours(visit) else CODE_NOT_ALLOWED) or beyond(policy, visit.config)
+        except UsageError as error:
+            log.error("%s", error)
+            return POLICY_UNREADABLE
+    if reason in REFUSALS:
+        return reason
+    if visit.message.metadata.message_type == MessageType.EVALUATE and model_spec(visit.config.model.name).is_private:
+        return NOT_MEASURED
+    return reason or ("" if policy is None or is_in(policy.hours, datetime.now()) else NOT_IN_THESE_HOURS)
 
 
 def beyond(policy: Policy, config: RunConfig) -> str:
-    """Return the word for what a server's settings ask beyond a policy; empty where they are within it."""
-    name = config.model.name
-    if name not in policy.models and (policy.models or name not in MODELS or not MODELS[name].is_private):
+    """Return the reason why a server's settings are beyond a policy, public ones first; empty where they are within."""
+    name, privacy = config.model.name, config.privacy
+    is_known_as_private = name in MODELS and MODELS[name].is_private
+    if name not in policy.models and (policy.models or not is_known_as_private):
         return MODEL_NOT_ALLOWED
     if config.training.learner or config.client.mods or names_code(config):
         return CODE_NOT_ALLOWED
+    may_be_private = is_known_as_private or name not in MODELS
+    if may_be_private:
+        if config.compression.codec != NO_CODEC or config.compression.downlink != NO_CODEC:
+            return CODE_NOT_ALLOWED
+        if privacy.noise == "seeded" and not policy.seeded_noise:
+            return NOISE_NOT_SECURE
+        if privacy.public_sizes and not policy.public_sizes:
+            return SIZES_NOT_PUBLIC
     if config.data.dir or not _is_at_home(config.data.dataset):
         return DATA_NOT_ALLOWED
-    if name in MODELS and not MODELS[name].is_private:
+    if not may_be_private:
         return ""
-    if config.compression.codec != NO_CODEC or config.compression.downlink != NO_CODEC:
-        return CODE_NOT_ALLOWED
     if config.data.options and policy.least_records:  # by another target or length a server could count the rows
         return DATA_NOT_ALLOWED
-    privacy = config.privacy
-    if privacy.noise == "seeded" and not policy.seeded_noise:
-        return NOISE_NOT_SECURE
-    if privacy.public_sizes and not policy.public_sizes:
-        return SIZES_NOT_PUBLIC
     loss = largest_loss(privacy.epsilon, privacy)
     return EPSILON_TOO_LARGE if loss.epsilon > min(policy.most_of_a_run, policy.largest_epsilon) else ""
+
+
+def is_in(hours: str, now: datetime) -> bool:
+    """Return whether a time of day lies in hours, the end excluded, which may lie on the next day; always in none.
+
+    >>> [is_in("20:00-06:00", datetime(2026, 1, 1, hour, 0)) for hour in (19, 20, 5, 6)]
+    [False, True, True, False]
+    """
+    begin, _, end = hours.partition("-")
+    time = f"{now:%H:%M}"
+    return begin <= time < end if begin < end else not hours or time >= begin or time < end
 
 
 def names_code(config: RunConfig) -> bool:
@@ -141,7 +166,10 @@ def _is_at_home(dataset: str) -> bool:
     if not is_path(dataset):
         return True
     folder, _ = data_folder("", wanted=dataset)
-    path = Path(dataset).expanduser()
+    try:
+        path = Path(dataset).expanduser()
+    except RuntimeError:  # there is no such user, which is nothing to tell a server
+        return False
     if folder is not None and not path.is_absolute() and not path.exists():  # it is looked for here first
         path = folder / path
     return folder is not None and path.resolve().is_relative_to(folder.resolve())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +14,7 @@ from flwr.app import Context, Message, RecordDict
 from client.memory import NodeMemory, NodeStatus, keep, memory_of
 from fedlearn import wire
 from fedlearn.config import RunConfig, from_flower
+from fedlearn.config.policy import SIMULATED
 from fedlearn.config.tables.running import DEVICE_SETTING
 from fedlearn.words.cohort import Instruction
 from fedlearn.words.errors import UsageError
@@ -34,12 +36,15 @@ class Visit:
         The settings of the run, with the device of this node.
     is_boxed
         Whether the records came in boxes, so that the server can open boxes.
+    began
+        When the message was read, in monotonic seconds.
     """
 
     message: Message
     context: Context
     config: RunConfig
     is_boxed: bool = False
+    began: float = field(default_factory=time.monotonic)
 
     @classmethod
     def of(cls, message: Message, context: Context) -> Visit:
@@ -76,6 +81,14 @@ class Visit:
     def holds_own_data(self) -> bool:
         """Whether the data folder of the node holds its own data, and no data of other nodes."""
         return bool(self.context.node_config.get("own-data"))
+
+    @property
+    def is_real(self) -> bool:
+        """Whether the node is none of a simulation: only an engine that makes nodes up says `SIMULATED`.
+
+        The config of a node comes from its owner. A server fills the settings of a run, and none of the node's config.
+        """
+        return self.context.node_config.get(SIMULATED) is not True
 
     @cached_property
     def instruction(self) -> Instruction:

@@ -14,11 +14,14 @@ import click
 import typer
 
 from fedlearn.commands.audit import audit
+from fedlearn.commands.client import client
+from fedlearn.commands.keys import keys
 from fedlearn.commands.ledger import ledger
 from fedlearn.commands.new import new
 from fedlearn.commands.report import DEFAULT_PORT, compare, dashboard, report
 from fedlearn.commands.run import run
 from fedlearn.commands.runs import runs
+from fedlearn.commands.server import server
 from fedlearn.commands.settings import settings
 from fedlearn.commands.shared import INTERRUPTED, Interrupted
 from fedlearn.commands.simulate import EXAMPLES, simulate
@@ -49,7 +52,7 @@ def fedlearn(
 
 app.command(epilog=EXAMPLES)(simulate)
 app.command(epilog=SWEEPS)(sweep)
-for _command in (runs, report, compare, dashboard, new, run, settings, submit, audit, ledger):
+for _command in (runs, report, compare, dashboard, new, run, settings, submit, server, client, keys, audit, ledger):
     app.command()(_command)
 
 

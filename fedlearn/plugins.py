@@ -40,6 +40,7 @@ DATA_READERS = {
     "folder": "fedlearn.data.sources.image_folder:from_folder",
     "folder of .json": "fedlearn.data.sources.leaf:from_leaf",
     ".csv": "fedlearn.data.sources.columns:from_table",
+    ".tsv": "fedlearn.data.sources.columns:from_table",
     ".parquet": "fedlearn.data.sources.columns:from_table",
     ".json": "fedlearn.data.sources.leaf:from_leaf",
     ".npz": "fedlearn.data.sources.npz:from_npz",
@@ -171,6 +172,7 @@ LISTENERS = {
 HANDLERS = {
     "query.ready": "client.handlers.selection:ready",
     "query.round_over": "client.handlers.selection:round_over",
+    "query.unsent": "client.handlers.selection:unsent",
     "train": "client.handlers.training:train",
     "evaluate": "client.handlers.evaluation:evaluate",
 }

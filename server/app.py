@@ -60,7 +60,8 @@ def main(grid: Grid, context: Context) -> None:
         run = ServerRun(
             exchange, strategy, store, plan.config,
             events=events, kind=plan.traits.update_kind, draws=draws, model_metrics=plan.metrics, selector=selector,
-            is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public, notes=notes,
+            is_private=plan.traits.is_private, test_is_public=plan.traits.test_is_public,
+            unsent=plan.traits.unsent, notes=notes,
         )  # fmt: skip
         schedule: Schedule = call_plugin("rounds.schedule", config.rounds.schedule, plan.make_schedule, run)
         if not hasattr(schedule, "run"):
@@ -137,7 +138,9 @@ def _begun_or_resumed(
     """Return the store of the run, with its first state or the last stored one; and what is likely not meant."""
     config, traits = plan.config, plan.traits
     tried = trial_of(exchange, deadline=config.rounds.reporting_deadline)
-    store = RunStore(folder.path, plan.columns, kept_settings(config), data=plan.fingerprint, tied=traits.tied)
+    store = RunStore(
+        folder.path, plan.columns, kept_settings(config), data=plan.fingerprint, tied=traits.tied, unsent=traits.unsent
+    )
     if store.exists:
         folder.check_settings(config)
         store.load()
@@ -152,7 +155,7 @@ def _begun_or_resumed(
             log.warning("%s", note)
         folder.write_settings(config)  # first: a folder with a state can then always be resumed
         state = exchange.ask(initial_state)
-        check_parcels(strategy, state)
+        check_parcels(strategy, state, personal=config.training.personal)
         store.begin(state)
         if was_begun:
             log.warning("%s: no round was stored in this folder: the run begins from nothing", folder.path)

@@ -90,8 +90,14 @@ def check_fitting(config: RunConfig, traits: Traits, strategy: RoundStrategy[Any
         )  # fmt: skip
 
 
-def check_parcels(strategy: RoundStrategy[Any], state: State) -> None:
-    """Refuse parcels under a name that a message has for something else."""
+def check_parcels(strategy: RoundStrategy[Any], state: State, *, personal: str = "") -> None:
+    """Refuse parcels under a name that a message has for something else, or that would tell of personal layers."""
+    if personal and (asked := list(strategy.answers(state))):
+        raise SettingError(
+            "training.personal", personal,
+            f"strategy {type(strategy).__name__} asks nodes for {', '.join(asked)} beside the state, which a learner "
+            "makes of all that it trains, personal layers too: leave it empty, or take another strategy.name",
+        )  # fmt: skip
     for name in (*strategy.parcels(state), *strategy.answers(state)):
         if name in {STATE, *wire.RECORDS}:
             raise SettingError(

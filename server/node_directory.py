@@ -15,7 +15,11 @@ from fedlearn import wire
 from fedlearn.flower.network import partition_of_key
 from fedlearn.folding.offers import NodeIds
 from fedlearn.runs.log import EventLog
+from fedlearn.words.cohort import At
 from server.exchange import Exchange, Pending
+from server.unsent import Unsent
+
+BEFORE = At(0, 0)  # the first round
 
 
 class NodeDirectory:
@@ -27,10 +31,13 @@ class NodeDirectory:
         How many nodes the run has.
     window
         Seconds that `fill` waits at most.
+    unsent
+        The arrays that a node is sent once, if it lacks them.
     """
 
-    def __init__(self, exchange: Exchange, events: EventLog, *, clients: int, window: float) -> None:
+    def __init__(self, exchange: Exchange, events: EventLog, unsent: Unsent, *, clients: int, window: float) -> None:
         self._exchange = exchange
+        self._unsent = unsent
         self._events = events
         self._clients = clients
         self._window = window
@@ -108,12 +115,14 @@ class NodeDirectory:
 
     def _ask(self, node_ids: Sequence[int], *, ttl: float) -> None:
         if node_ids:
-            queries = [wire.ready_query(node_id, round_number=0, attempt=0, ttl=max(ttl, 1.0)) for node_id in node_ids]
-            self._pending.join(self._exchange.send(queries, node_ids))
+            self._pending.join(self._unsent.ask(node_ids, BEFORE, ttl=ttl))
 
     def _hear(self) -> None:
         for node_id, reply, again in self._pending.arrivals():
             if again:
+                continue
+            if sent := self._unsent.sent_after(node_id, reply, BEFORE, ttl=self._window):
+                self._pending.join(sent)
                 continue
             partition_id, why_not = wire.read_ready_answer(reply)
             if partition_id < 0 or (why_not := self.learn(node_id, partition_id)):

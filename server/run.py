@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from flwr.serverapp import Grid
@@ -25,6 +26,7 @@ from server.late import LateReports
 from server.node_directory import NodeDirectory
 from server.notices import Notices
 from server.selectors import Selector, load_selector
+from server.unsent import Unsent
 from strategies import RoundStrategy
 
 
@@ -51,6 +53,8 @@ class ServerRun:
         Whether nodes pay for what they report; as the metrics say, unless given.
     test_is_public
         Whether everybody may know the rows on which the state is measured.
+    unsent
+        The arrays of the model that no training message brings.
     notes
         What is likely not meant in the run, a line each; said in its results, too.
     """
@@ -69,6 +73,7 @@ class ServerRun:
         selector: Selector | None = None,
         is_private: bool | None = None,
         test_is_public: bool = False,
+        unsent: State = MappingProxyType({}),
         notes: Sequence[str] = (),
     ) -> None:
         self.exchange = exchange
@@ -84,7 +89,9 @@ class ServerRun:
         self.selector = selector or load_selector(config)
         self.notices = Notices(exchange)
         self.late = LateReports(exchange, events, self.notices, self.keep_paid)
-        self.directory = NodeDirectory(exchange, events, clients=config.clients, window=self.rounds.selection_window)
+        self.unsent = Unsent(exchange, unsent)
+        window = self.rounds.selection_window
+        self.directory = NodeDirectory(exchange, events, self.unsent, clients=config.clients, window=window)
         self.typical = store.typical  # what reports are compared with
         self.model_metrics = model_metrics or store.metrics
         self.is_private = self.model_metrics.privacy_loss is not None if is_private is None else is_private

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from flwr.app import Message
 
-from client.discretion import NOT_MEASURED, Withheld, is_private
-from client.fits import learner_of
+from client.discretion import Withheld, is_private
+from client.fits import fits_of
 from client.guards import guarded
 from client.node import examples_to_test
+from client.policy import NOT_MEASURED
 from client.visit import Visit
 from fedlearn import wire
 from fedlearn.models.loaded import loaded
@@ -29,7 +30,7 @@ def evaluate(visit: Visit) -> Message:
         examples = examples_to_test(visit)
         if not len(examples):
             return wire.metrics_report(visit.message, {}, 0)
-        state = learner_of(visit.config).personal(wire.read_state(visit.content), visit.memory)
+        state = fits_of(visit.config).personal(wire.read_state(visit.content), visit.memory)
         result = loaded(visit.config)[1].evaluate(state, examples)
         return wire.metrics_report(visit.message, result.means, result.count)
 

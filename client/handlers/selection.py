@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from flwr.app import Message, RecordDict
 
-from client.discretion import Withheld, discreet, is_private
+from client.discretion import Withheld, is_private, log, said_of
 from client.fits import learner_of
+from client.guards import guarded
 from client.ledger import NodeBudget
-from client.memory_file import memory_at_home
 from client.node import examples_of
-from client.policy import refused
+from client.unsent import keep
+from client.unsent import why_not as unsent_why_not
 from client.visit import Visit
 from fedlearn import wire
 
@@ -17,18 +20,35 @@ from fedlearn import wire
 def ready(visit: Visit) -> Message:
     """Say whether this node can take part in the round that is being selected.
 
-    A node that answers is not training, so whatever it was active in is over. What its policy refuses, it answers by
-    its word.
+    A node that answers is not training, so whatever it was active in is over. On a network it says a word of
+    `fedlearn.words.refusals`, in the same bytes whether its policy, its data or its budget is the reason.
     """
-    if word := refused(visit):
-        return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=word)
-    with discreet(visit), memory_at_home(visit):
-        visit.status.keep(visit.context, active=False)
-        return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=_why_not(visit))
+    try:
+        with guarded(visit):
+            visit.status.keep(visit.context, active=False)
+            why_not = _why_not(visit)
+    except Withheld as refusal:
+        if not visit.is_real:
+            raise
+        return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=str(refusal))
+    word = said_of(visit, why_not)
+    if word != why_not:
+        log.error("said to the server %r: %s", word, why_not)
+    return wire.ready_answer(visit.message, partition_id=visit.partition_id, why_not=word)
+
+
+def unsent(visit: Visit) -> Message:
+    """Keep the arrays that this node has said it lacks; answer as to a ready query."""
+    with suppress(Withheld), guarded(visit):  # asked again below, it says why
+        keep(visit)
+    visit.forget_memory()
+    return ready(visit)
 
 
 def _why_not(visit: Visit) -> str:
     """Return why the node cannot take part; one whose examples are private does not even say that it has none."""
+    if lacks := unsent_why_not(visit):
+        return lacks
     why_not = learner_of(visit.config).why_not(visit.memory)
     if is_private(visit.config):
         return why_not or _why_not_published(visit)

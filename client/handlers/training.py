@@ -89,11 +89,11 @@ def _fit(visit: Visit, state: State, task: LocalTask, made: LocalFit | None) -> 
     fits = fits_of(config)
     if not (config.evaluation.nodes and config.is_evaluated(task.round_number)):
         return _of_no_budget(made or fits.fit(state, task))
-    before = measured(visit, fits.learner.personal(state, task.memory), BEFORE)
+    before = measured(visit, fits.personal(state, task.memory), BEFORE)
     fit = _of_no_budget(made or fits.fit(state, task))
     # Measuring loads the node's own state where the fit's arrays may lie: without a copy, that would be sent.
     fit = fit.replaced({name: array.copy() for name, array in fit.arrays.items()})
-    after = measured(visit, fits.learner.personal(fit.arrays, task.memory), AFTER)
+    after = measured(visit, fits.personal(fit.arrays, task.memory), AFTER)
     return replace(fit, metrics={**fit.metrics, **before, **after})
 
 

@@ -102,7 +102,8 @@ class Stack:
     def __init__(self, learner: TrainsInSteps, count: int, network: type[StackedNetwork] = StackedNetwork) -> None:
         self._learner = learner
         learner.model.beside.put_back()
-        self._network = network(learner.model.module, learner.model.names, count)
+        model = learner.model
+        self._network = network(model.module, model.names, count, model.parts)
 
     def fit(self, state: State, tasks: Sequence[LocalTask]) -> Iterator[LocalFit]:
         """Yield the fit of each task; there are at most `count` tasks."""

@@ -68,7 +68,7 @@ def time_fedlearn(config: RunConfig, folder: Path) -> list[float]:
             (keys / str(shard)).touch()  # without TLS the keys only tell which shards there are
         for shard in range(config.rounds.cohort):
             words = ["--insecure", "--superlink", address, "--keys", str(keys), "--claims", str(folder / "claims")]
-            client = [sys.executable, "-m", "fedlearn.engine.deployment.client", *words, "--partition", str(shard)]
+            client = [sys.executable, "-m", "fedlearn", "client", *words, "--partition", str(shard)]
             processes.enter_context(_running(folder, client))
         run = folder / "run"
         _run(address, APP, config.model_copy(update={"out": str(run)}))

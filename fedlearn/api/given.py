@@ -47,6 +47,8 @@ def flat_settings(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> d
         if "." not in keyword and keyword not in KEYWORDS:
             raise UsageError(f"{keyword}: {_unknown(keyword)}")
         flat[name] = value
+    if "data.dataset" in flat:
+        flat |= _as_dataset(flat["data.dataset"], flat)
     return {name: as_value(name, value) for name, value in flat.items()}
 
 
@@ -58,8 +60,6 @@ def as_value(name: str, value: object) -> Any:
     """
     if isinstance(value, PLAIN) or value is None:
         return value
-    if name == "data.dataset" and not isinstance(value, Dataset | Path) and not callable(value):
-        raise SettingError(name, value, f"make a data set of it first: fedlearn.data.{_reader_for(value)}")
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Mapping):
@@ -76,17 +76,28 @@ def as_value(name: str, value: object) -> Any:
         raise SettingError(name, value, str(error)) from None
 
 
-def _reader_for(value: object) -> str:
-    """Return the call that makes a data set of another library's object.
+def _as_dataset(data: Any, flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that data in any form stand for: the data set; if it is given node by node, the nodes, too.
 
-    >>> _reader_for(([1.0], [0])), _reader_for([])
-    ('from_arrays(X, y)', 'from_arrays(X, y)')
+    Raises
+    ------
+    UsageError
+        If the data cannot be read, or other settings say otherwise which node has which examples.
     """
-    if hasattr(value, "column_names") or isinstance(value, Mapping):
-        return "from_hf(data, inputs=..., target=...), of the library datasets"
-    if isinstance(value, list | tuple) or hasattr(value, "dtype") or hasattr(value, "columns"):
-        return "from_arrays(X, y)"
-    return "from_torch(data), of pairs (input, target)"
+    if data is None or isinstance(data, str | Dataset | Path) or callable(data):
+        return {"data.dataset": data}
+    from fedlearn.data.sources.brought import brought
+
+    found = brought(data)
+    settings: dict[str, Any] = {"data.dataset": found.dataset()}
+    if found.nodes:
+        settings |= {"data.partition": "natural", "clients": len(found.nodes)}
+    for name in settings.keys() & flat.keys() - {"data.dataset"}:
+        if flat[name] != settings[name]:
+            raise SettingError(
+                name, flat[name], f"data are given node by node, which is {settings[name]!r}: leave it out"
+            )
+    return settings
 
 
 def _word(name: str) -> str:

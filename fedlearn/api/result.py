@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from fedlearn.data.base import DataSpec, Examples
-    from fedlearn.data.dataset import Dataset
     from fedlearn.models.base import Model
     from fedlearn.private_trees.federated.models.fitted import FittedForest
 
+EVERYTHING = '["*"]'  # for training.send: files of a model hold all of it
 MOST_STATE_BYTES = 1 << 33  # of a file of a state, which is read as a whole
 MOST_TABLE_BYTES = 1 << 28  # of metrics.csv and nodes.csv; a row takes about a hundred
 
@@ -128,14 +128,15 @@ class Run:
                 raise UsageError(f"{self.settings.model.name}: this model takes examples as they are")
             return made.inputs(examples_like(self.spec, examples))
 
-    def evaluate(self, data: str | Dataset | Examples | None = None, *, best: bool = False) -> dict[str, float | None]:
+    def evaluate(self, data: Any = None, *, best: bool = False) -> dict[str, float | None]:
         """Return the scores of the model on test examples: metric -> mean, None for a mean that is not finite.
 
         Parameters
         ----------
-        data : str, Dataset or Examples, optional
-            A data set, whose test examples are taken, the name of one, or examples; by default the run's own. Named
-            classes and columns are matched by name with those of the run's own data.
+        data : str, Dataset, Examples, or any other data that `run` takes, optional
+            A data set, whose test examples are taken, or the name of one; examples, or other data, whose examples for
+            testing are taken if they have some, else all; by default the run's own data set. Named classes and columns
+            are matched by name with those of the run's own data.
         best : bool, default=False
             Evaluate the best model instead of the final one.
         """
@@ -208,7 +209,12 @@ class Run:
 
         objects.look_in(self.folder)
         config = self.settings
-        config = config.model_copy(update={"engine": config.engine.model_copy(update={"device": "cpu"})})
+        config = config.model_copy(
+            update={
+                "engine": config.engine.model_copy(update={"device": "cpu"}),
+                "training": config.training.model_copy(update={"send": EVERYTHING, "personal": ""}),
+            }
+        )
         made = load_model(config.model.name, self.spec, config.model.options, config.model.loss)
         return made.planned(config) if isinstance(made, Planned) else made
 
@@ -223,20 +229,23 @@ class Run:
         module: nn.Module = made.module
         return module.eval()
 
-    def _examples(self, data: str | Dataset | Examples | None) -> Examples:
+    def _examples(self, data: Any) -> Examples:
         from fedlearn.data import load_dataset
         from fedlearn.data.base import Examples
         from fedlearn.data.dataset import Dataset
-        from fedlearn.data.sources.like import examples_like, held_out_like
+        from fedlearn.data.sources.brought import brought
+        from fedlearn.data.sources.like import examples_like, held_out_like, scored_like
         from fedlearn.models.loaded import dataset_of
 
         if data is None:
             objects.look_in(self.folder)
             return dataset_of(self.settings).test
-        found = load_dataset(data, self.settings.data.dir) if isinstance(data, str) else data
+        found = load_dataset(str(data), self.settings.data.dir) if isinstance(data, str | Path) else data
         if isinstance(found, Dataset):
             return held_out_like(self.spec, found)
-        return Examples(examples_like(self.spec, found.inputs), found.targets, found.groups)
+        if isinstance(found, Examples):
+            return Examples(examples_like(self.spec, found.inputs), found.targets, found.groups)
+        return scored_like(self.spec, brought(found, name="other data"))
 
     def __repr__(self) -> str:
         return f"<Run {self.folder}>"

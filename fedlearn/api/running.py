@@ -36,8 +36,10 @@ def run(
     ----------
     clients : int, optional
         How many nodes there are; each gets its own part of the training examples.
-    data : str, Dataset or callable, optional
-        A name of ``--dataset``, a data set, or a function that makes one from the folder of data sets.
+    data : str, path, Dataset, callable or the user's own objects, optional
+        A name of ``--dataset``, a data set, or a function that makes one from the folder of data sets; or what
+        `fedlearn.data.from_any` takes: ``(X, y)``, ``(X, y, X_test, y_test)``, ``(frame, "COLUMN")``, data sets of
+        torch, scikit-learn and the library `datasets`, a DataLoader, or a dict that gives the data of each node.
     model : str, type or callable, optional
         A name of ``--model``, a class of `torch.nn.Module`, or a function that makes a module.
     settings : mapping, optional
@@ -75,19 +77,20 @@ def run(
     >>> run.summary["accuracy"]  # doctest: +SKIP
     0.71
     """
-    given = flat_settings({"clients": clients, "data": data, "model": model, **keywords}, settings or {})
     folder = resume.folder if isinstance(resume, Run) else Path(resume) if resume is not None else None
-    config = run_settings(given, None, folder)
-    with guest(), _python_says_how_to_go_on(Path(config.out)):
-        from fedlearn.commands.once import run_once
+    with guest():
+        given = flat_settings({"clients": clients, "data": data, "model": model, **keywords}, settings or {})
+        config = run_settings(given, None, folder)
+        with _python_says_how_to_go_on(Path(config.out)):
+            from fedlearn.commands.once import run_once
 
-        run_once(
-            config,
-            is_new=folder is None,
-            log=(log,) if isinstance(log, str) else log,
-            dashboard=dashboard,
-            show=shown if progress else None,
-        )
+            run_once(
+                config,
+                is_new=folder is None,
+                log=(log,) if isinstance(log, str) else log,
+                dashboard=dashboard,
+                show=shown if progress else None,
+            )
     return Run(Path(config.out))
 
 

@@ -34,6 +34,8 @@ class Policy(Settings):
     """Fewest records in the whole table with which the node takes part; whether there are so many is public."""
     most_questions: Annotated[int, Field(ge=1)] = 10_000
     """Largest number of questions that are answered. Each answer is kept: cheap questions could fill the disk."""
+    hours: Annotated[str, Field(pattern=r"^(([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d)?$")] = ""
+    """Hours of the day in which the node works, by its own clock, as ``"20:00-06:00"``; always unless given."""
     models: tuple[str, ...] = ()
     """Names of the models that may be trained; all private models of fedlearn unless given."""
 

@@ -30,7 +30,7 @@ def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: st
     name
         A name in `DATASETS`; the path of a folder or file (see `fedlearn.data.sources.paths`), or of a TOML file that
         declares a table (see `schema_file.py`); ``hub:NAME`` on the Hugging Face Hub; or ``module:name`` of a `Dataset`
-        or of a callable that takes `data_dir` and returns one.
+        or of a callable that takes `data_dir` and returns one, or of what `from_any` takes.
     data_dir
         The setting ``data.dir``: the folder of data sets; empty means FEDLEARN_DATA.
     offline
@@ -51,16 +51,17 @@ def load_dataset(name: str, data_dir: str, *, offline: bool = False, options: st
         if name not in DATASETS and is_path(name):
             return from_path(name, data_dir, given)
         loaded = DATASETS.load(name)
-        if isinstance(loaded, Dataset):
+        if isinstance(loaded, Dataset) or not callable(loaded):
             if given:
                 raise SettingError("data.options", given, f"{name} is a data set already: it takes none")
         else:
             needed = options_for(loaded, given, setting="data.options", reserved=("data_dir",))
             loaded = call_plugin("data.dataset", name, loaded, data_dir, **needed)
-    if not isinstance(loaded, Dataset):
-        wanted = "it must be or return a fedlearn.data.Dataset"
-        raise SettingError("data.dataset", name, f"{wanted}, not {type(loaded).__name__}")
-    return loaded
+    if isinstance(loaded, Dataset):
+        return loaded
+    from fedlearn.data.sources.brought import from_any
+
+    return from_any(loaded, name=name)
 
 
 def load_auto(data_dir: str) -> Dataset:

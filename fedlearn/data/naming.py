@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedlearn import plugins
-from fedlearn.data.reading import one_line_errors
+from fedlearn.data.reading import ending_of, one_line_errors
 
 HUB = "hub:"
 MAP_SUFFIXES = (".csv", ".json")
@@ -16,7 +16,7 @@ FILE_SUFFIXES = tuple(kind for kind in plugins.DATA_READERS if kind.startswith("
 def is_path(name: str) -> bool:
     """Return whether the name of a data set can only be a file, a folder, or a name on the Hub."""
     path = Path(name)
-    is_place = path.is_dir() or path.suffix in FILE_SUFFIXES
+    is_place = path.is_dir() or ending_of(path) in FILE_SUFFIXES
     return name.startswith(HUB) or is_place or "/" in name.partition(":")[0] or name == "."
 
 

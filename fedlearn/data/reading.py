@@ -7,21 +7,31 @@ unpacks to is read from its own declaration, before anything is decoded.
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
-from typing import BinaryIO, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, TypeVar
 
 from fedlearn.plugging.tracebacks import place_of, shortened
 from fedlearn.words.errors import DataNotFound, FedlearnError, UsageError, printable
+
+if TYPE_CHECKING:
+    import zipfile
 
 MOST_OF_A_TEXT = 1 << 24  # bytes of a text about data: a schema, a partition
 UNPACKED = 1 << 30  # bytes that any file may unpack to
 TIMES = 50  # beyond UNPACKED: bytes that a file may unpack to / bytes that it takes on the disk
 LONGEST_REASON = 300  # letters of a library's error
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma"}
+"""Ending of a compressed file -> Python's module for it; a .zip holds one table."""
+ZIP = ".zip"
+TABLES = (".csv", ".tsv", ".txt")  # endings of a table in a .zip
+OF_SYSTEMS = ("__MACOSX", ".")  # beginnings of names that systems put beside the table
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -125,6 +135,58 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         _check_kind(path, os.fstat(file.fileno()))
         yield file
+
+
+def ending_of(path: Path) -> str:
+    """Return the ending of a file's name in small letters, without that of a compression.
+
+    >>> [ending_of(Path(name)) for name in ("a.CSV", "a.tsv.gz", "a.csv.zip", "a.zip", "a.gz")]
+    ['.csv', '.tsv', '.csv', '.csv', '.gz']
+    """
+    name = Path(path.name.lower())
+    if name.suffix not in (*COMPRESSED, ZIP):
+        return name.suffix
+    inner = Path(name.stem).suffix
+    return inner if inner in TABLES else ".csv" if name.suffix == ZIP else name.suffix
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file, and unpack it if its ending is that of a compression.
+
+    Raises
+    ------
+    UsageError
+        If it unpacks to more than `check_unpacked` lets pass, or is a .zip of other than one table.
+    """
+    kind = path.suffix.lower()
+    with opened(path) as file:
+        if kind == ZIP:
+            with import_module("zipfile").ZipFile(file) as archive, archive.open(_table_in(path, archive)) as packed:
+                yield io.BytesIO(_bounded(path, packed))
+        elif kind in COMPRESSED:
+            with import_module(COMPRESSED[kind]).open(file) as packed:
+                yield io.BytesIO(_bounded(path, packed))
+        else:
+            yield file
+
+
+def _bounded(path: Path, packed: Any) -> bytes:
+    """Return the content of a compressed file; the size that it declares need not be true."""
+    with opened(path) as file:
+        most = max(UNPACKED, TIMES * _stored(file.fileno()))
+    content: bytes = packed.read(most + 1)
+    check_unpacked(path, len(content))
+    return content
+
+
+def _table_in(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
+    names = [each for each in archive.infolist() if not each.is_dir()]
+    found = [each for each in names if not any(part.startswith(OF_SYSTEMS) for part in Path(each.filename).parts)]
+    if len(found) != 1 or not found[0].filename.lower().endswith(TABLES):
+        listed = ", ".join(each.filename for each in found[:5]) or "nothing"
+        raise UsageError(f"{path}: it must hold one table ({', '.join(TABLES)}), and holds {listed}: unpack it")
+    return found[0]
 
 
 def text_of(path: Path, *, most: int = MOST_OF_A_TEXT) -> str:

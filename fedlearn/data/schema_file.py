@@ -13,7 +13,8 @@ income = [1, 1_000_000, "log"]
 job = ["clerk", "farmer", "other"]
 ```
 
-Columns that are not named are not used.
+Columns that are not named are not used. A CSV file may be written otherwise, and compressed: ``delimiter = ";"``,
+``decimal = ","`` and ``encoding = "cp1252"`` hold for `data` and `test`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from fedlearn.data.base import TableSchema
 from fedlearn.data.folder import one_line
 from fedlearn.data.reading import text_of
+from fedlearn.data.sources.table_files import Dialect
 from fedlearn.words.errors import UsageError
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -43,6 +45,9 @@ class _SchemaFile(BaseModel):
     classes: tuple[str, ...] = ()
     bounds: dict[str, Pair | tuple[Number, Number, Literal["linear", "log"]]] = {}
     categories: dict[str, Annotated[tuple[str, ...], Field(min_length=1)]] = {}
+    delimiter: str = ""
+    decimal: str = "."
+    encoding: str = "utf-8"
 
     @model_validator(mode="after")
     def _is_whole(self) -> _SchemaFile:
@@ -60,8 +65,8 @@ class _SchemaFile(BaseModel):
         return self
 
 
-def read_schema(path: Path) -> tuple[Path, Path | None, TableSchema]:
-    """Return the path of the data, the path of public rows for testing or None, and the schema of both.
+def read_schema(path: Path) -> tuple[Path, Path | None, TableSchema, Dialect]:
+    """Return the path of the data, the path of public rows for testing or None, their schema and how they are written.
 
     Raises
     ------
@@ -80,4 +85,9 @@ def read_schema(path: Path) -> tuple[Path, Path | None, TableSchema]:
         text = first["msg"].removeprefix("Value error, ")
         raise UsageError(f"{path}: {f'{where}: ' if where else ''}{text}") from None
     schema = TableSchema(found.target, found.bounds, found.categories, found.target_bounds, found.classes)
-    return path.parent / found.data, path.parent / found.test if found.test else None, schema
+    dialect = Dialect(found.delimiter, found.decimal, found.encoding)
+    try:
+        dialect.check()
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+    return path.parent / found.data, path.parent / found.test if found.test else None, schema, dialect

@@ -44,7 +44,7 @@ SAID = "said"  # array with the JSON text of these lines
 def load_schema_file(file: str | Path) -> Dataset:
     """Return the table that a TOML file declares."""
     path = Path(file).expanduser().absolute()
-    data, test, schema = read_schema(path)
+    data, test, schema, dialect = read_schema(path)
     files = [data] if test is None else [data, test]
     for each in files:
         if not each.is_file():
@@ -52,9 +52,9 @@ def load_schema_file(file: str | Path) -> Dataset:
     return table_dataset(
         str(path),
         schema,
-        identity(*files),
-        lambda: read_columns(data, schema),
-        read_test=None if test is None else lambda: read_columns(test, schema),
+        f"{identity(*files)}\n{dialect}",
+        lambda: read_columns(data, schema, dialect),
+        read_test=None if test is None else lambda: read_columns(test, schema, dialect),
     )
 
 

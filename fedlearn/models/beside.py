@@ -97,6 +97,12 @@ class Beside:
             for each in self._remembered:
                 each.put_back()
 
+    def take_numbers(self) -> None:
+        """Remember the numbers that arrays and tensors have now."""
+        for each in self._remembered:
+            if isinstance(each, Numbers):
+                each.take()
+
     def changed(self) -> list[str]:
         """Return the names of all contents that are not as remembered."""
         return sorted({name for each in self._remembered for name in each.changed()})

@@ -169,6 +169,10 @@ class Numbers:
         else:
             (self.array if isinstance(self.array, np.ndarray) else self.array.detach())[...] = self.copy
 
+    def take(self) -> None:
+        """Remember the numbers that the array has now."""
+        self.copy[...] = self.array if isinstance(self.array, np.ndarray) else self.array.detach()
+
     def changed(self) -> list[str]:
         """Return the array's name where its numbers are not the remembered ones; else no name."""
         return [] if self.equal(self.array, self.copy) else [self.where]

@@ -70,6 +70,10 @@ def loaded(config: RunConfig) -> tuple[Dataset, Model]:
     """Return the run's data set and model."""
     dataset = dataset_of(config)
     model = load_model(config.model.name, dataset.spec, config.model.options, config.model.loss)
+    for name in ("send", "personal"):
+        if (given := getattr(config.training, name)) and not hasattr(model, "parts"):
+            why = f"model {config.model.name!r} is no torch module, whose layers could be named: leave it out"
+            raise SettingError(f"training.{name}", given, why)
     return dataset, model.planned(config) if isinstance(model, Planned) else model
 
 
@@ -86,7 +90,8 @@ class Traits:
     """Properties of a model and its data for the server, which imports neither.
 
     `is_private`: whether nodes publish only what a budget pays for. `test_is_public`: whether the test rows are public,
-    because the data's file says so, or because they come with fedlearn.
+    because the data's file says so, or because they come with fedlearn. `unsent`: the arrays of the model that are
+    never sent, as they are before round 1: frozen and personal ones.
     """
 
     update_kind: UpdateKind
@@ -97,6 +102,7 @@ class Traits:
     is_private: bool = False
     test_is_public: bool = False
     tied: Mapping[str, str] = field(default_factory=dict)  # further names of a parameter -> the one that is stored
+    unsent: State = field(default_factory=dict)
 
     def of_private_learner(self) -> Traits:
         """Return the traits under a private learner: the run is private, and reports an epsilon, whatever the model."""
@@ -122,6 +128,7 @@ def traits(settings: Mapping[str, Any], state: State) -> Traits:
         is_private,
         is_public,
         tied=getattr(model, "tied", {}),
+        unsent=getattr(model, "unsent", {}),
     )
 
 
@@ -160,12 +167,13 @@ def trial(settings: Mapping[str, Any], state: State) -> tuple[str, ...]:
 
 
 def _notes(config: RunConfig, dataset: Dataset, model: Model, examples: Examples, outputs: object) -> Iterator[str]:
-    from fedlearn.models.notes import LOOKED_AT, notes_on, unlike_columns
+    from fedlearn.models.notes import LOOKED_AT, notes_on, notes_on_parts, unlike_columns
     from fedlearn.models.torch_model import TorchModel
 
     if isinstance(model, TorchModel):
         is_ours = not config.training.learner
         yield from notes_on(model, examples.at(slice(0, LOOKED_AT)), outputs, is_ours=is_ours)
+        yield from notes_on_parts(model, is_measured_on_server=config.evaluation.where == "server")
         if config.model.name in TAKE_ROWS_AS_THEY_ARE and is_ours:
             yield from unlike_columns(dataset.spec, examples.at(slice(0, PART_OF_A_COLUMN)))
 

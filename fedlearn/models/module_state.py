@@ -6,6 +6,7 @@ All float32 parameters are views of one flat buffer. On the CPU arrays share the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from fedlearn.models.device import CPU
-from fedlearn.words.state import State, is_never_negative
+from fedlearn.models.parts import Parts
+from fedlearn.words.errors import Refused
+from fedlearn.words.state import State, is_never_negative, layout_of
 
 NUMBERS = {
     torch.float16, torch.float32, torch.float64, torch.bool,
@@ -30,6 +33,8 @@ class ModuleState:
         Its parameters become views of one buffer for each dtype.
     device
         Device of the module.
+    parts
+        What of the state is sent, kept by a node, or frozen. Frozen parameters no longer require gradients.
 
     Attributes
     ----------
@@ -38,22 +43,36 @@ class ModuleState:
     tied
         Further names of a tensor -> the name by which the state holds it.
     tensors
-        Name -> tensor of the state, without gradient; views of the module's memory.
+        Name -> tensor that is not frozen, without gradient; views of the module's memory.
     stored
-        Parameters and buffers of the state, as the module has them.
+        Parameters and buffers that are not frozen, as the module has them.
+    first
+        Name -> first value of each array that is never sent: of frozen and of personal ones.
     """
 
-    def __init__(self, module: nn.Module, device: torch.device) -> None:
+    def __init__(self, module: nn.Module, device: torch.device, parts: Parts) -> None:
         stored = module.state_dict(keep_vars=True)
-        self.stored = tuple(stored.values())
+        frozen = set(parts.frozen)
+        for name in parts.left_out:
+            stored[name].requires_grad_(False)
         own = {id(each): name for name, each in reversed(stored.items())}  # the first of several names of one tensor
+        sent = set(parts.shared)
+        self.first = {
+            name: each.detach().cpu().numpy().copy()
+            for name, each in stored.items()
+            if own[id(each)] == name and name not in sent
+        }
+        self._unsent = {name: stored[name].detach() for name in self.first}
+        self._personal = {name: self.first[name] for name in parts.personal}
+        self.stored = tuple(each for each in stored.values() if own[id(each)] not in frozen)
         trained = [each for each in module.named_parameters() if each[1].requires_grad]
         self.names = [own.get(id(each), name) for name, each in trained]
         self.tied = {name: own[id(each)] for name, each in stored.items() if name != own[id(each)]}
         self.parameters = [each for _, each in trained]
         for dtype in {each.dtype for each in self.parameters}:
             _flatten([each for each in self.parameters if each.dtype is dtype])
-        self.tensors = {name: each.detach() for name, each in stored.items() if name not in self.tied}
+        held = {name: each for name, each in stored.items() if name not in frozen}
+        self.tensors = {name: each.detach() for name, each in held.items() if name not in self.tied}
         self._views = {name: tensor.numpy() for name, tensor in self.tensors.items()} if device == CPU else {}
         self._signed = [name for name in self.tensors if is_never_negative(name)]
         ids = {id(each) for each in self.stored}
@@ -64,27 +83,51 @@ class ModuleState:
         """Copy a state into the module.
 
         A tensor with several names is stored by the first; where a state has further names, the last of them counts.
+        A state without personal arrays gets the first ones.
         """
+        if self._personal:
+            state = {**self._personal, **state}
         for name, view in self._views.items():
             np.copyto(view, state[name])
         if not self._views:
             for name, tensor in self.tensors.items():
                 tensor.copy_(torch.from_numpy(np.array(state[name])))
         for name, first in self.tied.items():
-            if name in state:
+            if name in state and first in self.tensors:
                 self.tensors[first].copy_(torch.from_numpy(np.array(state[name])))
         for name in self._signed:
             self.tensors[name].clamp_(min=0)
         for parameter in self.parameters:
             parameter.grad = None  # a learner may have added gradients up there
 
+    def hold(self, first: State) -> None:
+        """Take other values of the arrays that are never sent."""
+        for name, array in first.items():
+            np.copyto(self.first[name], array)
+            self._unsent[name].copy_(torch.from_numpy(self.first[name]))
+
     def arrays(self) -> State:
-        """Return the module's state as arrays; on the CPU they share its memory."""
+        """Return what is not frozen of the module's state as arrays; on the CPU they share its memory."""
         for owner, name, tensor in self._places:
             if owner[name] is not tensor:  # the module has put another tensor in its place
                 _take_over(tensor, owner[name], name)
                 owner[name] = tensor
         return self._views or {name: tensor.cpu().numpy() for name, tensor in self.tensors.items()}
+
+
+def fill(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copy the tensors of another module of the same kind into a module."""
+    for name, tensor in module.state_dict().items():
+        tensor.copy_(tensors[name])
+
+
+def check_alike(arrays: State, own: State) -> None:
+    """Raise Refused where arrays that another process has sent could not be those of a module in place of `own`."""
+    if layout_of(arrays) != layout_of(own):
+        raise Refused("undecodable", "the unsent arrays have other names, types or shapes than the model's")
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise Refused("not-finite", f"{name} holds NaN or infinity")
 
 
 def check_numbers(module: nn.Module) -> None:

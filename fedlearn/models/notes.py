@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models.axes import class_axes, logits_of
 from fedlearn.models.objectives import CROSS_ENTROPIES, Classification, Labels, is_one_of
+from fedlearn.models.parts import listed
 from fedlearn.models.torch_model import TorchModel
 from fedlearn.words.metric import ACCURACY
 
@@ -49,6 +50,26 @@ def notes_on(model: TorchModel, examples: Examples, outputs: object, *, is_ours:
     yield from _probabilities(model, logits_of(outputs))
     yield from _measured_of_nothing(model)
     yield from _no_sums(model, examples, outputs)
+
+
+def notes_on_parts(model: TorchModel, *, is_measured_on_server: bool) -> Iterator[str]:
+    """Yield a line on what is not sent, where that is anything, and on what follows from it."""
+    parts, sizes = model.parts, {name: array.size for name, array in model.unsent.items()}
+    if parts.is_whole:
+        return
+    sent = sum(model.arrays()[name].size for name in parts.shared)
+    frozen, personal = (sum(sizes[name] for name in names) for names in (parts.frozen, parts.personal))
+    kinds = [f"{count:,} {kind}" for count, kind in ((frozen, "frozen"), (personal, "personal")) if count]
+    yield f"{sent:,} entries of the model are sent, not {' and '.join(kinds)} ones (training.send, training.personal)"
+    if parts.left_out:
+        yield f"training.send does not name {listed(parts.left_out)}: they are frozen, too"
+    if parts.still:
+        yield f"{listed(parts.still)}: frozen norms are computed by the running statistics that they hold"
+    if parts.personal and is_measured_on_server:
+        yield (
+            "the server measures the model with personal layers as they were at first: evaluation.nodes measures nodes "
+            "with their own"
+        )
 
 
 def unlike_columns(spec: DataSpec, examples: Examples) -> Iterator[str]:

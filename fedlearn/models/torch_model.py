@@ -10,7 +10,6 @@ Shapes: B batch, C channels, H height, W width, K classes.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from copy import deepcopy
@@ -20,23 +19,24 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedParameter
 
 from fedlearn.config import RunConfig
 from fedlearn.config.tables.learning import Precision
 from fedlearn.data.base import DataSpec, Examples
 from fedlearn.models.base import NOTHING, Evaluation
 from fedlearn.models.beside import Beside
-from fedlearn.models.device import CPU, device_of, enter, seed_torch
+from fedlearn.models.device import CPU, device_of, enter
 from fedlearn.models.inputs import inputs_of
-from fedlearn.models.module_state import ModuleState, check_memory, check_numbers
+from fedlearn.models.making import Making
+from fedlearn.models.module_state import ModuleState, check_alike, check_memory, check_numbers, fill
 from fedlearn.models.objectives import Classification, Objective, objective_for
+from fedlearn.models.parts import parts_of, whole
 from fedlearn.models.precision import all_but_of_norms, outputs_in
 from fedlearn.models.process import prepare_to_train
 from fedlearn.plugging.generators import seeded_globals
 from fedlearn.words.metrics import Metrics
 from fedlearn.words.seeding import seed_for
-from fedlearn.words.state import Array, State, UpdateKind
+from fedlearn.words.state import Array, State, UpdateKind, is_same
 
 OVER_A_BATCH = nn.modules.batchnorm._NormBase
 MOST_RESIDENT = 8 << 30  # bytes of examples that stay in a GPU's memory; a tenth of the memory of a large one
@@ -69,6 +69,9 @@ class TorchModel:
         Device of the module.
     precision
         Numbers in which the module is computed, as ``training.precision`` says.
+    parts
+        Names of the arrays that are sent, those that each node keeps, and frozen ones, by ``training.send`` and
+        ``training.personal``.
 
     Examples
     --------
@@ -86,14 +89,15 @@ class TorchModel:
         prepare_to_train()
         self.spec = spec
         self.precision: Precision = "float32"
-        self._build = build
+        self._made = Making(build, spec)
         self._takes_one: bool | None = None
         self._seed = 0  # of random numbers that are drawn in an evaluation
         with seeded_globals(MADE):  # every process draws the same numbers for attributes outside of the state
-            self.module = self._fresh()
+            self.module = self._made.fresh()
         check_numbers(self.module)
         self.objective = objective or objective_for(spec)
         check_memory(self.module)
+        self.parts = whole(self.module)
         self.on(CPU)
 
     def on(self, device: torch.device) -> None:
@@ -104,13 +108,22 @@ class TorchModel:
         self.inputs = inputs_of(self.spec, device)
         self.module.to(device)
         self._parts = tuple(self.module.modules())
-        self._state = ModuleState(self.module, device)
+        still = {self.module.get_submodule(name) for name in self.parts.still}
+        self._modes = tuple((part, part not in still) for part in self._parts)
+        self._state = ModuleState(self.module, device, self.parts)
         self.names, self.parameters, self.tied = self._state.names, self._state.parameters, self._state.tied
         self._rounded = all_but_of_norms(self.module)
         self.beside = Beside({"": self.module, "objective": self.objective}, without=self._state.stored)
 
     def planned(self, config: RunConfig) -> Self:
-        """Return the model, moved to the device and set to the precision of these settings."""
+        """Return the model with the parts, the precision and the device of these settings.
+
+        Frozen arrays get the values that they have before round 1.
+        """
+        training = config.training
+        self.parts = parts_of(self.module, send=training.send, personal=training.personal, model=config.model.name)
+        if not self.parts.is_whole:
+            fill(self.module, self._made.initialized(config.seed))
         self.on(device_of(config.engine.device))
         self.precision = config.training.precision
         self._seed = seed_for(config.seed, purpose="evaluation")
@@ -144,38 +157,41 @@ class TorchModel:
             torch.random.fork_rng(devices=[]),
         ):  # the trial step shows errors
             targets = self.objective.targets(np.zeros((2, *self.spec.target_shape), dtype))
-            return self.objective.metrics_of(self._fresh().eval()(self._zeros()), targets)
+            return self.objective.metrics_of(self._made.fresh().eval()(self._made.zeros()), targets)
         return self.objective.metrics
 
     def initial_state(self, *, seed: int) -> State:
-        """Return the state of a new module, initialized by itself under a seed."""
-        with seeded_globals(seed_for(seed, purpose="initial state, not by torch")):
-            seed_torch(CPU, seed_for(seed, purpose="initial state"))
-            fresh = self._fresh().state_dict()
-        return {name: fresh[name].numpy().copy() for name in self._state.tensors}
+        """Return the state of a new module, initialized by itself under a seed: what is sent of it."""
+        fresh = self._made.initialized(seed)
+        return {name: fresh[name].numpy().copy() for name in self.parts.shared}
 
-    def _fresh(self) -> nn.Module:
-        """Return a new module; lazy layers, such as `nn.LazyLinear`, get their sizes from two examples of zeros."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Lazy modules")
-            module = self._build()
-        if any(isinstance(each, UninitializedParameter) for each in module.parameters()):
-            with torch.no_grad():
-                module(self._zeros())
-        return module
+    @property
+    def unsent(self) -> State:
+        """The arrays that are never sent, as they are before round 1: frozen and personal ones."""
+        return self._state.first
 
-    def _zeros(self) -> Tensor:
-        """Return the module's input for two examples of zeros."""
-        return inputs_of(self.spec)(np.zeros((2, *self.spec.shape), self.spec.dtype))
+    def hold(self, unsent: State) -> None:
+        """Take the arrays that are never sent from another process, in place of those that this one has made.
+
+        Raises
+        ------
+        Refused
+            If they are not of the names, types and shapes of this model, or hold NaN or infinity.
+        """
+        check_alike(unsent, self.unsent)
+        if not is_same(self.unsent, unsent):
+            self.beside.put_back()
+            self._state.hold(unsent)
+            self.beside.take_numbers()
 
     def outputs(self, inputs: Tensor) -> Any:
         """Return the module's outputs for a batch; a tensor is float32, whatever ``training.precision`` says."""
         return outputs_in(self.precision, self.module, inputs, self._rounded)
 
     def train(self) -> None:
-        """Put the module into training mode, unless all its parts are in it: a module is slow to set attributes."""
-        if not all(part.training for part in self._parts):
-            self.module.train()
+        """Put the module into training mode, unless it is in it: a module is slow to set attributes."""
+        if any(part.training is not wanted for part, wanted in self._modes):
+            self.parts.train(self.module)
 
     def load(self, state: State) -> None:
         """Copy a state into the module, and restore what module and objective keep beside it."""
@@ -183,7 +199,7 @@ class TorchModel:
         self._state.load(state)
 
     def arrays(self) -> State:
-        """Return the module's state as arrays; on the CPU they share its memory."""
+        """Return what is not frozen of the module's state as arrays; on the CPU they share its memory."""
         return self._state.arrays()
 
     def tensors_of(self, arrays: Mapping[str, Array]) -> list[Tensor]:
@@ -244,7 +260,8 @@ class TorchModel:
         rows = np.arange(count) % len(examples)
         module = self.module
         try:
-            self.module = deepcopy(module).train()
+            self.module = deepcopy(module)
+            self.parts.train(self.module)
             with seeded_globals(MADE), torch.no_grad():
                 outputs = self.outputs(self.inputs_at(examples, rows))
                 loss = self.objective.loss(outputs, self.targets(examples.targets[rows]))

@@ -53,6 +53,8 @@ class RunStore:
         The data set's fingerprint, likewise; empty if it is not to be compared.
     tied
         Further names of parameters of the state -> the name by which each is stored.
+    unsent
+        The arrays of the model that are never sent: files of a state hold them beside it, so that they hold the model.
     """
 
     def __init__(
@@ -63,12 +65,14 @@ class RunStore:
         *,
         data: str = "",
         tied: Mapping[str, str] | None = None,
+        unsent: State | None = None,
     ) -> None:
         self.folder = folder
         self.metrics = metrics
         self._settings = dict(settings or {})
         self._data = data
         self._tied = dict(tied or {})
+        self._unsent = unsent or {}
         self._appended = AppendedFiles(folder)
         self._published = Published(folder)
         self._stored = Stored.empty(metrics)
@@ -229,7 +233,7 @@ class RunStore:
         manifest = Manifest.read(self.folder / CHECKPOINT)
         manifest.check_settings(self._settings, self.folder)
         manifest.check_data(self._data, self.folder)
-        stored, packed = read_stored(self.folder, manifest, self.metrics, self._tied)
+        stored, packed = read_stored(self.folder, manifest, self.metrics, self._tied, self._unsent)
         check_best(self.folder, stored)
         code = read_code(self.folder, manifest)
         sound = self._appended.sound(manifest.appended, manifest.rounds)
@@ -253,7 +257,7 @@ class RunStore:
         """Store a round with the rounds that were put off before it, then publish it; parameters as those of `save`."""
         history, new = committed.history, committed.put_off
         number, best = len(history.rounds), state_name(history.best_round) if new else ""
-        parts = committed.packed_states(versions, self._tied)
+        parts = committed.packed_states(versions, self._tied, self._unsent)
         if memory:
             parts[memory_name(number)] = pack_state(memory)
         kept = [state_name(version) for version in sorted(versions) if version < number]

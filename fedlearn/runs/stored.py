@@ -23,7 +23,7 @@ from fedlearn.runs.names import CHECKPOINT, HISTORY, NODE_STATES, STATE, memory_
 from fedlearn.runs.state_files import unpack_state
 from fedlearn.words.errors import CheckpointError, UsageError
 from fedlearn.words.metrics import Metrics
-from fedlearn.words.state import Array, State
+from fedlearn.words.state import Array, State, is_same
 
 OBJECT_NAME = re.compile(rf"{objects.FOLDER}/\w+-[0-9a-f]{{{objects.DIGITS}}}\.pickle")
 
@@ -82,20 +82,24 @@ class Stored:
         return state_name(round_number) in self.manifest.files
 
 
-def read_stored(folder: Path, manifest: Manifest, metrics: Metrics, tied: Mapping[str, str]) -> tuple[Stored, bytes]:
+def read_stored(
+    folder: Path, manifest: Manifest, metrics: Metrics, tied: Mapping[str, str], unsent: State
+) -> tuple[Stored, bytes]:
     """Return the round that a manifest names, and the content of the file of its state.
 
     Parameters
     ----------
     tied
         Further names of parameters -> the name by which each is stored.
+    unsent
+        The arrays of the model that are never sent, which the file holds beside the state.
 
     Raises
     ------
     CheckpointError
         If a file is missing or its bytes are not those that were written.
     UsageError
-        If an older version has stored one parameter under two names.
+        If an older version has stored one parameter under two names, or the model now has other frozen parameters.
     """
     number, files = manifest.rounds, manifest.files
     state_file, memory_file = state_name(number), memory_name(number)
@@ -111,8 +115,19 @@ def read_stored(folder: Path, manifest: Manifest, metrics: Metrics, tied: Mappin
     packed = _read_named(folder, manifest, state_file)
     memory = _read_named(folder, manifest, memory_file) if memory_file in files else None
     state = unpack_part(folder, state_file, packed)
-    if sorted(state) != sorted(manifest.parameters):
+    if sorted(state) != sorted({*manifest.parameters, *unsent}):
         raise CheckpointError(f"{folder / CHECKPOINT} names other parameters than {state_file} holds")
+    if sent := sorted(unsent.keys() & set(manifest.parameters)):
+        raise UsageError(
+            f"the run in {folder} was begun by a version of fedlearn that sent {sent[0]}, though it is frozen: begin "
+            "another run, from its model"
+        )
+    others = [n for n, array in unsent.items() if not is_same({n: state[n].reshape(array.shape)}, {n: array})]
+    if others:
+        raise UsageError(
+            f"the run in {folder} was begun with other numbers in {others[0]}, which is never sent: give the model the "
+            "weights that it had, or begin another run"
+        )
     if twice := sorted(state.keys() & tied.keys()):
         raise UsageError(
             f"the run in {folder} was begun by a version of fedlearn that stored {twice[0]} apart from "

@@ -2,7 +2,8 @@
 
 | message | type | server sends | node answers |
 |---|---|---|---|
-| ready query | ``query.ready`` | round, attempt | partition id; ready or why not |
+| ready query | ``query.ready`` | round, attempt; SHA-256 of unsent arrays | partition id; ready or why not |
+| unsent arrays | ``query.unsent`` | the same, and the arrays, once to a node that lacks them | as to a ready query |
 | training | ``train`` | state, Flower's config, instruction; parcels | state, metrics, report; parcels |
 | evaluation | ``evaluate`` | state, Flower's config | metrics |
 | round over | ``query.round_over`` | round, attempt, why | no records |
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 
 from fedlearn import flower
-from fedlearn.wire.arrays import unpack_arrays
+from fedlearn.wire.arrays import pack_arrays, unpack_arrays
 from fedlearn.wire.records import (
     ARRAYS,
     CONFIG,
@@ -26,6 +27,8 @@ from fedlearn.wire.records import (
     READY_QUERY,
     ROUND_OVER,
     SERVER_ROUND,
+    UNSENT,
+    UNSENT_ARRAYS,
     WORK,
     config_in,
     state_record,
@@ -35,10 +38,29 @@ from fedlearn.words.errors import said
 from fedlearn.words.state import State
 
 
-def ready_query(node_id: int, *, round_number: int, attempt: int, ttl: float) -> Message:
-    """Return the message that asks a node whether it is ready; it expires after `ttl` seconds, the selection window."""
-    asked = flower.filled(ConfigRecord(), {"round_number": round_number, "attempt": attempt})
-    return flower.message_to(flower.filled(RecordDict(), {CONFIG: asked}), node_id, READY_QUERY, ttl=ttl)
+def ready_query(
+    node_id: int, *, round_number: int, attempt: int, ttl: float, unsent: str = "", arrays: State | None = None
+) -> Message:
+    """Return the message that asks a node whether it is ready; it expires after `ttl` seconds, the selection window.
+
+    Parameters
+    ----------
+    unsent
+        The SHA-256 of the arrays that no training message brings; empty if the node need not have any.
+    arrays
+        These arrays, for a node that lacks them.
+    """
+    about = {"round_number": round_number, "attempt": attempt, **({UNSENT: unsent} if unsent else {})}
+    records: dict[str, flower.Record] = {CONFIG: flower.filled(ConfigRecord(), about)}
+    if arrays is None:
+        return flower.message_to(flower.filled(RecordDict(), records), node_id, READY_QUERY, ttl=ttl)
+    records[ARRAYS] = pack_arrays(arrays)
+    return flower.message_to(flower.filled(RecordDict(), records), node_id, UNSENT_ARRAYS, ttl=ttl)
+
+
+def wanted_unsent(content: Mapping[str, flower.Record]) -> str:
+    """Return the SHA-256 of the unsent arrays that a ready query asks for; empty if it asks for none."""
+    return str(read_config(content).get(UNSENT, ""))
 
 
 def ready_answer(query: Message, *, partition_id: int, why_not: str = "") -> Message:

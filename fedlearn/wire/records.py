@@ -17,6 +17,7 @@ from fedlearn.words.errors import Refused
 
 READY_QUERY = "query.ready"
 ROUND_OVER = "query.round_over"
+UNSENT_ARRAYS = "query.unsent"
 
 ARRAYS = "arrays"  # Flower's own default keys, so that Flower's strategies find the records
 CONFIG = "config"
@@ -27,6 +28,7 @@ NUM_EXAMPLES = "num-examples"
 SERVER_ROUND = "server-round"
 CHECKSUM = "checksum"
 PARCELS = "parcels"
+UNSENT = "unsent"  # in a ready query: the SHA-256 of the arrays that no training message brings
 WORK = "work"  # limits a simulated device to the work that it has time for; no server sends it
 
 RECORDS = frozenset({ARRAYS, CONFIG, METRICS, INSTRUCTION, REPORT, PARCELS, WORK})

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 CLASS, LABEL, TENTH, EXAMPLE = "class", "label", "tenth of the target", "example"
 """Words for the rows of `Dealt`: named classes, numbered ones, tenths of a number, examples without a label."""
 
+LACKS = "lacks-unsent-arrays"
+"""The word of a node whose model has other frozen arrays than the server's; it is sent them, once."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeTraits:

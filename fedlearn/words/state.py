@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,20 @@ def is_same(state: State, other: State) -> bool:
     return layout_of(state) == layout_of(other) and all(
         a.tobytes() == other[name].tobytes() for name, a in state.items()
     )
+
+
+def digest_of(state: State) -> str:
+    """Return the SHA-256 of names, types, shapes and numbers, whatever their order.
+
+    >>> one = {"bias": np.zeros(1), "scale": np.ones(1)}
+    >>> digest_of(one) == digest_of({"scale": np.ones(1), "bias": np.zeros(1)})
+    True
+    """
+    digest = sha256()
+    for name, array in sorted(state.items()):
+        digest.update(f"{name}\0{array.dtype.str}\0{array.shape}\0".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def difference(after: Array, before: Array) -> Array:

@@ -12,6 +12,7 @@ from fedlearn.flower import ErrorCode
 from fedlearn.folding.offers import NodeIds
 from fedlearn.words.cohort import At, Member, ReadyNode, raised_alike
 from fedlearn.words.errors import RunFailed
+from fedlearn.words.refusals import explained, known
 from fedlearn.words.seeding import rng_for
 from server.attempt import Selection
 from server.exchange import Pending
@@ -31,7 +32,7 @@ def select_cohort(run: ServerRun, at: At) -> Selection:
         why = f"{len(ready)} nodes were ready within {run.rounds.selection_window:g} s, {needed} are needed"
         run.events.write("too-few-ready", **at.where, ready=len(ready), needed=needed, reason=why)
         run.notices.send({node.node_id: "cancelled" for node in ready}, at)
-        first = f"; first reason: {window.why_not}" if window.why_not else ""
+        first = f"; first reason: {explained(window.why_not)}" if window.why_not else ""
         why_not = f"only {len(ready)} nodes were ready in the selection window{first}"
         return Selection(len(ready), (), why_not, window.raised_alike)
     partitions = np.array([node.partition_id for node in ready])
@@ -106,17 +107,21 @@ class _Window:
             self._send([int(candidates[place]) for place in sorted(drawn.tolist())], ttl=until - self._run.clock.now())
 
     def _send(self, node_ids: Sequence[int], *, ttl: float) -> None:
-        queries = [wire.ready_query(node_id, **self._at._asdict(), ttl=max(ttl, 1.0)) for node_id in node_ids]
         self._asked.update(node_ids)
-        self._pending.join(self._run.exchange.send(queries, node_ids))
+        self._pending.join(self._run.unsent.ask(node_ids, self._at, ttl=ttl))
 
     def _hear(self) -> None:
         for node_id, reply, again in self._pending.arrivals():
             if again:
                 continue  # the first answer stands
+            if sent := self._run.unsent.sent_after(node_id, reply, self._at, ttl=self._run.rounds.selection_window):
+                self._pending.join(sent)
+                continue
             partition_id, why_not = wire.read_ready_answer(reply)
             if reply.has_error() and reply.error.code == ErrorCode.CLIENT_APP_RAISED_EXCEPTION:
                 self._raised.append(why_not)
+            if not (reply.has_error() or self._run.exchange.is_virtual):
+                why_not = known(why_not)
             why_not = why_not or self._run.directory.learn(node_id, partition_id)
             if not why_not and partition_id in self._ready:
                 why_not = f"partition {partition_id} is already held by node {self._ready[partition_id].node_id}"

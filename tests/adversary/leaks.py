@@ -27,8 +27,9 @@ NETWORK = "end_to_end/test_ledger_on_a_network.py::test_a_run_submitted_again_or
 DRAWING, TABLE = "unit/data/test_drawing.py", "unit/client/test_own_table.py"
 HOSTILE = f"{BUDGET}::test_what_a_hostile_server_asks_is_refused_by_a_word_and_costs_nothing"
 
+WORDS = "adversary/test_words.py"
 CELLS = "unit/private_trees/test_hostile_cells.py"
-UNREADABLE = "    except Exception as error:\n        raise _withheld(DATA_UNREADABLE, error) from None"
+UNREADABLE = "    except Exception as error:\n        raise withheld(visit, DATA_UNREADABLE, error) from None"
 KNOWN = "            if known is not None:\n                return known\n"
 ABANDONED = '            partition, said = event.get("partition"), event.get(loss, most)\n'
 FORGETS = '            if event["event"] == "abandoned":\n                spent.clear()\n'
@@ -38,7 +39,7 @@ LEAKS = (
     Mend(
         "1", "client/handlers/evaluation.py",
         "        if is_private(visit.config):\n            raise Withheld(NOT_MEASURED)\n", "",
-        f"{APP}::test_a_node_of_a_private_model_measures_nothing_whoever_asks",
+        f"{APP}::test_a_private_learner_from_outside_says_what_it_has_spent_and_nothing_else",
     ),
     Mend(
         "1", "client/ledger.py",
@@ -47,12 +48,12 @@ LEAKS = (
     ),
     Mend(
         "2", "client/discretion.py",
-        UNREADABLE, "    except LookupError as error:\n        raise _withheld(DATA_UNREADABLE, error) from None",
+        UNREADABLE, "    except LookupError as error:\n        raise withheld(visit, DATA_UNREADABLE, error) from None",
         f"{APP}::test_no_cell_leaves_a_private_node_in_an_error",
     ),
     Mend(
         "2", "client/discretion.py",
-        "    if not (visit.holds_own_data or is_private(config)):", "    if not is_private(config):",
+        "    if not (has_owner or is_private(config)):", "    if not is_private(config):",
         f"{APP}::test_no_cell_leaves_a_node_with_own_data_whatever_it_trains",
     ),
     Mend(
@@ -201,7 +202,7 @@ LEAKS = (
     ),
     Mend(
         "14", "fedlearn/data/column_files.py",
-        "line if _cells(line) == len(found) else empty", "line",
+        "line if _cells(line, between) == len(found) else empty", "line",
         f"{TABLE}::test_a_row_that_cannot_be_read_is_told_to_nobody_but_the_owner",
     ),
     Mend(
@@ -241,9 +242,9 @@ LEAKS = (
         f"{BUDGET}::test_no_setting_of_a_server_moves_what_the_least_number_of_records_is_compared_with",
     ),
     Mend(
-        "17", "client/policy.py",
-        "return visit.context.node_config.get(SIMULATED) is not True",
-        'return bool(visit.context.node_config.keys() - {"partition-id", "num-partitions", "device", SIMULATED})',
+        "17", "client/visit.py",
+        "return self.context.node_config.get(SIMULATED) is not True",
+        'return bool(self.context.node_config.keys() - {"partition-id", "num-partitions", "device", SIMULATED})',
         f"{BUDGET}::test_a_real_node_without_a_ledger_refuses_distributed_noise_too",
     ),
     Mend(
@@ -328,6 +329,41 @@ LEAKS = (
         "24", "fedlearn/privacy/exact.py",
         "        if beyond.any():\n", "        if not beyond.size:\n",
         "unit/privacy/test_exact.py::test_utilities_that_are_further_apart_than_any_float_are_chosen_as_often_as_they_must",
+    ),
+    Mend(
+        "25", "client/policy.py",
+        "    if reason in REFUSALS:\n        return reason\n", "    if reason:\n        return reason\n",
+        f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
+    ),
+    Mend(
+        "25", "client/policy.py",
+        "visit.message.metadata.message_type == MessageType.EVALUATE", "not visit.message",
+        f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
+    ),
+    Mend(
+        "25", "client/discretion.py",
+        "return word_for(reason) if visit.is_real else reason", "return reason",
+        f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
+    ),
+    Mend(
+        "25", "client/policy.py",
+        "    except RuntimeError:  # there", "    except LookupError:  # there",
+        f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
+    ),
+    Mend(
+        "25", "client/discretion.py",
+        "    except Withheld as refusal:\n        raise withheld(visit, str(refusal)) from None",
+        "    except Withheld:\n        raise",
+        f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
+    ),
+    Mend(
+        "25", "client/app.py",
+        "        wait_for_a_whole_second(visit)\n", "        pass\n", f"{WORDS}::test_only_not_ready_waits",
+    ),
+    Mend(
+        "25", "client/handlers/selection.py",
+        "    word = said_of(visit, why_not)\n", "    word = why_not\n",
+        f"{WORDS}::test_nodes_that_are_not_ready_cannot_be_told_apart_by_any_question",
     ),
 )  # fmt: skip
 """In the order of the table."""

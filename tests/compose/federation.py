@@ -60,6 +60,8 @@ def why_not() -> str:
 class Federation:
     """A stack with clients, a folder of runs, and a file of faults; `started`: how many clients start, if not all.
 
+    `of_server`: further variables of the server's environment alone.
+
     The clients and the server find the models of `../end_to_end/plugins`, which misbehave as the file of faults says.
     """
 
@@ -70,6 +72,7 @@ class Federation:
         clients: int = 3,
         started: int | None = None,
         variables: Mapping[str, str] | None = None,
+        of_server: Mapping[str, str] | None = None,
     ) -> None:
         self.runs = folder / "runs"
         self.faults = folder / "faults"
@@ -79,8 +82,8 @@ class Federation:
         self._folder = folder
         self._count = 0
         services = own_services({"CLIENTS": str(clients), "FEDLEARN_RUNS": str(self.runs), **(variables or {})})
-        for name in ("serverapp", "client"):
-            services[name] = self._with_faults(services[name])
+        for name, further in (("serverapp", of_server or {}), ("client", {})):
+            services[name] = self._with_faults(services[name], further)
         if started is not None:
             services["client"] = replace(services["client"], replicas=started)
         self.stack = Stack(services, folder)
@@ -125,7 +128,7 @@ class Federation:
         command = (*(service.command or ()), f"--name={name}", *words)
         return Submitted(self.stack.add("job", mounts=mounts, command=command), self.runs / name)
 
-    def _with_faults(self, service: Service) -> Service:
-        environment = {"PYTHONPATH": "/plugins", "FAULTS": "/faults/now", "MARK": "/faults/mark"}
+    def _with_faults(self, service: Service, further: Mapping[str, str]) -> Service:
+        environment = {"PYTHONPATH": "/plugins", "FAULTS": "/faults/now", "MARK": "/faults/mark", **further}
         mounts = (Mount("/plugins", PLUGINS, read_only=True), Mount("/faults", self.faults))
         return replace(service, environment={**service.environment, **environment}, mounts=(*service.mounts, *mounts))

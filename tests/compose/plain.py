@@ -138,7 +138,7 @@ def _last_signal(words: Sequence[str]) -> str:
 
     nginx ends its workers when it gets SIGTERM; when it is killed, they go on.
     """
-    return "TERM" if words[0] == "nginx" else "KILL"
+    return "TERM" if "nginx" in words or "proxy" in words else "KILL"
 
 
 def _text_of(mount: Mount) -> str | None:

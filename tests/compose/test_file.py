@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 from flwr.common.config import parse_config_args
 
+from fedlearn.cli import app
+from fedlearn.commands.client import OWNER
+from fedlearn.config.policy import Policy
 from fedlearn.engine.deployment import client
+from tests.commands import client_options as options_of
+from tests.commands import parsed
 from tests.compose import lock
 from tests.compose.file import ComposeError, read_project
 from tests.compose.schema import errors_of
@@ -23,7 +30,7 @@ SEES = {  # service -> its networks, the folders and files that it reads, the fo
         "/state /cache /claims /memory /ledger /runs",
     ),
     "superlink": ("control", "/keys/public /keys/server /keys/secret", "/state"),
-    "proxy": ("outside fleet runtime control", "/keys/public /keys/server /etc/nginx/fedlearn.conf", ""),
+    "proxy": ("outside fleet runtime control", "/keys/public /keys/server", ""),
     "serverapp": ("runtime", "/keys/public /keys/secret /data", "/cache /runs"),
     "client": ("fleet", "/keys/public /keys/nodes /policy.toml /data", "/claims /memory /ledger"),
     "job": ("control", "/keys/public /settings/run.toml", "/runs"),
@@ -86,29 +93,39 @@ def test_what_the_owner_allows_reaches_the_clients_and_nobody_else(monkeypatch):
     assert {n for n, each in services.items() if "/ledger" in [m.target for m in each.mounts]} == {"client", "setup"}
     for name, value in services["client"].environment.items():
         monkeypatch.setenv(name, value)
-    flags = client._options(list(services["client"].command[3:]))
+    flags = options_of(services["client"].command)
     assert (flags.ledger, flags.policy, flags.data_name) == (Path("/ledger"), Path("/policy.toml"), "patients")
-    flags.policy = None  # which is not there
-    assert parse_config_args([client._privacy_config(flags)]) == {
+    without_file = replace(flags, policy=None)  # which is not there
+    assert parse_config_args([client.privacy_config(without_file)]) == {
         "ledger": "/ledger", "data-name": "patients", "largest-epsilon": 3.0, "epsilon-of-a-run": 0.5,
         "least-records": 80, "models": "dp-forest,cnn", "public-sizes": True,
     }  # fmt: skip
-    assert flags.own_data and not flags.seeded_noise
+    assert flags.own_data and not flags.allowed["seeded_noise"]
+
+
+@pytest.mark.parametrize("service", ["setup", "superlink", "proxy", "serverapp", "client", "job"])
+def test_the_commands_of_services_are_fedlearns_and_their_options_are_known(service):
+    program, name, *words = read_project(FILE, {})[service].command
+    assert program == "fedlearn"
+    parsed(name, words)
 
 
 def test_without_the_owners_variables_the_clients_have_no_ledger(monkeypatch):
     client_service = read_project(FILE, {})["client"]
     for name, value in client_service.environment.items():
         monkeypatch.setenv(name, value)
-    flags = client._options(list(client_service.command[3:]))
-    assert (client._privacy_config(flags), flags.own_data) == ("", False)
+    flags = options_of(client_service.command)
+    assert (client.privacy_config(flags), flags.own_data) == ("", False)
 
 
 def test_every_flag_of_the_owner_has_a_variable():
-    named = {name.replace("-", "_").upper() for name in client.OWNER}
-    assert {f"FEDLEARN_{name}" for name in named} <= read_project(FILE, {})["client"].environment.keys()
+    flags = typer.main.get_command(app).commands["client"].params
+    named = {flag.envvar for flag in flags if flag.envvar} - {"FEDLEARN_PARTITION"}
+    owners = {flag.name for flag in flags if flag.rich_help_panel == OWNER}
+    assert named >= {f"FEDLEARN_{name.upper()}" for name in owners} and set(Policy.model_fields) < owners
+    assert named <= read_project(FILE, {})["client"].environment.keys()
     head = FILE.read_text().partition("\nname:")[0]
-    assert [name for name in named if f"FEDLEARN_{name}" not in head] == []
+    assert [name for name in named if name not in head] == []
 
 
 def test_a_service_sees_its_own_networks_and_folders_alone():
@@ -131,8 +148,8 @@ def test_a_service_that_a_command_names_shares_a_network_and_listens_at_the_port
     services = read_project(FILE, {})
     texts = {name: [*each.command, *(m.content for m in each.mounts)] for name, each in services.items()}
     listens = {
-        "proxy": set(re.findall(r"listen 0\.0\.0\.0:(\d+) ssl;", "".join(texts["proxy"]))),
-        "superlink": {word.removeprefix("--port=") for word in texts["superlink"] if word.startswith("--port=")},
+        name: set(re.findall(r"--(?:listen|runtime|superlink)=0\.0\.0\.0:(\d+)", " ".join(texts[name])))
+        for name in ("proxy", "superlink")
     }
     named = {
         (name, *found)
@@ -149,9 +166,7 @@ def test_a_service_that_a_command_names_shares_a_network_and_listens_at_the_port
 def test_what_is_written_below_a_read_only_root_lies_in_memory_or_in_a_folder_of_the_service():
     for name, service in read_project(FILE, {}).items():
         text = " ".join([*service.command, *(mount.content for mount in service.mounts)])
-        written = re.findall(
-            r"--(?:database|claims|memory|runs|give|folder)=(/\S+)|(?:pid|\w+_temp_path) (/\S+);", text
-        )
+        written = re.findall(r"--(?:state|claims|memory|runs|give|folder)=(/\S+)|(?:pid|\w+_temp_path) (/\S+);", text)
         written = [*map("".join, written), service.environment["HOME"], service.environment["FLWR_HOME"]]
         places = {*service.tmpfs, *writable(service), "/keys" if name == "setup" else "/tmp"}
         assert [path for path in written if not any(Path(path).is_relative_to(place) for place in places)] == []

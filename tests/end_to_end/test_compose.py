@@ -120,9 +120,9 @@ def test_a_node_that_does_not_belong_is_refused_and_told_why(federation, strange
 def test_a_client_that_speaks_plain_http_is_told_to_use_tls(federation):
     federation.stack.until(lambda: federation.stack["proxy"].healthy, "the proxy", START)
     words = ("--superlink=proxy:8443", "--insecure", "--keys=/keys/nodes", "--claims=/claims")
-    command = ("python", "-m", "fedlearn.engine.deployment.client", *words)
+    command = ("fedlearn", "client", *words)
     client = federation.stack.add("client", command=command, restart="no", health=None)
-    assert federation.stack.wait(client.name, START) == 1
+    assert federation.stack.wait(client.name, START) == 2
     assert re.search(r"error: \S+:8443 speaks TLS: give --root-certificates", client.read_log())
 
 
@@ -169,3 +169,20 @@ def test_a_client_cannot_even_see_the_superlink(federation):
     program = "import urllib.request as u; u.urlopen('https://superlink:8000/v1/control/list-runs', timeout=5)"
     asked = federation.stack["client-1"].execute(["python", "-c", program])
     assert "Name or service not known" in asked.stderr or "Temporary failure in name resolution" in asked.stderr
+
+
+@pytest.mark.long
+def test_nodes_without_the_pretrained_weights_are_sent_them_once(tmp_path, undisturbed, monkeypatch):
+    one = Federation(tmp_path, of_server={"PRETRAINED": "0.5"})
+    settings = {**SETTINGS, "model.name": "pretrained:net"}
+    try:
+        one.up()
+        run = one.submit(settings)
+        assert one.stack.wait(run.job.name, PATIENCE) == 0, one.stack.story(40)
+    finally:
+        one.stack.down()
+    monkeypatch.setenv("PRETRAINED", "0.5")
+    simulated = undisturbed(settings)
+    assert run.summary["model_sha256"] == simulated.sha
+    backbone = 4 * 64 * 193
+    assert 3 * backbone < run.summary["bytes_down"] - simulated.summary["bytes_down"] < 3 * backbone + 3_000

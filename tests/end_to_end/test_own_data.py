@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import signal
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from fedlearn.words.errors import SettingError
+import fedlearn
+from fedlearn.data import Examples, from_arrays
+from fedlearn.words.errors import SettingError, UsageError
 from tests.end_to_end.conftest import resumed, wait_until
 
 OWN = {
@@ -77,3 +81,66 @@ def test_what_does_not_fit_is_one_line(execute, settings, said):
         execute(without_options({**OWN, **settings}), engine="inline")
     assert said in str(error.value)
     assert "\n" not in str(error.value)
+
+
+ROWS = np.random.default_rng(2).normal(size=(120, 5)).astype(np.float32)
+KINDS = np.array(["cat", "dog", "owl"])[np.abs(ROWS[:, :3]).argmax(1)]
+FRAME = pd.DataFrame(ROWS, columns=list("abcde")).assign(kind=KINDS)
+QUICK = {"model": "mlp", "rounds": 2, "cohort": 0, "batch_size": 10, "progress": False}
+
+
+def test_data_as_people_have_them_make_the_bytes_of_from_arrays(tmp_path):
+    forms = [from_arrays(ROWS, KINDS), (ROWS, KINDS), [(x, y) for x, y in zip(ROWS, KINDS, strict=True)]]
+    runs = [
+        fedlearn.run(clients=3, data=data, engine="inline", out=tmp_path / str(place), **QUICK)
+        for place, data in enumerate(forms)
+    ]
+    assert len({run.sha256 for run in runs}) == 1
+
+
+@pytest.mark.slow
+def test_data_node_by_node_make_the_same_bytes_with_one_and_two_workers(tmp_path):
+    nodes = {"west": (FRAME[:50], "kind"), "east": (FRAME[50:][["kind", *"edcba"]], "kind")}
+    runs = [
+        fedlearn.run(data=nodes, workers=workers, engine=engine, out=tmp_path / f"{engine}{workers}", **QUICK)
+        for workers, engine in ((1, "embedded"), (2, "embedded"), (1, "inline"))
+    ]
+    assert len({run.sha256 for run in runs}) == 1
+    assert (runs[0].settings.clients, runs[0].settings.data.partition) == (2, "natural")
+    assert fedlearn.run(resume=runs[0], data=nodes, rounds=3, progress=False).summary["rounds"] == 3
+
+
+def test_other_data_in_any_form_are_scored_by_their_names(tmp_path):
+    run = fedlearn.run(clients=3, data=(FRAME, "kind"), engine="inline", out=tmp_path / "run", **QUICK)
+    whole = run.evaluate(Examples(ROWS, np.unique(KINDS, return_inverse=True)[1]))
+    turned = FRAME[["kind", *"edcba"]]
+    forms = [(ROWS, KINDS), (turned, "kind"), (turned.drop(columns="kind"), KINDS), {"a": (turned, "kind")}]
+    assert all(run.evaluate(data) == whole for data in forms)
+    two = turned[turned.kind != "cat"]
+    right = run.model()(run.inputs(two.drop(columns="kind"))).argmax(1).numpy()
+    names = np.array(run.spec.class_names)
+    assert run.evaluate((two, "kind"))["accuracy"] == pytest.approx((names[right] == two.kind).mean())
+    assert run.evaluate((FRAME, FRAME[:9], "kind")) == run.evaluate((FRAME[:9], "kind"))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ((FRAME.drop(columns="c"), "kind"), "it has no column 'c', from which the run has learned"),
+        ((FRAME.assign(kind="fox"), "kind"), "y: example 0 is 'fox', which is none of the classes"),
+        ((ROWS[:, :3], KINDS), "these have shape (120, 3)"),
+        ((ROWS.astype(np.uint8), np.arange(120) % 4), "y: example 3 holds 3: a class is from 0 to 2"),
+        ((ROWS, np.arange(120) / 7), "y holds numbers (float32) and classes are given"),
+        (FRAME, "a frame does not say which column is learned"),
+    ],
+)
+def test_other_data_that_do_not_fit_are_one_line(run_of_frames, data, said):
+    with pytest.raises(UsageError) as error:
+        run_of_frames.evaluate(data)
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.fixture(scope="module")
+def run_of_frames(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("frames") / "run"
+    return fedlearn.run(clients=3, data=(FRAME, "kind"), engine="inline", out=folder, **{**QUICK, "rounds": 1})

@@ -40,9 +40,18 @@ VARIANTS = {
     "adam": {"strategy.name": "fedadam"},
     "flowers-own-strategy": {"strategy.name": "flwr.serverapp.strategy:FedAvg"},
     "evaluated-by-nodes": {"evaluation.where": "nodes"},
+    "head-is-sent": {"training.send": "fc*", "training.personal": "fc3", "compression.codec": "drop:0.2"},
+    "head-of-a-stack-is-sent": {"training.send": "fc*", "training.stack": 3, "rounds.cohort": 7},
     "stacked": {"training.stack": 3, "rounds.cohort": 7, "training.batch_size": 20, "data.partition": "dirichlet"},
 }  # fmt: skip
-QUICK = ("plain", "chain", "residual-kept", "flowers-own-strategy", "stacked")  # each part of a round in one
+QUICK = (
+    "plain",
+    "chain",
+    "residual-kept",
+    "flowers-own-strategy",
+    "head-is-sent",
+    "stacked",
+)  # each part of a round in one
 
 
 @pytest.fixture(scope="module")

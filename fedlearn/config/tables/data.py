@@ -18,7 +18,7 @@ class DataSettings(Settings):
         description=(
             "Images: cifar10, digits; texts: topics; tables for tree models: california, diabetes, adult, or a .toml "
             "file that describes one; synthetic: made when they are asked for, for any number of nodes. Your own: a "
-            "folder of pictures with one folder for each class; a .csv or .parquet file (say "
+            "folder of pictures with one folder for each class; a .csv, .tsv or .parquet file (say "
             "data.options.target=COLUMN), .npz, or .json in LEAF's form; hub:NAME of the Hugging Face Hub; "
             "module:callable. auto: CIFAR-10 or, where it can be neither found nor downloaded, digits; for tree "
             "models california, else diabetes (auto-regression), and adult for classifiers."
@@ -27,8 +27,9 @@ class DataSettings(Settings):
     options: Options = Field(
         default="",
         description=(
-            "The data set's own, keyword parameters of what reads it: target, inputs, groups of a table, size of "
-            "pictures; kind (images, rows, tokens), examples, size, classes, alpha, noise and seed of synthetic."
+            "The data set's own, keyword parameters of what reads it: target, inputs or without, groups of a table; "
+            "delimiter, decimal, encoding of a CSV file; size of pictures; kind (images, rows, tokens), examples, "
+            "size, classes, alpha, noise and seed of synthetic."
         ),
     )
     dir: Annotated[str, Flag("--data-dir", "FOLDER", Panel.LEARNING), FreeToChange()] = Field(

@@ -30,6 +30,8 @@ def array_of(given: Any, name: str, wrong: Wrong) -> NDArray[Any]:
     """
     if hasattr(given, "detach"):
         given = given.detach().cpu()
+    if hasattr(given, "toarray"):  # of scipy
+        raise wrong(f"{name} is a sparse matrix: give {name}.toarray()")
     try:
         array = np.asarray(given)
     except ValueError:

@@ -84,6 +84,8 @@ class Declared:
             raise self.wrong(f"{name} holds texts: give tokens, as integers from 0")
         if array.dtype.kind == "b":
             array = array.astype(np.float32)
+        if array.dtype.kind in "iu" and array.dtype != np.uint8 and columns_of(given):
+            array = array.astype(np.float32)  # the columns of a table, not tokens
         if array.dtype.kind in "iu" and array.dtype != np.uint8:
             self._check_range(array, name, "token", 2**31)
             array = array.astype(np.int32)

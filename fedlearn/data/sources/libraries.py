@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,13 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import check_download, one_line
-from fedlearn.data.reading import one_line_errors
+from fedlearn.data.reading import UNPACKED, one_line_errors
 from fedlearn.data.sources.arrays import from_arrays
 from fedlearn.data.sources.declared import TEST_SHARE
 from fedlearn.data.sources.images import Size, decoded
 from fedlearn.words.errors import DataNotFound, UsageError
 
 MOST_CHANNELS = 4
+TENSORS = ("torch", "numpy", "jax", "tensorflow")  # formats of the library `datasets`
+MOST_OF_A_STREAM = 1_000_000  # pairs that are read of a stream without a length
 
 
 @one_line_errors
@@ -24,21 +28,24 @@ def from_torch(
     train: Any,
     test: Any = None,
     *,
+    length: int | None = None,
     groups: ArrayLike | None = None,
     groups_test: ArrayLike | None = None,
     name: str = "torch",
     size: Size | None = None,
     **others: Any,
 ) -> Dataset:
-    """Return a torch data set, a sequence of pairs of an input and a target, as a data set.
+    """Return a torch data set, or any other pairs of an input and a target, as a data set.
 
     Parameters
     ----------
     train, test
-        Any object with a length and an index, as `torch.utils.data.Dataset`. Each entry is read once, now, so random
-        transforms are frozen (a node augments anew with ``data.augment``). Inputs are Pillow images, or tensors and
-        arrays of one shape; the channels of tensors (channels, height, width) are moved to the last axis, those of
-        targets that are images, too.
+        Any object with a length and an index, as `torch.utils.data.Dataset`; or one that yields pairs, as
+        `torch.utils.data.IterableDataset`. Each entry is read once, now, so random transforms are frozen (a node
+        augments anew with ``data.augment``). Inputs are Pillow images, or tensors and arrays of one shape; the channels
+        of tensors (channels, height, width) are moved to the last axis, those of targets that are images, too.
+    length
+        How many pairs are taken of `train`; needed where it neither ends nor has a length.
     groups, groups_test, name
         As in `from_arrays`.
     size
@@ -46,14 +53,20 @@ def from_torch(
     others
         Other keywords of `from_arrays`.
     """
-    X, y = _read(train, size)
-    X_test, y_test = (None, None) if test is None else _read(test, size)
+    given = torch_arrays(train, test, name=name, size=size, length=length)
+    return from_arrays(**{**given, "groups": groups, "groups_test": groups_test, "name": name, **others})
+
+
+def torch_arrays(
+    train: Any, test: Any = None, *, name: str, size: Size | None = None, length: int | None = None
+) -> dict[str, Any]:
+    """Return X, y, X_test, y_test and classes, keywords of `from_arrays`, of what `from_torch` takes."""
+    X, y = _read(train, size, length)
+    X_test, y_test = (None, None) if test is None else _read(test, size, None)
     names = _names(train) if y.dtype.kind in "iu" else None
     if y_test is not None and names is not None and y_test.dtype.kind in "iu":
         y_test = by_names(y_test, _names(test), names, name)
-    classes = others.pop("classes", names)
-    given = {"groups": groups, "groups_test": groups_test, "name": name, "classes": classes}
-    return from_arrays(X, y, X_test, y_test, **given, **others)
+    return {"X": X, "y": y, "X_test": X_test, "y_test": y_test, "classes": names}
 
 
 @one_line_errors
@@ -101,25 +114,48 @@ def from_hf(
     parts = _loaded(data, config) if isinstance(data, str) else data
     if hasattr(parts, "column_names") and not isinstance(parts, dict):
         parts = {split: parts}
-    if any(not hasattr(part, "__len__") for part in parts.values()):
-        raise UsageError(f"data set {called!r}: it is a stream, which has no length: load it without streaming=True")
+    check_lengths(parts, called)
     if split not in parts:
         raise UsageError(f"data set {called!r}: it has no part {split!r}; it has {', '.join(parts)}")
     columns = [inputs] if isinstance(inputs, str) else list(inputs)
-    train = _columns(parts[split], called, columns, target, groups, size)
-    test = _columns(parts[test_split], called, columns, target, groups, size) if test_split in parts else (None,) * 3
-    names = _names_of(parts[split], target)
-    if test[1] is not None and names is not None and test[1].dtype.kind in "iu":
-        test = (test[0], by_names(test[1], _names_of(parts[test_split], target), names, called), test[2])
-    classes = classes or names
-    owners = {"groups": train[2], "groups_test": test[2]}
-    return from_arrays(
-        train[0], train[1], test[0], test[1], **owners, name=called, classes=classes, test_share=test_share
+    found = hf_arrays(
+        parts[split], parts.get(test_split), name=called, inputs=columns, target=target, groups=groups, size=size
     )
+    return from_arrays(**{**found, "classes": classes or found["classes"]}, name=called, test_share=test_share)
+
+
+def hf_arrays(
+    train: Any,
+    test: Any = None,
+    *,
+    name: str,
+    inputs: list[str],
+    target: str,
+    groups: str | None = None,
+    size: Size | None = None,
+) -> dict[str, Any]:
+    """Return X, y, groups, those of the test part, and classes, keywords of `from_arrays`, of parts of `datasets`."""
+    X, y, owners = _columns(train, name, inputs, target, groups, size)
+    X_test, y_test, owners_test = (None,) * 3 if test is None else _columns(test, name, inputs, target, groups, size)
+    names = _names_of(train, target)
+    if y_test is not None and names is not None and y_test.dtype.kind in "iu":
+        y_test = by_names(y_test, _names_of(test, target), names, name)
+    return {
+        "X": X, "y": y, "X_test": X_test, "y_test": y_test, "groups": owners, "groups_test": owners_test,
+        "classes": names,
+    }  # fmt: skip
+
+
+def check_lengths(parts: Mapping[str, Any], name: str) -> None:
+    """Refuse parts of the library `datasets` that are streams."""
+    if any(not hasattr(part, "__len__") for part in parts.values()):
+        raise UsageError(f"data set {name!r}: it is a stream, which has no length: load it without streaming=True")
 
 
 def _names(data: Any) -> tuple[str, ...] | None:
-    """Return the names of the classes of a torch data set, as torchvision's have; None if it has none."""
+    """Return the names of the classes of a torch data set, as torchvision's have, also of a subset; None if none."""
+    while hasattr(data, "indices") and hasattr(data, "dataset"):  # torch.utils.data.Subset
+        data = data.dataset
     found = getattr(data, "classes", None)
     return tuple(map(str, found)) if isinstance(found, list | tuple) else None
 
@@ -165,20 +201,17 @@ def _columns(part: Any, name: str, inputs: list[str], target: str, groups: str |
     wanted = [*inputs, target, *([groups] if groups else [])]
     if absent := [column for column in wanted if column not in part.column_names]:
         raise UsageError(f"data set {name!r}: it has no column {absent[0]!r}; it has {', '.join(part.column_names)}")
+    if isinstance(getattr(part, "format", None), dict) and part.format["type"] in TENSORS:
+        part = part.with_format(None)  # the same values, and pictures as such
     columns = [_stacked(list(part[column]), f"{name!r}, column {column!r}", size) for column in inputs]
     X = columns[0] if len(columns) == 1 else np.column_stack(columns)
     return X, np.asarray(part[target]), None if groups is None else np.asarray(part[groups])
 
 
-def _read(data: Any, size: Size | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
-        raise UsageError(
-            f"from_torch: {type(data).__name__} is a stream, which has no length and no index: give a list of what it "
-            "yields, or a torch.utils.data.Dataset that has both"
-        )
-    pairs = [data[place] for place in range(len(data))]
+def _read(data: Any, size: Size | None, length: int | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    pairs = _pairs(data, length)
     if not pairs or not isinstance(pairs[0], tuple | list) or len(pairs[0]) < 2:
-        raise UsageError("from_torch: each entry must be a pair of an input and a target")
+        raise UsageError(f"from_torch: each entry must be a pair of an input and a target{_no_pair(pairs)}")
     X = _stacked([pair[0] for pair in pairs], "from_torch", size)
     y = np.array([np.asarray(pair[1]) for pair in pairs])
     if hasattr(pairs[0][0], "detach") and X.ndim == 4 and X.shape[1] <= MOST_CHANNELS:
@@ -186,6 +219,48 @@ def _read(data: Any, size: Size | None) -> tuple[NDArray[Any], NDArray[Any]]:
     if hasattr(pairs[0][1], "detach") and X.ndim == y.ndim == 4:
         y = np.moveaxis(y, 1, -1)
     return X, y
+
+
+def _pairs(data: Any, length: int | None) -> list[Any]:
+    """Return the entries of a data set: all of them, or the first `length`."""
+    if length is not None and length < 1:
+        raise UsageError(f"from_torch: length = {length}: it must be 1 or more")
+    has_length = hasattr(data, "__len__")
+    if not is_stream(data) and (has_length or length is not None):
+        if has_length and length is not None and length > len(data):
+            raise UsageError(f"from_torch: length = {length}: there are {len(data)} pairs")
+        return [data[place] for place in range(len(data) if length is None else length)]
+    if not hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
+        raise UsageError(f"from_torch: {type(data).__name__} has no pairs: give a torch.utils.data.Dataset or pairs")
+    most = length if length is not None else len(data) if has_length else None
+    pairs, taken = [], 0
+    for pair in islice(iter(data), most):
+        pairs.append(pair)
+        taken += sum(getattr(part, "nbytes", 0) for part in pair) if isinstance(pair, tuple | list) else 0
+        if most is None and (taken > UNPACKED or len(pairs) > MOST_OF_A_STREAM):
+            raise UsageError(
+                f"from_torch: {type(data).__name__} has no length and has not ended after {len(pairs):,} pairs, "
+                f"{taken / 1e9:.2g} GB: say how many to take, from_torch(data, length=...)"
+            )
+    if most is not None and len(pairs) < most:
+        raise UsageError(f"from_torch: {type(data).__name__} has yielded {len(pairs)} pairs of {most}")
+    return pairs
+
+
+def is_stream(data: Any) -> bool:
+    """Return whether a data set yields its entries, and has no index; torch's own streams raise an error for one."""
+    torch = sys.modules.get("torch")
+    return not hasattr(data, "__getitem__") or (
+        torch is not None and isinstance(data, torch.utils.data.IterableDataset)
+    )
+
+
+def _no_pair(pairs: list[Any]) -> str:
+    if not pairs:
+        return ": there are none"
+    if isinstance(pairs[0], Mapping):
+        return f": these have names, {', '.join(map(str, pairs[0]))}: let the data set return (entry[...], entry[...])"
+    return f", and is of type {type(pairs[0]).__name__}"
 
 
 def _stacked(values: list[Any], where: str, size: Size | None) -> NDArray[Any]:

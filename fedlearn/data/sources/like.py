@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from fedlearn.data.base import DataSpec, Examples, TableSchema
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.sources.as_arrays import columns_of, in_order
+from fedlearn.data.sources.brought import Brought
+from fedlearn.data.sources.declared import TEST_SHARE, Declared
 from fedlearn.data.sources.libraries import by_names
 from fedlearn.words.errors import UsageError
 
@@ -104,6 +106,27 @@ def held_out_like(spec: DataSpec, other: Dataset) -> Examples:
         if not (spec.class_names and theirs.class_names) and theirs.classes > spec.classes:
             raise UsageError(f"data set {other.name!r}: it has {theirs.classes} classes, and the run's {spec.classes}")
     return Examples(examples_like(spec, inputs), targets, test.groups)
+
+
+def scored_like(spec: DataSpec, given: Brought) -> Examples:
+    """Return examples that a user has brought, with classes and columns numbered as in `spec`.
+
+    Raises
+    ------
+    UsageError
+        As of `held_out_like`; or if the run's data are a declared table, whose codes arrays do not say.
+    """
+    if spec.table is not None:
+        raise UsageError(
+            "the run's data are a declared table: evaluate by the .toml file of another one, or by Examples"
+        )
+    X, y = given.scored
+    if not spec.classes and (numbers := np.asarray(y)).dtype.kind in "iu":
+        y = numbers.astype(np.float32)  # the run says that targets are numbers
+    classes = given.arrays.get("classes") or spec.class_names or spec.classes or None
+    declared = Declared(given.name, classes=classes, vocabulary=spec.vocabulary or None)
+    rows, _, facts = declared.checked((X, y, None), (X, y, None), test_share=TEST_SHARE)
+    return held_out_like(spec, Dataset(given.name, rows, rows, fingerprint="", **facts))
 
 
 def places_of(wanted: tuple[str, ...], found: tuple[str, ...]) -> list[int]:

@@ -10,7 +10,7 @@ from fedlearn import plugins
 from fedlearn.data.dataset import Dataset
 from fedlearn.data.folder import data_folder
 from fedlearn.data.naming import FILE_SUFFIXES, HUB
-from fedlearn.data.reading import one_line_errors
+from fedlearn.data.reading import ending_of, one_line_errors
 from fedlearn.plugging.options import options_for
 from fedlearn.plugging.registry import load_reference
 from fedlearn.words.errors import DataNotFound, SettingError
@@ -61,6 +61,6 @@ def _found(name: str, data_dir: str) -> Path:
 def _kind_of(path: Path) -> str:
     """Return the kind of a folder or file, by which `plugins.DATA_READERS` has its reader."""
     if not path.is_dir():
-        return path.suffix
+        return ending_of(path)
     is_leaf = any(next(part.glob("*.json"), None) for part in (path, path / "train"))
     return "folder of .json" if is_leaf else "folder"

@@ -35,7 +35,7 @@ def claim(keys: Path, claims: Path, *, partition_id: int | None = None) -> Claim
     """
     there = sorted(int(path.name) for path in keys.iterdir() if path.name.isdigit()) if keys.is_dir() else []
     if not there:
-        raise UsageError(f"--keys {keys}: there is no node key; run fedlearn.engine.deployment.keys first")
+        raise UsageError(f"--keys {keys}: there is no node key; run fedlearn keys on the server, and copy nodes/N here")
     if partition_id is not None and partition_id not in there:
         raise UsageError(f"partition {partition_id}: there is no node key {keys / str(partition_id)}")
     claims.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Makes the missing certificates, node keys and secrets of a deployment; none is ever replaced.
+"""Make the missing certificates, node keys and secrets of a deployment; none is ever replaced.
 
-    python -m fedlearn.engine.deployment.keys --folder keys --clients 3 --host fl.example.org
+`fedlearn.commands.keys` is its command: ``fedlearn keys --folder keys --clients 3 --host fl.example.org``.
 
 | folder | holds | who may read it |
 |---|---|---|
@@ -13,10 +13,8 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import secrets
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -106,9 +104,16 @@ def _is_valid(path: Path, ca: x509.Certificate, hosts: Sequence[str]) -> bool:
     return certificate.issuer == ca.subject and is_named and is_fresh
 
 
+def valid_until(folder: Path) -> datetime:
+    """Return when the server's certificate in a folder of keys ends, in UTC."""
+    return x509.load_pem_x509_certificate((folder / "server" / "server.crt").read_bytes()).not_valid_after_utc
+
+
 def _node(folder: Path, partition_id: int) -> None:
-    """Make a node's key pair, in the one format that Flower reads."""
+    """Make a node's key pair, in the one format that Flower reads, unless the private key is with its node alone."""
     private, public = folder / "nodes" / str(partition_id), folder / "public" / "nodes" / f"{partition_id}.pub"
+    if public.exists() and not private.exists():
+        return
     _write_once(private, _new_node_key)
     key = load_ssh_private_key(private.read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
@@ -177,29 +182,3 @@ def give_to(owner: str, folders: Sequence[Path]) -> None:
     for folder in folders:
         for path in (folder, *folder.rglob("*")):
             os.chown(path, int(user), int(group or user), follow_symlinks=False)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Make keys, and give them and other folders to their owner."""
-    parser = argparse.ArgumentParser(prog="python -m fedlearn.engine.deployment.keys", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("--folder", type=Path, required=True, help="Folder of the keys, existing or new.")
-    parser.add_argument("--clients", type=int, required=True, metavar="N", help="Number of nodes.")
-    parser.add_argument("--host", default="", metavar="NAME,...",
-                        help="Names and addresses by which nodes know the server.")  # fmt: skip
-    parser.add_argument("--owner", metavar="UID:GID", help="Owner of all these files; needs root.")
-    parser.add_argument("--give", type=Path, action="append", default=[], metavar="FOLDER",
-                        help="Another folder to make for the owner; may be repeated.")  # fmt: skip
-    options = parser.parse_args(arguments)
-    if options.clients < 1:
-        parser.error(f"--clients {options.clients}: at least 1")
-    make_keys(options.folder, clients=options.clients, hosts=[name for name in options.host.split(",") if name])
-    for folder in options.give:
-        folder.mkdir(parents=True, exist_ok=True)
-    if options.owner:
-        give_to(options.owner, [*options.folder.iterdir(), *options.give])  # each is a volume, in a container
-    print(f"keys of {options.clients} clients are in {options.folder}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    main()

@@ -9,9 +9,11 @@ from pathlib import Path
 
 def start_logging() -> None:
     """Set up logging, one line for each event."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
+    form = "%(asctime)s %(name)s %(levelname)s %(message)s"
+    logging.basicConfig(level=logging.INFO, format=form, stream=sys.stderr, force=True)  # in place of the command's
     logging.getLogger("flwr").propagate = False  # it prints its lines itself
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every poll
+    for name in ("httpx", "alembic"):  # one logs every poll, the other its plugins
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 class Pauses:

@@ -1,18 +1,26 @@
 """Flower's SuperLink with admission control before its Fleet API (`admission.py`), and with `long_polling.py`.
 
-The arguments are those of ``flower-superlink``; without ``--database``, the state is in a temporary file.
+The arguments are those of ``flower-superlink``, and ``--parent-pid`` as ``flower-superexec`` has it; without
+``--database``, the state is in a temporary file.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from tempfile import TemporaryDirectory
 
+from fedlearn.engine.processes import die_with
+
 
 def main() -> None:
     """Run until stopped."""
-    sys.argv = ["flower-superlink", *sys.argv[1:]]
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--parent-pid", type=int)
+    ours, arguments = parser.parse_known_args()
+    die_with(ours.parent_pid)
+    sys.argv = ["flower-superlink", *arguments]
     from fedlearn.flower import superlink as flower_superlink
 
     if flower_superlink.missing:

@@ -23,6 +23,7 @@ from fedlearn.flower.runtime import (
     run_server_task,
     run_task,
 )
+from fedlearn.words.refusals import NOT_READY
 
 APP_NOT_ALLOWED = "app-not-allowed"
 SHORTEST_LIMIT = 30.0  # seconds that every task has: the first task of a run loads the data
@@ -39,6 +40,7 @@ class Task:
     token: str
     pipe: int  # through which the process reports on its message
     is_server: bool = False
+    is_discreet: bool = False  # whether the node tells a server nothing that may depend on its data
     _unread: bytearray = field(default_factory=bytearray)
     _message: bytes = b""
     _ttl: float = 0.0
@@ -83,6 +85,8 @@ class Task:
         if self._is_late:
             reason = f"the client hung: no answer {self._ttl:g} s after the message"
         log.error("task %d: %s", self.pid, reason)
+        if self.is_discreet:
+            reason = NOT_READY  # how much memory or time a task takes may depend on the data
         if os.fork() == 0:
             _alone(lambda: self._answer(reason))
 
@@ -136,7 +140,7 @@ def start_task(endpoint: Endpoint, token: str, learned: warm.Learned, *, only_ou
             lambda: run_task(endpoint, token, on_input=prepare, installed=learned.installed, on_installed=on_installed)
         )
     os.close(write_end)
-    return Task(pid, endpoint, token, read_end)
+    return Task(pid, endpoint, token, read_end, is_discreet=only_ours)
 
 
 def _alone(work: Callable[[], None]) -> None:

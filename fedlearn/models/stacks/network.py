@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from fedlearn.models.beside import Beside
+from fedlearn.models.parts import Parts
 from fedlearn.models.stacks.stacked import Arrangement, CannotStackError, Stacked, joined, of_node
 from fedlearn.models.stacks.streams import Stream
 from fedlearn.words.state import Array, State, is_never_negative
@@ -33,22 +34,25 @@ class StackedNetwork:
         Names of the trained parameters.
     count
         Largest number of nodes.
+    parts
+        Which arrays are sent; frozen parameters stand in memory once for all nodes.
     """
 
-    def __init__(self, module: nn.Module, trained: Sequence[str], count: int) -> None:
+    def __init__(self, module: nn.Module, trained: Sequence[str], count: int, parts: Parts) -> None:
         self._trained = list(trained)
         held = _held_by(module)
         self._names = {id(each): name for name, each in reversed(held.items())}
         self._own = {name: self._names[id(each)] for name, each in held.items()}  # the first name of a tensor
-        stored = module.state_dict(keep_vars=True)
-        self._sent = [name for name, each in stored.items() if isinstance(each, Tensor) and self._own[name] == name]
+        self._sent = [name for name in parts.shared if self._own[name] == name]
+        frozen = {name for name in parts.frozen if isinstance(held[name], nn.Parameter)}
         self._values = {
-            name: held[name].detach().unsqueeze(0).repeat(count, *[1] * held[name].ndim)
+            name: _for_each(held[name].detach(), count, is_common=name in frozen)
             for name in dict.fromkeys(self._own.values())
         }
-        kept = self._values.keys() - set(self._sent)
+        kept = self._values.keys() - {*self._sent, *frozen}
         self._kept = {name: self._values[name].clone() for name in sorted(kept)}  # buffers that are in no state
-        self._skeleton = _Skeleton(module, self._names)
+        self._frozen = frozen
+        self._skeleton = _Skeleton(module, self._names, parts)
         self._beside = Beside({"": self._skeleton.module})
 
     def load(self, state: State) -> None:
@@ -109,8 +113,8 @@ class FunctionalNetwork(StackedNetwork):
     node after another. Modules that draw random numbers are refused, as all nodes would share one stream.
     """
 
-    def __init__(self, module: nn.Module, trained: Sequence[str], count: int) -> None:
-        super().__init__(module, trained, count)
+    def __init__(self, module: nn.Module, trained: Sequence[str], count: int, parts: Parts) -> None:
+        super().__init__(module, trained, count, parts)
         self._module = module
 
     def gradients(
@@ -128,8 +132,15 @@ class FunctionalNetwork(StackedNetwork):
             warnings.filterwarnings("ignore", "There is a performance drop")  # of a function without a batching rule
             gradients, losses = vmap(grad_and_value(loss))(trained, others, inputs, targets)
         for name, value in others.items():  # running means, where they are no views
-            self._values[name][place] = value
+            if name not in self._frozen:
+                self._values[name][place] = value
         return losses.detach(), [gradients[name] for name in self._trained]
+
+
+def _for_each(tensor: Tensor, count: int, *, is_common: bool) -> Tensor:
+    """Return a tensor of each of `count` nodes, (count, ...); common ones share memory."""
+    one = tensor.unsqueeze(0)
+    return one.expand(count, *tensor.shape) if is_common else one.repeat(count, *[1] * tensor.ndim)
 
 
 def _range_or_list(nodes: Sequence[int]) -> slice | list[int]:
@@ -147,13 +158,13 @@ def _held_by(module: nn.Module) -> dict[str, Tensor]:
 class _Skeleton:
     """A module without its own parameters: each call passes them."""
 
-    def __init__(self, module: nn.Module, names: Mapping[int, str]) -> None:
+    def __init__(self, module: nn.Module, names: Mapping[int, str], parts: Parts) -> None:
         self._places: list[tuple[nn.Module, str, str]] = []
         copied: dict[int, Any] = {}
         self.module = deepcopy(module, copied)
         by_id = {id(copied[key]): name for key, name in names.items() if key in copied}
+        parts.train(self.module)
         self._hollow(self.module, by_id)
-        self.module.train()
 
     def _hollow(self, module: nn.Module, names: Mapping[int, str]) -> None:
         for name, child in list(module.named_children()):

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import inspect
 
-import datasets
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import TensorDataset
 
 import fedlearn
 from fedlearn.api.given import KEYWORDS, as_value, flat_settings
 from fedlearn.compression.sign import Sign
 from fedlearn.config.names import flags
-from fedlearn.data import Dataset, load_dataset
+from fedlearn.data import Dataset, from_arrays, load_dataset
 from fedlearn.data.base import Examples
 from fedlearn.words.errors import SettingError, UsageError
 
@@ -88,19 +87,33 @@ def test_same_arrays_have_the_same_name_and_others_another():
     assert names[0] == names[1] != names[2]
 
 
+X, Y = np.arange(24.0).reshape(12, 2), np.arange(12) % 2
+
+
+def test_data_in_any_form_are_the_data_set_of_from_arrays():
+    forms = [from_arrays(X, Y), (X, Y), TensorDataset(torch.from_numpy(X), torch.from_numpy(Y))]
+    assert len({flat_settings({"data": each}, {})["data.dataset"] for each in forms}) == 1
+    assert flat_settings({}, {"data": {"dataset": (X, Y)}}) == flat_settings({"data": (X, Y)}, {})
+
+
+def test_data_node_by_node_say_how_many_nodes_there_are():
+    found = flat_settings({"data": {"a": (X, Y), "b": (X, Y)}, "clients": 2}, {})
+    assert (found["clients"], found["data.partition"]) == (2, "natural")
+
+
 @pytest.mark.parametrize(
-    ("data", "reader"),
+    ("setting", "said"),
     [
-        ((np.zeros((4, 2)), np.zeros(4)), "from_arrays(X, y)"),
-        (np.zeros((4, 2)), "from_arrays(X, y)"),
-        (pd.DataFrame({"a": [1.0]}), "from_arrays(X, y)"),
-        (datasets.Dataset.from_dict({"a": [1.0]}), "from_hf("),
-        (datasets.DatasetDict({"train": datasets.Dataset.from_dict({"a": [1.0]})}), "from_hf("),
-        (TensorDataset(torch.zeros(4, 2), torch.zeros(4)), "from_torch("),
-        (DataLoader(TensorDataset(torch.zeros(4, 2), torch.zeros(4))), "from_torch("),
+        ({"clients": 3}, "clients = 3: data are given node by node, which is 2: leave it out"),
+        ({"partition": "iid"}, "data.partition = 'iid': data are given node by node, which is 'natural'"),
     ],
 )
-def test_data_of_another_library_are_told_their_reader(data, reader):
-    with pytest.raises(SettingError, match="make a data set of it first") as error:
-        as_value("data.dataset", data)
-    assert reader in str(error.value) and "\n" not in str(error.value)
+def test_settings_that_would_mix_the_data_of_nodes_are_refused(setting, said):
+    with pytest.raises(SettingError) as error:
+        flat_settings({"data": {"a": (X, Y), "b": (X, Y)}, **setting}, {})
+    assert said in str(error.value)
+
+
+def test_data_that_cannot_be_read_are_one_line():
+    with pytest.raises(UsageError, match="a frame does not say which column is learned"):
+        flat_settings({"data": pd.DataFrame({"a": [1.0]})}, {})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from client.policy import PLAIN, names_code
 from fedlearn import flower, wire
 from fedlearn.config import config_from, from_flower, to_flower
 from fedlearn.config.names import field_of, setting_names
-from fedlearn.config.policy import Policy
+from fedlearn.config.policy import SIMULATED, Policy
 from fedlearn.engine.apps import load_client_app
 from fedlearn.engine.inline import InlineGrid
 from fedlearn.engine.node_calls import partition_of
@@ -24,6 +26,7 @@ from fedlearn.privacy.ledger import Ledger
 from fedlearn.private_trees.federated.strategies.forest_union import ForestUnion
 from fedlearn.runs.ledgers import LedgerFile, names_in
 from fedlearn.words.cohort import Instruction
+from fedlearn.words.refusals import NOT_READY, REFUSALS
 from tests.architecture.test_tables import TABLES
 
 FOREST = {"clients": 4, "data.dataset": "diabetes", "model.name": "dp-forest", "privacy.noise": "secure", "out": "/a"}
@@ -35,6 +38,26 @@ def settings(**changes):
 
 
 STATE = initial_state(settings(), {})
+
+
+@contextmanager
+def logged(name):
+    """Yield the texts that are logged within the block."""
+    lines = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())
+    logging.getLogger(name).addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logging.getLogger(name).removeHandler(handler)
+
+
+def said_to_owner(lines):
+    """Return the reason in the last line of a node's log, without what follows a reason that is one word."""
+    _, _, reason = lines[-1].partition("said to the server 'not-ready': ")
+    word, colon, _ = reason.partition(": ")
+    return word if colon and " " not in word else reason
 
 
 def instruction(state=STATE, *, round_number=1, attempt=1):
@@ -52,18 +75,22 @@ class Hospital:
         self.seen = {}  # what arrays came -> the epsilon that came with them
 
     def hears(self, message, **changes):
+        """Return its reply, or the reason why there is none: the word that it says, or what its own log has instead."""
         context = Context(1, NODE, dict(self.about), RecordDict(), settings(**changes))
-        try:
-            return load_client_app()(flower.with_id(message), context)
-        except Withheld as word:
-            return str(word)
+        with logged("fedlearn.node") as lines:
+            reply = load_client_app()(flower.with_id(message), context)
+        word = wire.read_ready_answer(reply)[1]
+        if reply.has_content() and word not in REFUSALS:
+            return reply
+        assert word in REFUSALS
+        return said_to_owner(lines) if word == NOT_READY else word
 
     def ready(self, round_number=1, **changes):
         reply = self.hears(wire.ready_query(NODE, round_number=round_number, attempt=1, ttl=60.0), **changes)
         return reply if isinstance(reply, str) else wire.read_ready_answer(reply)[1]
 
     def trains(self, message=None, **changes):
-        """Return the arrays of its report, or the word that it says instead."""
+        """Return the arrays of its report, or the reason why there is none."""
         reply = self.hears(message or instruction(), **changes)
         if isinstance(reply, str):
             return reply
@@ -119,7 +146,8 @@ def test_what_a_hostile_server_asks_is_refused_by_a_word_and_costs_nothing(hospi
     hostile = {name.replace(".", "__"): value for name, value in BEYOND[word].items()}
     assert hospital.ready(**hostile) == word
     assert hospital.trains(**hostile) == word
-    assert hospital.hears(wire.evaluation(NODE, wire.pack_arrays(STATE), round_number=1, ttl=60.0), **hostile) == word
+    asked = wire.evaluation(NODE, wire.pack_arrays(STATE), round_number=1, ttl=60.0)
+    assert hospital.hears(asked, **hostile) == (word if word in REFUSALS else "private-model")
     assert names_in(hospital.folder) == []
 
 
@@ -383,7 +411,7 @@ class Simulated:
     """A node whose ledger is a part of what the engine keeps for it."""
 
     def __init__(self):
-        self.context = Context(1, NODE, {"partition-id": PARTITION}, RecordDict(), settings())
+        self.context = Context(1, NODE, {"partition-id": PARTITION, SIMULATED: True}, RecordDict(), settings())
 
     def trains(self, **about):
         content = load_client_app()(flower.with_id(instruction(**about)), self.context).content

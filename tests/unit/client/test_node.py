@@ -7,7 +7,6 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 
 from client import node
-from client.policy import is_real
 from client.visit import Visit
 from fedlearn.config import config_from, to_flower
 from fedlearn.engine.node_calls import FIRST_NODE_ID, context_of
@@ -94,13 +93,13 @@ def test_virtual_node_computes_where_the_run_does():
         Message(RecordDict(), 7, "train"), context_of(FIRST_NODE_ID, b"", num_nodes=4, settings=settings)
     )
     assert virtual.config.engine.device == "cuda:1"
-    assert not is_real(virtual)
+    assert not virtual.is_real
 
 
 def test_only_an_engine_of_simulations_makes_a_node_virtual():
     """A foreign app's node is given the two numbers that Flower's own simulation gives, and so counts as real."""
-    assert is_real(visit())
-    assert is_real(visit(device="cpu"))
+    assert visit().is_real
+    assert visit(device="cpu").is_real
     assert context_of(FIRST_NODE_ID, b"", num_nodes=4, settings={"lr": 0.1}).node_config.keys() == {
         "partition-id", "num-partitions",
     }  # fmt: skip

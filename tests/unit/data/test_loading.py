@@ -89,5 +89,5 @@ def test_reference_to_a_callable_of_the_user_works(monkeypatch):
     plugin.wrong = lambda data_dir: 3
     monkeypatch.setitem(sys.modules, "plugin_of_the_user", plugin)
     assert load_dataset("plugin_of_the_user:mine", "").name == "digits"
-    with pytest.raises(SettingError, match=r"must be or return a fedlearn\.data\.Dataset, not int"):
+    with pytest.raises(UsageError, match="3 cannot be read as data"):
         load_dataset("plugin_of_the_user:wrong", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
 
 import numpy as np
@@ -15,6 +16,7 @@ from fedlearn.data import load_dataset, partition_table, reading
 from fedlearn.data import tables as module
 from fedlearn.data.base import Examples, TableSchema
 from fedlearn.data.california import SCHEMA as CALIFORNIA
+from fedlearn.data.sources.table_files import Dialect
 from fedlearn.words.errors import DataNotFound, UsageError
 
 SCHEMA = """
@@ -235,20 +237,55 @@ def test_no_line_keeps_another_from_being_read(people, tmp_path, line):
         assert not without - odd and (odd - without).total() <= 1
 
 
-def test_no_line_of_any_bytes_keeps_another_from_being_read(tmp_path):
+@pytest.mark.parametrize(
+    "dialect",
+    [Dialect(), Dialect(";", ",", "cp1252"), Dialect("tab", encoding="shift_jis"), Dialect(";", encoding="utf-7")],
+)
+def test_no_line_of_any_bytes_keeps_another_from_being_read(tmp_path, dialect):
     schema = TableSchema("y", {"b": (0, 9)}, {"a": ("u", "v")}, None, ("no", "yes"))
     file, rng = tmp_path / "t.csv", np.random.default_rng(1)
-    whole = [f"{'uv'[i % 2]},{i % 9},{'no' if i % 3 else 'yes'}".encode() for i in range(40)]
+    between = dialect.between(file).encode()
+    whole = [between.join([b"uv"[i % 2 :][:1], b"%d" % (i % 9), b"no" if i % 3 else b"yes"]) for i in range(40)]
 
     def read(lines):
-        file.write_bytes(b"\n".join([b"a,b,y", *lines, b""]))
-        return records(module.encoded(module.read_columns(file, schema), schema)[0])
+        file.write_bytes(b"\n".join([between.join([b"a", b"b", b"y"]), *lines, b""]))
+        return records(module.encoded(module.read_columns(file, schema, dialect), schema)[0])
 
-    plain, letters = read(whole), np.frombuffer(b"\",',\\uvno5 \t\x00\xff\xc3.-", np.uint8)
+    plain, letters = read(whole), np.frombuffer(b"\",';\\uvno5 \t\x00\xff\xc3.-+A\x81", np.uint8)
+    assert plain.total() == 40
     for _ in range(200):
         at, line = int(rng.integers(41)), rng.choice(letters, rng.integers(14)).tobytes()
         odd = read([*whole[:at], line, *whole[at:]])
         assert not plain - odd and (odd - plain).total() <= 1, line
+
+
+@pytest.mark.parametrize("name", ["people.CSV", "people.csv.gz"])
+def test_a_declared_table_may_be_written_in_another_dialect(people, tmp_path, name):
+    plain = load_dataset(people(), "")
+    other = SCHEMA.replace('"people.csv"', f'"{name}"\ndelimiter = ";"\ndecimal = ","\nencoding = "cp1252"')
+    (tmp_path / "other.toml").write_text(other.replace("farmer", "bäuerin"), encoding="utf-8")
+    text = ROWS.replace(",", ";").replace(".", ",").replace("farmer", "bäuerin").encode("cp1252")
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    found = load_dataset(str(tmp_path / "other.toml"), "")
+    assert records(found.train) + records(found.test) == records(plain.train) + records(plain.test)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('delimiter = ";;"', "people.toml: delimiter = ';;': give one character"),
+        ('decimal = ","', "delimiter and decimal are both ','"),
+        ('encoding = "klingon"', "people.toml: encoding = 'klingon': Python knows none"),
+        (
+            'encoding = "utf-16"',
+            "people.csv: encoding = 'utf-16': a declared table is read line by line: save it as UTF-8",
+        ),
+    ],
+)
+def test_a_dialect_that_no_declared_table_has_is_one_line(people, line, said):
+    with pytest.raises(UsageError) as error:
+        load_dataset(people(SCHEMA.replace('"people.csv"', f'"people.csv"\n{line}')), "")
+    assert said in str(error.value) and "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("cell", ["1.", "1.e2", "-.5", "+7", "00012", "1e400", "1e-400", "1e99999999999", "9" * 400])

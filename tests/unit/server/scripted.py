@@ -157,7 +157,7 @@ class ScriptedGrid(Grid):
             told = message.content[wire.CONFIG]
             self.told.append((message.metadata.dst_node_id, told["why"], told["round_number"], told["attempt"]))
             return [(0.0, answer(message, RecordDict()))]
-        if kind == wire.READY_QUERY:
+        if kind in (wire.READY_QUERY, wire.UNSENT_ARRAYS):
             self.asked.append(message.metadata.dst_node_id)
             after, contents = node.ready_after, self._ready(message, node)
         elif kind == "train":
@@ -204,6 +204,8 @@ class NetworkGrid(ScriptedGrid):
 class Scene:
     """A run in a folder of its own, on a scripted grid."""
 
+    unsent: Mapping[str, np.ndarray] = {}
+
     def __init__(
         self, folder: Path, nodes: Mapping[int, Node], *, strategy: Any = None,
         grid: type[ScriptedGrid] = ScriptedGrid, **settings: Any,
@@ -222,7 +224,7 @@ class Scene:
 
     def _serve(self) -> None:
         exchange = Exchange(self.grid, to_flower(self.config))
-        self.server = ServerRun(exchange, self.strategy, self.store, self.config, events=self.log)
+        self.server = ServerRun(exchange, self.strategy, self.store, self.config, events=self.log, unsent=self.unsent)
 
     def with_settings(self, **settings: Any) -> Scene:
         """Take the run up again, with other settings."""

@@ -421,3 +421,35 @@ def test_other_objectives_are_those_of_nodes_alone():
     for loss in ("mse", "mae", "huber"):
         model = load_model("mlp", spec, '{"width": 8}', loss)
         assert max(differences(learner_of(model), model.initial_state(seed=1), tasks_of(train, (9, 8, 5)))) < 1e-4
+
+
+class FrozenSmall(Small):
+    """The same under a frozen convolution and norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv.requires_grad_(False)
+        self.norm.requires_grad_(False)
+
+
+class FrozenAttentive(Attentive):
+    """Attention whose projections are frozen, which runs for one node after another."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention.requires_grad_(False)
+
+
+@pytest.mark.parametrize("functions", [True, False])
+@pytest.mark.parametrize("kind", [FrozenSmall, FrozenAttentive])
+def test_frozen_layers_stand_in_a_stack_once_and_nodes_learn_what_each_learns_alone(kind, functions, monkeypatch):
+    if functions:
+        monkeypatch.setattr(sgd, "networks_for", lambda device: networks_for(torch.device("cuda")))
+    model = TorchModel(kind, dataset().spec).planned(config_from({}))
+    learner, state = learner_of(model), model.initial_state(seed=1)
+    assert learner.why_not_stacked(dataset().train) == ""
+    assert max(differences(learner, state, tasks_of(dataset().train, (8, 4, 8)))) < 1e-4
+    values = learner._stack._network._values
+    trained = {name for name, each in model.module.named_parameters() if each.requires_grad}
+    assert all(each.stride(0) == 0 for name, each in values.items() if name in model.parts.frozen and "weight" in name)
+    assert all(each.stride(0) > 0 for name, each in values.items() if name in trained)

@@ -149,12 +149,13 @@ def test_classes_of_a_torch_test_set_are_those_of_the_same_names():
     np.testing.assert_array_equal(found.test.targets, found.test.inputs[:, 0])
 
 
-def test_a_stream_is_refused_in_one_line():
-    class Stream:
+def test_what_has_no_pairs_is_refused_in_one_line():
+    class Empty:
         def __iter__(self):
             return iter([])
 
-    assert "Stream is a stream, which has no length" in message(lambda: from_torch(Stream()))
+    assert "must be a pair of an input and a target: there are none" in message(lambda: from_torch(Empty()))
+    assert "object has no pairs" in message(lambda: from_torch(object()))
 
 
 def test_what_a_users_own_data_set_raises_is_one_line_with_its_place():

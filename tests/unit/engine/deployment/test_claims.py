@@ -53,7 +53,7 @@ def test_a_named_partition_needs_its_key(keys, tmp_path):
 
 
 def test_without_keys_the_error_says_how_to_make_them(tmp_path):
-    with pytest.raises(UsageError, match=r"run fedlearn\.engine\.deployment\.keys first"):
+    with pytest.raises(UsageError, match=r"run fedlearn keys on the server"):
         claim(tmp_path / "nowhere", tmp_path / "claims")
 
 

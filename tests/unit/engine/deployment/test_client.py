@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
 from flwr.common.config import parse_config_args
 
 from fedlearn.config.policy import Policy
+from fedlearn.engine.deployment import client
 from fedlearn.engine.deployment.claims import Claim
-from fedlearn.engine.deployment.client import _node_config, _options, _privacy_config
+from fedlearn.engine.deployment.client import privacy_config
 from fedlearn.words.errors import UsageError
+from tests.commands import client_options
 
-NEEDED = ["--superlink", "s:1", "--keys", "keys", "--claims", "claims"]
+
+def options(*flags):
+    return client_options(["fedlearn", "client", "--superlink", "s:1", *map(str, flags)])
 
 
 def node_config(*flags):
-    return parse_config_args([_privacy_config(_options([*NEEDED, *map(str, flags)]))])
+    return parse_config_args([privacy_config(options(*flags))])
 
 
 def test_flags_and_file_reach_the_node_and_flags_win(tmp_path):
@@ -33,11 +38,11 @@ def test_flags_and_file_reach_the_node_and_flags_win(tmp_path):
 
 
 def test_owner_says_where_the_node_trains():
-    options, ours = _options([*NEEDED, "--device", "cuda:1"]), Claim(3, 5, Path("key"), 0)
-    assert 'device="cuda:1"' in _node_config(options, ours, "").split()
-    assert "device" not in _node_config(_options(NEEDED), ours, "")
-    with pytest.raises(SystemExit):
-        _options([*NEEDED, "--device", "gpu own-data=true"])
+    ours = Claim(3, 5, Path("key"), 0)
+    assert 'device="cuda:1"' in client.node_config(options("--device", "cuda:1"), ours, "").split()
+    assert "device" not in client.node_config(options(), ours, "")
+    with pytest.raises(UsageError, match="--device gpu own-data=true: write cpu"):
+        options("--device", "gpu own-data=true")
 
 
 def test_flags_win_over_the_environment_and_a_switch_is_true_or_false(tmp_path, monkeypatch):
@@ -47,8 +52,9 @@ def test_flags_win_over_the_environment_and_a_switch_is_true_or_false(tmp_path, 
     found = Policy.of_node(node_config("--ledger", tmp_path, "--largest-epsilon", 2))
     assert found == Policy(largest_epsilon=2.0, models=("cnn",), seeded_noise=True)
     monkeypatch.setenv("FEDLEARN_PUBLIC_SIZES", "perhaps")
-    with pytest.raises(SystemExit, match="FEDLEARN_PUBLIC_SIZES = 'perhaps': write true or false"):
+    with pytest.raises(click.UsageError) as refusal:
         node_config("--ledger", tmp_path)
+    assert "(env var: 'FEDLEARN_PUBLIC_SIZES'): 'perhaps' is not a valid boolean" in refusal.value.format_message()
 
 
 def test_the_data_are_called_as_their_folder_unless_they_have_a_name(tmp_path, monkeypatch):
@@ -63,6 +69,7 @@ def test_the_data_are_called_as_their_folder_unless_they_have_a_name(tmp_path, m
         ("--ledger L --largest-epsilon 0", "largest_epsilon = 0.0: it should be greater than 0"),
         ("--ledger L --largest-epsilon inf", "largest_epsilon = inf"),
         ("--ledger L --largest-epsilon 1 --least-records -2", "least_records = -2"),
+        ("--ledger L --largest-epsilon 1 --hours 8-17", "hours = '8-17'"),
         ("--ledger L --largest-epsilon 1 --data-name ../x", "data name '../x'"),
         ("--ledger L --policy nowhere.toml", "nowhere.toml"),
         ("--largest-epsilon 1", "--largest-epsilon: what a node allows binds it by its ledger"),
@@ -85,3 +92,13 @@ def test_a_damaged_ledger_is_said_at_the_start(tmp_path):
 
 def test_without_a_ledger_nothing_is_said_to_the_node():
     assert node_config("--own-data") == {}
+
+
+def test_a_missing_certificate_or_key_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        UsageError, match=r"^--root-certificates ca.crt: there is no such file; copy public/ca.crt from"
+    ):
+        client.run(options("--root-certificates", "ca.crt"))
+    with pytest.raises(UsageError, match=r"^--keys keys: there is no node key; run fedlearn keys on the server"):
+        client.run(options())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 import stat
 
@@ -10,7 +11,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
-from fedlearn.engine.deployment.keys import main, make_keys
+from fedlearn.engine.deployment.keys import make_keys
+from tests.commands import COMMANDS
 
 
 @pytest.fixture
@@ -35,6 +37,13 @@ def test_more_clients_get_keys_and_the_others_keep_theirs(keys):
     after = contents(keys)
     assert {name: after[name] for name in before} == before
     assert sorted(path.name for path in (keys / "nodes").iterdir()) == ["0", "1", "2", "3"]
+
+
+def test_a_key_that_is_with_its_node_alone_is_not_made_again(keys):
+    (keys / "nodes" / "1").unlink()
+    before = contents(keys)
+    make_keys(keys, clients=2, hosts=["fl.example.org", "203.0.113.7"])
+    assert contents(keys) == before
 
 
 def test_a_new_host_name_makes_a_new_certificate_and_nothing_else(keys):
@@ -67,7 +76,18 @@ def test_nobody_else_may_read_a_private_key_or_the_secret(keys):
     assert {stat.S_IMODE((keys / name).stat().st_mode) for name in secret} == {0o600}
 
 
-def test_the_command_makes_keys_and_folders(tmp_path):
-    main(["--folder", str(tmp_path / "keys"), "--clients", "1", "--host", "a.org,b.org", "--give", str(tmp_path / "x")])
+def test_the_command_makes_keys_and_folders(tmp_path, capsys):
+    words = [
+        "--folder",
+        str(tmp_path / "keys"),
+        "--clients",
+        "1",
+        "--host",
+        "a.org,b.org",
+        "--give",
+        str(tmp_path / "x"),
+    ]
+    COMMANDS["keys"].main(words, standalone_mode=False)
     assert (tmp_path / "keys" / "nodes" / "0").exists()
     assert (tmp_path / "x").is_dir()
+    assert re.search(r"the server's certificate is valid until 20\d\d-\d\d-\d\d\n", capsys.readouterr().out)

@@ -107,7 +107,7 @@ def test_a_budget_that_was_spent_in_one_task_is_spent_in_the_next(handled, tmp_p
     (tmp_path / "home").mkdir()
     assert why_not(handled(ready_query(), **home)) == ""
     assert "feature" in wire.unpack_arrays(handled(instruction(), **home).content[wire.ARRAYS])
-    assert why_not(handled(ready_query(), **home)) == "budget spent: 1 of epsilon 1"
+    assert why_not(handled(ready_query(), **home)) == "not-ready"
     assert why_not(handled(ready_query(), settings={**SETTINGS, "out": "/runs/second"}, **home)) == ""
 
 

@@ -41,8 +41,8 @@ def test_a_split_by_the_number_of_rows_is_found(name, monkeypatch):
     """As it once was: a permutation of n holds rows out, and another one with one row more."""
     numbers_of = tables.read_columns
 
-    def split(path, schema):
-        columns = numbers_of(path, schema)
+    def split(path, schema, dialect):
+        columns = numbers_of(path, schema, dialect)
         count = len(columns[schema.target])
         kept = np.sort(np.random.default_rng(20).permutation(count)[count // 5 :])
         return {name: values[kept] for name, values in columns.items()}

@@ -1,0 +1,38 @@
+"""``fedlearn keys``: certificates, node keys and secrets of a deployment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def keys(
+    clients: Annotated[int, typer.Option(min=1, metavar="N", help="Number of nodes; more than before adds keys.")],
+    folder: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the keys, existing or new.")] = Path("keys"),
+    host: Annotated[
+        str, typer.Option(metavar="NAME,...", help="Names and addresses by which nodes know the server.")
+    ] = "",
+    owner: Annotated[str, typer.Option(metavar="UID:GID", help="Owner of all these files; needs root.")] = "",
+    give: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FOLDER", help="Another folder to make for the owner; may be repeated."),
+    ] = None,
+) -> None:
+    """Make the keys of a server and its nodes that are not there yet; none is ever replaced.
+
+    Only the server's certificate is: within 30 days of its end, or for other names. The folder then holds public/
+    (ca.crt, and the public keys of nodes), server/ and secret/ (of the server), nodes/N (the private key of node N:
+    give each node its own), and authority/ (with which certificates are made: keep it off the server).
+    """
+    from fedlearn.engine.deployment.keys import give_to, make_keys, valid_until
+
+    make_keys(folder, clients=clients, hosts=[name for name in host.split(",") if name])
+    given = give or []
+    for each in given:
+        each.mkdir(parents=True, exist_ok=True)
+    if owner:
+        give_to(owner, [*folder.iterdir(), *given])  # each is a volume, in a container
+    typer.echo(f"keys of {clients} clients are in {folder}")
+    typer.echo(f"the server's certificate is valid until {valid_until(folder):%Y-%m-%d}")

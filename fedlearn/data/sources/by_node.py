@@ -1,0 +1,80 @@
+"""Inputs and targets of several nodes in one array: columns and classes are matched by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedlearn.data.sources.as_arrays import array_of, columns_of, in_order
+from fedlearn.words.errors import UsageError
+
+KINDS = {"U": "texts", "b": "truth values", "f": "floats", "i": "integers", "u": "integers"}
+
+
+def common_classes(
+    targets: Sequence[Any], named: Sequence[tuple[str, ...] | None], nodes: Sequence[str], name: str
+) -> tuple[tuple[str, ...] | None, list[Any]]:
+    """Return the names of all classes, and the targets of each node numbered by them.
+
+    Parameters
+    ----------
+    named
+        Names of the classes of each node; None of a node whose classes are numbers, texts or not there.
+
+    Raises
+    ------
+    UsageError
+        If some nodes have names of classes and others have none.
+    """
+    if len(set(named)) == 1:
+        return named[0], list(targets)
+    if None in named:
+        has_none = nodes[named.index(None)]
+        raise UsageError(
+            f"data set {name!r}: the classes of {has_none!r} have numbers, and those of others names: give names to all"
+        )
+    known = [found or () for found in named]
+    names = tuple(dict.fromkeys(each for found in known for each in found))
+    places = [np.array([names.index(each) for each in found]) for found in known]
+    return names, [place[np.asarray(target)] for place, target in zip(places, targets, strict=True)]
+
+
+def joined(what: str, parts: Sequence[Any], nodes: Sequence[str], name: str) -> Any:
+    """Return the inputs or targets of all nodes in one array; in one data frame if the nodes have data frames.
+
+    Raises
+    ------
+    UsageError
+        If nodes have other columns, shapes or kinds of numbers than the first.
+    """
+    if all(columns_of(part) for part in parts):
+        return _one_frame(what, parts, nodes, name)
+    arrays = [array_of(part, what, _wrong(f"{name}, node {node}")) for node, part in zip(nodes, parts, strict=True)]
+    kinds = [f"{_kind(array)} of shape (n{''.join(f', {side}' for side in array.shape[1:])})" for array in arrays]
+    other = next((place for place, kind in enumerate(kinds) if kind != kinds[0]), None)
+    if other is not None:
+        raise _wrong(name)(f"{what} of {nodes[0]!r} is {kinds[0]}, and of {nodes[other]!r} {kinds[other]}")
+    return np.concatenate(arrays)
+
+
+def _one_frame(what: str, parts: Sequence[Any], nodes: Sequence[str], name: str) -> Any:
+    import pandas as pd
+
+    frames = [part.to_pandas() if hasattr(part, "to_pandas") else part for part in parts]
+    for place, node in enumerate(nodes):
+        try:
+            frames[place] = in_order(frames[0], frames[place])
+        except ValueError as error:
+            raise _wrong(name)(f"{what} of node {node!r} {error} of node {nodes[0]!r}: name them alike") from None
+    return pd.concat(frames, ignore_index=True)
+
+
+def _kind(array: NDArray[Any]) -> str:
+    return "uint8" if array.dtype == np.uint8 else KINDS[array.dtype.kind]
+
+
+def _wrong(name: str) -> Callable[[str], UsageError]:
+    return lambda text: UsageError(f"data set {name!r}: {text}")

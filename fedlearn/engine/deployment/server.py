@@ -1,0 +1,150 @@
+"""A server: SuperLink, proxy and the executor of the server app, together on one machine, or one part of the three.
+
+Each part is started again when it dies, while the others go on. `fedlearn.commands.server` is its command;
+docker-compose.yml starts each part in a container of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from fedlearn.engine.deployment.programs import start_logging
+from fedlearn.engine.deployment.services import Service, keep_alive
+from fedlearn.words.errors import UsageError
+
+log = logging.getLogger("server")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """What the flags of ``fedlearn server`` say, by their names."""
+
+    keys: Path
+    state: Path
+    listen: str
+    superlink: str
+    runtime: str = ""
+    health: str = ""
+
+
+def run(options: ServerOptions) -> None:
+    """Keep all three parts alive until SIGTERM or SIGINT; only the proxy listens to other machines.
+
+    Raises
+    ------
+    UsageError
+        If a key or nginx is missing, a certificate is over, or a port is taken.
+    """
+    start_logging()
+    for part in PARTS:
+        check(part, options)
+    log.info("nodes reach it at %s, runs are submitted at %s of this machine", options.listen, options.superlink)
+
+    def is_up() -> bool:
+        return _answers(options.superlink)
+
+    superlink, *others = (partial(Service, MODULES[part], words(options), log) for part, words in PARTS.items())
+    keep_alive([superlink(), *(other(may_start=is_up) for other in others)], log)
+
+
+def become(part: str, options: ServerOptions) -> None:
+    """Become one part of a server: this process is replaced."""
+    check(part, options)
+    module = f"fedlearn.engine.deployment.{MODULES[part]}"
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, "-m", module, *PARTS[part](options)])
+
+
+def check(part: str, options: ServerOptions) -> None:
+    """Raise UsageError if a part cannot be started."""
+    for name in NEEDS[part]:
+        file = options.keys / name
+        if not os.access(file, os.R_OK):
+            why = "it cannot be read by this user" if file.exists() else "there is no such key"
+            raise UsageError(f"{file}: {why}; run fedlearn keys --folder {options.keys} --clients N --host NAME")
+    if "server/server.crt" in NEEDS[part]:
+        _check_date(options.keys / "server" / "server.crt", options)
+    if part == "superlink":
+        _check_port("--superlink", options.superlink)
+    if part == "proxy":
+        from fedlearn.engine.deployment.proxy import nginx
+
+        if nginx() is None:
+            raise UsageError("nginx is not installed, and the proxy is one: apt-get install nginx-light")
+        _check_port("--listen", options.listen)
+
+
+def _check_date(file: Path, options: ServerOptions) -> None:
+    from fedlearn.engine.deployment.keys import valid_until
+
+    end = valid_until(options.keys)
+    if end < datetime.now(UTC):
+        raise UsageError(
+            f"{file}: it was valid until {end:%Y-%m-%d}; run fedlearn keys --folder {options.keys} again, with "
+            "the same --clients and --host"
+        )
+
+
+def _check_port(flag: str, address: str) -> None:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, int(port)))
+    except OSError as error:
+        raise UsageError(
+            f"{flag} {address}: {error.strerror or error}; end the program that uses it, or name another port"
+        ) from None
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _superlink(options: ServerOptions) -> list[str]:
+    host, _, port = options.superlink.rpartition(":")
+    options.state.mkdir(parents=True, exist_ok=True)
+    words = [
+        f"--host={host}", f"--port={port}", "--isolation=process", "--disable-runtime-dependency-installation",
+        "--enable-supernode-auth", f"--superexec-auth-secret-file={options.keys}/secret/superexec",
+        f"--ssl-ca-certfile={options.keys}/public/ca.crt", f"--ssl-certfile={options.keys}/server/server.crt",
+        f"--ssl-keyfile={options.keys}/server/server.key", f"--database={options.state}/superlink.db",
+    ]  # fmt: skip
+    return words + ([f"--health-server-address={options.health}"] if options.health else [])
+
+
+def _proxy(options: ServerOptions) -> list[str]:
+    words = [f"--superlink={options.superlink}", f"--listen={options.listen}", f"--keys={options.keys}"]
+    words += [f"--folder={options.state}/nginx"]
+    words += [f"--runtime={options.runtime}"] if options.runtime else []
+    return words + ([f"--health={options.health}"] if options.health else [])
+
+
+def _app(options: ServerOptions) -> list[str]:
+    words = ["--server", f"--runtime-api-address={options.superlink}"]
+    words += [f"--root-certificates={options.keys}/public/ca.crt"]
+    words += [f"--superexec-auth-secret-file={options.keys}/secret/superexec"]
+    return words + ([f"--health-server-address={options.health}"] if options.health else [])
+
+
+PARTS = {"superlink": _superlink, "proxy": _proxy, "app": _app}
+"""Part -> what makes the arguments of its module."""
+MODULES = {"superlink": "superlink", "proxy": "proxy", "app": "executor"}
+NEEDS = {
+    "superlink": ("public/ca.crt", "server/server.crt", "server/server.key", "secret/superexec"),
+    "proxy": ("public/ca.crt", "server/server.crt", "server/server.key"),
+    "app": ("public/ca.crt", "secret/superexec"),
+}
+"""Part -> the files that it reads below the folder of keys."""

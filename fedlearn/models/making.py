@@ -1,0 +1,53 @@
+"""Making of torch modules: new ones, and those whose numbers follow from a seed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
+
+from fedlearn.data.base import DataSpec
+from fedlearn.models.device import CPU, seed_torch
+from fedlearn.models.inputs import inputs_of
+from fedlearn.plugging.generators import seeded_globals
+from fedlearn.words.seeding import seed_for
+
+
+class Making:
+    """The making of modules of one model.
+
+    Parameters
+    ----------
+    build
+        Function without arguments that returns a new module.
+    spec
+        Shape, classes and bounds of the data.
+    """
+
+    def __init__(self, build: Callable[[], nn.Module], spec: DataSpec) -> None:
+        self._build = build
+        self._spec = spec
+
+    def fresh(self) -> nn.Module:
+        """Return a new module; lazy layers, such as `nn.LazyLinear`, get their sizes from two examples of zeros."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Lazy modules")
+            module = self._build()
+        if any(isinstance(each, UninitializedParameter) for each in module.parameters()):
+            with torch.no_grad():
+                module(self.zeros())
+        return module
+
+    def initialized(self, seed: int) -> dict[str, Tensor]:
+        """Return the tensors of a new module, initialized by itself under a seed."""
+        with seeded_globals(seed_for(seed, purpose="initial state, not by torch")):
+            seed_torch(CPU, seed_for(seed, purpose="initial state"))
+            return self.fresh().state_dict()
+
+    def zeros(self) -> Tensor:
+        """Return the module's input for two examples of zeros."""
+        return inputs_of(self._spec)(np.zeros((2, *self._spec.shape), self._spec.dtype))

@@ -1,0 +1,83 @@
+"""The pages on deployment say what the commands do: units of systemd, words of refusal, entries of a policy."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import shlex
+
+import pytest
+
+from client import discretion, ledger, policy
+from fedlearn.config.policy import Policy
+from fedlearn.words.refusals import REFUSALS, word_for
+from tests.commands import COMMANDS, parsed
+from tests.docs.pages import ROOT
+
+HOWTO = ROOT / "docs" / "howto"
+PAGES = {name: (HOWTO / f"{name}.md").read_text() for name in ("deployment", "deployment_owner", "deployment_upkeep")}
+UNITS = dict(re.findall(r"```\{code-block\} ini\n:caption: (\S+)\n\n(.*?)```", PAGES["deployment"], re.DOTALL))
+
+
+def unit(name):
+    parser = configparser.RawConfigParser(strict=False)  # Environment= may stand more than once
+    parser.optionxform = str
+    parser.read_string(UNITS[name])
+    return parser
+
+
+@pytest.mark.parametrize("name", ["fedlearn-server.service", "fedlearn-client.service"])
+def test_a_unit_starts_a_command_that_there_is_with_options_that_it_knows(name):
+    service = unit(name)["Service"]
+    program, command, *words = shlex.split(service["ExecStart"])
+    assert program == "/usr/local/bin/fedlearn" and f"fedlearn-{command}.service" == name
+    given = parsed(command, words)
+    assert service["ReadWritePaths"] == service["WorkingDirectory"]  # all folders of the options lie below it
+    folders = [str(given[option]) for option in ("keys", "state", "claims", "memory", "ledger") if given.get(option)]
+    assert folders and not any(folder.startswith("/") for folder in folders)
+    assert unit(name)["Install"]["WantedBy"] == "multi-user.target"
+    assert service["Restart"] == "always"
+
+
+def commands_in(text):
+    blocks = re.findall(r"```(?:text|bash)\n(.*?)```", text, re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    found = [re.search(r"(?:^|sudo -u fedlearn |job )fedlearn ([a-z]+) (.*)$", line.strip()) for line in lines]
+    return [(match[1], re.split(r" > | >> |  +#", match[2])[0]) for match in found if match]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_on_a_page_is_one_and_knows_its_options(page):
+    found = commands_in(PAGES[page])
+    assert len(found) >= 1
+    for command, words in found:
+        assert command in COMMANDS
+        parsed(command, shlex.split(words))
+
+
+def rows(text, head):
+    table = text.partition(f"{head}\n")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split(" |")] for line in table.splitlines()[1:]]
+
+
+def test_the_words_of_refusal_stand_on_the_page_as_nodes_say_them():
+    shown = rows(PAGES["deployment_owner"], "| word | means | the user of the server can |")
+    assert shown == [[f"`{word}`", *refusal] for word, refusal in REFUSALS.items()]
+
+
+def test_every_reason_that_is_no_word_stands_on_the_page():
+    shown = " ".join(
+        row[0] for row in rows(PAGES["deployment_owner"], "| reason in the log | what it is | what to do |")
+    )
+    reasons = {
+        value
+        for module in (policy, discretion, ledger)
+        for name, value in vars(module).items()
+        if name.isupper() and isinstance(value, str) and re.fullmatch(r"[a-z]+(-[a-z]+)+", value)
+    }
+    assert {reason for reason in reasons if word_for(reason) != reason and f"`{reason}`" not in shown} == set()
+
+
+def test_the_policy_on_the_page_has_every_entry():
+    shown = PAGES["deployment_owner"].partition(":caption: policy.toml\n\n")[2].partition("```")[0]
+    assert {line.split(" = ")[0] for line in shown.splitlines()} == set(Policy.model_fields)
