@@ -53,6 +53,15 @@ def test_the_command_says_where_the_page_is(runs, tmp_path, capsys):
     assert capsys.readouterr() == (f"{tmp_path / 'index.html'}\n", "")
 
 
+def test_formats_and_columns_that_are_not_there_are_one_line_of_usage(runs, tmp_path, capsys):
+    assert end_of("report", runs[0], "--out", tmp_path, "--figures", "pdf,eps") == 2
+    assert end_of("report", runs[0], "--out", tmp_path, "--columns", "acuracy") == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2 and "--figures eps: there is no such format: png, svg, pdf" in said[0]
+    assert "--columns acuracy: there is no such column: run, accuracy, " in said[1]
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.slow
 def test_a_page_is_calm_on_a_desk_and_on_a_phone(browser, report, runs):
     url = report(*runs)
