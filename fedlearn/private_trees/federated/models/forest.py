@@ -95,6 +95,16 @@ class ForestModel(ABC):
             unused = unused | (np.asarray(self.sizes)[np.where(known, feature, 0)] > 0)
         return NodeTable.from_arrays({**state, "threshold": np.where(unused, np.nan, threshold)})
 
+    def checked_table_of(self, state: State) -> NodeTable:
+        """Return `table_of` a stored state, which others may have written; raise `Refused` where it holds no trees.
+
+        Following the children of such a table might have no end, or lead out of its arrays.
+        """
+        table = self.table_of(state)
+        if table.num_trees:
+            table.validate(num_features=len(self.schema.features), outputs=self.outputs, categories=self.sizes)
+        return table
+
     def given(self, state: State) -> dict[str, Any]:
         """Return the parameters that the estimator takes from the state that the node received."""
         return {}

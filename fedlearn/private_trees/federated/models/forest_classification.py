@@ -84,7 +84,9 @@ class ForestClassifier(ForestModel):
         schema = self.schema
         bins = [self._encoding.words(feature, name) for feature, name in enumerate(schema.bounds)]
         categories = [[f"{name} = {word}" for word in words] for name, words in schema.categories.items()]
-        return FittedClassifier(schema, self.table_of(state), partial(self.shares, state), codes=[*bins, *categories])
+        return FittedClassifier(
+            schema, self.checked_table_of(state), partial(self.shares, state), codes=[*bins, *categories]
+        )
 
     def evaluate(self, state: State, examples: Examples) -> Evaluation:
         """Return cross-entropy and accuracy on `examples`."""

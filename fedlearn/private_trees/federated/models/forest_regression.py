@@ -62,7 +62,7 @@ class ForestRegressor(ForestModel):
 
     def fitted(self, state: State) -> FittedRegressor:
         """Return the forest with its trees; the value of a median leaf is its median, in the target's unit."""
-        table = self.table_of(state)
+        table = self.checked_table_of(state)
         if self.outputs > 1:
             table = replace(table, value=target_of_values(table.value, self.domain)[:, None])
         return FittedRegressor(self.schema, table, partial(self.predict, state))

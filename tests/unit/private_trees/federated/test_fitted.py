@@ -14,7 +14,7 @@ from fedlearn.private_trees.federated.models.forest_classification import dp_cla
 from fedlearn.private_trees.federated.models.forest_regression import dp_forest
 from fedlearn.private_trees.federated.models.relay import dp_relay
 from fedlearn.private_trees.nodes import union
-from fedlearn.words.errors import UsageError
+from fedlearn.words.errors import Refused, UsageError
 
 PRICES = TableSchema("price", {"area": (0, 250)}, {"town": ("a", "b", "c")}, target_bounds=(0, 1000))
 RICH = TableSchema("rich", {"age": (0, 80)}, {"job": ("clerk", "farmer")}, classes=("no", "yes"))
@@ -136,3 +136,14 @@ def test_estimators_have_rules_too():
     tree = DPRegressionTree(epsilon=50.0, bounds=(0, 1), target_bounds=(0, 1), noise="seeded", random_state=0, depth=1)
     X = np.random.default_rng(0).uniform(size=(200, 1))
     assert tree.fit(X, X[:, 0]).rules() == f"tree 0 of 1, weight 1\n{tree.export_text()}"
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "wrong"), [("first_child", 0, 0), ("first_child", 0, 900), ("feature", 0, 7)]
+)
+@pytest.mark.parametrize(("schema", "build", "table"), [(PRICES, dp_relay, HOUSES), (RICH, dp_classifier, JOBS)])
+def test_trees_that_lead_nowhere_are_refused_before_they_are_followed(schema, build, table, name, place, wrong):
+    state = {key: array.copy() for key, array in state_of(table).items()}
+    state[name][place] = wrong
+    with pytest.raises(Refused):
+        build(spec_of(schema), {}).fitted(state)
